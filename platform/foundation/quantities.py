@@ -1,0 +1,98 @@
+"""Resources and their units.
+
+Every amount is a whole number of its resource's unit, because quota arithmetic in floats drifts:
+`cpu` in millicores, `memory` and `gpu.memory` in MiB, `gpu.cores` in percent points (100 = the
+compute of one whole card) and `gpu.cards` in cards. An unlimited limit is `UNLIMITED` (None) and is
+always spelled out; zero means that nothing is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Final, NewType
+
+Millicores = NewType("Millicores", int)
+Mebibytes = NewType("Mebibytes", int)
+Percent = NewType("Percent", int)
+Cards = NewType("Cards", int)
+
+UNLIMITED: Final = None
+WHOLE_CARD: Final = Percent(100)
+
+_QUANTITY = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z%]*)\s*$")
+_MEBI = 2**20
+_MEMORY_FACTORS: Final[dict[str, Decimal]] = {
+    "": Decimal(1),
+    "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15),
+    "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50),
+}  # fmt: skip
+
+
+class Resource(StrEnum):
+    """What quota is counted in. The value is the name used in the API, in files and on screens."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+    GPU_CARDS = "gpu.cards"
+    GPU_CORES = "gpu.cores"
+    GPU_MEMORY = "gpu.memory"
+
+
+class QuantityError(ValueError):
+    """A quantity that cannot be read; the message names what was typed and what would be right."""
+
+
+def _split(text: str | int | float, what: str) -> tuple[Decimal, str]:
+    match = _QUANTITY.match(str(text))
+    if match is None:
+        raise QuantityError(f"{text!r} is not a {what}")
+    try:
+        return Decimal(match[1]), match[2]
+    except InvalidOperation as error:
+        raise QuantityError(f"{text!r} is not a {what}") from error
+
+
+def _ceil(value: Decimal) -> int:
+    return int(value.to_integral_value(rounding=ROUND_CEILING))
+
+
+def parse_cpu(text: str | int | float) -> Millicores:
+    """Read a CPU amount as Kubernetes writes it (`8`, `0.5`, `500m`) into millicores, rounded up."""
+    value, suffix = _split(text, "CPU amount; write 8, 0.5 or 500m")
+    if suffix == "m":
+        return Millicores(_ceil(value))
+    if suffix == "":
+        return Millicores(_ceil(value * 1000))
+    raise QuantityError(f"{text!r} is not a CPU amount; write 8, 0.5 or 500m")
+
+
+def parse_memory(text: str | int | float) -> Mebibytes:
+    """Read a memory amount as Kubernetes writes it (`64Gi`, `20480Mi`, bytes) into MiB, rounded up."""
+    value, suffix = _split(text, "memory amount; write 64Gi or 20480Mi")
+    factor = _MEMORY_FACTORS.get(suffix)
+    if factor is None:
+        raise QuantityError(f"{text!r} is not a memory amount; write 64Gi or 20480Mi")
+    return Mebibytes(_ceil(value * factor / _MEBI))
+
+
+def parse_percent(text: str | int | float) -> Percent:
+    """Read a share of one card (`30` or `30%`) as whole percent points in 1..100.
+
+    Zero is refused: slicing layers read it as "no limit".
+    """
+    value, suffix = _split(text, "share of a card; write 30 or 30%")
+    if suffix not in ("", "%") or value != value.to_integral_value() or not 1 <= value <= 100:
+        raise QuantityError(f"{text!r} is not a share of a card; write a whole percentage from 1 to 100")
+    return Percent(int(value))
+
+
+def format_cpu(amount: int) -> str:
+    """Show millicores for people: `8`, `0.5`."""
+    return f"{amount / 1000:g}"
+
+
+def format_memory(amount: int) -> str:
+    """Show MiB for people: `64 GiB`, `512 MiB`, `1.5 GiB`."""
+    return f"{amount / 1024:.4g} GiB" if amount >= 1024 else f"{amount} MiB"
