@@ -1,0 +1,217 @@
+"""The contract between Allotment and a cluster, whatever stands behind it.
+
+A backend is told to make a task's pod exist (`ensure`) or be gone (`remove`); both are idempotent by
+name, because a retry after an unknown outcome must find the first object. What really happens is
+learnt from `observe`, at least once and in any order; nothing is concluded from silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do. `admits`: it decides admission itself, and the ledger follows it."""
+
+    slices: bool = False
+    mig: bool = False
+    bind: bool = False
+    admits: bool = False
+    resize: bool = False
+    logs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFact:
+    """One card as the cluster reports it. Memory in MiB, physical."""
+
+    uuid: str
+    index: int
+    model: str
+    memory_mib: int
+    mode: str = "whole"  # whole | slice | mig
+    healthy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFact:
+    """One node as the cluster reports it. CPU in millicores, memory in MiB, both allocatable."""
+
+    name: str
+    cpu_millicores: int
+    memory_mib: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Mapping[str, str], ...] = ()  # key, value, effect
+    ready: bool = True
+    cordoned: bool = False
+    devices: tuple[DeviceFact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Every node the cluster has at this moment."""
+
+    nodes: tuple[NodeFact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRef:
+    """Names one pod. `uid` guards a removal against deleting a successor of the same name."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGrant:
+    """A slice of one card: cores in percent points (100 = whole card), memory in MiB."""
+
+    uuid: str
+    cores: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """Everything needed to create one pod; the engine has already chosen node and devices."""
+
+    ref: TaskRef
+    node: str
+    cpu_millicores: int
+    memory_mib: int
+    devices: tuple[DeviceGrant, ...]
+    image: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    labels: Mapping[str, str]  # attempt and epoch among them: a stale worker's pod is recognised
+    simulate: Mapping[str, object] = field(default_factory=dict)  # run_s, exit_code, gpu_utilisation
+
+
+class OutcomeKind(StrEnum):
+    DONE = "done"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a call. `unknown` means: ask again by name, conclude nothing."""
+
+    kind: OutcomeKind
+    code: str = ""
+    message: str = ""
+    uid: str = ""
+
+    @classmethod
+    def done(cls, uid: str = "") -> Outcome:
+        return cls(OutcomeKind.DONE, uid=uid)
+
+    @classmethod
+    def refused(cls, code: str, message: str) -> Outcome:
+        return cls(OutcomeKind.REFUSED, code, message)
+
+    @classmethod
+    def unknown(cls, message: str) -> Outcome:
+        return cls(OutcomeKind.UNKNOWN, "UNKNOWN", message)
+
+
+class PodPhase(StrEnum):
+    """`gone` is a confirmed absence: the pod was seen deleted, or a complete list did not hold it."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class PodObservation:
+    """A pod as it is. `message` is the kubelet's sentence on a failure."""
+
+    ref: TaskRef
+    phase: PodPhase
+    at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObservation:
+    """A node as it is; `fact` is None when the node has left the cluster."""
+
+    name: str
+    fact: NodeFact | None
+    at: datetime
+
+
+Observation = PodObservation | NodeObservation
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedBatch:
+    """Changes since a cursor. `complete`: these are all pods there are, so an absent one is gone."""
+
+    observations: tuple[Observation, ...]
+    cursor: str
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSample:
+    """One reading of a card, or of one pod's slice of it when `pod` is set.
+
+    utilisation: percent of the whole card's compute, 0..100; memory in MiB; temperature in °C; power
+    in W. Temperature and power belong to the card and are None on a slice's row.
+    """
+
+    at: datetime
+    node: str
+    device_uuid: str
+    utilisation_percent: float
+    memory_used_mib: int
+    temperature_c: float | None = None
+    power_w: float | None = None
+    pod: TaskRef | None = None
+
+
+class SampleSink(Protocol):
+    """Where samples go; telemetry registers one."""
+
+    def write(self, cluster_id: str, samples: Iterable[DeviceSample]) -> int:
+        """Store samples and return how many were kept."""
+
+
+@runtime_checkable
+class ClusterBackend(Protocol):
+    """One cluster. Calls may raise `BackendUnavailable`; then nothing at all is known."""
+
+    capabilities: Capabilities
+
+    def inventory(self) -> Inventory: ...
+
+    def ensure(self, spec: TaskSpec) -> Outcome:
+        """Make the pod exist. A pod of that name with the same labels counts as done."""
+
+    def remove(self, ref: TaskRef, grace_s: int) -> Outcome:
+        """Ask for the pod's end. Done means accepted or already absent; the end itself is observed."""
+
+    def observe(self, cursor: str | None) -> ObservedBatch:
+        """Changes since `cursor`; None asks for everything and gives a complete batch."""
+
+    def samples(self) -> Iterable[DeviceSample]: ...
+
+    def logs(self, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]: ...
+
+
+class BackendUnavailable(ConnectionError):
+    """The cluster did not answer; what it holds is unknown, not gone."""

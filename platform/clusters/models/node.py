@@ -1,0 +1,79 @@
+"""Nodes and their cards.
+
+What has been granted stands on the row it was taken from, under a CHECK: the database itself refuses
+a second holder, whatever a worker believed when it asked.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+
+from clusters.models.cluster import Cluster, Flavor, GpuMode
+from foundation.models import BaseModel
+
+
+class Node(BaseModel):
+    """A machine. CPU in millicores, memory in MiB; `*_granted` are sums over live allocations."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="nodes")
+    flavor = models.ForeignKey(
+        Flavor, on_delete=models.SET_NULL, null=True, blank=True, related_name="nodes"
+    )
+    name = models.CharField(max_length=253)
+    labels = models.JSONField(default=dict, blank=True)
+    taints = models.JSONField(default=list, blank=True)
+    zone = models.CharField(max_length=63, blank=True, default="")
+    rack = models.CharField(max_length=63, blank=True, default="")
+    ready = models.BooleanField(default=True)
+    cordoned = models.BooleanField(default=False)
+    present = models.BooleanField(default=True)
+    not_ready_since = models.DateTimeField(null=True, blank=True)
+    cpu_millicores = models.PositiveIntegerField()
+    memory_mib = models.PositiveIntegerField()
+    cpu_granted = models.PositiveIntegerField(default=0)
+    memory_granted = models.PositiveIntegerField(default=0)
+    observed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["cluster", "name"], name="node_name_once_per_cluster"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Device(BaseModel):
+    """One card. Capacity is physical times the over-commit factor; sums of grants never exceed it."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
+    uuid = models.CharField(max_length=80, unique=True)
+    index = models.PositiveSmallIntegerField()
+    model = models.CharField(max_length=80)
+    memory_mib = models.PositiveIntegerField()
+    mode = models.CharField(max_length=10, choices=GpuMode.choices, default=GpuMode.WHOLE)
+    healthy = models.BooleanField(default=True)
+    cores_capacity = models.PositiveIntegerField(default=100)
+    memory_capacity = models.PositiveIntegerField()
+    cores_granted = models.PositiveIntegerField(default=0)
+    memory_granted = models.PositiveIntegerField(default=0)
+    holders = models.PositiveIntegerField(default=0)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(cores_granted__gte=0) & Q(cores_granted__lte=F("cores_capacity")),
+                name="device_cores_within_card",
+            ),
+            models.CheckConstraint(
+                condition=Q(memory_granted__gte=0) & Q(memory_granted__lte=F("memory_capacity")),
+                name="device_memory_within_card",
+            ),
+            models.CheckConstraint(condition=Q(holders__gte=0), name="device_holders_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return self.uuid

@@ -1,0 +1,110 @@
+"""Base of every row, and the rows the foundation itself keeps: audit, hints, heartbeats.
+
+A query without a scope does not exist here: `Model.objects` refuses, selectors hand out scoped
+querysets, and the few places that must see everything say so by writing `Model.unscoped`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn, Self
+
+from django.db import models
+
+from foundation.identifiers import new_id
+
+
+class UnscopedQuery(RuntimeError):
+    """Somebody asked for rows without saying on whose behalf."""
+
+
+class RefusingManager(models.Manager[Any]):
+    """`objects` of every model: refuses, and names the way out."""
+
+    def get_queryset(self) -> NoReturn:
+        raise UnscopedQuery(
+            f"{self.model.__name__}.objects has no scope: use a selector, or {self.model.__name__}.unscoped"
+        )
+
+
+class BaseModel(models.Model):
+    """A row with a UUIDv7 key, whose creation time it therefore carries."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()  # type: ignore[assignment]
+    objects = RefusingManager()
+
+    class Meta:
+        abstract = True
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+
+
+class Leased(models.Model):
+    """A row that one process at a time may work on; see `foundation.leases`."""
+
+    lease_holder = models.CharField(max_length=100, blank=True, default="")
+    lease_until = models.DateTimeField(null=True, blank=True)
+    epoch = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class AuditRecord(BaseModel):
+    """Who did what to what, and when; append-only, written in the transaction of the change."""
+
+    actor_id = models.UUIDField(null=True, db_index=True)
+    actor_name = models.CharField(max_length=150)
+    action = models.CharField(max_length=80, db_index=True)
+    entity = models.CharField(max_length=60)
+    entity_id = models.CharField(max_length=64, db_index=True)
+    tenant_id = models.UUIDField(null=True, db_index=True)
+    before = models.JSONField(default=dict)
+    after = models.JSONField(default=dict)
+    result = models.CharField(max_length=20, default="done")
+    address = models.CharField(max_length=64, blank=True, default="")
+    request_id = models.CharField(max_length=64, blank=True, default="")
+
+    class Meta(BaseModel.Meta):
+        ordering: ClassVar = ["-created_at", "-id"]
+
+    def __str__(self) -> str:
+        return f"{self.actor_name} {self.action} {self.entity} {self.entity_id}"
+
+
+class Hint(models.Model):
+    """A wish that a task runs soon; one per topic and key, so a thousand changes make one message."""
+
+    id = models.BigAutoField(primary_key=True)
+    topic = models.CharField(max_length=40)
+    key = models.CharField(max_length=64)
+    not_before = models.DateTimeField()
+
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()  # type: ignore[assignment]
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        constraints: ClassVar = [models.UniqueConstraint(fields=["topic", "key"], name="hint_once")]
+        indexes: ClassVar = [models.Index(fields=["not_before"])]
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.key}"
+
+
+class Heartbeat(models.Model):
+    """When a part of the platform last finished a piece of work; readiness looks here, not at PIDs."""
+
+    name = models.CharField(max_length=60, primary_key=True)
+    at = models.DateTimeField()
+
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()  # type: ignore[assignment]
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.at:%H:%M:%S}"
