@@ -1,0 +1,126 @@
+"""Nodes, cards and flavors as one cycle sees them.
+
+Capacity is data: a live card has 100 core units, a trace that counts thousandths has 1000. Whoever
+builds the snapshot multiplies physical amounts by the over-commit factor; the engine sees capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from scheduling.engine.model.kinds import GpuMode
+
+
+class TaintEffect(StrEnum):
+    """Kubernetes' effects; `PreferNoSchedule` refuses nobody."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class TolerationOperator(StrEnum):
+    """`Equal` compares the value, `Exists` accepts any."""
+
+    EQUAL = "Equal"
+    EXISTS = "Exists"
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A mark on a node that keeps away every task that does not tolerate it."""
+
+    key: str
+    value: str = ""
+    effect: TaintEffect = TaintEffect.NO_SCHEDULE
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """What a task accepts. An empty key with `Exists` accepts every taint; no effect means any effect."""
+
+    key: str = ""
+    operator: TolerationOperator = TolerationOperator.EQUAL
+    value: str = ""
+    effect: TaintEffect | None = None
+
+    def covers(self, taint: Taint) -> bool:
+        """Whether this toleration accepts the taint, by Kubernetes' rule."""
+        if self.effect is not None and self.effect != taint.effect:
+            return False
+        if self.operator is TolerationOperator.EXISTS:
+            return self.key in ("", taint.key)
+        return self.key == taint.key and self.value == taint.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One card of a node, with everything that is held on it now.
+
+    Units: `cores` in core units (100 per card on a live platform), `memory` in MiB. `holders` counts
+    the tasks that hold a part of it; `exclusive` says that the one holder has the whole card.
+    """
+
+    uuid: str
+    index: int
+    model: str
+    mode: GpuMode = GpuMode.WHOLE
+    healthy: bool = True
+    cores: int = 100
+    memory: int = 0
+    used_cores: int = 0
+    used_memory: int = 0
+    holders: int = 0
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One machine. `cpu` in millicores, `memory` in MiB, both allocatable; `used_*` is held now.
+
+    `used_*` covers everything on the node, live allocations of the snapshot included. `rank` is
+    the tie-break among equally good nodes: lower first, then the smaller id.
+    """
+
+    id: str
+    cluster: str = ""
+    name: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    ready: bool = True
+    schedulable: bool = True
+    cpu: int = 0
+    memory: int = 0
+    used_cpu: int = 0
+    used_memory: int = 0
+    devices: tuple[Device, ...] = ()
+    rank: int = 0
+
+    @property
+    def hostname(self) -> str:
+        """The name a job may ask for; the id where no name is given."""
+        return self.name or self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flavor:
+    """A pool: the nodes of one cluster that carry all of `node_labels`.
+
+    A job must tolerate `taints` to use the pool; `tolerations` are added to each of its tasks.
+    `card_memory` (MiB) is the nominal memory that a whole card charges and that percentages refer
+    to; `card_cores` the core units of a whole card. An empty `card_model` means that the pool is
+    not tied to one model. `policy` names a placement policy of the engine's configuration.
+    """
+
+    id: str
+    cluster: str = ""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    card_model: str = ""
+    card_memory: int = 0
+    card_cores: int = 100
+    mode: GpuMode = GpuMode.WHOLE
+    policy: str = "compact"

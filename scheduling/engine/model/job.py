@@ -1,0 +1,161 @@
+"""Jobs, their roles and requests, and what live tasks hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from scheduling.engine.model.inventory import Toleration
+from scheduling.engine.model.kinds import GpuMode, Instant, JobState
+from scheduling.engine.model.quota import Charge
+
+
+class AffinityOperator(StrEnum):
+    """How an expression compares a node label with its values."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One condition on a node label. `Gt` and `Lt` take one whole number."""
+
+    key: str
+    operator: AffinityOperator
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementRules:
+    """Where a job's tasks may run.
+
+    `node_affinity` holds the required terms: at least one term must hold, and a term holds when all
+    its expressions do. No terms means no restriction.
+    """
+
+    node_name: str | None = None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_affinity: tuple[tuple[Expression, ...], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRequest:
+    """Cards of one task. `cores` and memory are per card and equal on all its cards.
+
+    A whole card takes all cores and memory and names neither. A slice names `cores` (core units, at
+    least 1) and its memory either in MiB or in percent of the flavor's card. An empty `models`
+    accepts any card.
+
+    Raises:
+        ValueError: when the numbers contradict the mode.
+    """
+
+    cards: int = 1
+    mode: GpuMode = GpuMode.WHOLE
+    cores: int | None = None
+    memory: int | None = None
+    memory_percent: int | None = None
+    models: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.cards < 1:
+            raise ValueError(f"a GPU request needs at least one card, not {self.cards}")
+        if self.mode is not GpuMode.SLICE:
+            if (self.cores, self.memory, self.memory_percent) != (None, None, None):
+                raise ValueError("cores and memory are named for slices only")
+            return
+        if self.cores is None or self.cores < 1:
+            raise ValueError("a slice needs at least 1 core unit: zero would mean no limit")
+        if (self.memory is None) == (self.memory_percent is None):
+            raise ValueError("a slice names its memory once: in MiB or in percent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What one task asks for: `cpu` in millicores, `memory` in MiB, and cards."""
+
+    cpu: int = 0
+    memory: int = 0
+    gpu: GpuRequest | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A group of like tasks. `min_replicas` below `replicas` makes it elastic; None means all."""
+
+    name: str
+    replicas: int
+    request: Request
+    min_replicas: int | None = None
+
+    @property
+    def least(self) -> int:
+        """The fewest tasks with which the role is of use."""
+        return self.replicas if self.min_replicas is None else self.min_replicas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job. Run times in seconds; `backoff_until` is when it may be tried again.
+
+    `min_available` is the smallest gang that may run; None means the sum over roles of their least
+    replicas. `admitted_at` and `evictions` describe earlier and present attempts.
+    """
+
+    id: str
+    queue: str
+    roles: tuple[Role, ...]
+    submitted_at: Instant
+    user: str = ""
+    priority: int = 0
+    min_available: int | None = None
+    preemptible: bool = True
+    min_run_s: int | None = None
+    max_run_s: int | None = None
+    rules: PlacementRules = field(default_factory=PlacementRules)
+    backoff_until: Instant | None = None
+    state: JobState = JobState.QUEUED
+    admitted_at: Instant | None = None
+    evictions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSlice:
+    """A task's hold on one card: core units and MiB; `exclusive` is the whole card."""
+
+    device: str
+    cores: int
+    memory: int
+    exclusive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """One task's hold on a node, on cards, and on quota.
+
+    `charges` is what the ledger of `queue` carries for this task; removing the allocation gives it
+    back. One task has one live allocation: its id is `<job>/<role>/<index>`.
+    """
+
+    job: str
+    queue: str
+    role: str
+    index: int
+    flavor: str
+    node: str
+    cpu: int = 0
+    memory: int = 0
+    slices: tuple[DeviceSlice, ...] = ()
+    charges: tuple[Charge, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The task's name inside the snapshot."""
+        return f"{self.job}/{self.role}/{self.index}"

@@ -1,0 +1,63 @@
+"""What a cycle hands back: decisions, and one outcome with a reason for each job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scheduling.engine.model.job import Allocation
+from scheduling.engine.model.kinds import DecisionKind, EvictRule, HelpCode, OutcomeStatus, Reason
+from scheduling.engine.model.quota import Charge
+
+Numbers = Mapping[str, int | str]
+"""Named facts behind a code: amounts are whole numbers, names of flavors, nodes or jobs are strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """One thing that would let the job start."""
+
+    code: HelpCode
+    numbers: Numbers = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one job left the cycle. `reason` is None exactly when it was admitted."""
+
+    job: str
+    status: OutcomeStatus
+    reason: Reason | None = None
+    numbers: Numbers = field(default_factory=dict)
+    help: tuple[Help, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One thing to do.
+
+    `admit`: `allocations` holds one entry per task (node, cards, charges), `borrowed` the part of
+    the charges above the queue's own nominal. `evict`: `rule` and `beneficiary` say by which rule
+    and for which job.
+    """
+
+    kind: DecisionKind
+    job: str
+    allocations: tuple[Allocation, ...] = ()
+    borrowed: tuple[Charge, ...] = ()
+    rule: EvictRule | None = None
+    beneficiary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleResult:
+    """The whole answer of one cycle, in decision order and in job order.
+
+    `timings` (seconds per action) is filled only when the configuration brings a stopwatch; it is
+    no part of equality or of the serialised result, because two equal cycles take different times.
+    """
+
+    decisions: tuple[Decision, ...]
+    outcomes: tuple[Outcome, ...]
+    counters: Mapping[str, int] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict, compare=False)
