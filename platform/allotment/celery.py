@@ -1,0 +1,106 @@
+"""The Celery app: `celery -A allotment worker`, `celery -A allotment beat`.
+
+Messages are hints and the database is the truth, so the settings favour quick redelivery over exactly-once
+wishes: a task is acknowledged when it is done, and one whose worker died is handed out again within seconds.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from celery import Celery
+from celery.signals import setup_logging, worker_init, worker_process_init
+from kombu import Exchange, Queue
+
+from allotment.deathsig import die_with_parent
+from allotment.schedule import beat_schedule
+from allotment.startup import load_settings
+
+load_settings()
+
+from django.conf import settings  # noqa: E402 - only readable now
+
+QUEUES: Final = ("cycle", "cluster", "telemetry", "default")
+
+# Must exceed the hard time limit plus the longest countdown: a running task is handed to a second worker
+# once it has been out for this long.
+VISIBILITY_TIMEOUT_S: Final = 300
+
+ROUTES: Final = {
+    "scheduling.tasks.run_cycle": {"queue": "cycle"},
+    "scheduling.tasks.execute_*": {"queue": "cluster"},
+    "scheduling.tasks.observe_*": {"queue": "cluster"},
+    "telemetry.*": {"queue": "telemetry"},
+}
+
+
+def _broker_options(url: str) -> dict[str, Any]:
+    if url.startswith("memory:"):
+        return {"polling_interval": 0.05}
+    options: dict[str, Any] = {
+        "visibility_timeout": VISIBILITY_TIMEOUT_S,
+        # kombu looks for lost tasks every interval x throttle seconds; its own 10 x 10 made a
+        # killed worker's task wait 102 s.
+        "unacked_restore_interval": 5,
+        "unacked_restore_throttle": 1,
+        "socket_timeout": 5,  # without it a hung broker blocks the caller for ever
+        "socket_connect_timeout": 2,
+        "health_check_interval": 25,
+    }
+    if not url.startswith("redis+socket:"):
+        options["socket_keepalive"] = True  # a TCP option; a unix socket connection refuses it
+    return options
+
+
+app = Celery("allotment")
+app.conf.update(
+    broker_url=settings.ALLOTMENT_BROKER_URL,
+    broker_transport_options=_broker_options(settings.ALLOTMENT_BROKER_URL),
+    broker_connection_retry_on_startup=True,
+    visibility_timeout=VISIBILITY_TIMEOUT_S,
+    result_backend=None,
+    task_ignore_result=True,  # state lives in the database
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,  # attempts are counted in the database, so this cannot loop for ever
+    task_time_limit=120,
+    task_soft_time_limit=90,
+    task_publish_retry=False,  # the relay keeps the row and tries again itself
+    task_serializer="json",
+    accept_content=["json"],
+    # Spelled out: queues without a routing key all get the default one, and every message reaches each of them.
+    task_queues=[Queue(name, Exchange("allotment", type="direct"), routing_key=name) for name in QUEUES],
+    task_default_exchange="allotment",
+    task_default_routing_key="default",
+    task_default_queue="default",
+    task_create_missing_queues=False,  # a typo in a route is an error, not a queue nobody reads
+    task_routes=ROUTES,
+    worker_prefetch_multiplier=1,
+    worker_max_tasks_per_child=1000,
+    worker_cancel_long_running_tasks_on_connection_loss=True,
+    worker_soft_shutdown_timeout=20,
+    worker_send_task_events=False,
+    beat_schedule=beat_schedule(observe_every_s=settings.ALLOTMENT_OBSERVE_EVERY_S),
+    beat_schedule_filename=str(settings.ALLOTMENT_HOME / "beat-schedule"),
+    timezone="UTC",
+    enable_utc=True,
+)
+app.autodiscover_tasks()
+
+
+@setup_logging.connect
+def _keep_django_logging(**_: Any) -> None:
+    """Having a receiver is what stops Celery from replacing the handlers that Django configured."""
+
+
+@worker_init.connect
+def _remember_worker(**_: Any) -> None:
+    # Inherited by the pool children at fork; the pid they must still find above them.
+    app.conf.allotment_worker_pid = os.getpid()
+
+
+@worker_process_init.connect
+def _end_with_worker(**_: Any) -> None:
+    # A pool child of a worker that was killed with -9 would otherwise finish its task next to
+    # the worker that replaces it, and wait for ever afterwards.
+    die_with_parent(app.conf.allotment_worker_pid)

@@ -1,0 +1,145 @@
+"""The `allotment` command; `python manage.py` is the same thing.
+
+Three kinds of command hide behind one name. Offline ones (`pack`, `replay`) run the engine on files and must
+work in an installation without Django. `up` is the supervisor, which only starts other processes. All others
+are Django management commands of the packages here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from allotment.startup import USAGE_ERROR, choose_settings, fail, load_settings
+
+OFFLINE: Final = {
+    "pack": "Pack a trace of pods onto nodes and measure allocation and fragmentation",
+    "replay": "Replay a trace of jobs in virtual time and measure waiting and fairness",
+}
+UP_HELP: Final = "Run the whole platform on this machine: database, broker, web, workers"
+OWN_PACKAGES: Final = (
+    "allotment", "foundation", "tenants", "clusters", "quotas", "scheduling", "telemetry", "frontend",
+)  # fmt: skip
+
+GROUPS: Final = {
+    "Run": ("up", "doctor", "relay", "agent", "seed_demo"),
+    "Administer": ("cluster", "flavor", "tenant", "quota", "job"),
+    "Study": (
+        "pack",
+        "replay",
+        "conformance",
+        "trace-import",
+        "simulate",
+        "cycle-dump",
+        "cycle-replay",
+        "bench",
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs one command and ends the process with its status: 0 done, 1 failed, 2 bad usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    name = arguments[0] if arguments else "--help"
+    if name in {"-h", "--help"} or (name == "help" and len(arguments) == 1):
+        sys.stdout.write(_overview())
+    elif name == "--version":
+        sys.stdout.write(f"allotment {_version()}\n")
+    elif name in OFFLINE:
+        raise SystemExit(_offline(name, arguments[1:]))
+    elif name == "up":
+        raise SystemExit(_up(arguments[1:]))
+    else:
+        _manage(name, arguments)
+
+
+def _version() -> str:
+    metadata = importlib.import_module("importlib.metadata")
+    return str(metadata.version("allotment"))
+
+
+def _offline(name: str, arguments: list[str]) -> int:
+    try:
+        commands = importlib.import_module("scheduling.offline.cli")
+    except ModuleNotFoundError as error:
+        fail(f"{name} needs the module {error.name}, which is not installed")
+    parser = argparse.ArgumentParser(prog=f"allotment {name}", description=OFFLINE[name])
+    getattr(commands, f"add_{name}_arguments")(parser)
+    return int(getattr(commands, f"{name}_command")(parser.parse_args(arguments)) or 0)
+
+
+def _up(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="allotment up",
+        description=UP_HELP,
+        epilog="Environment: PORT (default 8080), ALLOTMENT_HOME (default .allotment). Ctrl-C stops all.",
+    )
+    parser.parse_args(arguments)
+    _require_server("up")
+    command = importlib.import_module("allotment.supervisor.command")
+    return int(command.up())
+
+
+def _require_server(name: str) -> None:
+    if importlib.util.find_spec("django") is None:
+        fail(f"{name} needs the server, which is not installed: pip install 'allotment[server]'")
+
+
+def _manage(name: str, arguments: list[str]) -> None:
+    _require_server(name)
+    choose_settings()
+    load_settings()
+    importlib.import_module("django").setup()
+    management = importlib.import_module("django.core.management")
+    known = sorted({*management.get_commands(), *OFFLINE, "up", "help"})
+    # The documented names have hyphens, Python modules cannot.
+    module_name = name.replace("-", "_") if name not in known else name
+    if module_name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        fail(f"unknown command {name!r}; {hint}see allotment --help")
+    management.execute_from_command_line(["allotment", module_name, *arguments[1:]])
+
+
+def _overview() -> str:
+    commands = {**OFFLINE, "up": UP_HELP}
+    note = ""
+    if importlib.util.find_spec("django") is None:
+        note = "The server's commands need more: pip install 'allotment[server]'\n"
+    else:
+        try:
+            commands.update(_management_help())
+        except SystemExit:
+            note = "The other commands are not listed because the settings above are wrong.\n"
+    lines = ["usage: allotment <command> [options]      allotment <command> --help\n"]
+    grouped = {name for names in GROUPS.values() for name in names}
+    others = tuple(sorted(set(commands) - grouped))
+    for title, names in [*GROUPS.items(), ("Maintain", others)]:
+        listed = [f"  {name:<14} {commands[name]}" for name in names if name in commands]
+        lines += [f"\n{title}", *listed] if listed else []
+    return "\n".join(lines) + f"\n\n{note}Exit status: 0 done, 1 failed, {USAGE_ERROR} bad usage.\n"
+
+
+def _management_help() -> dict[str, str]:
+    """Name and first line of the help of every command of our packages, and of Django's everyday ones."""
+    load_settings()
+    django = importlib.import_module("django")
+    management = importlib.import_module("django.core.management")
+    django.setup()
+    everyday = {"migrate", "createsuperuser", "changepassword", "shell", "check", "collectstatic"}
+    found = {}
+    for name, app in management.get_commands().items():
+        if app.partition(".")[0] in OWN_PACKAGES or name in everyday:
+            text = management.load_command_class(app, name).help.strip()
+            shown = name.replace("_", "-") if name not in GROUPS["Run"] else name
+            found[shown] = text.splitlines()[0] if text else ""
+    return found
+
+
+if __name__ == "__main__":
+    main()

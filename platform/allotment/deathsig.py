@@ -1,0 +1,28 @@
+"""Ties a process to its parent, so that it ends even when the parent is killed with -9 (Linux only)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from typing import Final
+
+PR_SET_PDEATHSIG: Final = 1
+
+
+def die_with_parent(expected_parent: int, signum: int = signal.SIGKILL) -> bool:
+    """Asks the kernel to send `signum` to this process when its parent ends.
+
+    The setting survives exec but not fork, and the kernel watches the parent's *thread*: create such a
+    child from a thread that lives as long as the process. A parent that ended before the call is noticed
+    by its pid, and then this process ends at once. Returns False where the kernel has no such call.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signum, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != expected_parent:
+        os.kill(os.getpid(), signum)
+    return True

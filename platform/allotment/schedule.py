@@ -1,0 +1,24 @@
+"""What beat sends, and how often. Every entry is a level-triggered sweep: missing one only costs time.
+
+An entry that waited in the queue for longer than two periods is dropped (`expires`): its successor does the
+same work, and a worker that was away must not come back to a pile of identical sweeps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _entry(task: str, every_s: float) -> dict[str, Any]:
+    return {"task": task, "schedule": every_s, "options": {"expires": 2 * every_s}}
+
+
+def beat_schedule(*, observe_every_s: float) -> dict[str, dict[str, Any]]:
+    """Celery's `beat_schedule`; all periods in seconds."""
+    return {
+        "sweep": _entry("scheduling.tasks.sweep", 2.0),
+        "observe-clusters": _entry("scheduling.tasks.observe_clusters", observe_every_s),
+        "collect-samples": _entry("telemetry.tasks.collect_samples", 10.0),
+        "roll-up": _entry("telemetry.tasks.roll_up", 60.0),
+        "heartbeat": _entry("foundation.tasks.heartbeat", 10.0),
+    }

@@ -1,0 +1,1 @@
+"""Settings, layered: `base` is shared, `embedded`, `production` and `test` choose what differs."""

@@ -1,0 +1,177 @@
+"""What every installation has in common. Variables are read here once, typed, through `environment`."""
+
+from __future__ import annotations
+
+import importlib.util
+from datetime import timedelta
+from pathlib import Path
+
+from django.utils.translation import gettext_lazy as _
+
+from allotment import paths
+from allotment.logs import configure_structlog, logging_config
+from allotment.settings import environment as env
+
+HOME = paths.home()
+
+# --- Applications ---------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "foundation.apps.FoundationConfig",
+    "tenants.apps.TenantsConfig",
+    "clusters.apps.ClustersConfig",
+    "quotas.apps.QuotasConfig",
+    "scheduling.apps.SchedulingConfig",
+    "telemetry.apps.TelemetryConfig",
+    "frontend.apps.FrontendConfig",
+    "allotment.apps.AllotmentConfig",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "django_htmx",
+    "lucide",
+    "axes",
+]
+
+MIDDLEWARE = [
+    "foundation.request_id.RequestIdMiddleware",  # first: everything below logs with the id
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",  # last: it answers in place of a locked-out login
+]
+
+ROOT_URLCONF = "allotment.urls"
+ASGI_APPLICATION = "allotment.asgi.application"
+WSGI_APPLICATION = "allotment.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "frontend.context.console",
+            ],
+        },
+    }
+]
+
+# --- Sign-in --------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "tenants.User"
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",  # first: a locked-out attempt never reaches a password check
+    "django.contrib.auth.backends.ModelBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+# Locked by user and address together: an attacker elsewhere cannot lock the owner out.
+AXES_FAILURE_LIMIT = 8
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_RESET_ON_SUCCESS = True
+AXES_VERBOSE = False
+AXES_ENABLE_ADMIN = False
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 12 * 3600
+SESSION_COOKIE_NAME = "allotment_session"
+CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_NAME = "allotment_csrf"
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+
+# A job file is a few kilobytes; nothing else is posted that is larger than a YAML import.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20
+FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 2000
+
+# --- Language and time ----------------------------------------------------------------------------
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = True
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
+LANGUAGE_COOKIE_NAME = "allotment_language"
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+
+
+def _package_folder(package: str) -> Path:
+    # Found through the package: in an installed wheel there is no repository root to count from.
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(package)
+    return Path(spec.submodule_search_locations[0])
+
+
+LOCALE_PATHS = [_package_folder("frontend") / "locale"]
+
+# --- Static files ---------------------------------------------------------------------------------
+STATIC_URL = "/static/"
+STATIC_ROOT = env.text("ALLOTMENT_STATIC_ROOT", str(HOME / "static"))
+
+# --- REST -----------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "tenants.authentication.AccessKeyAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "foundation.problems.exception_handler",
+    "PAGE_SIZE": 50,
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+ALLOTMENT_PAGE_SIZE_MAX = 500  # no list, in the API or the console, returns more rows at once
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Allotment",
+    "DESCRIPTION": "Quotas, queues and jobs of shared GPU clusters.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
+
+# --- Platform -------------------------------------------------------------------------------------
+ALLOTMENT_HOME = HOME
+ALLOTMENT_PROMETHEUS_URL = env.address("ALLOTMENT_PROMETHEUS_URL", schemes=("http", "https"), default="")
+ALLOTMENT_OBSERVE_EVERY_S = 5
+ALLOTMENT_EMBEDDED = False
+
+# --- Logs -----------------------------------------------------------------------------------------
+LOGGING = logging_config(
+    style=env.choice("ALLOTMENT_LOG_FORMAT", default="console", among=("console", "json")),
+    level=env.choice("ALLOTMENT_LOG_LEVEL", default="INFO", among=("DEBUG", "INFO", "WARNING", "ERROR")),
+)
+configure_structlog()

@@ -1,0 +1,32 @@
+"""`make up`: everything on this machine, in one folder, with nothing to configure.
+
+The server listens on the loopback address only, which is why plain HTTP is right here.
+"""
+
+from __future__ import annotations
+
+from allotment import paths
+from allotment.settings import environment as env
+from allotment.settings.base import *
+
+DEBUG = False
+ALLOTMENT_EMBEDDED = True
+ALLOTMENT_OBSERVE_EVERY_S = 2
+
+env.writable_home(HOME)
+SECRET_KEY = env.secret_key(HOME)
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.words("ALLOTMENT_ALLOWED_HOSTS", [])]
+
+DATABASES = {"default": env.database("ALLOTMENT_DATABASE_URL", default=HOME / "allotment.sqlite3")}
+ALLOTMENT_BROKER_URL = env.address(
+    "ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES, default=paths.broker_url(HOME)
+)
+
+# Static files are served straight from the packages: no collecting step before the first start.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = False
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+SILENCED_SYSTEM_CHECKS = ["whitenoise.W001"]

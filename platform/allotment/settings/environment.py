@@ -1,0 +1,156 @@
+"""Reads the environment, typed and checked, and names the variable in every complaint.
+
+A wrong variable must cost one line, not a traceback: each reader raises `SettingError`, which the
+entry points turn into that line (`allotment.startup`).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+ENV: Final = environ.Env()
+SECRET_KEY_LENGTH: Final = 50
+DATABASE_SCHEMES: Final = ("postgres", "postgresql", "sqlite")
+BROKER_SCHEMES: Final = ("redis", "rediss", "redis+socket", "memory")
+
+
+class SettingError(ImproperlyConfigured):
+    """A variable that is missing or wrong; the message starts with its name."""
+
+    def __init__(self, variable: str, problem: str) -> None:
+        super().__init__(f"{variable}: {problem}")
+        self.variable = variable
+
+
+def text(variable: str, default: str | None = None) -> str:
+    """The variable as text; required when there is no default. An empty value counts as unset."""
+    value = os.environ.get(variable, "").strip()
+    if value:
+        return value
+    if default is None:
+        raise SettingError(variable, "is required and not set")
+    return default
+
+
+def flag(variable: str, *, default: bool) -> bool:
+    """The variable as a switch: on/off, true/false, yes/no, 1/0."""
+    value = text(variable, "on" if default else "off").lower()
+    if value in {"on", "true", "yes", "1"}:
+        return True
+    if value in {"off", "false", "no", "0"}:
+        return False
+    raise SettingError(variable, f"is {value!r}; write on or off")
+
+
+def number(variable: str, *, default: int, low: int = 0, high: int = 2**31) -> int:
+    """The variable as a whole number between `low` and `high`."""
+    value = text(variable, str(default))
+    if not value.isdecimal() or not low <= int(value) <= high:
+        raise SettingError(variable, f"is {value!r}; write a whole number from {low} to {high}")
+    return int(value)
+
+
+def choice(variable: str, *, default: str, among: tuple[str, ...]) -> str:
+    """The variable as one of a few words."""
+    value = text(variable, default)
+    if value not in among:
+        raise SettingError(variable, f"is {value!r}; write one of {', '.join(among)}")
+    return value
+
+
+def words(variable: str, default: list[str] | None = None) -> list[str]:
+    """The variable as a comma-separated list; required when there is no default."""
+    value = text(variable, None if default is None else ",".join(default))
+    return [word.strip() for word in value.split(",") if word.strip()]
+
+
+def address(variable: str, *, schemes: tuple[str, ...], default: str | None = None) -> str:
+    """The variable as a URL with one of `schemes`; a default of "" makes it optional.
+
+    The complaint never repeats the value, which may hold a password.
+    """
+    value = text(variable) if default is None else os.environ.get(variable, "").strip() or default
+    if not value:
+        return value
+    try:
+        scheme = urlsplit(value).scheme
+    except ValueError as error:
+        raise SettingError(variable, f"cannot be read as an address: {error}") from error
+    if scheme not in schemes:
+        raise SettingError(variable, f"must start with one of {', '.join(s + '://' for s in schemes)}")
+    return value
+
+
+def database(variable: str, *, default: Path | None, max_age_s: int = 0) -> dict[str, Any]:
+    """The database that `variable` names, else the SQLite file `default`, as a Django database entry."""
+    if default is not None and not os.environ.get(variable):
+        return _sqlite({"ENGINE": "django.db.backends.sqlite3", "NAME": str(default)})
+    url = address(variable, schemes=DATABASE_SCHEMES)
+    try:
+        entry = dict(ENV.db_url_config(url))
+    except (ImproperlyConfigured, ValueError) as error:
+        raise SettingError(variable, "cannot be read as postgres://user:password@host:port/name") from error
+    if not entry.get("NAME"):
+        raise SettingError(variable, "names no database")
+    if entry["ENGINE"].endswith("sqlite3"):
+        return _sqlite(entry)
+    # Persistent connections suit workers (one connection per process), not the ASGI web process, whose
+    # threads would each keep one; hence the caller decides.
+    return {**entry, "CONN_MAX_AGE": max_age_s, "CONN_HEALTH_CHECKS": True}
+
+
+def _sqlite(entry: dict[str, Any]) -> dict[str, Any]:
+    # IMMEDIATE takes the write lock at BEGIN: with the default, two writers that both read first end in
+    # "database is locked" without waiting. FULL keeps a committed job through a power loss.
+    options = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
+    }
+    return {**entry, "OPTIONS": {**options, **entry.get("OPTIONS", {})}}
+
+
+def writable_home(base: Path) -> Path:
+    """Creates the folder of the installation, readable by its owner only, and returns it."""
+    try:
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingError("ALLOTMENT_HOME", f"{base} cannot be used: {error.strerror}") from error
+    return base
+
+
+def secret_key(base: Path) -> str:
+    """`ALLOTMENT_SECRET_KEY`, else the key of this home: generated on first use, for its owner only."""
+    if os.environ.get("ALLOTMENT_SECRET_KEY"):
+        return strong_secret_key()
+    file = writable_home(base) / "secret-key"
+    try:
+        # Written aside and linked into place: of two processes that start together, the second finds a
+        # whole key, never an empty file.
+        draft = base / f"secret-key.{os.getpid()}"
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as out:  # noqa: PTH123
+            out.write(secrets.token_urlsafe(64))
+        try:
+            os.link(draft, file)
+        except FileExistsError:
+            return file.read_text(encoding="ascii").strip()
+        finally:
+            draft.unlink()
+        return file.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise SettingError("ALLOTMENT_HOME", f"{file} cannot be used: {error.strerror}") from error
+
+
+def strong_secret_key() -> str:
+    """`ALLOTMENT_SECRET_KEY`, required, and long enough to resist guessing."""
+    value = text("ALLOTMENT_SECRET_KEY")
+    if len(value) < SECRET_KEY_LENGTH or len(set(value)) < 5:
+        raise SettingError("ALLOTMENT_SECRET_KEY", f"needs at least {SECRET_KEY_LENGTH} random characters")
+    return value

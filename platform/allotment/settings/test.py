@@ -1,0 +1,37 @@
+"""The test run: SQLite unless `TEST_DATABASE_URL` names PostgreSQL; nothing leaves the process."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+# Before the base reads it: no test may touch the installation of whoever runs the tests.
+os.environ.setdefault("ALLOTMENT_HOME", str(Path(tempfile.gettempdir()) / f"allotment-test-{os.getuid()}"))
+
+from allotment.settings import environment as env
+from allotment.settings.base import *
+
+DEBUG = False
+SECRET_KEY = "only-for-tests-" + "0123456789abcdef" * 4
+ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1"]
+
+DATABASES = {"default": env.database("TEST_DATABASE_URL", default=HOME / "test.sqlite3")}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    # A file when threads must share it, memory otherwise; both are thrown away after the run.
+    DATABASES["default"]["TEST"] = {"NAME": os.environ.get("TEST_SQLITE_FILE") or ":memory:"}
+
+# The queue lives in the process; a test that needs a real broker starts one.
+ALLOTMENT_BROKER_URL = env.address("ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES, default="memory://")
+
+# Hashing a password costs 0.1 s on purpose; a thousand test users cannot afford it.
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# `Client.login` passes no request, which axes refuses; the lockout's own tests switch it on.
+AXES_ENABLED = False
+EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = True

@@ -1,0 +1,38 @@
+"""Chooses the settings and turns a wrong variable into one line instead of a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final, NoReturn
+
+DEFAULT_SETTINGS: Final = "allotment.settings.embedded"
+USAGE_ERROR: Final = 2
+
+
+def fail(message: str, status: int = USAGE_ERROR) -> NoReturn:
+    """Ends the process with one line on standard error."""
+    sys.stderr.write(f"allotment: {message}\n")
+    raise SystemExit(status)
+
+
+def choose_settings() -> str:
+    """Names the settings module for this process and returns it; `DJANGO_SETTINGS_MODULE` wins."""
+    return os.environ.setdefault("DJANGO_SETTINGS_MODULE", DEFAULT_SETTINGS)
+
+
+def load_settings() -> None:
+    """Reads the settings now, so that a wrong variable ends the process with its name and status 2."""
+    # Here and not above: the base installation has no Django.
+    from django.conf import settings  # noqa: PLC0415
+    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
+
+    choose_settings()
+    try:
+        settings.INSTALLED_APPS  # noqa: B018 - the first access reads the module
+    except ImproperlyConfigured as error:
+        fail(str(error))
+    except ModuleNotFoundError as error:
+        if error.name and os.environ["DJANGO_SETTINGS_MODULE"].startswith(error.name):
+            fail(f"DJANGO_SETTINGS_MODULE: there is no module {os.environ['DJANGO_SETTINGS_MODULE']}")
+        raise
