@@ -8,6 +8,13 @@ from clusters.models.cluster import (
     PlacementPolicy,
 )
 from clusters.models.node import Device, Node
+from clusters.models.simulated import (
+    SimulatedCluster,
+    SimulatedDevice,
+    SimulatedNode,
+    SimulatedPhase,
+    SimulatedPod,
+)
 
 __all__ = [
     "BackendKind",
@@ -19,4 +26,9 @@ __all__ = [
     "GpuMode",
     "Node",
     "PlacementPolicy",
+    "SimulatedCluster",
+    "SimulatedDevice",
+    "SimulatedNode",
+    "SimulatedPhase",
+    "SimulatedPod",
 ]

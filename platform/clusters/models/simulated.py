@@ -1,0 +1,147 @@
+"""Rows of the simulated cluster, which stands in for an external system.
+
+Nothing outside `clusters.backends.simulated` reads or writes them: the platform learns what is here
+through the backend's calls, as it would from a real cluster. Times ending in `_ms` are milliseconds of
+simulated time, which runs at its own speed; see `clusters.backends.simulated.timeline`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from clusters.models.cluster import Cluster, GpuMode
+from foundation.models import BaseModel
+
+
+class SimulatedCluster(BaseModel):
+    """The clock of one simulated cluster and the number of its latest change.
+
+    `anchors` lists `[simulated ms, real ms since 1970, speed]` for every change of speed, oldest
+    first. A cursor older than `pruned_to` may have missed a removal and gets a complete list.
+    """
+
+    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="+")
+    anchors = models.JSONField(default=list)
+    last_change = models.PositiveBigIntegerField(default=0)
+    pruned_to = models.PositiveBigIntegerField(default=0)
+    pruned_at = models.DateTimeField(null=True, blank=True)
+    reachable = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return f"simulation of {self.cluster_id}"
+
+
+class SimulatedNode(BaseModel):
+    """A machine. CPU in millicores, memory in MiB. `failed` nodes answer nothing until they recover."""
+
+    simulation = models.ForeignKey(SimulatedCluster, on_delete=models.CASCADE, related_name="nodes")
+    name = models.CharField(max_length=253)
+    labels = models.JSONField(default=dict, blank=True)
+    taints = models.JSONField(default=list, blank=True)
+    cpu_millicores = models.PositiveIntegerField()
+    memory_mib = models.PositiveIntegerField()
+    failed = models.BooleanField(default=False)
+    cordoned = models.BooleanField(default=False)
+    change = models.PositiveBigIntegerField()
+    changed_ms = models.BigIntegerField(default=0)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["simulation", "name"], name="simulated_node_name_once"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["simulation", "change"], name="simulated_node_change")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SimulatedDevice(BaseModel):
+    """One card, memory in MiB."""
+
+    node = models.ForeignKey(SimulatedNode, on_delete=models.CASCADE, related_name="devices")
+    uuid = models.CharField(max_length=80, unique=True)
+    index = models.PositiveSmallIntegerField()
+    model = models.CharField(max_length=80)
+    memory_mib = models.PositiveIntegerField()
+    mode = models.CharField(max_length=10, choices=GpuMode.choices, default=GpuMode.WHOLE)
+    healthy = models.BooleanField(default=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["node", "index"], name="simulated_device_index_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.uuid
+
+
+class SimulatedPhase(models.TextChoices):
+    PENDING = "pending", "Pending"
+    STARTING = "starting", "Starting"
+    RUNNING = "running", "Running"
+    SUCCEEDED = "succeeded", "Succeeded"
+    FAILED = "failed", "Failed"
+    GONE = "gone", "Gone"
+
+
+class SimulatedPod(BaseModel):
+    """One pod, what it was asked to do, and when its next transition is due.
+
+    `holds` is true while its containers occupy cards, CPU and memory. `next_ms` is null when nothing
+    will happen by itself; `frozen_ms` keeps it while the node is down. A pod that is gone stays for a
+    while as a tombstone, so that a late observer still learns of its end. `leave_permille` says which
+    part of the grace period the pod uses; `exit_code` is what it will end with, `ended_code` what it did.
+    """
+
+    simulation = models.ForeignKey(SimulatedCluster, on_delete=models.CASCADE, related_name="pods")
+    namespace = models.CharField(max_length=63)
+    name = models.CharField(max_length=253)
+    uid = models.CharField(max_length=36)
+    node_name = models.CharField(max_length=253)
+    cpu_millicores = models.PositiveIntegerField()
+    memory_mib = models.PositiveIntegerField()
+    devices = models.JSONField(default=list, blank=True)  # [[uuid, cores, MiB], …]
+    labels = models.JSONField(default=dict, blank=True)
+    image = models.CharField(max_length=500, blank=True, default="")
+    command = models.JSONField(default=list, blank=True)
+    start_ms = models.PositiveBigIntegerField()
+    run_ms = models.PositiveBigIntegerField(null=True, blank=True)
+    leave_permille = models.PositiveSmallIntegerField()
+    utilisation = models.FloatField()
+    exit_code = models.IntegerField(default=0)
+
+    phase = models.CharField(max_length=10, choices=SimulatedPhase.choices)
+    holds = models.BooleanField(default=True)
+    terminating = models.BooleanField(default=False)
+    next_ms = models.BigIntegerField(null=True, blank=True)
+    frozen_ms = models.BigIntegerField(null=True, blank=True)
+    begun_ms = models.BigIntegerField()
+    started_ms = models.BigIntegerField(null=True, blank=True)
+    ended_ms = models.BigIntegerField(null=True, blank=True)
+    changed_ms = models.BigIntegerField()
+    change = models.PositiveBigIntegerField()
+    ended_code = models.IntegerField(null=True, blank=True)
+    reason = models.CharField(max_length=60, blank=True, default="")
+    message = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["simulation", "namespace", "name"],
+                condition=~Q(phase="gone"),
+                name="simulated_pod_name_once",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["simulation", "next_ms"], name="simulated_pod_due"),
+            models.Index(fields=["simulation", "change"], name="simulated_pod_change"),
+            models.Index(
+                fields=["simulation", "node_name"], condition=Q(holds=True), name="simulated_pod_holder"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
