@@ -1,0 +1,18 @@
+"""Pure arithmetic of hierarchical quota: no Django, no clock, whole numbers only."""
+
+from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, TreeError, UnknownNodeError
+from quotas.tree.limits import Amount, Limits, at_least
+from quotas.tree.tree import Branch, QuotaTree
+
+__all__ = [
+    "Amount",
+    "Branch",
+    "CycleError",
+    "Limits",
+    "NotALeafError",
+    "OverdrawnError",
+    "QuotaTree",
+    "TreeError",
+    "UnknownNodeError",
+    "at_least",
+]

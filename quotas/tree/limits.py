@@ -1,0 +1,54 @@
+"""Limits of one quota node, and arithmetic in which None means unlimited.
+
+An unlimited nominal borrows nothing and lends nothing: whatever stands under it is its own, and its
+neighbours neither gain nor lose by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Amount = int | None
+"""A whole number of the resource's unit; None is unlimited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a node has of one resource. The default is what an absent row means: nothing of its own.
+
+    `borrowing_limit` caps what may be used above the node's own quota, `lending_limit` what others
+    may use of it. None is unlimited.
+
+    Raises:
+        ValueError: on a negative amount.
+    """
+
+    nominal: Amount = 0
+    borrowing_limit: Amount = None
+    lending_limit: Amount = None
+
+    def __post_init__(self) -> None:
+        for name in ("nominal", "borrowing_limit", "lending_limit"):
+            amount = getattr(self, name)
+            if amount is not None and amount < 0:
+                raise ValueError(f"{name} is {amount}; a limit is not negative")
+
+
+NOTHING = Limits()
+
+
+def at_least(available: Amount, asked: int) -> bool:
+    """Whether an amount, possibly unlimited, holds what is asked."""
+    return available is None or available >= asked
+
+
+def smaller(one: Amount, other: Amount) -> Amount:
+    """The lower of two amounts; unlimited is above everything."""
+    if one is None:
+        return other
+    return one if other is None else min(one, other)
+
+
+def plus(one: Amount, other: Amount) -> Amount:
+    """The sum of two amounts; unlimited absorbs everything."""
+    return None if one is None or other is None else one + other

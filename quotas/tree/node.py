@@ -1,0 +1,122 @@
+"""One point of the tree: its limits, what its subtree adds up to, and what is used.
+
+The formulas are those of Kueue's hierarchical quota (`resource_node.go`), extended by an unlimited
+nominal. A node keeps three numbers per key: its limits, the quota of its subtree, and its usage as
+its parent must see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
+
+from quotas.tree.limits import NOTHING, Amount, Limits, plus, smaller
+
+K = TypeVar("K", bound=Hashable)
+
+
+class TreeNode(Generic[K]):
+    """State of one node; built and linked by `QuotaTree`, which is the way to use it."""
+
+    __slots__ = ("children", "height", "id", "limits", "parent", "subtree", "usage")
+
+    def __init__(self, node_id: str, limits: Mapping[K, Limits]) -> None:
+        self.id = node_id
+        self.limits: dict[K, Limits] = dict(limits)
+        self.parent: TreeNode[K] | None = None
+        self.children: list[TreeNode[K]] = []
+        self.subtree: dict[K, Amount] = {}
+        self.usage: dict[K, int] = {}
+        self.height = 0
+
+    def quota(self, key: K) -> Amount:
+        """What the subtree owns: own nominal and what the children lend upwards."""
+        return self.subtree.get(key, 0)
+
+    def used(self, key: K) -> int:
+        """What the subtree uses, without what its nodes keep for themselves and use of it."""
+        return self.usage.get(key, 0)
+
+    def local(self, key: K) -> Amount:
+        """The part of the subtree's quota that others cannot have."""
+        quota = self.quota(key)
+        if quota is None:
+            return None
+        lending = self.limits.get(key, NOTHING).lending_limit
+        return 0 if lending is None else max(0, quota - lending)
+
+    def lent(self, key: K) -> int:
+        """The part of the subtree's quota that counts for the parent."""
+        quota, local = self.quota(key), self.local(key)
+        return 0 if quota is None or local is None else quota - local
+
+    def spill(self, key: K) -> int:
+        """The part of the usage that the parent must carry."""
+        local = self.local(key)
+        return 0 if local is None else max(0, self.used(key) - local)
+
+    def local_available(self, key: K) -> Amount:
+        """What can be added before the parent notices."""
+        local = self.local(key)
+        return None if local is None else max(0, local - self.used(key))
+
+    def available(self, key: K) -> Amount:
+        """What can be added now; negative where others have used more than they own."""
+        quota = self.quota(key)
+        if quota is None:
+            return None
+        if self.parent is None:
+            return quota - self.used(key)
+        above = self.parent.available(key)
+        borrowing = self.limits.get(key, NOTHING).borrowing_limit
+        if borrowing is not None:
+            above = smaller(self.lent(key) - self.spill(key) + borrowing, above)
+        return plus(self.local_available(key), above)
+
+    def potential(self, key: K) -> Amount:
+        """What could be added if nobody used anything."""
+        quota = self.quota(key)
+        if quota is None or self.parent is None:
+            return quota
+        reachable = plus(self.local(key), self.parent.potential(key))
+        borrowing = self.limits.get(key, NOTHING).borrowing_limit
+        return reachable if borrowing is None else smaller(quota + borrowing, reachable)
+
+    def exceeds(self, key: K, extra: int) -> bool:
+        """Whether usage with `extra` would be above what the subtree owns."""
+        quota = self.quota(key)
+        return quota is not None and self.used(key) + extra > quota
+
+    def add(self, key: K, amount: int) -> None:
+        """Add usage here, and above as far as it spills over."""
+        room = self.local_available(key)
+        self._set(key, self.used(key) + amount)
+        if self.parent is not None and room is not None and amount > room:
+            self.parent.add(key, amount - room)
+
+    def remove(self, key: K, amount: int) -> None:
+        """Take usage away here, and above as far as it had spilled over."""
+        spilled = self.spill(key)
+        self._set(key, self.used(key) - amount)
+        if self.parent is not None and spilled > 0:
+            self.parent.remove(key, min(amount, spilled))
+
+    def gather(self) -> None:
+        """Recompute subtree quota, and usage of an inner node, from the children."""
+        keys = set(self.limits)
+        for child in self.children:
+            keys.update(child.subtree, child.usage)
+        self.subtree = {key: self._gathered_quota(key) for key in keys}
+        if self.children:
+            spills = ((key, sum(child.spill(key) for child in self.children)) for key in keys)
+            self.usage = {key: amount for key, amount in spills if amount}
+        self.height = 1 + max(child.height for child in self.children) if self.children else 0
+
+    def _gathered_quota(self, key: K) -> Amount:
+        return plus(self.limits.get(key, NOTHING).nominal, sum(child.lent(key) for child in self.children))
+
+    def _set(self, key: K, amount: int) -> None:
+        if amount:
+            self.usage[key] = amount
+        else:
+            self.usage.pop(key, None)

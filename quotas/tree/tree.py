@@ -1,0 +1,167 @@
+"""The quota tree: who may use how much, now and at most, and who borrows.
+
+Usage is added at leaves and bubbles up as far as it exceeds what a node keeps for itself. Adding and
+removing are exact inverses, so a simulation can be undone without a copy. Source of the rules:
+Kueue's hierarchical cohorts; the quota reference of this project states them as formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic
+
+from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, UnknownNodeError
+from quotas.tree.limits import NOTHING, Amount, Limits
+from quotas.tree.node import K, TreeNode
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Generic[K]):
+    """The description of one node: its id, its parent's id (None for a root) and its limits per key."""
+
+    id: str
+    parent: str | None
+    limits: Mapping[K, Limits]
+
+
+class QuotaTree(Generic[K]):
+    """A forest of quota nodes over keys such as (flavor, resource).
+
+    Amounts are whole numbers of the key's unit, None is unlimited. A key without limits has nominal
+    zero and no borrowing limit.
+
+    Raises:
+        CycleError: when the parents form a cycle.
+        UnknownNodeError: when a parent does not exist.
+    """
+
+    def __init__(self, branches: Iterable[Branch[K]]) -> None:
+        described = {branch.id: branch for branch in branches}
+        self._nodes: dict[str, TreeNode[K]] = {
+            node_id: TreeNode(node_id, described[node_id].limits) for node_id in sorted(described)
+        }
+        for node_id, node in self._nodes.items():
+            parent = described[node_id].parent
+            if parent is None:
+                continue
+            if parent not in self._nodes:
+                raise UnknownNodeError(parent, f"{node_id} has the parent {parent}, which does not exist")
+            node.parent = self._nodes[parent]
+            node.parent.children.append(node)
+        for node in self._leaves_first():
+            node.gather()
+
+    def __contains__(self, node_id: str) -> bool:
+        return node_id in self._nodes
+
+    def limits(self, node_id: str, key: K) -> Limits:
+        """The node's own limits; nominal zero where none are set."""
+        return self._node(node_id).limits.get(key, NOTHING)
+
+    def subtree_quota(self, node_id: str, key: K) -> Amount:
+        """Own nominal and what the children lend; at a leaf the nominal."""
+        return self._node(node_id).quota(key)
+
+    def usage(self, node_id: str, key: K) -> int:
+        """What is used: at a leaf all of it, above that what the children did not keep to themselves."""
+        return self._node(node_id).used(key)
+
+    def usages(self, node_id: str) -> dict[K, int]:
+        """All keys with usage at a node, a copy."""
+        return dict(self._node(node_id).usage)
+
+    def available(self, node_id: str, key: K) -> Amount:
+        """What may be added now; negative when lowered limits or others' overuse left less than nothing."""
+        return self._node(node_id).available(key)
+
+    def potential(self, node_id: str, key: K) -> Amount:
+        """The most that the node could ever use, with nobody else using anything."""
+        return self._node(node_id).potential(key)
+
+    def borrows(self, node_id: str, key: K, extra: int = 0) -> bool:
+        """Whether usage with `extra` is above what the node's subtree owns."""
+        return self._node(node_id).exceeds(key, extra)
+
+    def height(self, node_id: str) -> int:
+        """The distance to the furthest leaf below."""
+        return self._node(node_id).height
+
+    def borrow_level(self, node_id: str, key: K, amount: int) -> int:
+        """How far up a request must reach: 0 inside the own quota, else the height of the lowest
+        ancestor whose subtree holds it; the root's height where none does."""
+        node = self._node(node_id)
+        if node.parent is None or not node.exceeds(key, amount):
+            return 0
+        remaining = amount - (node.local_available(key) or 0)
+        while node.parent is not None:
+            node = node.parent
+            if not node.exceeds(key, remaining):
+                return node.height
+            remaining -= node.local_available(key) or 0
+        return node.height
+
+    def path(self, node_id: str) -> Iterator[str]:
+        """The ids from a node up to its root."""
+        node: TreeNode[K] | None = self._node(node_id)
+        while node is not None:
+            yield node.id
+            node = node.parent
+
+    def add_usage(self, node_id: str, key: K, amount: int) -> None:
+        """Use `amount` at a leaf. Does not ask whether it fits: the ledger may stand above a lowered limit.
+
+        Raises:
+            NotALeafError: when the node has children.
+            ValueError: on a negative amount.
+        """
+        if amount < 0:
+            raise ValueError(f"usage of {amount} cannot be added; remove it instead")
+        self._leaf(node_id).add(key, amount)
+
+    def remove_usage(self, node_id: str, key: K, amount: int) -> None:
+        """Give back `amount` at a leaf; the exact inverse of `add_usage`.
+
+        Raises:
+            NotALeafError: when the node has children.
+            OverdrawnError: when less than that is used.
+            ValueError: on a negative amount.
+        """
+        leaf = self._leaf(node_id)
+        if amount < 0:
+            raise ValueError(f"usage of {amount} cannot be removed; add it instead")
+        if leaf.used(key) < amount:
+            raise OverdrawnError(node_id, f"{node_id} uses {leaf.used(key)} of {key}, not {amount}")
+        leaf.remove(key, amount)
+
+    def set_limits(self, node_id: str, limits: Mapping[K, Limits]) -> None:
+        """Replace a node's limits; everything above it follows."""
+        node = self._node(node_id)
+        node.limits = dict(limits)
+        node.gather()
+        while node.parent is not None:
+            node = node.parent
+            node.gather()
+
+    def _node(self, node_id: str) -> TreeNode[K]:
+        try:
+            return self._nodes[node_id]
+        except KeyError:
+            raise UnknownNodeError(node_id, f"there is no quota node {node_id}") from None
+
+    def _leaf(self, node_id: str) -> TreeNode[K]:
+        node = self._node(node_id)
+        if node.children:
+            raise NotALeafError(node_id, f"{node_id} has children; usage is kept at the leaves")
+        return node
+
+    def _leaves_first(self) -> list[TreeNode[K]]:
+        ordered = [node for node in self._nodes.values() if node.parent is None]
+        for node in ordered:
+            ordered.extend(node.children)
+        if len(ordered) < len(self._nodes):
+            reached = {node.id for node in ordered}
+            lost = [node_id for node_id in self._nodes if node_id not in reached]
+            raise CycleError(lost[0], f"the parents of {', '.join(lost)} form a cycle")
+        ordered.reverse()
+        return ordered

@@ -1,0 +1,112 @@
+"""Laws that hold for every tree, whatever its limits."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quotas.tree import Branch, Limits, QuotaTree, at_least
+
+KEY = "gpu"
+amounts = st.integers(0, 20)
+optional = st.none() | amounts
+limits = st.builds(Limits, optional | amounts, optional, optional)
+Usage = list[tuple[int, int]]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[QuotaTree[str], list[str], list[str]]:
+    count = draw(st.integers(1, 8))
+    parents = [None] + [draw(st.integers(0, index - 1)) for index in range(1, count)]
+    branches = [
+        Branch(f"n{index}", None if parent is None else f"n{parent}", {KEY: draw(limits)})
+        for index, parent in enumerate(parents)
+    ]
+    ids = [branch.id for branch in branches]
+    leaves = [node for node in ids if node not in {branch.parent for branch in branches}]
+    return QuotaTree(branches), ids, leaves
+
+
+def state(quotas: QuotaTree[str], ids: list[str]) -> list[tuple[int, int | None]]:
+    return [(quotas.usage(node, KEY), quotas.available(node, KEY)) for node in ids]
+
+
+steps = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 30)), max_size=8)
+
+
+@given(trees(), steps, steps)
+@settings(max_examples=150, deadline=None)
+def test_removing_in_any_order_undoes_adding(
+    built: tuple[QuotaTree[str], list[str], list[str]], first: Usage, second: Usage
+) -> None:
+    quotas, ids, leaves = built
+    for pick, amount in first:
+        quotas.add_usage(leaves[pick % len(leaves)], KEY, amount)
+    before = state(quotas, ids)
+    for pick, amount in second:
+        quotas.add_usage(leaves[pick % len(leaves)], KEY, amount)
+    for pick, amount in second:
+        quotas.remove_usage(leaves[pick % len(leaves)], KEY, amount)
+    assert state(quotas, ids) == before
+
+
+@given(trees(), steps)
+@settings(max_examples=150, deadline=None)
+def test_admission_within_available_keeps_every_subtree_within_its_quota(
+    built: tuple[QuotaTree[str], list[str], list[str]], wanted: Usage
+) -> None:
+    quotas, ids, leaves = built
+    for pick, amount in wanted:
+        leaf = leaves[pick % len(leaves)]
+        if at_least(quotas.available(leaf, KEY), amount):
+            quotas.add_usage(leaf, KEY, amount)
+    for node in ids:
+        own = quotas.limits(node, KEY)
+        quota = quotas.subtree_quota(node, KEY)
+        is_root = list(quotas.path(node)) == [node]
+        if quota is not None and is_root:
+            assert quotas.usage(node, KEY) <= quota
+        if quota is not None and own.borrowing_limit is not None and not is_root:
+            assert quotas.usage(node, KEY) <= quota + own.borrowing_limit
+
+
+@given(trees(), steps, st.integers(0, 7), amounts)
+@settings(max_examples=150, deadline=None)
+def test_more_usage_never_leaves_more_available(
+    built: tuple[QuotaTree[str], list[str], list[str]], held: Usage, pick: int, amount: int
+) -> None:
+    quotas, ids, leaves = built
+    for index, used in held:
+        quotas.add_usage(leaves[index % len(leaves)], KEY, used)
+    before = {node: quotas.available(node, KEY) for node in ids}
+    quotas.add_usage(leaves[pick % len(leaves)], KEY, amount)
+    for node in ids:
+        after = quotas.available(node, KEY)
+        assert (before[node] is None) == (after is None)
+        if before[node] is not None and after is not None:
+            assert after <= before[node]  # type: ignore[operator]
+
+
+@given(trees(), st.integers(0, 7))
+@settings(max_examples=100, deadline=None)
+def test_an_empty_tree_offers_at_least_nothing_and_at_most_the_potential(
+    built: tuple[QuotaTree[str], list[str], list[str]], pick: int
+) -> None:
+    quotas, _, leaves = built
+    leaf = leaves[pick % len(leaves)]
+    available, potential = quotas.available(leaf, KEY), quotas.potential(leaf, KEY)
+    assert available == potential
+
+
+@given(trees(), steps, st.integers(0, 7), st.integers(1, 20))
+@settings(max_examples=100, deadline=None)
+def test_borrow_level_is_zero_exactly_inside_the_own_quota(
+    built: tuple[QuotaTree[str], list[str], list[str]], held: Usage, pick: int, amount: int
+) -> None:
+    quotas, _, leaves = built
+    for index, used in held:
+        quotas.add_usage(leaves[index % len(leaves)], KEY, used)
+    leaf = leaves[pick % len(leaves)]
+    alone = list(quotas.path(leaf)) == [leaf]
+    level = quotas.borrow_level(leaf, KEY, amount)
+    assert (level == 0) == (alone or not quotas.borrows(leaf, KEY, amount))
