@@ -1,0 +1,47 @@
+"""On whose behalf a service runs.
+
+Services take `acting_user: Actor`. A signed-in user is one; so is the platform itself, when a sweep
+or the engine acts. Request id and address are kept in a context variable set by the middleware, so
+that an audit row can name them without every service passing them on.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Actor(Protocol):
+    """Whoever acts: the user model satisfies this, and so does `SYSTEM`."""
+
+    @property
+    def pk(self) -> uuid.UUID | None: ...
+
+    def get_username(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SystemActor:
+    """The platform acting by itself."""
+
+    name: str = "allotment"
+    pk: None = None
+
+    def get_username(self) -> str:
+        return self.name
+
+
+SYSTEM = SystemActor()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a request came from."""
+
+    request_id: str = ""
+    address: str = ""
+
+
+origin: ContextVar[Origin] = ContextVar("origin", default=Origin())  # noqa: B039 (frozen, never mutated)

@@ -1,0 +1,82 @@
+"""Errors are types with a stable code.
+
+The API's problem+json, the console's message and the log line all come from the same object, so the
+three never tell different stories. `detail` is a translatable sentence, `code` never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """What is wrong with one field; `field` is its path in the request, such as `roles.0.image`."""
+
+    field: str
+    code: str
+    message: str
+
+
+class AllotmentError(Exception):
+    """Base of everything the platform refuses to do, with the HTTP status it answers."""
+
+    code = "ERROR"
+    title = "The request could not be carried out"
+    status = 400
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        code: str | None = None,
+        numbers: Mapping[str, Any] | None = None,
+        errors: Sequence[FieldError] = (),
+    ) -> None:
+        super().__init__(detail or self.title)
+        self.detail = detail or self.title
+        self.code = code or type(self).code
+        self.numbers = dict(numbers or {})
+        self.errors = tuple(errors)
+
+
+class Invalid(AllotmentError):
+    """The request is well-formed but its content is not acceptable."""
+
+    code = "INVALID"
+    title = "The request is not valid"
+    status = 400
+
+
+class Refused(AllotmentError):
+    """Understood, but against a rule: quota, policy, or a shape that can never fit."""
+
+    code = "REFUSED"
+    title = "The request was refused"
+    status = 422
+
+
+class PermissionDenied(AllotmentError):
+    """The user may see the thing but not do this with it."""
+
+    code = "PERMISSION_DENIED"
+    title = "You may not do this"
+    status = 403
+
+
+class NotFound(AllotmentError):
+    """No such thing in the viewer's sight; another tenant's thing answers the same."""
+
+    code = "NOT_FOUND"
+    title = "Not found"
+    status = 404
+
+
+class Conflict(AllotmentError):
+    """Somebody else changed it first, or its present state does not allow this."""
+
+    code = "CONFLICT"
+    title = "The state has changed meanwhile"
+    status = 409

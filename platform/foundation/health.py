@@ -1,0 +1,109 @@
+"""Liveness and readiness.
+
+`/livez` says that this process answers. `/readyz` says that the platform works: upper packages
+register what "works" means for them, and a part that has stopped finishing work is not ready however
+alive its process looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+
+import structlog
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+
+from foundation import clock
+from foundation.models import Heartbeat
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One line of `/readyz` and of `allotment doctor`; `help` says what to do when not ok."""
+
+    name: str
+    ok: bool
+    message: str
+    help: str = ""
+
+
+Check = Callable[[], CheckResult]
+_checks: dict[str, Check] = {}
+
+
+def register(name: str, check: Check) -> None:
+    """Add a readiness check; called once from an `AppConfig.ready()`."""
+    _checks[name] = check
+
+
+def beat(name: str) -> None:
+    """Note that the part `name` has just finished some work."""
+    Heartbeat.unscoped.update_or_create(name=name, defaults={"at": clock.now()})
+
+
+def heartbeat_check(name: str, *, within_s: int, help_text: str) -> Check:
+    """A check that the part `name` finished work within the last `within_s` seconds."""
+
+    def check() -> CheckResult:
+        row = Heartbeat.unscoped.filter(name=name).first()
+        if row is None:
+            return CheckResult(name, False, "has not reported yet", help_text)
+        age = (clock.now() - row.at).total_seconds()
+        ok = age <= within_s
+        return CheckResult(name, ok, f"reported {age:.0f} s ago", "" if ok else help_text)
+
+    return check
+
+
+def _database() -> CheckResult:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return CheckResult("database", True, connection.vendor)
+
+
+def _migrations() -> CheckResult:
+    executor = MigrationExecutor(connection)
+    pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    text = f"{len(pending)} pending" if pending else "applied"
+    return CheckResult("migrations", not pending, text, "run: allotment migrate" if pending else "")
+
+
+def run_checks() -> list[CheckResult]:
+    """Run every check; one that cannot run is a failed one, and a database that is down ends the list."""
+    try:
+        results = [_database(), _migrations()]
+    except DatabaseError as error:
+        return [CheckResult("database", False, str(error), "is ALLOTMENT_DATABASE_URL right, and the server up?")]
+    for name, check in _checks.items():
+        try:
+            results.append(check())
+        except Exception as error:
+            log.exception("readiness check failed", check=name)
+            results.append(CheckResult(name, False, f"{type(error).__name__}: {error}"))
+    return results
+
+
+@require_safe
+def livez(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    results = run_checks()
+    ready = all(result.ok for result in results)
+    body = {"ready": ready, "checks": [asdict(result) for result in results]}
+    return JsonResponse(body, status=200 if ready else 503)
+
+
+def worker_heartbeat() -> Check:
+    """The standard check of the worker's heartbeat task."""
+    return heartbeat_check(
+        "worker", within_s=int(timedelta(seconds=60).total_seconds()), help_text="is a worker running?"
+    )

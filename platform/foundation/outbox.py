@@ -1,0 +1,61 @@
+"""Hints: rows that ask for a task to run soon.
+
+A service inserts a hint in the transaction of its change; the relay publishes it after commit and
+deletes it. A request never talks to the broker, so a hung broker cannot hang a request, and a lost
+message costs only time: every promise is kept by a sweep over rows as well.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from enum import StrEnum
+
+from django.db import connection, transaction
+
+from foundation import clock
+from foundation.models import Hint
+
+
+class Topic(StrEnum):
+    """What is to be looked at. The key names the row: a cell or a cluster."""
+
+    CYCLE = "cycle"
+    EXECUTE = "execute"
+    OBSERVE = "observe"
+
+
+Publisher = Callable[[str], None]
+_publishers: dict[str, Publisher] = {}
+
+
+def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
+    """Ask for `topic` to be worked on for `key`, not before `delay_s` seconds from now.
+
+    Coalesced: while one is pending, a second changes nothing.
+    """
+    row = Hint(topic=topic.value, key=str(key), not_before=clock.now() + timedelta(seconds=delay_s))
+    Hint.unscoped.bulk_create([row], ignore_conflicts=True)
+
+
+def register(topic: Topic, publisher: Publisher) -> None:
+    """Say which task a topic wakes; called once from the owner's `AppConfig.ready()`."""
+    _publishers[topic.value] = publisher
+
+
+def publish_due(limit: int = 200) -> int:
+    """Publish hints that are due and delete them; returns how many.
+
+    Deleted before publishing and in the same transaction: if the broker fails, the deletion is rolled
+    back. If the process dies after the broker took it, the hint is published twice, which is harmless.
+    """
+    with transaction.atomic():
+        due = Hint.unscoped.filter(not_before__lte=clock.now()).order_by("id")
+        if connection.features.has_select_for_update_skip_locked:
+            due = due.select_for_update(skip_locked=True)
+        rows = list(due[:limit])
+        Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
+        for row in rows:
+            _publishers[row.topic](row.key)
+    return len(rows)

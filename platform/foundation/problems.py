@@ -1,0 +1,88 @@
+"""problem+json (RFC 9457): one shape for every error the API answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
+from django.http import Http404, HttpRequest, JsonResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import exception_handler as drf_exception_handler
+
+from foundation.actor import origin
+from foundation.errors import AllotmentError, FieldError, NotFound, PermissionDenied
+
+log = structlog.get_logger(__name__)
+CONTENT_TYPE = "application/problem+json"
+
+
+def problem(
+    *, status: int, code: str, title: str, detail: str, errors: tuple[FieldError, ...] = (), **extra: Any
+) -> dict[str, Any]:
+    """Return the body of a problem; `extra` keys stand beside the standard ones."""
+    body: dict[str, Any] = {
+        "type": f"about:blank#{code.lower()}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": origin.get().request_id,
+        "code": code,
+        "errors": [{"field": e.field, "code": e.code, "message": e.message} for e in errors],
+    }
+    return body | extra
+
+
+def of_error(error: AllotmentError) -> dict[str, Any]:
+    """The problem an `AllotmentError` answers."""
+    extra = {"numbers": error.numbers} if error.numbers else {}
+    return problem(
+        status=error.status,
+        code=error.code,
+        title=str(error.title),
+        detail=str(error.detail),
+        errors=error.errors,
+        **extra,
+    )
+
+
+def _flatten(detail: Any, path: str = "") -> list[FieldError]:
+    if isinstance(detail, dict):
+        return [e for key, value in detail.items() for e in _flatten(value, f"{path}.{key}".lstrip("."))]
+    if isinstance(detail, list):
+        if all(isinstance(item, exceptions.ErrorDetail) for item in detail):
+            return [FieldError(path, str(item.code), str(item)) for item in detail]
+        return [e for i, item in enumerate(detail) for e in _flatten(item, f"{path}.{i}".lstrip("."))]
+    return [FieldError(path, getattr(detail, "code", "invalid"), str(detail))]
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's hook: turn any exception a view raises into a problem response."""
+    if isinstance(error, Http404):
+        error = NotFound()
+    elif isinstance(error, DjangoPermissionDenied):
+        error = PermissionDenied(str(error))
+    if isinstance(error, AllotmentError):
+        return Response(of_error(error), status=error.status, content_type=CONTENT_TYPE)
+    response = drf_exception_handler(error, context)
+    if response is None or not isinstance(error, exceptions.APIException):
+        return response
+    validation = isinstance(error, exceptions.ValidationError)
+    response.data = problem(
+        status=response.status_code,
+        code="INVALID" if validation else str(error.default_code).upper(),
+        title=str(error.default_detail),
+        detail=str(error.default_detail) if validation else str(error.detail),
+        errors=tuple(_flatten(error.detail)) if validation else (),
+    )
+    response.content_type = CONTENT_TYPE
+    return response
+
+
+def server_error(request: HttpRequest) -> JsonResponse:
+    """The 500 answered outside DRF, in the same shape and without a trace."""
+    body = problem(
+        status=500, code="INTERNAL", title="Internal error", detail="Something failed here; it was logged."
+    )
+    return JsonResponse(body, status=500, content_type=CONTENT_TYPE)

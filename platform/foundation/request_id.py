@@ -1,0 +1,34 @@
+"""Gives every request an id and remembers where it came from."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+from django.http import HttpRequest, HttpResponse
+
+from foundation.actor import Origin, origin
+
+_ACCEPTABLE: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")
+
+
+class RequestIdMiddleware:
+    """Take a sane `X-Request-ID` from the caller or make one; answer with it and bind it to the log."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        given = request.headers.get("X-Request-ID", "")
+        request_id = given if _ACCEPTABLE.fullmatch(given) else uuid.uuid4().hex
+        token = origin.set(Origin(request_id, request.META.get("REMOTE_ADDR", "")))
+        try:
+            with structlog.contextvars.bound_contextvars(request_id=request_id):
+                response = self.get_response(request)
+        finally:
+            origin.reset(token)
+        response["X-Request-ID"] = request_id
+        return response

@@ -1,0 +1,72 @@
+"""Queues: where jobs wait, and by which rules."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from clusters.models import Cell, Flavor
+from foundation.models import BaseModel
+from quotas.models.quota import QuotaNode
+from tenants.models import Tenant
+
+
+class Strategy(models.TextChoices):
+    BEST_EFFORT = "best-effort-fifo", "Best effort"
+    STRICT = "strict-fifo", "Strict first in, first out"
+
+
+class StopPolicy(models.TextChoices):
+    NONE = "none", "Open"
+    HOLD = "hold", "On hold"
+    HOLD_AND_DRAIN = "hold-and-drain", "On hold, draining"
+
+
+class AllocationMode(models.TextChoices):
+    DYNAMIC = "dynamic", "Dynamic"
+    STATIC = "static", "Static"
+
+
+class Queue(BaseModel):
+    """A leaf of the quota tree. Presets are combinations of its settings, not a setting of their own."""
+
+    cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="queues")
+    workspace = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="queues")
+    node = models.OneToOneField(QuotaNode, on_delete=models.PROTECT, related_name="queue")
+    name = models.SlugField(max_length=63)
+    strategy = models.CharField(max_length=20, choices=Strategy.choices, default=Strategy.BEST_EFFORT)
+    stop_policy = models.CharField(max_length=20, choices=StopPolicy.choices, default=StopPolicy.NONE)
+    allocation_mode = models.CharField(
+        max_length=10, choices=AllocationMode.choices, default=AllocationMode.DYNAMIC
+    )
+    preemption = models.BooleanField(default=True)
+    flavors: models.ManyToManyField[Flavor, "QueueFlavor"] = models.ManyToManyField(
+        Flavor, through="QueueFlavor", related_name="queues"
+    )
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["workspace", "name"], name="queue_name_once_per_workspace")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class QueueFlavor(BaseModel):
+    """A flavor that a queue may use, at its place in the order of trying."""
+
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="queue_flavors")
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="queue_flavors")
+    position = models.PositiveSmallIntegerField()
+
+    class Meta(BaseModel.Meta):
+        ordering: ClassVar = ["position", "id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["queue", "flavor"], name="queue_flavor_once"),
+            models.UniqueConstraint(fields=["queue", "position"], name="queue_flavor_order_total"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.queue} #{self.position} {self.flavor}"

@@ -1,0 +1,88 @@
+"""The quota tree and the ledger."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from clusters.models import Cell, Flavor
+from foundation.models import BaseModel
+from foundation.quantities import Resource
+from tenants.models import Tenant
+
+RESOURCE_CHOICES = [(resource.value, resource.value) for resource in Resource]
+
+
+class QuotaNode(BaseModel):
+    """A point of a cell's tree: one per tenant, and one per queue below its workspace.
+
+    Folders and workspaces act as cohorts; queues are the leaves that hold usage.
+    """
+
+    cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="quota_nodes")
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="quota_nodes")
+    parent = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="children"
+    )
+    is_queue = models.BooleanField(default=False)
+    weight = models.PositiveIntegerField(default=1000, help_text="thousandths; 1000 is an even share")
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["cell", "tenant"], condition=Q(is_queue=False), name="quota_node_once_per_tenant"
+            ),
+            models.UniqueConstraint(
+                fields=["cell"], condition=Q(parent__isnull=True), name="quota_tree_has_one_root"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{'queue of ' if self.is_queue else ''}{self.tenant}"
+
+
+class Quota(BaseModel):
+    """What one node may hold of one resource in one flavor.
+
+    `nominal` None = unlimited. `borrowing_limit` / `lending_limit` None = no limit, 0 = nothing.
+    """
+
+    node = models.ForeignKey(QuotaNode, on_delete=models.CASCADE, related_name="quotas")
+    flavor = models.ForeignKey(Flavor, on_delete=models.CASCADE, related_name="quotas")
+    resource = models.CharField(max_length=20, choices=RESOURCE_CHOICES)
+    nominal = models.PositiveBigIntegerField(null=True, blank=True)
+    borrowing_limit = models.PositiveBigIntegerField(null=True, blank=True)
+    lending_limit = models.PositiveBigIntegerField(null=True, blank=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["node", "flavor", "resource"], name="quota_once_per_resource")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.node} {self.flavor} {self.resource}"
+
+
+class LedgerEntry(models.Model):
+    """How much a queue holds now. Changed only by `quotas.services.ledger`."""
+
+    id = models.BigAutoField(primary_key=True)
+    node = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="ledger")
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="ledger")
+    resource = models.CharField(max_length=20, choices=RESOURCE_CHOICES)
+    used = models.BigIntegerField(default=0)
+
+    unscoped: ClassVar[models.Manager["LedgerEntry"]] = models.Manager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["node", "flavor", "resource"], name="ledger_once_per_resource"),
+            models.CheckConstraint(condition=Q(used__gte=0), name="ledger_used_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.node} {self.flavor} {self.resource}: {self.used}"

@@ -1,0 +1,36 @@
+from scheduling.models.allocation import Allocation, Attempt, Claim, DeviceSlice
+from scheduling.models.history import Decision, DecisionKind, JobEvent
+from scheduling.models.job import (
+    HOLDING_STATES,
+    TERMINAL_STATES,
+    WAITING_STATES,
+    GpuRequestMode,
+    Job,
+    JobKind,
+    JobRole,
+    JobState,
+    PriorityClass,
+    Task,
+    TaskState,
+)
+
+__all__ = [
+    "HOLDING_STATES",
+    "TERMINAL_STATES",
+    "WAITING_STATES",
+    "Allocation",
+    "Attempt",
+    "Claim",
+    "Decision",
+    "DecisionKind",
+    "DeviceSlice",
+    "GpuRequestMode",
+    "Job",
+    "JobEvent",
+    "JobKind",
+    "JobRole",
+    "JobState",
+    "PriorityClass",
+    "Task",
+    "TaskState",
+]

@@ -1,0 +1,112 @@
+"""What a running attempt holds, and what a preemptor was promised."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from clusters.models import Device, Flavor, Node
+from foundation.models import BaseModel
+from scheduling.models.job import Job, Task
+
+
+class Attempt(BaseModel):
+    """One run of a job between admission and its end."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    epoch = models.PositiveBigIntegerField()
+    admitted_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    end_reason = models.CharField(max_length=40, blank=True, default="")
+    borrowed = models.JSONField(default=dict, blank=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["job", "number"], name="attempt_number_once_per_job"),
+            models.UniqueConstraint(
+                fields=["job"], condition=Q(ended_at__isnull=True), name="attempt_one_live_per_job"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job} #{self.number}"
+
+
+class Allocation(BaseModel):
+    """A task attempt's hold on a node, with what it charges to the ledger.
+
+    Live until `released_at`; it is released only when the pod is confirmed gone or its containers are
+    observed terminated.
+    """
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="allocations")
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="allocations")
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="allocations")
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="allocations")
+    cpu_millicores = models.PositiveIntegerField()
+    memory_mib = models.PositiveIntegerField()
+    charge = models.JSONField(help_text="resource -> amount taken from the ledger")
+    namespace = models.CharField(max_length=63)
+    pod_name = models.CharField(max_length=63)
+    pod_uid = models.CharField(max_length=64, blank=True, default="")
+    ensured_at = models.DateTimeField(null=True, blank=True)
+    removal_asked_at = models.DateTimeField(null=True, blank=True)
+    removal_sent_at = models.DateTimeField(null=True, blank=True)
+    removed_at = models.DateTimeField(null=True, blank=True)
+    released_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["task"], condition=Q(released_at__isnull=True), name="allocation_one_live_per_task"
+            ),
+            models.UniqueConstraint(fields=["namespace", "pod_name"], name="allocation_pod_name_once"),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["node"], condition=Q(released_at__isnull=True), name="allocation_live_node"),
+            models.Index(
+                fields=["created_at"], condition=Q(removed_at__isnull=True), name="allocation_not_removed"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} on {self.node}"
+
+
+class DeviceSlice(BaseModel):
+    """A part of one card held by an allocation; whole cards are held exclusively."""
+
+    allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="slices")
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="slices")
+    cores = models.PositiveSmallIntegerField()
+    memory_mib = models.PositiveIntegerField()
+    exclusive = models.BooleanField()
+    released = models.BooleanField(default=False)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["device"],
+                condition=Q(exclusive=True, released=False),
+                name="device_one_exclusive_holder",
+            ),
+            models.UniqueConstraint(fields=["allocation", "device"], name="slice_once_per_card"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.cores} % of {self.device}"
+
+
+class Claim(BaseModel):
+    """Quota and devices that a preemptor was promised and its victims are still leaving."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="claim")
+    content = models.JSONField(help_text="flavor, charge and placement as the engine decided them")
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"claim of {self.job}"

@@ -1,0 +1,202 @@
+"""Jobs, their roles and their tasks."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from foundation.models import BaseModel
+from quotas.models import Queue
+from tenants.models import Tenant
+
+
+class JobKind(models.TextChoices):
+    BATCH = "batch", "Batch"
+    PYTORCH = "pytorch", "PyTorch"
+    MPI = "mpi", "MPI"
+    NOTEBOOK = "notebook", "Notebook"
+    SERVICE = "service", "Service"
+
+
+class JobState(models.TextChoices):
+    SUBMITTED = "submitted", "Submitted"
+    QUEUED = "queued", "Queued"
+    SUSPENDED = "suspended", "Suspended"
+    ADMITTED = "admitted", "Admitted"
+    STARTING = "starting", "Starting"
+    RUNNING = "running", "Running"
+    EVICTING = "evicting", "Evicting"
+    STOPPING = "stopping", "Stopping"
+    SUCCEEDED = "succeeded", "Succeeded"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+TERMINAL_STATES: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
+WAITING_STATES: Final = (JobState.SUBMITTED, JobState.QUEUED, JobState.SUSPENDED)
+# States in which a job holds quota and devices.
+HOLDING_STATES: Final = (
+    JobState.ADMITTED,
+    JobState.STARTING,
+    JobState.RUNNING,
+    JobState.EVICTING,
+    JobState.STOPPING,
+)
+
+
+class PriorityClass(BaseModel):
+    """A named priority that a workspace may grant."""
+
+    name = models.SlugField(max_length=63, unique=True)
+    value = models.IntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.value})"
+
+
+class Job(BaseModel):
+    """What a user submitted, where it stands, and why it waits.
+
+    `version` is the guard of every change: a transition is one compare-and-set on it.
+    """
+
+    workspace = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="jobs")
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="jobs")
+    name = models.CharField(max_length=63)
+    kind = models.CharField(max_length=10, choices=JobKind.choices, default=JobKind.BATCH)
+    state = models.CharField(max_length=10, choices=JobState.choices, default=JobState.QUEUED)
+    version = models.PositiveBigIntegerField(default=0)
+    submitted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs"
+    )
+    priority_class = models.ForeignKey(PriorityClass, on_delete=models.PROTECT, related_name="jobs")
+    priority = models.IntegerField(default=0)
+    preemptible = models.BooleanField(default=True)
+    min_available = models.PositiveIntegerField()
+    min_run_s = models.PositiveIntegerField(default=0)
+    max_run_s = models.PositiveIntegerField(null=True, blank=True)
+    checkpoint_interval_s = models.PositiveIntegerField(null=True, blank=True)
+    placement = models.JSONField(default=dict, blank=True)
+    lifecycle = models.JSONField(default=list, blank=True)
+    environment = models.JSONField(default=dict, blank=True)
+    volumes = models.JSONField(default=list, blank=True)
+    simulate = models.JSONField(default=dict, blank=True)
+
+    submitted_at = models.DateTimeField(db_index=True)
+    admitted_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    attempt_number = models.PositiveIntegerField(default=0)
+    failures = models.PositiveIntegerField(default=0)
+    backoff_until = models.DateTimeField(null=True, blank=True)
+    # Where an eviction leads once every pod is confirmed gone, and what began it.
+    after_eviction = models.CharField(max_length=10, blank=True, default="")
+    end_reason = models.CharField(max_length=40, blank=True, default="")
+
+    reason = models.CharField(max_length=30, blank=True, default="PENDING_EVALUATION")
+    reason_numbers = models.JSONField(default=dict, blank=True)
+    reason_help = models.JSONField(default=list, blank=True)
+    reason_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["workspace", "name"],
+                condition=~Q(state__in=TERMINAL_STATES),
+                name="job_name_once_among_live",
+            )
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["state", "queue"]),
+            models.Index(fields=["workspace", "-submitted_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL_STATES
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in WAITING_STATES
+
+    @property
+    def holds(self) -> bool:
+        """Whether the job holds quota and devices."""
+        return self.state in HOLDING_STATES
+
+
+class GpuRequestMode(models.TextChoices):
+    NONE = "none", "No GPU"
+    WHOLE = "whole", "Whole card"
+    SLICE = "slice", "Slice"
+
+
+class JobRole(BaseModel):
+    """A group of like tasks. The request is per task; GPU cores and memory are per card."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="roles")
+    position = models.PositiveSmallIntegerField()
+    name = models.CharField(max_length=40)
+    replicas = models.PositiveIntegerField()
+    min_replicas = models.PositiveIntegerField()
+    cpu_millicores = models.PositiveIntegerField()
+    memory_mib = models.PositiveIntegerField()
+    gpu_mode = models.CharField(max_length=10, choices=GpuRequestMode.choices)
+    gpu_cards = models.PositiveSmallIntegerField(default=0)
+    gpu_cores = models.PositiveSmallIntegerField(default=0)
+    gpu_memory_mib = models.PositiveIntegerField(null=True, blank=True)
+    gpu_memory_percent = models.PositiveSmallIntegerField(null=True, blank=True)
+    gpu_models = models.JSONField(default=list, blank=True)
+    image = models.CharField(max_length=300, blank=True, default="")
+    command = models.JSONField(default=list, blank=True)
+
+    class Meta(BaseModel.Meta):
+        ordering: ClassVar = ["position"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["job", "name"], name="role_name_once_per_job"),
+            models.CheckConstraint(
+                condition=Q(min_replicas__gte=1) & Q(min_replicas__lte=models.F("replicas")),
+                name="role_min_replicas_within_replicas",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job}/{self.name}"
+
+
+class TaskState(models.TextChoices):
+    WAITING = "waiting", "Waiting"
+    BOUND = "bound", "Bound"
+    STARTING = "starting", "Starting"
+    RUNNING = "running", "Running"
+    SUCCEEDED = "succeeded", "Succeeded"
+    FAILED = "failed", "Failed"
+    LEAVING = "leaving", "Leaving"
+    GONE = "gone", "Gone"
+
+
+class Task(BaseModel):
+    """One replica of a role, with its index; its pods live one attempt each."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="tasks")
+    role = models.ForeignKey(JobRole, on_delete=models.CASCADE, related_name="tasks")
+    index = models.PositiveIntegerField()
+    state = models.CharField(max_length=10, choices=TaskState.choices, default=TaskState.WAITING)
+    exit_code = models.IntegerField(null=True, blank=True)
+    message = models.TextField(blank=True, default="")
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["role", "index"], name="task_index_once_per_role")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role}-{self.index}"

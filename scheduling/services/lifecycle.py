@@ -1,0 +1,119 @@
+"""How a running job leaves: told to stop, evicted, and settled when its pods are confirmed gone.
+
+Quota and cards stay held through `evicting` and `stopping`. They come back one by one as each pod's
+end is observed; the job moves on when the last one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from foundation import outbox
+from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
+from scheduling.transitions import transition
+
+BACKOFF_BASE_S: Final = 60
+BACKOFF_LIMIT_S: Final = 3600
+_UNFINISHED: Final = (TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING)
+
+
+def begin_stopping(*, job: Job, now: datetime, actor: str = "") -> None:
+    """Tell a job that holds cards to end; it becomes `cancelled` when every pod is gone.
+
+    Raises: IllegalTransition, StaleJob.
+    """
+    transition(
+        job, JobState.STOPPING, code="stopping", now=now, actor=actor, end_reason="CANCELLED", after_eviction=""
+    )
+    _ask_removal(job, now)
+
+
+def begin_eviction(
+    *,
+    job: Job,
+    rule: str,
+    then: JobState,
+    now: datetime,
+    actor: str = "",
+    numbers: Mapping[str, Any] | None = None,
+    backoff: bool = False,
+) -> None:
+    """Make a job give back what it holds; it becomes `then` when every pod is gone.
+
+    `rule` is the code of what evicts it. With `backoff` it waits before its next try, doubling from
+    one minute to one hour.
+    Raises: IllegalTransition, StaleJob.
+    """
+    fields: dict[str, Any] = {"after_eviction": then.value, "end_reason": rule}
+    if backoff:
+        fields["failures"] = job.failures + 1
+        pause = min(BACKOFF_BASE_S * 2**job.failures, BACKOFF_LIMIT_S)
+        fields["backoff_until"] = now + timedelta(seconds=pause)
+    transition(
+        job, JobState.EVICTING, code="evicting", now=now, actor=actor, numbers={"rule": rule, **(numbers or {})}, **fields
+    )
+    _ask_removal(job, now)
+
+
+def _ask_removal(job: Job, now: datetime) -> None:
+    Task.unscoped.filter(job=job, state__in=_UNFINISHED).update(state=TaskState.LEAVING)
+    live = Allocation.unscoped.filter(attempt__job=job, removed_at__isnull=True, removal_asked_at__isnull=True)
+    clusters = set(live.values_list("node__cluster_id", flat=True))
+    live.update(removal_asked_at=now)
+    for cluster_id in sorted(clusters):
+        outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+
+
+def settle(job: Job, *, now: datetime) -> bool:
+    """Move a leaving job on if nothing of it is left; returns whether it moved.
+
+    Called in the transaction that noted the end of a pod.
+    """
+    if job.state not in (JobState.EVICTING, JobState.STOPPING):
+        return False
+    if Allocation.unscoped.filter(attempt__job=job, removed_at__isnull=True).exists():
+        return False
+    end_attempt(job, reason=job.end_reason, now=now)
+    if job.state == JobState.STOPPING:
+        finish(job, JobState.CANCELLED, now=now)
+        return True
+    target = JobState(job.after_eviction)
+    if target == JobState.FAILED:
+        finish(job, target, now=now)
+        return True
+    Task.unscoped.filter(job=job).update(
+        state=TaskState.WAITING, exit_code=None, message="", started_at=None, finished_at=None
+    )
+    reason = "SUSPENDED" if target == JobState.SUSPENDED else "PENDING_EVALUATION"
+    transition(
+        job,
+        target,
+        code="requeued" if target == JobState.QUEUED else "suspended",
+        now=now,
+        numbers={"rule": job.end_reason},
+        after_eviction="",
+        end_reason="",
+        admitted_at=None,
+        started_at=None,
+        reason=reason,
+        reason_numbers={},
+        reason_help=[],
+        reason_at=now,
+    )
+    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
+    return True
+
+
+def finish(job: Job, to: JobState, *, now: datetime) -> None:
+    """Bring a job to its terminal state."""
+    numbers = {"rule": job.end_reason} if job.end_reason else {}
+    transition(
+        job, to, code=to.value, now=now, numbers=numbers, finished_at=now, reason="", reason_numbers={}, reason_help=[]
+    )
+
+
+def end_attempt(job: Job, *, reason: str, now: datetime) -> None:
+    """Close the live attempt, if there is one."""
+    Attempt.unscoped.filter(job=job, ended_at__isnull=True).update(ended_at=now, end_reason=reason)

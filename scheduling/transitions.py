@@ -1,0 +1,78 @@
+"""The job's state machine: every change of `Job.state` goes through `transition`.
+
+One compare-and-set on `job.version`, one event, nothing else. Whoever loses the race learns it as
+`StaleJob` and looks again; no lock is held while deciding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import F
+
+from foundation.errors import Conflict
+from scheduling.models import Job, JobEvent, JobState
+
+_S = JobState
+ALLOWED: Final[dict[str, frozenset[JobState]]] = {
+    _S.SUBMITTED: frozenset({_S.QUEUED, _S.CANCELLED}),
+    _S.QUEUED: frozenset({_S.ADMITTED, _S.SUSPENDED, _S.CANCELLED, _S.FAILED}),
+    _S.SUSPENDED: frozenset({_S.QUEUED, _S.CANCELLED}),
+    _S.ADMITTED: frozenset({_S.STARTING, _S.RUNNING, _S.SUCCEEDED, _S.EVICTING, _S.STOPPING}),
+    _S.STARTING: frozenset({_S.RUNNING, _S.SUCCEEDED, _S.EVICTING, _S.STOPPING}),
+    _S.RUNNING: frozenset({_S.SUCCEEDED, _S.EVICTING, _S.STOPPING}),
+    _S.EVICTING: frozenset({_S.QUEUED, _S.SUSPENDED, _S.FAILED, _S.STOPPING}),
+    _S.STOPPING: frozenset({_S.CANCELLED}),
+    _S.SUCCEEDED: frozenset(),
+    _S.FAILED: frozenset(),
+    _S.CANCELLED: frozenset(),
+}
+
+
+class StaleJob(Conflict):
+    """The job was changed by somebody else since it was read."""
+
+    code = "STALE_JOB"
+
+
+class IllegalTransition(Conflict):
+    """The state machine has no such arrow."""
+
+    code = "ILLEGAL_TRANSITION"
+
+
+def note(
+    job: Job, code: str, *, now: datetime, actor: str = "", numbers: Mapping[str, Any] | None = None
+) -> JobEvent:
+    """Add a line to the job's story."""
+    return JobEvent.unscoped.create(job=job, at=now, code=code, actor=actor, numbers=dict(numbers or {}))
+
+
+def transition(
+    job: Job,
+    to: JobState,
+    *,
+    code: str,
+    now: datetime,
+    actor: str = "",
+    numbers: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> None:
+    """Move `job` to the state `to`, setting `fields` in the same statement, and note the event `code`.
+
+    Must run inside the transaction of everything the move implies.
+    Raises: IllegalTransition; StaleJob when `job.version` is no longer current.
+    """
+    if to not in ALLOWED[job.state]:
+        raise IllegalTransition(f"a job that is {job.state} cannot become {to.value}")
+    changed = Job.unscoped.filter(pk=job.pk, version=job.version, state=job.state).update(
+        state=to, version=F("version") + 1, **fields
+    )
+    if not changed:
+        raise StaleJob(f"job {job.name} was changed meanwhile")
+    job.state, job.version = to, job.version + 1
+    for name, value in fields.items():
+        setattr(job, name, value)
+    note(job, code, now=now, actor=actor, numbers=numbers)

@@ -1,0 +1,17 @@
+"""What scheduling plugs into the layers below it."""
+
+from __future__ import annotations
+
+from foundation import health, outbox
+from scheduling import tasks
+
+
+def connect() -> None:
+    """Register which task each hint wakes and what readiness means here."""
+    outbox.register(outbox.Topic.CYCLE, lambda key: tasks.run_cycle.delay(key))
+    outbox.register(outbox.Topic.EXECUTE, lambda key: tasks.execute_cluster.delay(key))
+    outbox.register(outbox.Topic.OBSERVE, lambda key: tasks.observe_cluster.delay(key))
+    health.register("worker", health.worker_heartbeat())
+    health.register(
+        "cycle", health.heartbeat_check("cycle", within_s=60, help_text="is a worker reading the queue `cycle`?")
+    )

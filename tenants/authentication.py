@@ -1,0 +1,38 @@
+"""`Authorization: Bearer alt_…` for the REST API."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from tenants.models import AccessKey, User
+from tenants.services.access_key import access_key_check
+
+
+class AccessKeyAuthentication(BaseAuthentication):
+    """Sign in by access key. A wrong key is an error, not an anonymous request."""
+
+    def authenticate(self, request: Request) -> tuple[User, AccessKey] | None:
+        parts = get_authorization_header(request).decode("latin-1").split()
+        if not parts or parts[0].lower() != "bearer":
+            return None
+        key = access_key_check(parts[1]) if len(parts) == 2 else None
+        if key is None:
+            raise AuthenticationFailed(_("The access key is not valid, has expired or was revoked."))
+        return key.user, key
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class AccessKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the schema describes it."""
+
+    target_class = "tenants.authentication.AccessKeyAuthentication"
+    name = "accessKey"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "alt_<prefix>_<secret>"}
