@@ -68,7 +68,7 @@ app.conf.update(
     task_publish_retry=False,  # the relay keeps the row and tries again itself
     task_serializer="json",
     accept_content=["json"],
-    # Spelled out: queues without a routing key all get the default one, and every message reaches each of them.
+    # Spelled out: queues without a routing key all get the default one, and each receives every message.
     task_queues=[Queue(name, Exchange("allotment", type="direct"), routing_key=name) for name in QUEUES],
     task_default_exchange="allotment",
     task_default_routing_key="default",

@@ -134,6 +134,10 @@ LOCALE_PATHS = [_package_folder("frontend") / "locale"]
 
 # --- Static files ---------------------------------------------------------------------------------
 STATIC_URL = "/static/"
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "frontend.staticfiles.PackageFilesFinder",
+]
 STATIC_ROOT = env.text("ALLOTMENT_STATIC_ROOT", str(HOME / "static"))
 
 # --- REST -----------------------------------------------------------------------------------------

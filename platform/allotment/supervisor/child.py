@@ -1,0 +1,109 @@
+"""One supervised process: started tethered, in its own session, logging into its own file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from allotment.supervisor import logfile
+
+FIRST_DELAY_S: Final = 0.5
+LONGEST_DELAY_S: Final = 30.0
+# Having run this long, a child counts as healthy and its next crash starts the back-off anew.
+HEALTHY_AFTER_S: Final = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What to run. `stop_s` is how long it may take to end after SIGTERM before it is killed."""
+
+    name: str
+    label: str = ""
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stop_s: float = 10.0
+
+
+def spawn(program: Program, log: Path) -> subprocess.Popen[bytes]:
+    """Starts `program` so that it ends with this process. Call it from the main thread: see `deathsig`."""
+    descriptor = logfile.open_for_append(log)
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own commands
+            [sys.executable, "-m", "allotment.supervisor.tether", str(os.getpid()), *program.command],
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **program.environment},
+            # Its own session: Ctrl-C reaches the supervisor alone, which stops the children in order,
+            # and the whole group, pool processes included, can be killed at once.
+            start_new_session=True,
+        )
+    finally:
+        os.close(descriptor)
+
+
+class Child:
+    """A program that is kept running. All times are of the monotonic clock, in seconds."""
+
+    def __init__(self, program: Program, log: Path) -> None:
+        self.program = program
+        self.log = log
+        self.crashes = 0
+        self.restart_at: float | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started_at = 0.0
+
+    @property
+    def running(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Starts the process."""
+        self.restart_at = None
+        self._started_at = time.monotonic()
+        self._process = spawn(self.program, self.log)
+
+    def reap(self) -> int | None:
+        """The exit status, once, of a process that has ended; plans the next start with growing delays."""
+        status = self._process.poll() if self._process else None
+        if status is None:
+            return None
+        now = time.monotonic()
+        self.crashes = 1 if now - self._started_at >= HEALTHY_AFTER_S else self.crashes + 1
+        self.restart_at = now + min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (self.crashes - 1))
+        self._kill_group()  # a worker that died leaves its pool for a moment
+        self._process = None
+        return status
+
+    def terminate(self) -> None:
+        """Asks the process to end."""
+        if self._process is not None and self.running:
+            self._process.terminate()
+
+    def finish(self) -> None:
+        """Kills whatever is left of the process and its group, and waits for the end."""
+        if self._process is not None:
+            self._kill_group()
+            self._process.wait()
+            self._process = None
+
+    def _kill_group(self) -> None:
+        if self._process is None:
+            return
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return  # nobody left in the group

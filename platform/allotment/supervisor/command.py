@@ -1,0 +1,52 @@
+"""`allotment up`: checks the machine, takes the home, and hands over to the supervisor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from allotment import paths
+from allotment.supervisor import broker, preflight, readiness
+from allotment.supervisor.console import banner, say
+from allotment.supervisor.errors import StartError
+from allotment.supervisor.lock import HomeLock
+from allotment.supervisor.programs import embedded_plan
+from allotment.supervisor.signals import watched
+from allotment.supervisor.supervisor import Supervisor
+
+FAILED: Final = 1
+
+
+def up() -> int:
+    """Runs the platform until it is told to stop. Returns the exit status: 0 after an orderly stop."""
+    try:
+        home = paths.home()
+        port = preflight.read_port(os.environ)
+        preflight.check_python()
+        if not os.environ.get("ALLOTMENT_BROKER_URL"):
+            preflight.check_machine()
+        preflight.check_home(home)
+        lock = HomeLock.acquire(home, port)
+        try:
+            preflight.check_port(port)
+            preflight.check_socket_folder(paths.broker_socket(home).parent)
+            return _run(home, port)
+        finally:
+            lock.release()
+    except StartError as error:
+        sys.stderr.write(f"allotment up: {error}\n")
+        return FAILED
+
+
+def _run(home: Path, port: int) -> int:
+    with watched() as signals:
+        return Supervisor(
+            plan=embedded_plan(home, port),
+            logs=home / "logs",
+            signals=signals,
+            broker_answers=lambda: broker.answers(paths.broker_socket(home)),
+            readiness=lambda: readiness.ask(port),
+            on_ready=lambda: say(banner(home, port)),
+        ).run()

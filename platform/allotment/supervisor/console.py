@@ -1,0 +1,56 @@
+"""What the person at the terminal sees: few lines, and the one thing they need next."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+from allotment.supervisor import logfile
+
+
+def say(text: str) -> None:
+    """One line on standard output, at once: the reader may be a pipe."""
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The terminal is gone; stopping the children in order matters more than telling about it.
+        return
+
+
+def banner(home: Path, port: int) -> str:
+    """Address, account and one-time password as long as it is valid, and where things are."""
+    rows = [("Allotment is running at", f"http://127.0.0.1:{port}")]
+    account = _first_sign_in(home)
+    if account:
+        user, password = account
+        rows += [("sign in as", user), ("one-time password", f"{password}   (shown until it is changed)")]
+    rows += [("data", str(home)), ("logs", str(home / "logs"))]
+    lines = [f"  {name:<24} {value}" for name, value in rows]
+    return "\n".join(["", *lines, "", "  Ctrl-C stops everything.", ""])
+
+
+def _first_sign_in(home: Path) -> tuple[str, str] | None:
+    try:
+        content = json.loads((home / "first-sign-in.json").read_text(encoding="utf-8"))
+        return str(content["user"]), str(content["password"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def ending(name: str, status: int) -> str:
+    """How a process ended, in words."""
+    if status >= 0:
+        return f"{name} ended with status {status}"
+    try:
+        return f"{name} was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"{name} was killed by signal {-status}"
+
+
+def last_words(name: str, log: Path) -> str:
+    """The end of a log, indented, for a start that failed."""
+    lines = logfile.tail(log) or ["(nothing)"]
+    return "\n".join([f"the last lines of {log}:", *(f"  {name} | {line}" for line in lines)])

@@ -1,0 +1,7 @@
+"""Why a start was refused."""
+
+from __future__ import annotations
+
+
+class StartError(Exception):
+    """The platform cannot start here; the message is one line that says what to do about it."""

@@ -1,0 +1,85 @@
+"""The processes of the embedded platform, in the order in which they are started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from allotment import paths
+from allotment.startup import DEFAULT_SETTINGS
+from allotment.supervisor.broker import broker_program
+from allotment.supervisor.child import Program
+
+QUEUES: Final = "cycle,cluster,telemetry,default"
+WORKER_PROCESSES: Final = 3  # a cycle, a cluster call and one more must not wait for each other
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that one start runs: the broker if it is ours, steps that must succeed, and the services."""
+
+    broker: Program | None
+    steps: tuple[Program, ...]
+    services: tuple[Program, ...]
+
+
+def _manage(name: str, *arguments: str, environment: Mapping[str, str], label: str = "") -> Program:
+    command = (sys.executable, "-m", "allotment.cli", name, *arguments)
+    return Program(name=name.replace("_", "-"), label=label, command=command, environment=environment)
+
+
+def child_environment(home: Path, port: int) -> dict[str, str]:
+    """What every child finds in its environment on top of ours."""
+    return {
+        "ALLOTMENT_HOME": str(home),
+        "PORT": str(port),
+        "DJANGO_SETTINGS_MODULE": os.environ.get("DJANGO_SETTINGS_MODULE", DEFAULT_SETTINGS),
+        "ALLOTMENT_BROKER_URL": os.environ.get("ALLOTMENT_BROKER_URL") or paths.broker_url(home),
+        "PYTHONUNBUFFERED": "1",
+        # Keeps the working directory off the module path: with `python -m`, a stray file there would win.
+        "PYTHONSAFEPATH": "1",
+    }
+
+
+def embedded_plan(home: Path, port: int) -> Plan:
+    """The plan of `allotment up` in `home`, listening on the loopback address at `port`."""
+    environment = child_environment(home, port)
+    own_broker = not os.environ.get("ALLOTMENT_BROKER_URL")
+    return Plan(
+        broker=broker_program(home) if own_broker else None,
+        steps=(
+            _manage("migrate", "--no-input", environment=environment, label="Preparing the database"),
+            _manage("seed_demo", environment=environment, label="Preparing the simulated cluster"),
+        ),
+        services=(
+            Program(name="web", command=_web(port), environment=environment, stop_s=6.0),
+            Program(name="worker", command=_worker(), environment=environment, stop_s=15.0),
+            _manage("relay", environment=environment),
+            Program(name="beat", command=(*_celery(), "beat", "--loglevel", "INFO"), environment=environment),
+        ),
+    )
+
+
+def _celery() -> tuple[str, ...]:
+    return (sys.executable, "-m", "celery", "-A", "allotment")
+
+
+def _web(port: int) -> tuple[str, ...]:
+    return (
+        *(sys.executable, "-m", "uvicorn", "allotment.asgi:application"),
+        *("--host", "127.0.0.1", "--port", str(port)),
+        *("--log-level", "info", "--no-access-log", "--lifespan", "off"),
+        # Open event streams never end by themselves; the console reconnects.
+        *("--timeout-graceful-shutdown", "3"),
+    )
+
+
+def _worker() -> tuple[str, ...]:
+    return (
+        *(*_celery(), "worker", "-Q", QUEUES, "--concurrency", str(WORKER_PROCESSES), "--pool", "prefork"),
+        *("--hostname", "embedded@%h", "--loglevel", "INFO", "--without-mingle", "--without-gossip"),
+    )
