@@ -15,3 +15,9 @@ class AllotmentConfig(AppConfig):
     name = "allotment"
     verbose_name = "Allotment"
     celery: Any = celery_app
+
+    def ready(self) -> None:
+        """Says what readiness means for the parts that only the composition root knows."""
+        from allotment import checks  # noqa: PLC0415 (the check of the relay reads a model)
+
+        checks.register()

@@ -1,0 +1,76 @@
+# Allotment needs make and Python 3.11 or newer; everything else is installed into .venv.
+#
+#   make up      run the platform here (PORT=8080, ALLOTMENT_HOME=.allotment)
+#   make test    all tests; ARGS= is handed to pytest
+#   make lint    style, types, layers, migrations
+#   make bench   all benchmarks
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+ARGS ?=
+
+# PORT and ALLOTMENT_HOME may be given on the command line or in the environment; both reach the commands.
+export PORT ALLOTMENT_HOME ALLOTMENT_SHARED REQUIRE_ALL TEST_DATABASE_URL
+
+# The first of these that is there and new enough. A name on the path may be a shim that only complains.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
+	"$$python" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo "$$python" && break; done)
+
+.PHONY: help up test lint bench clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+up: $(VENV)/.server
+	@exec $(BIN)/allotment up
+
+test: $(VENV)/.test
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	DJANGO_SETTINGS_MODULE=allotment.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
+	DJANGO_SETTINGS_MODULE=allotment.settings.test $(BIN)/python manage.py check --fail-level WARNING
+
+bench: $(VENV)/.test
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+# A stamp per set of dependencies: the second start installs nothing. Debian ships Python without the part
+# that fills a virtual environment, so its absence gets a line of its own.
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "make: needs Python 3.11 or newer, and none was found; name one with PYTHON=" >&2; exit 2; }
+	@echo "Creating the virtual environment with $(PYTHON) …"
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "make: $(PYTHON) lacks the venv module; on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
+	@"$(PYTHON)" -m venv $(VENV)
+
+# Dependency groups need pip 25.1.
+$(VENV)/.pip: $(VENV)/bin/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.server: $(VENV)/.pip pyproject.toml
+	@echo "Installing the platform …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.pip pyproject.toml
+	@echo "Installing the platform and what its tests need …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server,agent]' --group test
+	@touch $@ $(VENV)/.server
+
+$(VENV)/.lint: $(VENV)/.test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group lint
+	@touch $@

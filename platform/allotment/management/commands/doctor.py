@@ -1,0 +1,91 @@
+"""`allotment doctor`: settings, servers, workers and clusters, each with what to do when it is not well."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core import checks as django_checks
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+from rich.table import Table
+
+from foundation.health import CheckResult, run_checks
+
+
+class Command(BaseCommand):
+    help = "Check settings, database, broker, workers and clusters, and say what to do"
+    requires_system_checks: list[str] = []  # type: ignore[assignment]  # they are one of the lines below
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", metavar="FILE", help="write the result to FILE, - for standard output")
+        parser.add_argument(
+            "--only", metavar="NAME", action="append", help="run this check alone; repeatable"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        results = _select([_settings(), _home(), *run_checks()], options["only"])
+        if options["json"]:
+            _write(options["json"], results)
+        if options["json"] != "-":
+            Console().print(_table(results))
+        if not all(result.ok for result in results):
+            sys.exit(1)
+
+
+def _select(results: list[CheckResult], only: list[str] | None) -> list[CheckResult]:
+    known = {result.name for result in results}
+    unknown = sorted(set(only or []) - known)
+    if unknown:
+        raise CommandError(
+            f"no check is called {unknown[0]}; there are {', '.join(sorted(known))}", returncode=2
+        )
+    return [result for result in results if not only or result.name in only]
+
+
+def _settings() -> CheckResult:
+    problems = [
+        str(message.msg)
+        for message in django_checks.run_checks()
+        if message.is_serious(django_checks.WARNING) and not message.is_silenced()
+    ]
+    name = settings.SETTINGS_MODULE
+    return CheckResult("settings", not problems, "; ".join(problems) or name, "see: allotment check")
+
+
+def _home() -> CheckResult:
+    home = Path(settings.ALLOTMENT_HOME)
+    try:
+        probe = home / ".doctor"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        return CheckResult(
+            "home", False, f"{home}: {error.strerror}", "set ALLOTMENT_HOME to a writable folder"
+        )
+    return CheckResult("home", True, str(home))
+
+
+def _write(target: str, results: list[CheckResult]) -> None:
+    text = json.dumps({"checks": [asdict(result) for result in results]}, indent=2) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"--json {target}: {error.strerror}", returncode=2) from error
+
+
+def _table(results: list[CheckResult]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "check", "found", "what to do"):
+        table.add_column(heading, overflow="fold")
+    for result in results:
+        mark = "[green]ok[/]" if result.ok else "[red]no[/]"
+        table.add_row(mark, result.name, result.message, "" if result.ok else result.help)
+    return table
