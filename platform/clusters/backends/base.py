@@ -7,7 +7,7 @@ learnt from `observe`, at least once and in any order; nothing is concluded from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -193,7 +193,11 @@ class SampleSink(Protocol):
 
 @runtime_checkable
 class ClusterBackend(Protocol):
-    """One cluster. Calls may raise `BackendUnavailable`; then nothing at all is known."""
+    """One cluster. Calls may raise `BackendUnavailable`; then nothing at all is known.
+
+    A backend that subclasses this gets `ensure_many` and `remove_many` as loops, and overrides them
+    where one round trip can carry many pods.
+    """
 
     capabilities: Capabilities
 
@@ -204,6 +208,14 @@ class ClusterBackend(Protocol):
 
     def remove(self, ref: TaskRef, grace_s: int) -> Outcome:
         """Ask for the pod's end. Done means accepted or already absent; the end itself is observed."""
+
+    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[Outcome]:
+        """Make each pod exist; one outcome per spec, in their order. One refusal stops no other pod."""
+        return [self.ensure(spec) for spec in specs]
+
+    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+        """Ask for the end of each pod; one outcome per reference, in their order."""
+        return [self.remove(ref, grace_s) for ref in refs]
 
     def observe(self, cursor: str | None) -> ObservedBatch:
         """Changes since `cursor`; None asks for everything and gives a complete batch."""

@@ -1,0 +1,34 @@
+"""Which backend serves which kind of cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from clusters.backends.base import ClusterBackend
+from clusters.backends.simulated import SimulatedBackend
+from clusters.models import BackendKind, Cluster
+from foundation.errors import AllotmentError
+
+_FACTORIES: Final[dict[str, Callable[[Cluster], ClusterBackend]]] = {
+    BackendKind.SIMULATED: SimulatedBackend,
+}
+
+
+class BackendMissing(AllotmentError):
+    """The cluster is of a kind that this installation cannot talk to."""
+
+    code = "BACKEND_MISSING"
+    title = "This kind of cluster is not available"
+    status = 501
+
+
+def backend_for(cluster: Cluster) -> ClusterBackend:
+    """The backend of a cluster. Raises `BackendMissing`, naming the kind and those there are."""
+    factory = _FACTORIES.get(cluster.backend)
+    if factory is None:
+        known = ", ".join(sorted(_FACTORIES))
+        raise BackendMissing(
+            f"cluster {cluster.name}: the {cluster.backend} backend is not available yet; available: {known}"
+        )
+    return factory(cluster)

@@ -1,0 +1,55 @@
+"""The simulated cluster behind the contract of every cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from clusters.backends.base import (
+    Capabilities,
+    ClusterBackend,
+    DeviceSample,
+    Inventory,
+    ObservedBatch,
+    Outcome,
+    TaskRef,
+    TaskSpec,
+)
+from clusters.backends.simulated import logs, pods, samples, watch
+from clusters.models import Cluster
+
+
+class SimulatedBackend(ClusterBackend):
+    """A cluster in rows. Every call first carries out what has become due in simulated time.
+
+    All calls raise `BackendUnavailable` while the cluster is not built or made unreachable.
+    """
+
+    capabilities = Capabilities(slices=True, bind=True, logs=True)
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster_id = cluster.pk
+
+    def inventory(self) -> Inventory:
+        return watch.inventory(self._cluster_id)
+
+    def ensure(self, spec: TaskSpec) -> Outcome:
+        return pods.ensure_many(self._cluster_id, [spec])[0]
+
+    def remove(self, ref: TaskRef, grace_s: int) -> Outcome:
+        return pods.remove_many(self._cluster_id, [ref], grace_s)[0]
+
+    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[Outcome]:
+        return pods.ensure_many(self._cluster_id, specs)
+
+    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+        return pods.remove_many(self._cluster_id, refs, grace_s)
+
+    def observe(self, cursor: str | None) -> ObservedBatch:
+        return watch.observe(self._cluster_id, cursor)
+
+    def samples(self) -> Iterable[DeviceSample]:
+        return samples.samples(self._cluster_id)
+
+    def logs(self, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]:
+        return logs.logs(self._cluster_id, ref, follow=follow, since=since)

@@ -1,0 +1,16 @@
+"""Numbers that look random and are the same every time, because they are derived from names."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def fraction(*names: object) -> float:
+    """A number in [0, 1) that depends on nothing but `names`."""
+    text = "\x1f".join(map(str, names)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest()) / 2**48
+
+
+def between(low: float, high: float, *names: object) -> float:
+    """A number in [low, high) that depends on nothing but `names`."""
+    return low + (high - low) * fraction(*names)

@@ -1,0 +1,149 @@
+"""Faults and pace of a simulated cluster, on command.
+
+A failed node stops reporting: nothing about its pods changes, and they keep their cards. When it comes
+back it has been restarted: a pod whose run ended in the meantime is reported with its exit code, one
+that was being removed is gone, and every other one was lost with its node.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from django.db.models import F
+
+from clusters.backends.simulated import life
+from clusters.backends.simulated.pods import NODE_LOST
+from clusters.backends.simulated.state import Moment, locked
+from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
+from foundation.errors import Invalid, NotFound
+
+DEVICE_LOST: Final = "DeviceUnhealthy"
+_ABORTED: Final = 134  # SIGABRT: how CUDA programs end when their card is lost
+
+
+def node_fail(cluster_id: uuid.UUID, name: str) -> None:
+    """Make a node not ready and freeze its pods. Raises `NotFound`; a failed node stays failed."""
+    with locked(cluster_id) as moment:
+        life.advance_locked(moment)
+        node = _node(moment, name)
+        if node.failed:
+            return
+        _mark(moment, node, failed=True)
+        _holders(moment, name).update(frozen_ms=F("next_ms"), next_ms=None)
+
+
+def node_cordon(cluster_id: uuid.UUID, name: str) -> None:
+    """Close a node to new pods, as a scheduler sees it; the kubelet still takes what is bound."""
+    with locked(cluster_id) as moment:
+        life.advance_locked(moment)
+        node = _node(moment, name)
+        if not node.cordoned:
+            _mark(moment, node, cordoned=True)
+
+
+def node_recover(cluster_id: uuid.UUID, name: str) -> None:
+    """Make a node ready and open again. Raises `NotFound`; a healthy node is left alone."""
+    with locked(cluster_id) as moment:
+        life.advance_locked(moment)
+        node = _node(moment, name)
+        if not node.failed and not node.cordoned:
+            return
+        if node.failed:
+            _resolve(moment, name)
+        _mark(moment, node, failed=False, cordoned=False)
+
+
+def device_fail(cluster_id: uuid.UUID, device_uuid: str) -> None:
+    """Make a card unhealthy and fail the pods on it. Raises `NotFound`."""
+    with locked(cluster_id) as moment:
+        life.advance_locked(moment)
+        device = _device(moment, device_uuid)
+        if not device.healthy:
+            return
+        _mark_device(moment, device, healthy=False)
+        holders = _holders(moment, device.node.name)
+        hit = [
+            pk
+            for pk, cards in holders.values_list("id", "devices")
+            if any(card[0] == device_uuid for card in cards)
+        ]
+        if hit and not device.node.failed:
+            message = f"GPU {device_uuid} has fallen off the bus (Xid 79)"
+            life.fail(
+                SimulatedPod.unscoped.filter(id__in=hit),
+                moment,
+                moment.next_change(),
+                reason=DEVICE_LOST,
+                message=message,
+                code=_ABORTED,
+            )
+
+
+def device_recover(cluster_id: uuid.UUID, device_uuid: str) -> None:
+    """Make a card healthy again. Raises `NotFound`."""
+    with locked(cluster_id) as moment:
+        life.advance_locked(moment)
+        device = _device(moment, device_uuid)
+        if not device.healthy:
+            _mark_device(moment, device, healthy=True)
+
+
+def set_speed(cluster_id: uuid.UUID, speed: float) -> None:
+    """Let run times, start-up and deletion pass `speed` times as fast from now on. Raises `Invalid`."""
+    with locked(cluster_id) as moment:
+        life.advance_locked(moment)
+        try:
+            timeline = moment.timeline.with_speed(speed, moment.at)
+        except ValueError as error:
+            raise Invalid(str(error)) from error
+        moment.row.anchors = timeline.to_json()
+
+
+def set_reachable(cluster_id: uuid.UUID, reachable: bool) -> None:
+    """Let the API server answer or not; the cluster itself goes on either way."""
+    with locked(cluster_id, even_unreachable=True) as moment:
+        moment.row.reachable = reachable
+
+
+def _resolve(moment: Moment, name: str) -> None:
+    change = moment.next_change()
+    frozen = _holders(moment, name)
+    over = frozen.filter(terminating=False, phase=SimulatedPhase.RUNNING, frozen_ms__lte=moment.sim_ms)
+    life.finish(over, change, ended_ms=moment.sim_ms)
+    frozen.filter(terminating=True).update(next_ms=moment.sim_ms, frozen_ms=None)
+    life.advance_locked(moment)
+    message = "The node stopped reporting and was restarted; its containers were lost"
+    life.fail(_holders(moment, name), moment, change, reason=NODE_LOST, message=message)
+
+
+def _holders(moment: Moment, node_name: str) -> life.Pods:
+    return SimulatedPod.unscoped.filter(simulation=moment.row, node_name=node_name, holds=True)
+
+
+def _node(moment: Moment, name: str) -> SimulatedNode:
+    node = SimulatedNode.unscoped.filter(simulation=moment.row, name=name).first()
+    if node is None:
+        raise NotFound(f"no node {name!r} on this cluster")
+    return node
+
+
+def _device(moment: Moment, device_uuid: str) -> SimulatedDevice:
+    devices = SimulatedDevice.unscoped.select_related("node")
+    device = devices.filter(node__simulation=moment.row, uuid=device_uuid).first()
+    if device is None:
+        raise NotFound(f"no card {device_uuid!r} on this cluster")
+    return device
+
+
+def _mark(moment: Moment, node: SimulatedNode, **states: bool) -> None:
+    for field, value in states.items():
+        setattr(node, field, value)
+    node.change, node.changed_ms = moment.next_change(), moment.sim_ms
+    node.save(update_fields=["change", "changed_ms", *states])
+
+
+def _mark_device(moment: Moment, device: SimulatedDevice, *, healthy: bool) -> None:
+    device.healthy = healthy
+    device.save(update_fields=["healthy"])
+    _mark(moment, device.node)  # a card is reported with its node

@@ -1,0 +1,117 @@
+"""The life of pods: pending, starting, running, succeeded or failed, gone.
+
+There is no process behind the simulated cluster. Whoever calls it first carries out what has become
+due since. Pods do not influence each other once they are admitted, so each kind of transition is one
+UPDATE over all pods it is due for, however many they are, and a pod that has several transitions due
+(a long pause, a high speed) passes through them in order.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Final
+
+from django.db.models import Case, F, Max, QuerySet, Value, When
+
+from clusters.backends.simulated.state import Moment, locked, look
+from clusters.models import SimulatedPhase, SimulatedPod
+
+Pods = QuerySet[SimulatedPod]
+
+_PRUNE_EVERY: Final = timedelta(minutes=5)
+_TOMBSTONES_KEPT: Final = timedelta(hours=1)
+
+
+def advance(cluster_id: uuid.UUID) -> Moment:
+    """Carry out every transition that is due. Nothing is locked or written when none is."""
+    moment = look(cluster_id)
+    if not _due(moment).exists():
+        return moment
+    with locked(cluster_id) as moment:
+        advance_locked(moment)
+    return moment
+
+
+def advance_locked(moment: Moment) -> None:
+    """The same for a caller that holds the lock."""
+    if not _due(moment).exists():
+        return
+    change = moment.next_change()
+    due = _due(moment)
+    due.filter(terminating=False, phase=SimulatedPhase.PENDING).update(
+        phase=SimulatedPhase.STARTING,
+        changed_ms=F("next_ms"),
+        next_ms=F("next_ms") + F("start_ms"),
+        change=change,
+    )
+    due.filter(terminating=False, phase=SimulatedPhase.STARTING).update(
+        phase=SimulatedPhase.RUNNING,
+        started_ms=F("next_ms"),
+        changed_ms=F("next_ms"),
+        next_ms=F("next_ms") + F("run_ms"),  # null without a run time: runs until removed
+        change=change,
+    )
+    finish(due.filter(terminating=False, phase=SimulatedPhase.RUNNING), change)
+    due.filter(terminating=True).update(
+        phase=SimulatedPhase.GONE,
+        holds=False,
+        ended_ms=Case(When(ended_ms=None, then=F("next_ms")), default=F("ended_ms")),
+        changed_ms=F("next_ms"),
+        next_ms=None,
+        change=change,
+    )
+    _prune(moment)
+
+
+def finish(pods: Pods, change: int, *, ended_ms: int | None = None) -> int:
+    """End running pods as their exit code says, at `ended_ms` or else when they were due."""
+    ended = F("next_ms") if ended_ms is None else Value(ended_ms)
+    return pods.update(
+        phase=Case(
+            When(exit_code=0, then=Value(SimulatedPhase.SUCCEEDED.value)),
+            default=Value(SimulatedPhase.FAILED.value),
+        ),
+        holds=False,
+        ended_code=F("exit_code"),
+        ended_ms=ended,
+        changed_ms=ended,
+        next_ms=None,
+        frozen_ms=None,
+        change=change,
+    )
+
+
+def fail(
+    pods: Pods, moment: Moment, change: int, *, reason: str, message: str, code: int | None = None
+) -> int:
+    """End pods now, whatever they were doing; a removal under way goes on."""
+    return pods.update(
+        phase=SimulatedPhase.FAILED,
+        holds=False,
+        ended_code=code,
+        ended_ms=moment.sim_ms,
+        changed_ms=moment.sim_ms,
+        next_ms=Case(When(terminating=True, then=F("next_ms")), default=None),
+        frozen_ms=None,
+        reason=reason,
+        message=message,
+        change=change,
+    )
+
+
+def _due(moment: Moment) -> Pods:
+    return SimulatedPod.unscoped.filter(simulation=moment.row, next_ms__lte=moment.sim_ms)
+
+
+def _prune(moment: Moment) -> None:
+    row = moment.row
+    if row.pruned_at is not None and moment.at - row.pruned_at < _PRUNE_EVERY:
+        return
+    row.pruned_at = moment.at
+    long_ago = moment.timeline.sim_at(moment.at - _TOMBSTONES_KEPT)
+    old = SimulatedPod.unscoped.filter(simulation=row, phase=SimulatedPhase.GONE, changed_ms__lt=long_ago)
+    newest = old.aggregate(newest=Max("change"))["newest"]
+    if newest is not None:
+        row.pruned_to = max(row.pruned_to, newest)
+        old.delete()

@@ -1,0 +1,72 @@
+"""How busy a pod keeps a card: a smooth curve over time, derived from the pod's name.
+
+The curve is a mean, two slow waves and a warm-up. Heat and power follow it with a delay; both are
+written as functions of time, because nothing runs here that could remember the last reading.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Self
+
+from clusters.backends.simulated import chance
+
+WARM_UP_S: Final = 20.0  # time constant: data loading and compilation come before full load
+HEAT_S: Final = 45.0
+POWER_S: Final = 4.0
+_COOLED_S: Final = 8 * HEAT_S  # from then on an ended pod is not felt any more
+_SWELL: Final = 0.06
+_RIPPLE: Final = 0.04
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The shape of one pod's load; `mean` is a share (0..1) of the compute it was granted."""
+
+    mean: float
+    swell_s: float
+    swell_at: float
+    ripple_s: float
+    ripple_at: float
+    memory_share: float
+
+    @classmethod
+    def of(cls, pod: str, mean: float) -> Self:
+        return cls(
+            mean=mean,
+            swell_s=chance.between(420, 900, pod, "swell"),
+            swell_at=chance.fraction(pod, "swell-at"),
+            ripple_s=chance.between(35, 90, pod, "ripple"),
+            ripple_at=chance.fraction(pod, "ripple-at"),
+            memory_share=chance.between(0.55, 0.95, pod, "memory"),
+        )
+
+    def busy(self, at_s: float, age_s: float) -> float:
+        """Share (0..1) of the granted compute in use at `at_s` since 1970, `age_s` after the start."""
+        swell = _SWELL * math.sin(math.tau * (at_s / self.swell_s + self.swell_at))
+        ripple = _RIPPLE * math.sin(math.tau * (at_s / self.ripple_s + self.ripple_at))
+        return min(1.0, max(0.0, self.mean * (1.0 + swell + ripple))) * _approach(age_s, WARM_UP_S)
+
+    def memory(self, grant_mib: int, age_s: float) -> int:
+        """MiB in use of a grant: soon at a steady share of it, as frameworks keep what they took."""
+        return int(grant_mib * self.memory_share * _approach(age_s, WARM_UP_S / 4))
+
+    def lagging(self, at_s: float, age_s: float, ended_s: float | None, lag_s: float) -> float:
+        """The load (0..1) as something feels it that follows with the time constant `lag_s`.
+
+        `ended_s`: seconds since the end, None while it runs.
+        """
+        felt_age = age_s - (ended_s or 0.0)
+        # The waves are slow against the lag, so only their delay matters, not their damping.
+        felt = self.busy(at_s - min(lag_s, felt_age), felt_age) * _approach(felt_age, lag_s)
+        return felt if ended_s is None else felt * math.exp(-min(ended_s, _COOLED_S) / lag_s)
+
+
+def cooled(ended_s: float) -> bool:
+    """Whether nothing of a pod's heat is left so long after its end."""
+    return ended_s >= _COOLED_S
+
+
+def _approach(age_s: float, lag_s: float) -> float:
+    return 1.0 - math.exp(-max(age_s, 0.0) / lag_s)

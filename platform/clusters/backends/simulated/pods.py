@@ -1,0 +1,177 @@
+"""Creating and removing pods, many in one transaction, because every commit waits for the disk."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from django.db.models import BigIntegerField, Case, ExpressionWrapper, F, Q, Value, When
+from django.db.models.expressions import Combinable
+
+from clusters.backends.base import DeviceGrant, Outcome, TaskRef, TaskSpec
+from clusters.backends.simulated import chance, life
+from clusters.backends.simulated.admission import CardUse, Kubelet, Rejection
+from clusters.backends.simulated.script import Script
+from clusters.backends.simulated.state import Moment, locked
+from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
+
+NODE_LOST: Final = "NodeLost"
+_CHUNK: Final = 500  # names in one query: SQLite bounds the parameters of a statement
+_PENDING_MS: Final = (200, 1000)
+_START_MS: Final = (1000, 6000)
+_LIVE: Final = ~Q(phase=SimulatedPhase.GONE)
+
+T = TypeVar("T")
+Key = tuple[str, str]  # namespace, name
+
+
+def ensure_many(cluster_id: uuid.UUID, specs: Sequence[TaskSpec]) -> list[Outcome]:
+    """Create the pods that do not exist, pass each by its kubelet; one outcome per spec."""
+    if not specs:
+        return []
+    with locked(cluster_id) as moment:
+        life.advance_locked(moment)
+        known = {(pod.namespace, pod.name): pod for pod in _existing(moment, [spec.ref for spec in specs])}
+        kubelets = _kubelets(moment, sorted({spec.node for spec in specs}))
+        created: list[SimulatedPod] = []
+        outcomes = [_ensure(moment, spec, known, kubelets, created) for spec in specs]
+        SimulatedPod.unscoped.bulk_create(created)
+    return outcomes
+
+
+def remove_many(cluster_id: uuid.UUID, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+    """Begin the end of the pods; they hold their cards until they are gone. Absent ones count as done."""
+    if not refs:
+        return []
+    with locked(cluster_id) as moment:
+        life.advance_locked(moment)
+        known = {(pod.namespace, pod.name): pod for pod in _existing(moment, refs)}
+        targets = [known.get((ref.namespace, ref.name)) for ref in refs]
+        # Another uid under this name is a successor: the pod that was meant is already absent.
+        meant = [
+            pod if pod and ref.uid in ("", pod.uid) else None for ref, pod in zip(refs, targets, strict=True)
+        ]
+        ids = sorted({pod.id for pod in meant if pod is not None})
+        for chunk in _chunks(ids):
+            _terminate(moment, SimulatedPod.unscoped.filter(id__in=chunk), max(grace_s, 0))
+        life.advance_locked(moment)  # without grace they are gone at once
+    return [Outcome.done(pod.uid if pod else "") for pod in meant]
+
+
+def _terminate(moment: Moment, pods: life.Pods, grace_s: int) -> None:
+    down = SimulatedNode.unscoped.filter(simulation=moment.row, failed=True).values("name")
+    lost = pods.filter(holds=True, node_name__in=down)
+    if lost.exists():
+        # No kubelet answers for them. The removal stands for the fencing of the node, after which its
+        # containers are known to be dead.
+        message = "The node stopped reporting; the pod was failed when it was removed"
+        life.fail(lost, moment, moment.next_change(), reason=NODE_LOST, message=message)
+    leaving = _leaving_ms(moment.sim_ms, grace_s)
+    longer = Q(next_ms=None) | Q(next_ms__gt=leaving)  # a second call may shorten the grace, never extend it
+    pods.filter(longer, terminating=True).update(next_ms=leaving)
+    pods.filter(terminating=False).update(next_ms=leaving, terminating=True)
+
+
+def _leaving_ms(now_ms: int, grace_s: int) -> Combinable:
+    """When a pod is gone: one with containers uses a part of its grace, any other needs a second."""
+    quick = Value(now_ms + 1000 * min(grace_s, 1))
+    if grace_s <= 1:
+        return quick
+    within_grace = ExpressionWrapper(
+        Value(now_ms + 1000) + F("leave_permille") * Value(grace_s - 1), output_field=BigIntegerField()
+    )
+    with_containers = When(phase__in=[SimulatedPhase.STARTING, SimulatedPhase.RUNNING], then=within_grace)
+    return Case(with_containers, default=quick, output_field=BigIntegerField())
+
+
+def _ensure(
+    moment: Moment,
+    spec: TaskSpec,
+    known: dict[Key, SimulatedPod],
+    kubelets: dict[str, Kubelet],
+    created: list[SimulatedPod],
+) -> Outcome:
+    key = (spec.ref.namespace, spec.ref.name)
+    if (present := known.get(key)) is not None:
+        if present.labels == dict(spec.labels):
+            return Outcome.done(present.uid)
+        return Outcome.refused("NAME_TAKEN", f"a pod {key[0]}/{key[1]} with other labels exists")
+    try:
+        script = Script.read(spec.simulate)
+    except ValueError as error:
+        return Outcome.refused("INVALID", str(error))
+    kubelet = kubelets.get(spec.node) or Kubelet(spec.node, ready=False, cpu_millicores=0, memory_mib=0)
+    pod = _pod(moment, spec, script, kubelet.admit(spec))
+    known[key] = pod
+    created.append(pod)
+    return Outcome.done(pod.uid)
+
+
+def _pod(moment: Moment, spec: TaskSpec, script: Script, rejection: Rejection | None) -> SimulatedPod:
+    change, now_ms, name = moment.next_change(), moment.sim_ms, spec.ref.name
+    uid = uuid.uuid5(moment.row.id, f"{spec.ref.namespace}/{name}/{change}")
+    pod = SimulatedPod(
+        simulation=moment.row,
+        namespace=spec.ref.namespace,
+        name=name,
+        uid=str(uid),
+        node_name=spec.node,
+        cpu_millicores=spec.cpu_millicores,
+        memory_mib=spec.memory_mib,
+        devices=[[grant.uuid, grant.cores, grant.memory_mib] for grant in spec.devices],
+        labels=dict(spec.labels),
+        image=spec.image,
+        command=list(spec.command),
+        start_ms=int(chance.between(*_START_MS, name, "start")),
+        run_ms=script.run_ms,
+        leave_permille=int(chance.between(0, 1000, name, "leave")),
+        utilisation=script.utilisation,
+        exit_code=script.exit_code,
+        phase=SimulatedPhase.PENDING,
+        next_ms=now_ms + int(chance.between(*_PENDING_MS, name, "pending")),
+        begun_ms=now_ms,
+        changed_ms=now_ms,
+        change=change,
+    )
+    if rejection is not None:
+        pod.phase, pod.holds, pod.next_ms, pod.ended_ms = SimulatedPhase.FAILED, False, None, now_ms
+        pod.reason, pod.message = rejection.reason, rejection.message
+    return pod
+
+
+def _existing(moment: Moment, refs: Sequence[TaskRef]) -> Iterator[SimulatedPod]:
+    wanted = {(ref.namespace, ref.name) for ref in refs}
+    for chunk in _chunks(sorted({name for _, name in wanted})):
+        pods = SimulatedPod.unscoped.filter(_LIVE, simulation=moment.row, name__in=chunk)
+        for pod in pods.only("id", "namespace", "name", "uid", "labels"):
+            if (pod.namespace, pod.name) in wanted:
+                yield pod
+
+
+def _kubelets(moment: Moment, names: Sequence[str]) -> dict[str, Kubelet]:
+    """The named nodes with everything that is held on them."""
+    kubelets: dict[str, Kubelet] = {}
+    for chunk in _chunks(names):
+        for node in SimulatedNode.unscoped.filter(simulation=moment.row, name__in=chunk):
+            kubelets[node.name] = Kubelet(node.name, not node.failed, node.cpu_millicores, node.memory_mib)
+        on_nodes = {"node__simulation": moment.row, "node__name__in": chunk}
+        for device in SimulatedDevice.unscoped.filter(**on_nodes).select_related("node"):
+            kubelets[device.node.name].cards[device.uuid] = CardUse(device)
+        holders = SimulatedPod.unscoped.filter(simulation=moment.row, holds=True, node_name__in=chunk)
+        for name, cpu, memory, devices in holders.values_list(
+            "node_name", "cpu_millicores", "memory_mib", "devices"
+        ):
+            if (kubelet := kubelets.get(name)) is not None:
+                kubelet.book(cpu, memory, grants(devices))
+    return kubelets
+
+
+def grants(devices: Iterable[tuple[str, int, int]]) -> list[DeviceGrant]:
+    """Read the `devices` column of a pod."""
+    return [DeviceGrant(card, cores, memory_mib) for card, cores, memory_mib in devices]
+
+
+def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), _CHUNK):
+        yield items[start : start + _CHUNK]

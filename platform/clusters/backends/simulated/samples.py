@@ -1,0 +1,139 @@
+"""Readings of the cards, as the node agent would take them.
+
+One row per card and one per pod on it. A failed node and an unhealthy card give none. Three queries,
+whatever the size of the cluster.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from django.db.models import Q
+
+from clusters.backends.base import DeviceSample, TaskRef
+from clusters.backends.simulated import chance, life
+from clusters.backends.simulated.load import HEAT_S, POWER_S, Curve, cooled
+from clusters.backends.simulated.state import Moment
+from clusters.models import SimulatedDevice, SimulatedPod
+
+_DRIVER_MIB: Final = 4
+_HOTTEST_RISE_C: Final = 44.0
+# Idle and highest power in W by the family of the card; the fallback is an A100 SXM.
+_POWER: Final = {
+    "H100": (70, 700),
+    "H200": (75, 700),
+    "A100": (55, 400),
+    "L40": (35, 350),
+    "L4": (16, 72),
+    "T4": (10, 70),
+}
+_FALLBACK_POWER: Final = (55, 400)
+
+
+class Slice(NamedTuple):
+    """What one pod does on one card right now; load and heat are shares (0..1) of the whole card."""
+
+    pod: TaskRef
+    running: bool
+    utilisation: float
+    memory_mib: int
+    heat: float
+    power: float
+
+
+@dataclass(slots=True)
+class _Load:
+    """All slices of a card, added up."""
+
+    slices: list[Slice] = field(default_factory=list)
+
+    def sample(
+        self, moment: Moment, node: str, device_uuid: str, model: str, memory_mib: int
+    ) -> DeviceSample:
+        idle_w, limit_w = _power(model)
+        heat = min(1.0, sum(part.heat for part in self.slices))
+        power = min(1.0, sum(part.power for part in self.slices))
+        idle_c = chance.between(30.0, 35.0, device_uuid, "idle")
+        rise_c = chance.between(0.85, 1.0, device_uuid, "cooling") * _HOTTEST_RISE_C
+        running = [part for part in self.slices if part.running]
+        return DeviceSample(
+            at=moment.at,
+            node=node,
+            device_uuid=device_uuid,
+            utilisation_percent=round(min(100.0, 100 * sum(part.utilisation for part in running)), 2),
+            memory_used_mib=min(memory_mib, _DRIVER_MIB + sum(part.memory_mib for part in running)),
+            temperature_c=round(idle_c + rise_c * heat, 1),
+            power_w=round(idle_w + (limit_w - idle_w) * power, 1),
+        )
+
+
+def samples(cluster_id: uuid.UUID) -> list[DeviceSample]:
+    """Read every card that answers, in the order of nodes and card indices."""
+    return list(_readings(life.advance(cluster_id)))
+
+
+def _readings(moment: Moment) -> Iterator[DeviceSample]:
+    loads = _loads(moment)
+    devices = SimulatedDevice.unscoped.filter(
+        node__simulation=moment.row, node__failed=False, healthy=True
+    ).order_by("node__name", "index")
+    for node, device_uuid, model, memory_mib in devices.values_list(
+        "node__name", "uuid", "model", "memory_mib"
+    ):
+        load = loads.get(device_uuid) or _Load()
+        yield load.sample(moment, node, device_uuid, model, memory_mib)
+        for part in load.slices:
+            if part.running:
+                yield DeviceSample(
+                    moment.at,
+                    node,
+                    device_uuid,
+                    utilisation_percent=round(100 * part.utilisation, 2),
+                    memory_used_mib=part.memory_mib,
+                    pod=part.pod,
+                )
+
+
+def _loads(moment: Moment) -> dict[str, _Load]:
+    """What stands or lately stood on each card, by its UUID."""
+    timeline, now_s = moment.timeline, moment.at.timestamp()
+    since = timeline.sim_at(moment.at - timedelta(minutes=10))
+    felt = Q(phase="running") | Q(ended_ms__gte=since)
+    pods = SimulatedPod.unscoped.filter(felt, simulation=moment.row).exclude(started_ms=None)
+    loads: defaultdict[str, _Load] = defaultdict(_Load)
+    columns = ("namespace", "name", "uid", "devices", "utilisation", "started_ms", "ended_ms")
+    for namespace, name, uid, devices, mean, started_ms, ended_ms in pods.order_by("id").values_list(
+        *columns
+    ):
+        age_s = now_s - timeline.real_at(started_ms).timestamp()
+        ended_s = None if ended_ms is None else now_s - timeline.real_at(ended_ms).timestamp()
+        if ended_s is not None and cooled(ended_s):
+            continue
+        ref = TaskRef(namespace, name, uid)
+        for device_uuid, cores, memory_mib in devices:
+            curve = Curve.of(f"{name}/{device_uuid}", mean)
+            loads[device_uuid].slices.append(_slice(ref, curve, cores, memory_mib, now_s, age_s, ended_s))
+    return loads
+
+
+def _slice(
+    ref: TaskRef, curve: Curve, cores: int, memory_mib: int, now_s: float, age_s: float, ended_s: float | None
+) -> Slice:
+    share, running = cores / 100, ended_s is None
+    return Slice(
+        pod=ref,
+        running=running,
+        utilisation=share * curve.busy(now_s, age_s) if running else 0.0,
+        memory_mib=curve.memory(memory_mib, age_s) if running else 0,
+        heat=share * curve.lagging(now_s, age_s, ended_s, HEAT_S),
+        power=share * curve.lagging(now_s, age_s, ended_s, POWER_S),
+    )
+
+
+def _power(model: str) -> tuple[int, int]:
+    return next((watts for family, watts in _POWER.items() if family in model), _FALLBACK_POWER)

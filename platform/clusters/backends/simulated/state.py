@@ -1,0 +1,70 @@
+"""Access to one simulated cluster: reading it, and the lock under which it changes.
+
+All changes of a cluster happen one after the other under the lock of its row, so that change numbers
+are dense and an observer that reads up to a number has seen everything below it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from clusters.backends.base import BackendUnavailable
+from clusters.backends.simulated.timeline import Timeline
+from clusters.models import SimulatedCluster
+from foundation import clock
+
+
+@dataclass(slots=True)
+class Moment:
+    """A simulated cluster at one moment: real time `at`, simulated time `sim_ms`."""
+
+    row: SimulatedCluster
+    timeline: Timeline
+    at: datetime
+    sim_ms: int
+
+    @classmethod
+    def of(cls, row: SimulatedCluster) -> Moment:
+        timeline, at = Timeline.from_json(row.anchors), clock.now()
+        return cls(row, timeline, at, timeline.sim_at(at))
+
+    def next_change(self) -> int:
+        """Take the next change number; it is stored when the lock is released."""
+        self.row.last_change += 1
+        return self.row.last_change
+
+
+def look(cluster_id: uuid.UUID) -> Moment:
+    """Read the cluster without locking it. Raises `BackendUnavailable` if it does not answer."""
+    row = SimulatedCluster.unscoped.filter(cluster_id=cluster_id).first()
+    return Moment.of(_answering(row))
+
+
+@contextmanager
+def locked(cluster_id: uuid.UUID, *, even_unreachable: bool = False) -> Iterator[Moment]:
+    """Hold the cluster in one transaction; what the caller did to `row` is saved at its end.
+
+    Raises `BackendUnavailable` if the cluster does not answer, unless `even_unreachable`.
+    """
+    with transaction.atomic():
+        row = SimulatedCluster.unscoped.select_for_update().filter(cluster_id=cluster_id).first()
+        if row is None or not even_unreachable:
+            row = _answering(row)
+        before = (row.last_change, row.pruned_at, row.reachable, row.anchors)
+        yield Moment.of(row)
+        if before != (row.last_change, row.pruned_at, row.reachable, row.anchors):
+            row.save(update_fields=["last_change", "pruned_at", "pruned_to", "reachable", "anchors"])
+
+
+def _answering(row: SimulatedCluster | None) -> SimulatedCluster:
+    if row is None:
+        raise BackendUnavailable("this simulated cluster has not been built yet")
+    if not row.reachable:
+        raise BackendUnavailable("the simulated API server does not answer (simulate api fail)")
+    return row

@@ -1,0 +1,86 @@
+"""The simulated clock: real time times a speed, without a thread that turns it.
+
+Each change of speed adds an anchor that says how far both clocks were at that moment. Simulated time
+is whole milliseconds since the cluster was built. Because all anchors are kept, the real time of any
+past transition can still be told, and charts over a change of speed stay right.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+MAX_SPEED: Final = 100_000.0
+_KEPT: Final = 200  # anchors; older transitions are told by the oldest one
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Anchor(NamedTuple):
+    """At `real_ms` since 1970 the simulated clock stood at `sim_ms` and ran at `speed` from there."""
+
+    sim_ms: int
+    real_ms: int
+    speed: float
+
+
+def milliseconds(at: datetime) -> int:
+    """Whole milliseconds since 1970 of an aware time."""
+    return (at - _EPOCH) // timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The anchors of one cluster, oldest first; never empty."""
+
+    anchors: tuple[Anchor, ...]
+
+    @classmethod
+    def begin(cls, at: datetime, speed: float = 1.0) -> Timeline:
+        """A clock at zero. Raises `ValueError` for a speed outside (0, MAX_SPEED]."""
+        return cls((Anchor(0, milliseconds(at), _checked(speed)),))
+
+    @classmethod
+    def from_json(cls, rows: Iterable[Iterable[float]]) -> Timeline:
+        """Read what `to_json` wrote."""
+        return cls(tuple(Anchor(int(s), int(r), float(v)) for s, r, v in rows))
+
+    def to_json(self) -> list[list[float]]:
+        return [list(anchor) for anchor in self.anchors]
+
+    @property
+    def speed(self) -> float:
+        """Simulated seconds per real second."""
+        return self.anchors[-1].speed
+
+    def sim_at(self, at: datetime) -> int:
+        """Simulated milliseconds at a real time; zero before the cluster was built."""
+        real_ms = milliseconds(at)
+        last = bisect.bisect_right(self.anchors, real_ms, key=lambda anchor: anchor.real_ms) - 1
+        anchor = self.anchors[max(last, 0)]
+        sim_ms = anchor.sim_ms + int((real_ms - anchor.real_ms) * anchor.speed)
+        if 0 <= last < len(self.anchors) - 1:
+            sim_ms = min(sim_ms, self.anchors[last + 1].sim_ms)
+        return max(sim_ms, self.anchors[0].sim_ms)
+
+    def real_at(self, sim_ms: int) -> datetime:
+        """The real time at which the simulated clock showed, or will show, `sim_ms`."""
+        last = bisect.bisect_right(self.anchors, sim_ms, key=lambda anchor: anchor.sim_ms) - 1
+        anchor = self.anchors[max(last, 0)]
+        real_ms = anchor.real_ms + (sim_ms - anchor.sim_ms) / anchor.speed
+        return _EPOCH + timedelta(milliseconds=real_ms)
+
+    def with_speed(self, speed: float, at: datetime) -> Timeline:
+        """The same clock running at `speed` from `at` on. Raises `ValueError` as `begin` does."""
+        last = self.anchors[-1]
+        real_ms = max(milliseconds(at), last.real_ms)  # the host's clock may have been set back
+        anchor = Anchor(last.sim_ms + int((real_ms - last.real_ms) * last.speed), real_ms, _checked(speed))
+        return Timeline((*self.anchors, anchor)[-_KEPT:])
+
+
+def _checked(speed: float) -> float:
+    if not 0 < speed <= MAX_SPEED:
+        raise ValueError(f"speed must be above 0 and at most {MAX_SPEED:g}, not {speed:g}")
+    return float(speed)
