@@ -44,26 +44,39 @@ class Channel(models.Model):
     class Meta:
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
+        # The conditions are IS NULL and not `scope = …`: a planner can prove the former for a query with
+        # bound parameters, so the partial indexes serve reads as well.
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["cluster_id"], condition=Q(scope="cluster"), name="channel_once_per_cluster"
+                fields=["cluster_id"], condition=Q(node_id__isnull=True), name="channel_once_per_cluster"
             ),
             models.UniqueConstraint(
-                fields=["node_id"], condition=Q(scope="node"), name="channel_once_per_node"
+                fields=["node_id"], condition=Q(device_id__isnull=True), name="channel_once_per_node"
             ),
             models.UniqueConstraint(
-                fields=["node_id", "device_id"], condition=Q(scope="card"), name="channel_once_per_card"
+                fields=["node_id", "device_id"],
+                condition=Q(allocation_id__isnull=True),
+                name="channel_once_per_card",
             ),
-            models.UniqueConstraint(
-                fields=["allocation_id", "device_id"],
-                condition=Q(scope="slice"),
-                name="channel_once_per_slice",
+            models.UniqueConstraint(fields=["allocation_id", "device_id"], name="channel_once_per_slice"),
+            models.CheckConstraint(
+                condition=Q(
+                    scope="cluster", node_id__isnull=True, device_id__isnull=True, allocation_id__isnull=True
+                )
+                | Q(scope="node", node_id__isnull=False, device_id__isnull=True, allocation_id__isnull=True)
+                | Q(scope="card", node_id__isnull=False, device_id__isnull=False, allocation_id__isnull=True)
+                | Q(
+                    scope="slice", node_id__isnull=False, device_id__isnull=False, allocation_id__isnull=False
+                ),
+                name="channel_scope_matches_ids",
             ),
         ]
         indexes: ClassVar = [
-            models.Index(fields=["cluster_id", "scope"], name="channel_cluster"),
-            models.Index(fields=["device_id"], condition=Q(scope="slice"), name="channel_slice_card"),
-            models.Index(fields=["job_id"], condition=Q(scope="slice"), name="channel_job"),
+            models.Index(
+                fields=["cluster_id"], condition=Q(allocation_id__isnull=True), name="channel_cluster"
+            ),
+            models.Index(fields=["device_id"], name="channel_card"),
+            models.Index(fields=["job_id"], name="channel_job"),
         ]
 
     def __str__(self) -> str:

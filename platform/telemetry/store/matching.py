@@ -1,0 +1,111 @@
+"""Joins samples to the ledger: whose reading is this?
+
+Nothing here touches the database. A sample that fits nothing is counted, not fatal: a pod may have
+ended a moment ago, and a card may be newer than the last inventory.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from clusters.backends.base import DeviceSample
+from telemetry.models import Scope
+from telemetry.store.holdings import Card, Hold, Holdings
+from telemetry.times import to_ms
+
+ChannelKey = tuple[Scope, uuid.UUID, uuid.UUID | None]
+"""Scope; then cluster, node, (node, device) or (allocation, device)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A reading before its channel is known. Units as in `telemetry.models.reading`."""
+
+    key: ChannelKey
+    at_ms: int
+    cores_used: float
+    cores_allocated: int
+    memory_used_mib: int
+    memory_allocated_mib: int
+    temperature_c: float | None = None
+    power_w: float | None = None
+
+
+@dataclass(slots=True)
+class Matched:
+    """What a batch came to: drafts, once per key and time; and what belongs to nobody known."""
+
+    drafts: dict[tuple[ChannelKey, int], Draft] = field(default_factory=dict)
+    holds: dict[ChannelKey, Hold] = field(default_factory=dict)
+    samples: int = 0
+    unknown_devices: set[str] = field(default_factory=set)
+    unknown_pods: set[str] = field(default_factory=set)
+
+    def add(self, draft: Draft) -> None:
+        self.drafts.setdefault((draft.key, draft.at_ms), draft)
+
+
+def card_key(card: Card) -> ChannelKey:
+    """Key of a card's channel; the node is part of it, so a moved card starts a new series."""
+    return (Scope.CARD, card.node_id, card.device_id)
+
+
+def _card_draft(card: Card, sample: DeviceSample) -> Draft:
+    return Draft(
+        key=card_key(card),
+        at_ms=to_ms(sample.at),
+        cores_used=sample.utilisation_percent,
+        cores_allocated=card.cores_granted,
+        memory_used_mib=sample.memory_used_mib,
+        memory_allocated_mib=card.memory_granted_mib,
+        temperature_c=sample.temperature_c,
+        power_w=sample.power_w,
+    )
+
+
+def _add_hold(found: Matched, hold: Hold, sample: DeviceSample) -> None:
+    key = (Scope.SLICE, hold.allocation_id, hold.device_id)
+    found.holds[key] = hold
+    found.add(
+        Draft(
+            key=key,
+            at_ms=to_ms(sample.at),
+            cores_used=sample.utilisation_percent,
+            cores_allocated=hold.cores,
+            memory_used_mib=sample.memory_used_mib,
+            memory_allocated_mib=hold.memory_mib,
+        )
+    )
+
+
+def match(holdings: Holdings, samples: Iterable[DeviceSample]) -> Matched:
+    """Assign each sample to a card, or to one pod's hold on it.
+
+    Where the backend reads whole cards only, the reading of a card that one pod holds exclusively is
+    that pod's reading too.
+    """
+    found = Matched()
+    of_cards: list[tuple[Card, DeviceSample]] = []
+    for sample in samples:
+        card = holdings.cards.get(sample.device_uuid)
+        if card is None:
+            found.unknown_devices.add(sample.device_uuid)
+            continue
+        if sample.pod is None:
+            of_cards.append((card, sample))
+            found.add(_card_draft(card, sample))
+        else:
+            hold = holdings.holds.get((sample.pod.namespace, sample.pod.name, sample.device_uuid))
+            if hold is None:
+                found.unknown_pods.add(f"{sample.pod.namespace}/{sample.pod.name}")
+                continue
+            _add_hold(found, hold, sample)
+        found.samples += 1
+    by_pod = set(found.holds)
+    for card, sample in of_cards:
+        sole = holdings.exclusive.get(card.device_id)
+        if sole is not None and (Scope.SLICE, sole.allocation_id, sole.device_id) not in by_pod:
+            _add_hold(found, sole, sample)
+    return found

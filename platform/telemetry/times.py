@@ -1,0 +1,36 @@
+"""Milliseconds since 1970, the grains of time, and how long each is kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+TICK_MS: Final = 10_000
+ROLL_UP_MS: Final = 300_000
+
+READINGS_KEPT_FOR: Final = timedelta(hours=2)
+TICKS_KEPT_FOR: Final = timedelta(hours=24)
+ROLL_UPS_KEPT_FOR: Final = timedelta(days=30)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def to_ms(at: datetime) -> int:
+    """Return an aware time as whole milliseconds since 1970; what is finer is cut off."""
+    return (at - _EPOCH) // _MILLISECOND
+
+
+def from_ms(at_ms: int) -> datetime:
+    """Return milliseconds since 1970 as an aware time in UTC."""
+    return _EPOCH + at_ms * _MILLISECOND
+
+
+def span_ms(length: timedelta) -> int:
+    """Return a length of time in whole milliseconds."""
+    return length // _MILLISECOND
+
+
+def floor_ms(at_ms: int, step_ms: int) -> int:
+    """Return the start of the interval of `step_ms` in which `at_ms` lies."""
+    return at_ms - at_ms % step_ms
