@@ -1,5 +1,6 @@
 from scheduling.models.allocation import Allocation, Attempt, Claim, DeviceSlice
 from scheduling.models.history import Decision, DecisionKind, JobEvent
+from scheduling.models.idempotency import IdempotencyKey
 from scheduling.models.job import (
     HOLDING_STATES,
     TERMINAL_STATES,
@@ -13,6 +14,7 @@ from scheduling.models.job import (
     Task,
     TaskState,
 )
+from scheduling.models.priority_grant import PriorityGrant
 
 __all__ = [
     "HOLDING_STATES",
@@ -25,12 +27,14 @@ __all__ = [
     "DecisionKind",
     "DeviceSlice",
     "GpuRequestMode",
+    "IdempotencyKey",
     "Job",
     "JobEvent",
     "JobKind",
     "JobRole",
     "JobState",
     "PriorityClass",
+    "PriorityGrant",
     "Task",
     "TaskState",
 ]
