@@ -13,5 +13,6 @@ def connect() -> None:
     outbox.register(outbox.Topic.OBSERVE, lambda key: tasks.observe_cluster.delay(key))
     health.register("worker", health.worker_heartbeat())
     health.register(
-        "cycle", health.heartbeat_check("cycle", within_s=60, help_text="is a worker reading the queue `cycle`?")
+        "cycle",
+        health.heartbeat_check("cycle", within_s=60, help_text="is a worker reading the queue `cycle`?"),
     )

@@ -79,7 +79,9 @@ def run_checks() -> list[CheckResult]:
     try:
         results = [_database(), _migrations()]
     except DatabaseError as error:
-        return [CheckResult("database", False, str(error), "is ALLOTMENT_DATABASE_URL right, and the server up?")]
+        return [
+            CheckResult("database", False, str(error), "is ALLOTMENT_DATABASE_URL right, and the server up?")
+        ]
     for name, check in _checks.items():
         try:
             results.append(check())

@@ -25,9 +25,9 @@ _QUANTITY = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z%]*)\s*$")
 _MEBI = 2**20
 _MEMORY_FACTORS: Final[dict[str, Decimal]] = {
     "": Decimal(1),
-    "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15),
-    "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50),
-}  # fmt: skip
+    **{suffix: Decimal(10 ** (3 * power)) for power, suffix in enumerate("kMGTP", start=1)},
+    **{f"{suffix}i": Decimal(2 ** (10 * power)) for power, suffix in enumerate("KMGTP", start=1)},
+}
 
 
 class Resource(StrEnum):

@@ -41,7 +41,7 @@ class Queue(BaseModel):
         max_length=10, choices=AllocationMode.choices, default=AllocationMode.DYNAMIC
     )
     preemption = models.BooleanField(default=True)
-    flavors: models.ManyToManyField[Flavor, "QueueFlavor"] = models.ManyToManyField(
+    flavors: models.ManyToManyField[Flavor, QueueFlavor] = models.ManyToManyField(
         Flavor, through="QueueFlavor", related_name="queues"
     )
 

@@ -74,7 +74,7 @@ class LedgerEntry(models.Model):
     resource = models.CharField(max_length=20, choices=RESOURCE_CHOICES)
     used = models.BigIntegerField(default=0)
 
-    unscoped: ClassVar[models.Manager["LedgerEntry"]] = models.Manager()
+    unscoped: ClassVar[models.Manager[LedgerEntry]] = models.Manager()
 
     class Meta:
         default_manager_name = "unscoped"

@@ -45,7 +45,7 @@ class JobEvent(models.Model):
     actor = models.CharField(max_length=150, blank=True, default="")
     numbers = models.JSONField(default=dict, blank=True)
 
-    unscoped: ClassVar[models.Manager["JobEvent"]] = models.Manager()
+    unscoped: ClassVar[models.Manager[JobEvent]] = models.Manager()
 
     class Meta:
         default_manager_name = "unscoped"

@@ -69,9 +69,7 @@ class Job(BaseModel):
     kind = models.CharField(max_length=10, choices=JobKind.choices, default=JobKind.BATCH)
     state = models.CharField(max_length=10, choices=JobState.choices, default=JobState.QUEUED)
     version = models.PositiveBigIntegerField(default=0)
-    submitted_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs"
-    )
+    submitted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs")
     priority_class = models.ForeignKey(PriorityClass, on_delete=models.PROTECT, related_name="jobs")
     priority = models.IntegerField(default=0)
     preemptible = models.BooleanField(default=True)

@@ -25,7 +25,13 @@ def begin_stopping(*, job: Job, now: datetime, actor: str = "") -> None:
     Raises: IllegalTransition, StaleJob.
     """
     transition(
-        job, JobState.STOPPING, code="stopping", now=now, actor=actor, end_reason="CANCELLED", after_eviction=""
+        job,
+        JobState.STOPPING,
+        code="stopping",
+        now=now,
+        actor=actor,
+        end_reason="CANCELLED",
+        after_eviction="",
     )
     _ask_removal(job, now)
 
@@ -52,14 +58,22 @@ def begin_eviction(
         pause = min(BACKOFF_BASE_S * 2**job.failures, BACKOFF_LIMIT_S)
         fields["backoff_until"] = now + timedelta(seconds=pause)
     transition(
-        job, JobState.EVICTING, code="evicting", now=now, actor=actor, numbers={"rule": rule, **(numbers or {})}, **fields
+        job,
+        JobState.EVICTING,
+        code="evicting",
+        now=now,
+        actor=actor,
+        numbers={"rule": rule, **(numbers or {})},
+        **fields,
     )
     _ask_removal(job, now)
 
 
 def _ask_removal(job: Job, now: datetime) -> None:
     Task.unscoped.filter(job=job, state__in=_UNFINISHED).update(state=TaskState.LEAVING)
-    live = Allocation.unscoped.filter(attempt__job=job, removed_at__isnull=True, removal_asked_at__isnull=True)
+    live = Allocation.unscoped.filter(
+        attempt__job=job, removed_at__isnull=True, removal_asked_at__isnull=True
+    )
     clusters = set(live.values_list("node__cluster_id", flat=True))
     live.update(removal_asked_at=now)
     for cluster_id in sorted(clusters):
@@ -110,7 +124,15 @@ def finish(job: Job, to: JobState, *, now: datetime) -> None:
     """Bring a job to its terminal state."""
     numbers = {"rule": job.end_reason} if job.end_reason else {}
     transition(
-        job, to, code=to.value, now=now, numbers=numbers, finished_at=now, reason="", reason_numbers={}, reason_help=[]
+        job,
+        to,
+        code=to.value,
+        now=now,
+        numbers=numbers,
+        finished_at=now,
+        reason="",
+        reason_numbers={},
+        reason_help=[],
     )
 
 

@@ -28,7 +28,12 @@ def _hash(secret: str) -> str:
 
 @transaction.atomic
 def access_key_create(
-    *, acting_user: Actor, user: User, name: str, scopes: tuple[str, ...] = (), expires_at: datetime | None = None
+    *,
+    acting_user: Actor,
+    user: User,
+    name: str,
+    scopes: tuple[str, ...] = (),
+    expires_at: datetime | None = None,
 ) -> tuple[AccessKey, str]:
     """Make a key for `user`; returns the row and the token, which cannot be read again.
 
@@ -36,9 +41,16 @@ def access_key_create(
     """
     prefix, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
     key = AccessKey.unscoped.create(
-        user=user, name=name, prefix=prefix, secret_hash=_hash(secret), scopes=list(scopes), expires_at=expires_at
+        user=user,
+        name=name,
+        prefix=prefix,
+        secret_hash=_hash(secret),
+        scopes=list(scopes),
+        expires_at=expires_at,
     )
-    audit.record(acting_user, "access-key.create", entity="access-key", entity_id=key.pk, after={"name": name})
+    audit.record(
+        acting_user, "access-key.create", entity="access-key", entity_id=key.pk, after={"name": name}
+    )
     return key, f"{_MARK}_{prefix}_{secret}"
 
 

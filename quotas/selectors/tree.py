@@ -1,0 +1,55 @@
+"""The quota tree of a cell as the arithmetic needs it: limits and usage, read in two queries."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass
+
+from quotas.models import LedgerEntry, Quota, QuotaNode
+from quotas.tree import Branch, Limits, QuotaTree
+
+TreeKey = tuple[str, str]
+"""(flavor id, resource name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRows:
+    """Nodes of one cell, and per node id its quotas and what the ledger says it uses."""
+
+    nodes: list[QuotaNode]
+    quotas: dict[uuid.UUID, list[Quota]]
+    used: dict[uuid.UUID, list[LedgerEntry]]
+
+
+def tree_rows(cell_id: uuid.UUID) -> TreeRows:
+    """Read the rows of a cell's tree, in a fixed order."""
+    nodes = list(QuotaNode.unscoped.filter(cell_id=cell_id).order_by("id"))
+    quotas: defaultdict[uuid.UUID, list[Quota]] = defaultdict(list)
+    for quota in Quota.unscoped.filter(node__cell_id=cell_id).order_by("flavor_id", "resource"):
+        quotas[quota.node_id].append(quota)
+    used: defaultdict[uuid.UUID, list[LedgerEntry]] = defaultdict(list)
+    entries = LedgerEntry.unscoped.filter(node__cell_id=cell_id, used__gt=0)
+    for entry in entries.order_by("flavor_id", "resource"):
+        used[entry.node_id].append(entry)
+    return TreeRows(nodes, dict(quotas), dict(used))
+
+
+def tree_load(cell_id: uuid.UUID) -> QuotaTree[TreeKey]:
+    """Build the cell's tree with its usage of this moment."""
+    rows = tree_rows(cell_id)
+    tree = QuotaTree[TreeKey](
+        Branch(
+            id=str(node.pk),
+            parent=str(node.parent_id) if node.parent_id else None,
+            limits={
+                (str(q.flavor_id), q.resource): Limits(q.nominal, q.borrowing_limit, q.lending_limit)
+                for q in rows.quotas.get(node.pk, ())
+            },
+        )
+        for node in rows.nodes
+    )
+    for node_id, entries in rows.used.items():
+        for entry in entries:
+            tree.add_usage(str(node_id), (str(entry.flavor_id), entry.resource), entry.used)
+    return tree

@@ -1,0 +1,93 @@
+"""Queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import transaction
+
+from clusters.models import Cell, Flavor
+from foundation import audit
+from foundation.actor import Actor
+from foundation.errors import Conflict, Invalid
+from foundation.identifiers import is_dns_label
+from quotas.models import AllocationMode, Queue, QueueFlavor, QuotaNode, StopPolicy, Strategy
+from quotas.services.quota import quota_changed, quota_node_ensure
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+@transaction.atomic
+def queue_create(
+    *,
+    acting_user: Actor,
+    cell: Cell,
+    workspace: Tenant,
+    name: str,
+    flavors: Sequence[Flavor],
+    strategy: Strategy = Strategy.BEST_EFFORT,
+    allocation_mode: AllocationMode = AllocationMode.DYNAMIC,
+    preemption: bool = True,
+) -> Queue:
+    """Open a queue in a workspace, with its leaf in the cell's quota tree; flavors are tried in order.
+
+    Raises: PermissionDenied; Invalid for a folder, a bad name or a flavor of another cell; Conflict
+    when the workspace has a queue of that name.
+    """
+    permissions.require(acting_user, Permission.QUEUE_EDIT, workspace)
+    if not workspace.is_workspace:
+        raise Invalid(f"{workspace} is a folder; only a workspace has queues")
+    if not is_dns_label(name):
+        raise Invalid(f"{name!r} cannot name a queue: use lower-case letters, digits and hyphens")
+    if not flavors or any(flavor.cluster.cell_id != cell.pk for flavor in flavors):
+        raise Invalid("a queue needs flavors, all of its own cell")
+    if Queue.unscoped.filter(workspace=workspace, name=name).exists():
+        raise Conflict(f"workspace {workspace} has a queue {name!r} already")
+    parent = quota_node_ensure(acting_user=acting_user, cell=cell, tenant=workspace)
+    node = QuotaNode.unscoped.create(cell=cell, tenant=workspace, parent=parent, is_queue=True)
+    queue = Queue.unscoped.create(
+        cell=cell,
+        workspace=workspace,
+        node=node,
+        name=name,
+        strategy=strategy,
+        allocation_mode=allocation_mode,
+        preemption=preemption,
+    )
+    QueueFlavor.unscoped.bulk_create(
+        QueueFlavor(queue=queue, flavor=flavor, position=position) for position, flavor in enumerate(flavors)
+    )
+    audit.record(
+        acting_user,
+        "queue.create",
+        entity="queue",
+        entity_id=queue.pk,
+        tenant_id=workspace.pk,
+        after={"name": name, "flavors": [flavor.name for flavor in flavors]},
+    )
+    quota_changed(cell.pk)
+    return queue
+
+
+@transaction.atomic
+def queue_stop(*, acting_user: Actor, queue: Queue, policy: StopPolicy) -> Queue:
+    """Open, hold, or hold and drain a queue.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
+    before = queue.stop_policy
+    queue.stop_policy = policy
+    queue.save(update_fields=["stop_policy"])
+    audit.record(
+        acting_user,
+        "queue.stop",
+        entity="queue",
+        entity_id=queue.pk,
+        tenant_id=queue.workspace_id,
+        before={"stop_policy": before},
+        after={"stop_policy": policy},
+    )
+    quota_changed(queue.cell_id)
+    return queue

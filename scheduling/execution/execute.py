@@ -1,0 +1,122 @@
+"""Carrying decisions out: pods that should exist are created, pods that should not are removed.
+
+Level-triggered: it looks at rows, not at messages, so running it twice, late or never-until-the-sweep
+ends in the same place. Calls to the cluster are made outside any transaction; each answer is written
+by compare-and-set.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from django.db import transaction
+from django.db.models import Q
+
+from clusters.backends.base import BackendUnavailable, ClusterBackend, Outcome, OutcomeKind, TaskRef
+from clusters.backends.registry import backend_for
+from clusters.models import Cluster
+from foundation import clock, leases, outbox
+from scheduling.execution.task_specs import task_specs
+from scheduling.models import Allocation, Job, JobState
+from scheduling.services.lifecycle import begin_eviction
+from scheduling.transitions import StaleJob
+
+log = structlog.get_logger(__name__)
+_BATCH: Final = 200
+_GRACE_S: Final = 30
+_ASK_AGAIN: Final = timedelta(seconds=30)
+_RETRY_S: Final = 0.3
+
+
+def execute_cluster(*, cluster_id: uuid.UUID) -> int:
+    """Bring the pods of one cluster in line with the rows; returns how many calls were answered."""
+    with leases.held(Cluster, cluster_id, seconds=60) as epoch:
+        if epoch is None:
+            outbox.hint(outbox.Topic.EXECUTE, cluster_id, delay_s=_RETRY_S)
+            return 0
+        cluster = Cluster.unscoped.get(pk=cluster_id)
+        try:
+            backend = backend_for(cluster)
+            answered = _remove(cluster, backend) + _ensure(cluster, backend)
+        except BackendUnavailable as error:
+            log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
+            return 0
+    if answered:
+        outbox.hint(outbox.Topic.OBSERVE, cluster_id)
+    return answered
+
+
+def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
+    answered = 0
+    while True:
+        wanted = list(
+            Allocation.unscoped.filter(
+                node__cluster=cluster,
+                ensured_at__isnull=True,
+                removal_asked_at__isnull=True,
+                released_at__isnull=True,
+            )
+            .select_related("task__role", "attempt__job__queue", "node")
+            .order_by("id")[:_BATCH]
+        )
+        if not wanted:
+            return answered
+        outcomes = backend.ensure_many(task_specs(wanted))
+        known = [
+            pair for pair in zip(wanted, outcomes, strict=True) if pair[1].kind is not OutcomeKind.UNKNOWN
+        ]
+        _note_ensured(known)
+        answered += len(known)
+        if len(known) < len(wanted):
+            return answered  # the unknown ones are asked for again by the next sweep, by the same name
+
+
+def _note_ensured(known: list[tuple[Allocation, Outcome]]) -> None:
+    now = clock.now()
+    with transaction.atomic():
+        for allocation, outcome in known:
+            Allocation.unscoped.filter(pk=allocation.pk, ensured_at__isnull=True).update(
+                ensured_at=now, pod_uid=outcome.uid
+            )
+    for allocation, outcome in known:
+        if outcome.kind is OutcomeKind.REFUSED:
+            _refused(allocation, outcome, now)
+
+
+def _refused(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
+    """The API refused the pod: give the whole gang back and try again after a pause."""
+    job = Job.unscoped.select_related("queue").get(pk=allocation.attempt.job_id)
+    if job.state not in (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING):
+        return
+    try:
+        with transaction.atomic():
+            begin_eviction(
+                job=job,
+                rule="NOT_READY",
+                then=JobState.QUEUED,
+                now=now,
+                numbers={"code": outcome.code, "message": outcome.message},
+                backoff=True,
+            )
+    except StaleJob:
+        log.info("job moved on before its refusal was noted", job=str(job.pk))
+
+
+def _remove(cluster: Cluster, backend: ClusterBackend) -> int:
+    now = clock.now()
+    unsent = Q(removal_sent_at__isnull=True) | Q(removal_sent_at__lt=now - _ASK_AGAIN)
+    unwanted = list(
+        Allocation.unscoped.filter(
+            unsent, node__cluster=cluster, removal_asked_at__isnull=False, removed_at__isnull=True
+        ).order_by("id")[: 5 * _BATCH]
+    )
+    refs = [TaskRef(a.namespace, a.pod_name, a.pod_uid) for a in unwanted]
+    outcomes = backend.remove_many(refs, _GRACE_S) if refs else []
+    done = [a.pk for a, outcome in zip(unwanted, outcomes, strict=True) if outcome.kind is OutcomeKind.DONE]
+    with transaction.atomic():
+        for start in range(0, len(done), _BATCH):
+            Allocation.unscoped.filter(pk__in=done[start : start + _BATCH]).update(removal_sent_at=now)
+    return len(done)

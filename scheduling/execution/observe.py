@@ -1,0 +1,100 @@
+"""What the cluster shows becomes state of tasks and jobs.
+
+Observations come at least once and in any order, so each is applied as a level, never as a step: a
+pod seen running after it was seen finished changes nothing. Freed quota is booked in the transaction
+that notes the end of its holder.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from django.db import transaction
+
+from clusters.backends.base import (
+    BackendUnavailable,
+    NodeObservation,
+    ObservedBatch,
+    PodObservation,
+    PodPhase,
+    TaskRef,
+)
+from clusters.backends.registry import backend_for
+from clusters.models import Cluster, ClusterHealth
+from clusters.services.inventory import nodes_observe
+from foundation import clock, leases, outbox
+from scheduling.execution.progress import pods_apply
+from scheduling.models import Allocation
+
+log = structlog.get_logger(__name__)
+_CHUNK: Final = 200
+_LIST_EVERY: Final = timedelta(seconds=20)
+_RETRY_S: Final = 0.3
+
+
+def observe_cluster(*, cluster_id: uuid.UUID) -> int:
+    """Read what changed in one cluster and apply it; returns the number of observations."""
+    # A lease of its own name would be nicer, but one worker per cluster is enough: execution and
+    # observation of a cluster take turns.
+    with leases.held(Cluster, cluster_id, seconds=60) as epoch:
+        if epoch is None:
+            outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_RETRY_S)
+            return 0
+        cluster = Cluster.unscoped.get(pk=cluster_id)
+        now = clock.now()
+        listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
+        try:
+            batch = backend_for(cluster).observe(None if listing else cluster.cursor)
+        except BackendUnavailable as error:
+            _note_health(cluster, ClusterHealth.UNREACHABLE, str(error))
+            return 0
+        _apply(cluster, batch, now)
+        return len(batch.observations)
+
+
+def _note_health(cluster: Cluster, health: ClusterHealth, message: str) -> None:
+    if (cluster.health, cluster.health_message) != (health, message):
+        log.warning("cluster health", cluster=cluster.name, health=health.value, message=message)
+    Cluster.unscoped.filter(pk=cluster.pk).update(health=health, health_message=message)
+
+
+def _apply(cluster: Cluster, batch: ObservedBatch, now: datetime) -> None:
+    nodes = [item for item in batch.observations if isinstance(item, NodeObservation)]
+    pods = [item for item in batch.observations if isinstance(item, PodObservation)]
+    if nodes:
+        nodes_observe(cluster=cluster, observations=nodes)
+    for start in range(0, len(pods), _CHUNK):
+        pods_apply(cluster=cluster, observations=pods[start : start + _CHUNK], now=now)
+    if batch.complete:
+        _absent(cluster, pods, now)
+    # The cursor moves last: a crash before this line only means seeing the same things again.
+    fields: dict[str, object] = {"cursor": batch.cursor, "observed_at": now}
+    if batch.complete:
+        fields["listed_at"] = now
+    Cluster.unscoped.filter(pk=cluster.pk).update(health=ClusterHealth.HEALTHY, health_message="", **fields)
+
+
+def _absent(cluster: Cluster, pods: Sequence[PodObservation], now: datetime) -> None:
+    """A complete list that lacks a pod proves it gone, if it was asked for before the list was read."""
+    seen = {(pod.ref.namespace, pod.ref.name) for pod in pods}
+    expected = Allocation.unscoped.filter(node__cluster=cluster, removed_at__isnull=True)
+    settled = expected.filter(ensured_at__lt=now) | expected.filter(removal_sent_at__lt=now)
+    missing = [
+        allocation
+        for allocation in settled.only("id", "namespace", "pod_name", "pod_uid").order_by("id")
+        if (allocation.namespace, allocation.pod_name) not in seen
+    ]
+    with transaction.atomic():
+        gone = [_gone(allocation, now) for allocation in missing]
+        for start in range(0, len(gone), _CHUNK):
+            pods_apply(cluster=cluster, observations=gone[start : start + _CHUNK], now=now)
+
+
+def _gone(allocation: Allocation, now: datetime) -> PodObservation:
+    from_list = "absent from a complete list"
+    ref = TaskRef(allocation.namespace, allocation.pod_name, allocation.pod_uid)
+    return PodObservation(ref, PodPhase.GONE, now, message=from_list)

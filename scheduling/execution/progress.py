@@ -1,0 +1,152 @@
+"""Applying observed pods to allocations, tasks and jobs, a batch in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import structlog
+from django.db import transaction
+from django.db.models import Q
+
+from clusters.backends.base import PodObservation, PodPhase
+from clusters.models import Cluster
+from foundation import outbox
+from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
+from scheduling.services.lifecycle import begin_eviction, end_attempt, finish, settle
+from scheduling.services.release import allocations_release
+from scheduling.services.retry import after_failure
+from scheduling.transitions import transition
+
+log = structlog.get_logger(__name__)
+
+_S: Final = TaskState
+# A phase is applied only from these task states; anything else is an old or repeated observation.
+_FROM: Final = {
+    PodPhase.PENDING: (),
+    PodPhase.STARTING: (_S.BOUND,),
+    PodPhase.RUNNING: (_S.BOUND, _S.STARTING),
+    PodPhase.SUCCEEDED: (_S.BOUND, _S.STARTING, _S.RUNNING),
+    PodPhase.FAILED: (_S.BOUND, _S.STARTING, _S.RUNNING),
+    PodPhase.GONE: (_S.BOUND, _S.STARTING, _S.RUNNING),
+}
+_TO: Final = {
+    PodPhase.STARTING: _S.STARTING,
+    PodPhase.RUNNING: _S.RUNNING,
+    PodPhase.SUCCEEDED: _S.SUCCEEDED,
+    PodPhase.FAILED: _S.FAILED,
+    PodPhase.GONE: _S.FAILED,
+}
+_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
+
+
+@transaction.atomic
+def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now: datetime) -> None:
+    """Apply one batch; jobs whose tasks changed are moved on in the same transaction."""
+    allocations = _allocations(cluster, observations)
+    touched: dict[Job, list[PodObservation]] = {}
+    ended: list[Allocation] = []
+    for seen in observations:
+        allocation = allocations.get((seen.ref.namespace, seen.ref.name))
+        if allocation is None:
+            continue  # not ours, or of a cluster that was forgotten
+        if seen.phase in _ENDED:
+            ended.append(allocation)
+        if _apply_pod(allocation, seen, now):
+            touched.setdefault(allocation.attempt.job, []).append(seen)
+    allocations_release(ended, now=now)
+    if any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations):
+        # Finished pods are still objects in the cluster; have them cleared away.
+        outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
+    for job in sorted(touched, key=lambda job: job.pk):
+        _advance(job, touched[job], now)
+
+
+def _allocations(
+    cluster: Cluster, observations: Sequence[PodObservation]
+) -> dict[tuple[str, str], Allocation]:
+    names = [seen.ref.name for seen in observations]
+    rows = Allocation.unscoped.filter(
+        Q(removed_at__isnull=True), node__cluster=cluster, pod_name__in=names
+    ).select_related("attempt__job__queue", "task")
+    by_name: dict[tuple[str, str], Allocation] = {}
+    jobs: dict[object, Job] = {}
+    for row in rows:
+        # One object per job, so that a version raised for one task is seen by the next.
+        row.attempt.job = jobs.setdefault(row.attempt.job_id, row.attempt.job)
+        by_name[(row.namespace, row.pod_name)] = row
+    return by_name
+
+
+def _apply_pod(allocation: Allocation, seen: PodObservation, now: datetime) -> bool:
+    """Move the task and note the pod's end; returns whether anything changed."""
+    changed = False
+    if seen.phase is PodPhase.GONE:
+        changed = bool(
+            Allocation.unscoped.filter(pk=allocation.pk, removed_at__isnull=True).update(removed_at=now)
+        )
+        Task.unscoped.filter(pk=allocation.task_id, state=_S.LEAVING).update(
+            state=_S.GONE, finished_at=seen.at
+        )
+    elif seen.phase in _ENDED and allocation.removal_asked_at is None:
+        Allocation.unscoped.filter(pk=allocation.pk).update(removal_asked_at=now)
+    if seen.phase not in _TO:
+        return changed
+    fields: dict[str, object] = {"state": _TO[seen.phase]}
+    if seen.phase is PodPhase.RUNNING:
+        fields["started_at"] = seen.at
+    if seen.phase in _ENDED:
+        message = seen.message or (
+            "the pod was deleted by somebody else" if seen.phase is PodPhase.GONE else ""
+        )
+        fields |= {"finished_at": seen.at, "exit_code": seen.exit_code, "message": message[:2000]}
+    moved = Task.unscoped.filter(pk=allocation.task_id, state__in=_FROM[seen.phase]).update(**fields)
+    return bool(moved) or changed
+
+
+def _advance(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
+    """Move a job on according to the states of its tasks."""
+    if settle(job, now=now) or job.state in (JobState.EVICTING, JobState.STOPPING) or job.is_terminal:
+        return
+    if job.is_waiting:
+        return
+    states = list(Task.unscoped.filter(job=job).exclude(state=_S.WAITING).values_list("state", flat=True))
+    if _S.FAILED in states:
+        _fail(job, seen, now)
+    elif all(state == _S.SUCCEEDED for state in states):
+        end_attempt(job, reason="SUCCEEDED", now=now)
+        started = {"started_at": job.started_at or now}
+        _note_start(job, started["started_at"])
+        finish(job, JobState.SUCCEEDED, now=now)
+    elif job.state in (JobState.ADMITTED, JobState.STARTING):
+        _start(job, states, seen, now)
+
+
+def _start(job: Job, states: Sequence[str], seen: Sequence[PodObservation], now: datetime) -> None:
+    up = sum(state in (_S.RUNNING, _S.SUCCEEDED) for state in states)
+    if up == len(states):
+        at = max((s.at for s in seen if s.phase is PodPhase.RUNNING), default=now)
+        transition(job, JobState.RUNNING, code="running", now=now, started_at=at)
+        _note_start(job, at)
+    elif job.state == JobState.ADMITTED and any(state != _S.BOUND for state in states):
+        transition(job, JobState.STARTING, code="starting", now=now)
+
+
+def _note_start(job: Job, at: datetime) -> None:
+    Attempt.unscoped.filter(job=job, ended_at__isnull=True, started_at__isnull=True).update(started_at=at)
+
+
+def _fail(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
+    """A task has failed: the whole attempt gives way, and the job's rules say where to."""
+    cause = next((s for s in seen if s.phase in (PodPhase.FAILED, PodPhase.GONE)), seen[0])
+    verdict = after_failure(job, cause)
+    begin_eviction(
+        job=job,
+        rule=verdict.rule,
+        then=verdict.then,
+        now=now,
+        numbers={"pod": cause.ref.name, "exit_code": cause.exit_code, "message": cause.message[:300]},
+        backoff=verdict.backoff,
+    )
+    settle(job, now=now)

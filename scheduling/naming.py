@@ -1,0 +1,21 @@
+"""Names of pods, derived from what they are for, so that a retry finds the first one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from foundation.identifiers import dns_label
+from scheduling.models import Job
+
+_JOB_PART: Final = 30
+_ROLE_PART: Final = 12
+
+
+def pod_name(job: Job, attempt: int, role: str, index: int) -> str:
+    """`<name>-<id>-<attempt>-<role>-<index>`, a DNS label.
+
+    Of the id the last eight digits are used: the first ones of a UUIDv7 are the time, and jobs of the
+    same minute share them.
+    """
+    head = dns_label(job.name, _JOB_PART)
+    return f"{head}-{job.pk.hex[-8:]}-{attempt}-{dns_label(role, _ROLE_PART)}-{index}"

@@ -1,0 +1,104 @@
+"""The sweep: looks at rows and asks for whatever is still owed, in case a hint was lost."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from django.db import transaction
+from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+
+from clusters.models import Cell, Cluster
+from foundation import clock, outbox
+from quotas.models import StopPolicy
+from scheduling.models import Allocation, Job, JobState
+from scheduling.services.lifecycle import begin_eviction, settle
+from scheduling.transitions import StaleJob
+
+log = structlog.get_logger(__name__)
+_RUNNING: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+_NODE_GRACE: Final = timedelta(seconds=30)
+_RECHECK: Final = timedelta(seconds=15)
+_LIMIT: Final = 200
+
+
+def sweep() -> None:
+    """Ask for every cycle, execution and settlement that rows say is due."""
+    now = clock.now()
+    _evict_over_time(now)
+    _evict_from_lost_nodes(now)
+    _evict_drained(now)
+    _settle_leaving(now)
+    _hint_cells(now)
+    _hint_clusters()
+
+
+def _hint_cells(now: datetime) -> None:
+    """Cells with a job that no cycle has seen, one whose pause has ended, or no look for a while."""
+    unseen = Q(reason="PENDING_EVALUATION") | Q(reason="BACKOFF", backoff_until__lte=now)
+    waiting = Job.unscoped.filter(state=JobState.QUEUED)
+    due = set(waiting.filter(unseen).values_list("queue__cell_id", flat=True).distinct())
+    stale = Q(last_cycle_at__isnull=True) | Q(last_cycle_at__lt=now - _RECHECK)
+    due |= set(Cell.unscoped.filter(stale).values_list("id", flat=True))
+    for cell_id in sorted(due):
+        outbox.hint(outbox.Topic.CYCLE, cell_id)
+
+
+def _hint_clusters() -> None:
+    to_create = Q(ensured_at__isnull=True, removal_asked_at__isnull=True, released_at__isnull=True)
+    to_remove = Q(removal_asked_at__isnull=False, removed_at__isnull=True)
+    owed = Allocation.unscoped.filter(to_create | to_remove).values_list("node__cluster_id", flat=True)
+    for cluster_id in sorted(set(owed.distinct())):
+        outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+
+
+def hint_observation() -> None:
+    """Ask for a look at every cluster."""
+    for cluster_id in Cluster.unscoped.order_by("id").values_list("id", flat=True):
+        outbox.hint(outbox.Topic.OBSERVE, cluster_id)
+
+
+def _evict_all(jobs: list[Job], rule: str, then: JobState, now: datetime) -> None:
+    for job in jobs:
+        try:
+            with transaction.atomic():
+                begin_eviction(job=job, rule=rule, then=then, now=now)
+        except StaleJob:
+            log.info("job moved on before the sweep", job=str(job.pk), rule=rule)
+
+
+def _evict_over_time(now: datetime) -> None:
+    limit = ExpressionWrapper(F("max_run_s") * Value(timedelta(seconds=1)), output_field=DurationField())
+    over = (
+        Job.unscoped.filter(state=JobState.RUNNING, max_run_s__isnull=False, started_at__isnull=False)
+        .annotate(limit=limit)
+        .filter(started_at__lt=now - F("limit"))
+    )
+    _evict_all(list(over.order_by("id")[:_LIMIT]), "TIME_LIMIT", JobState.FAILED, now)
+
+
+def _evict_from_lost_nodes(now: datetime) -> None:
+    lost = Q(node__present=False) | Q(node__ready=False, node__not_ready_since__lt=now - _NODE_GRACE)
+    held = Allocation.unscoped.filter(lost, released_at__isnull=True, attempt__job__state__in=_RUNNING)
+    ids = set(held.values_list("attempt__job_id", flat=True)[:_LIMIT])
+    _evict_all(list(Job.unscoped.filter(pk__in=ids).order_by("id")), "NODE_LOST", JobState.QUEUED, now)
+
+
+def _evict_drained(now: datetime) -> None:
+    drained = Job.unscoped.filter(queue__stop_policy=StopPolicy.HOLD_AND_DRAIN, state__in=_RUNNING)
+    _evict_all(list(drained.order_by("id")[:_LIMIT]), "QUEUE_DRAINED", JobState.QUEUED, now)
+
+
+def _settle_leaving(now: datetime) -> None:
+    """Jobs whose last pod ended in a transaction that did not live to move them on."""
+    leaving = Job.unscoped.filter(state__in=(JobState.EVICTING, JobState.STOPPING))
+    idle = leaving.exclude(
+        attempts__allocations__removed_at__isnull=True, attempts__allocations__isnull=False
+    )
+    for job in idle.select_related("queue").order_by("id")[:_LIMIT]:
+        try:
+            with transaction.atomic():
+                settle(job, now=now)
+        except StaleJob:
+            log.info("job moved on before the sweep", job=str(job.pk))

@@ -1,0 +1,273 @@
+"""Rows and inventory in, engine snapshot out.
+
+The snapshot is built from a fixed number of queries, whatever the size of the cell, and remembers the
+version of each job it read, so that the commit can tell which of them have moved on since.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clusters.models import Device, Flavor, GpuMode, Node
+from foundation.quantities import Resource
+from quotas.models import AllocationMode, Queue, QueueFlavor
+from quotas.selectors.tree import tree_rows
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.models import Allocation, DeviceSlice, GpuRequestMode, Job, JobRole, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class CellSnapshot:
+    """An engine snapshot with what is needed to write its decisions back."""
+
+    snapshot: engine.Snapshot
+    jobs: Mapping[str, Job]
+    devices: Mapping[str, uuid.UUID]
+
+
+def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
+    """Read everything one cycle of a cell needs."""
+    jobs = list(
+        Job.unscoped.filter(queue__cell_id=cell_id, state=JobState.QUEUED)
+        .select_related("queue", "workspace")
+        .order_by("submitted_at", "id")
+    )
+    devices = _devices(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
+    snapshot = engine.Snapshot(
+        nodes=_nodes(cell_id, devices),
+        flavors=engine_flavors(cell_id),
+        quota_nodes=engine_quota_nodes(cell_id),
+        queues=engine_queues(cell_id),
+        jobs=_jobs(cell_id, jobs),
+        allocations=_allocations(cell_id),
+    )
+    pks = {device.uuid: device.pk for rows in devices.values() for device in rows}
+    return CellSnapshot(snapshot, {str(job.pk): job for job in jobs}, pks)
+
+
+def _devices(rows: Any) -> dict[uuid.UUID, list[Device]]:
+    by_node: defaultdict[uuid.UUID, list[Device]] = defaultdict(list)
+    for device in rows.order_by("node_id", "index", "uuid"):
+        by_node[device.node_id].append(device)
+    return dict(by_node)
+
+
+def _nodes(cell_id: uuid.UUID, devices: Mapping[uuid.UUID, Sequence[Device]]) -> list[em.Node]:
+    rows = Node.unscoped.filter(cluster__cell_id=cell_id, present=True).order_by("cluster_id", "name")
+    return [_node(node, devices.get(node.pk, ()), rank) for rank, node in enumerate(rows)]
+
+
+def _node(node: Node, devices: Sequence[Device], rank: int) -> em.Node:
+    return em.Node(
+        id=str(node.pk),
+        cluster=str(node.cluster_id),
+        name=node.name,
+        labels=node.labels,
+        taints=tuple(_taint(taint) for taint in node.taints),
+        ready=node.ready,
+        schedulable=not node.cordoned,
+        cpu=node.cpu_millicores,
+        memory=node.memory_mib,
+        used_cpu=node.cpu_granted,
+        used_memory=node.memory_granted,
+        devices=tuple(_device(device) for device in devices),
+        rank=rank,
+    )
+
+
+def _device(device: Device) -> em.Device:
+    whole = device.holders == 1 and device.cores_granted >= device.cores_capacity
+    return em.Device(
+        uuid=device.uuid,
+        index=device.index,
+        model=device.model,
+        mode=em.GpuMode(device.mode),
+        healthy=device.healthy,
+        cores=device.cores_capacity,
+        memory=device.memory_capacity,
+        used_cores=device.cores_granted,
+        used_memory=device.memory_granted,
+        holders=device.holders,
+        exclusive=whole,
+    )
+
+
+def _taint(taint: Mapping[str, str]) -> em.Taint:
+    return em.Taint(taint["key"], taint.get("value", ""), em.TaintEffect(taint.get("effect", "NoSchedule")))
+
+
+def _toleration(item: Mapping[str, Any]) -> em.Toleration:
+    effect = item.get("effect")
+    return em.Toleration(
+        key=item.get("key", ""),
+        operator=em.TolerationOperator(item.get("operator", "Equal")),
+        value=item.get("value", ""),
+        effect=em.TaintEffect(effect) if effect else None,
+    )
+
+
+def engine_flavors(cell_id: uuid.UUID) -> list[em.Flavor]:
+    """The flavors of a cell."""
+    rows = Flavor.unscoped.filter(cluster__cell_id=cell_id).order_by("id")
+    return [
+        em.Flavor(
+            id=str(flavor.pk),
+            cluster=str(flavor.cluster_id),
+            node_labels=flavor.node_selector,
+            taints=tuple(_taint(taint) for taint in flavor.taints),
+            tolerations=tuple(_toleration(item) for item in flavor.tolerations),
+            card_model=flavor.card_model,
+            card_memory=flavor.card_memory_mib,
+            mode=em.GpuMode.WHOLE if flavor.gpu_mode == GpuMode.NONE else em.GpuMode(flavor.gpu_mode),
+            policy=flavor.placement,
+        )
+        for flavor in rows
+    ]
+
+
+def engine_quota_nodes(cell_id: uuid.UUID) -> list[em.QuotaNode]:
+    """The quota tree of a cell with its usage."""
+    rows = tree_rows(cell_id)
+    return [
+        em.QuotaNode(
+            id=str(node.pk),
+            parent=str(node.parent_id) if node.parent_id else None,
+            quotas=tuple(
+                em.Quota(
+                    flavor=str(q.flavor_id),
+                    resource=Resource(q.resource),
+                    nominal=q.nominal,
+                    borrowing_limit=q.borrowing_limit,
+                    lending_limit=q.lending_limit,
+                )
+                for q in rows.quotas.get(node.pk, ())
+            ),
+            usage=tuple(
+                em.Charge(str(entry.flavor_id), Resource(entry.resource), entry.used)
+                for entry in rows.used.get(node.pk, ())
+            ),
+            weight_milli=node.weight,
+        )
+        for node in rows.nodes
+    ]
+
+
+def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
+    """The queues of a cell with their flavors in order."""
+    flavors: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
+    for row in QueueFlavor.unscoped.filter(queue__cell_id=cell_id).order_by("queue_id", "position"):
+        flavors[row.queue_id].append(str(row.flavor_id))
+    return [
+        em.Queue(
+            id=str(queue.pk),
+            quota_node=str(queue.node_id),
+            flavors=tuple(flavors[queue.pk]),
+            strategy=em.Strategy(queue.strategy),
+            stop_policy=em.StopPolicy(queue.stop_policy),
+            allocation_mode=em.AllocationMode(AllocationMode(queue.allocation_mode).value),
+            preemption=queue.preemption,
+        )
+        for queue in Queue.unscoped.filter(cell_id=cell_id).order_by("id")
+    ]
+
+
+def _jobs(cell_id: uuid.UUID, jobs: Sequence[Job]) -> list[em.Job]:
+    roles: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
+    waiting = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state=JobState.QUEUED)
+    for role in waiting.order_by("job_id", "position"):
+        roles[role.job_id].append(role)
+    # A job submitted between the two queries has roles but is not in `jobs`; the next cycle sees it.
+    return [engine_job(job, roles[job.pk]) for job in jobs]
+
+
+def engine_job(job: Job, roles: Sequence[JobRole]) -> em.Job:
+    """One job as the engine sees it; `roles` in their order."""
+    backoff = job.backoff_until
+    return em.Job(
+        id=str(job.pk),
+        queue=str(job.queue_id),
+        roles=tuple(_role(role) for role in roles),
+        submitted_at=em.Instant(job.submitted_at.timestamp()),
+        user=str(job.submitted_by_id),
+        priority=job.priority,
+        min_available=job.min_available,
+        preemptible=job.preemptible,
+        min_run_s=job.min_run_s,
+        max_run_s=job.max_run_s,
+        rules=_rules(job.placement),
+        backoff_until=em.Instant(backoff.timestamp()) if backoff else None,
+        evictions=job.attempt_number,
+    )
+
+
+def _role(role: JobRole) -> em.Role:
+    request = em.Request(cpu=role.cpu_millicores, memory=role.memory_mib, gpu=_gpu(role))
+    return em.Role(name=role.name, replicas=role.replicas, min_replicas=role.min_replicas, request=request)
+
+
+def _gpu(role: JobRole) -> em.GpuRequest | None:
+    if role.gpu_mode == GpuRequestMode.NONE or not role.gpu_cards:
+        return None
+    models = tuple(role.gpu_models)
+    if role.gpu_mode == GpuRequestMode.WHOLE:
+        return em.GpuRequest(cards=role.gpu_cards, models=models)
+    return em.GpuRequest(
+        cards=role.gpu_cards,
+        mode=em.GpuMode.SLICE,
+        cores=role.gpu_cores,
+        memory=role.gpu_memory_mib,
+        memory_percent=role.gpu_memory_percent,
+        models=models,
+    )
+
+
+def _rules(placement: Mapping[str, Any]) -> em.PlacementRules:
+    terms = placement.get("node_affinity") or {}
+    return em.PlacementRules(
+        node_name=placement.get("node_name"),
+        node_selector=placement.get("node_selector") or {},
+        node_affinity=tuple(
+            tuple(
+                em.Expression(e["key"], em.AffinityOperator(e["operator"]), tuple(e.get("values", ())))
+                for e in term
+            )
+            for term in terms.get("required", ())
+        ),
+        tolerations=tuple(_toleration(item) for item in placement.get("tolerations") or ()),
+    )
+
+
+def _allocations(cell_id: uuid.UUID) -> list[em.Allocation]:
+    slices: defaultdict[uuid.UUID, list[em.DeviceSlice]] = defaultdict(list)
+    live = {"released": False, "allocation__node__cluster__cell_id": cell_id}
+    for part in DeviceSlice.unscoped.filter(**live).select_related("device").order_by("device__index", "id"):
+        slices[part.allocation_id].append(
+            em.DeviceSlice(part.device.uuid, part.cores, part.memory_mib, part.exclusive)
+        )
+    rows = (
+        Allocation.unscoped.filter(node__cluster__cell_id=cell_id, released_at__isnull=True)
+        .select_related("task__role", "attempt__job")
+        .order_by("id")
+    )
+    return [_allocation(row, slices[row.pk]) for row in rows]
+
+
+def _allocation(row: Allocation, slices: Sequence[em.DeviceSlice]) -> em.Allocation:
+    flavor = str(row.flavor_id)
+    return em.Allocation(
+        job=str(row.attempt.job_id),
+        queue=str(row.attempt.job.queue_id),
+        role=row.task.role.name,
+        index=row.task.index,
+        flavor=flavor,
+        node=str(row.node_id),
+        cpu=row.cpu_millicores,
+        memory=row.memory_mib,
+        slices=tuple(slices),
+        charges=tuple(em.Charge(flavor, Resource(name), n) for name, n in sorted(row.charge.items())),
+    )

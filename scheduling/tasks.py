@@ -1,0 +1,41 @@
+"""Tasks: three lines each, safe to run twice, late, or beside themselves."""
+
+from __future__ import annotations
+
+import uuid
+
+from celery import shared_task
+
+from scheduling.execution import execute, observe
+from scheduling.services import cycle
+from scheduling.services import sweep as sweeping
+
+
+@shared_task(name="scheduling.tasks.run_cycle")
+def run_cycle(cell_id: str) -> None:
+    """One engine cycle of a cell."""
+    cycle.cycle_run(cell_id=uuid.UUID(cell_id))
+
+
+@shared_task(name="scheduling.tasks.execute_cluster")
+def execute_cluster(cluster_id: str) -> None:
+    """Bring a cluster's pods in line with the rows."""
+    execute.execute_cluster(cluster_id=uuid.UUID(cluster_id))
+
+
+@shared_task(name="scheduling.tasks.observe_cluster")
+def observe_cluster(cluster_id: str) -> None:
+    """Read what changed in a cluster."""
+    observe.observe_cluster(cluster_id=uuid.UUID(cluster_id))
+
+
+@shared_task(name="scheduling.tasks.observe_clusters")
+def observe_clusters() -> None:
+    """Ask for a look at every cluster."""
+    sweeping.hint_observation()
+
+
+@shared_task(name="scheduling.tasks.sweep")
+def sweep() -> None:
+    """Ask for whatever rows say is still owed."""
+    sweeping.sweep()
