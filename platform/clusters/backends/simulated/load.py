@@ -57,9 +57,10 @@ class Curve:
 
         `ended_s`: seconds since the end, None while it runs.
         """
-        felt_age = age_s - (ended_s or 0.0)
+        since_end_s = ended_s or 0.0
+        felt_age, last_s = age_s - since_end_s, at_s - since_end_s
         # The waves are slow against the lag, so only their delay matters, not their damping.
-        felt = self.busy(at_s - min(lag_s, felt_age), felt_age) * _approach(felt_age, lag_s)
+        felt = self.busy(last_s - min(lag_s, felt_age), felt_age) * _approach(felt_age, lag_s)
         return felt if ended_s is None else felt * math.exp(-min(ended_s, _COOLED_S) / lag_s)
 
 

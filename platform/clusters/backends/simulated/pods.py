@@ -121,7 +121,7 @@ def _pod(moment: Moment, spec: TaskSpec, script: Script, rejection: Rejection | 
         memory_mib=spec.memory_mib,
         devices=[[grant.uuid, grant.cores, grant.memory_mib] for grant in spec.devices],
         labels=dict(spec.labels),
-        image=spec.image,
+        image=spec.image[:500],  # only shown in the log
         command=list(spec.command),
         start_ms=int(chance.between(*_START_MS, name, "start")),
         run_ms=script.run_ms,
@@ -136,7 +136,7 @@ def _pod(moment: Moment, spec: TaskSpec, script: Script, rejection: Rejection | 
     )
     if rejection is not None:
         pod.phase, pod.holds, pod.next_ms, pod.ended_ms = SimulatedPhase.FAILED, False, None, now_ms
-        pod.reason, pod.message = rejection.reason, rejection.message
+        pod.reason, pod.message = rejection.reason, rejection.message[:300]
     return pod
 
 

@@ -1,0 +1,103 @@
+"""`allotment simulate`: faults and pace of a simulated cluster."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from clusters.backends.base import BackendUnavailable
+from clusters.backends.simulated import faults
+from clusters.models import BackendKind, Cluster
+from foundation.errors import AllotmentError
+
+_FORMS: Final = (
+    "node fail|cordon|recover NAME",
+    "device fail|recover UUID",
+    "api fail|recover",
+    "speed X",
+)
+_USAGE: Final = 2
+_NAMED: Final[dict[tuple[str, str], tuple[Callable[[uuid.UUID, str], None], str]]] = {
+    ("node", "fail"): (faults.node_fail, "node {} has failed"),
+    ("node", "cordon"): (faults.node_cordon, "node {} is cordoned"),
+    ("node", "recover"): (faults.node_recover, "node {} is ready"),
+    ("device", "fail"): (faults.device_fail, "device {} has failed"),
+    ("device", "recover"): (faults.device_recover, "device {} is healthy"),
+}
+
+
+class Command(BaseCommand):
+    help = "Cause and end faults on a simulated cluster, or change its pace: " + "; ".join(_FORMS)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("words", nargs="+", metavar="WHAT", help=" | ".join(_FORMS))
+        parser.add_argument(
+            "--cluster", metavar="NAME", help="needed if there is more than one simulated cluster"
+        )
+        parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        cluster = _cluster(options["cluster"])
+        try:
+            message = _carry_out(cluster.pk, options["words"])
+        except AllotmentError as error:
+            raise CommandError(f"cluster {cluster.name}: {error.detail}", returncode=_USAGE) from error
+        except BackendUnavailable as error:
+            raise CommandError(f"cluster {cluster.name}: {error}") from error
+        result = {"cluster": cluster.name, "command": " ".join(options["words"]), "message": message}
+        self._report(result, options["json"])
+
+    def _report(self, result: dict[str, str], file: str | None) -> None:
+        text = json.dumps(result, ensure_ascii=False)
+        if file == "-":
+            self.stdout.write(text)
+            return
+        self.stdout.write(f"cluster {result['cluster']}: {result['message']}")
+        if file is not None:
+            try:
+                Path(file).write_text(text + "\n", encoding="utf-8")
+            except OSError as error:
+                raise CommandError(f"--json {file}: {error.strerror}", returncode=_USAGE) from error
+
+
+def _cluster(name: str | None) -> Cluster:
+    clusters = Cluster.unscoped.filter(backend=BackendKind.SIMULATED).order_by("name")
+    if name is not None:
+        clusters = clusters.filter(name=name)
+    found = list(clusters[:2])
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise CommandError(
+            "there are several simulated clusters; choose one with --cluster", returncode=_USAGE
+        )
+    which = f"no simulated cluster {name!r}" if name else "there is no simulated cluster"
+    raise CommandError(which, returncode=_USAGE)
+
+
+def _carry_out(cluster_id: uuid.UUID, words: list[str]) -> str:
+    match words:
+        case ["node" | "device" as kind, verb, name] if (kind, verb) in _NAMED:
+            act, message = _NAMED[kind, verb]
+            act(cluster_id, name)
+            return message.format(name)
+        case ["api", "fail" | "recover" as verb]:
+            faults.set_reachable(cluster_id, verb == "recover")
+            return "the API server answers" if verb == "recover" else "the API server does not answer"
+        case ["speed", number]:
+            speed = _speed(number)
+            faults.set_speed(cluster_id, speed)
+            return f"time passes {speed:g} times as fast"
+    raise CommandError(f"{' '.join(words)!r} is none of: {'; '.join(_FORMS)}", returncode=_USAGE)
+
+
+def _speed(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise CommandError(f"speed {text!r} is not a number", returncode=_USAGE) from error

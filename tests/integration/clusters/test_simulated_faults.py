@@ -1,0 +1,154 @@
+"""Faults on command, and what a kubelet makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from clusters.backends.base import BackendUnavailable, DeviceGrant, NodeObservation, PodPhase, TaskRef
+from clusters.backends.simulated import faults
+from foundation.errors import Invalid, NotFound
+
+GPU = "OutOfnvidia.com/gpu"
+ADMISSION = "UnexpectedAdmissionError"
+
+
+def admitted(sim: Any, spec: Any) -> str:
+    """Why the kubelet failed a pod; empty if it took it."""
+    sim.backend.ensure(spec)
+    return str(sim.look()[spec.ref.name].reason)
+
+
+def test_the_kubelet_fails_what_its_node_cannot_hold(sim: Any) -> None:
+    node = sim.node("whole-01")
+    assert admitted(sim, sim.spec("cpu", cpu_millicores=node.cpu_millicores + 1)) == "OutOfcpu"
+    assert admitted(sim, sim.spec("memory", memory_mib=node.memory_mib + 1)) == "OutOfmemory"
+    assert admitted(sim, sim.spec("fits", cards=2, cpu_millicores=node.cpu_millicores)) == ""
+    assert admitted(sim, sim.spec("card")) == GPU
+    assert admitted(sim, sim.spec("sum", devices=(), cpu_millicores=1)) == "OutOfcpu"
+    assert "requested: 1, used: 128000, capacity: 128000" in sim.look()["sum"].message
+
+
+def test_the_kubelet_fails_what_its_node_does_not_have(sim: Any) -> None:
+    assert admitted(sim, sim.spec("a", node="whole-01", cards=0, ref=TaskRef("team", "a"))) == ""
+    assert admitted(sim, replace(sim.spec("b"), node="nowhere")) == ADMISSION
+    elsewhere = replace(sim.spec("c", node="whole-02"), node="whole-01")
+    assert admitted(sim, elsewhere) == ADMISSION
+    twice = sim.spec("d").devices * 2
+    assert admitted(sim, sim.spec("d", devices=twice)) == ADMISSION
+
+
+def test_slices_fill_a_card_by_cores_and_by_memory(sim: Any) -> None:
+    assert admitted(sim, sim.sliced("a", cores=60, memory_mib=20_000)) == ""
+    assert admitted(sim, sim.sliced("cores", cores=41, memory_mib=1)) == GPU
+    assert admitted(sim, sim.sliced("memory", cores=1, memory_mib=26_069)) == GPU
+    assert admitted(sim, sim.sliced("rest", cores=40, memory_mib=26_068)) == ""
+
+
+def test_pods_in_one_call_are_admitted_one_after_the_other(sim: Any) -> None:
+    sim.backend.ensure_many([sim.spec("a", cards=2), sim.spec("b")])
+    seen = sim.look()
+    assert (seen["a"].reason, seen["b"].reason) == ("", GPU)
+
+
+def test_pods_of_a_failed_node_are_frozen_until_it_recovers(sim: Any) -> None:
+    sim.backend.ensure(sim.spec("short", simulate={"run_s": 30, "exit_code": 4}))
+    sim.backend.ensure(sim.spec("long", devices=(sim.spec("x", cards=2).devices[1],), simulate={}))
+    sim.until("short", PodPhase.RUNNING)
+    sim.until("long", PodPhase.RUNNING)
+    faults.node_fail(sim.cluster.pk, "whole-01")
+    faults.node_fail(sim.cluster.pk, "whole-01")
+    assert not sim.node("whole-01").ready
+    sim.pass_time(600)
+    assert sim.look()["short"].phase is PodPhase.RUNNING
+    assert admitted(sim, sim.spec("late")) == ADMISSION
+    faults.node_recover(sim.cluster.pk, "whole-01")
+    seen = sim.look()
+    assert (seen["short"].phase, seen["short"].exit_code) == (PodPhase.FAILED, 4)
+    assert (seen["long"].phase, seen["long"].reason) == (PodPhase.FAILED, "NodeLost")
+    assert sim.node("whole-01").ready
+    assert admitted(sim, sim.spec("after", cards=2)) == ""
+
+
+def test_a_pod_removed_from_a_failed_node_is_lost_and_then_gone(sim: Any) -> None:
+    for name, card in (("before", 0), ("during", 1)):
+        device = sim.spec("x", cards=2).devices[card]
+        sim.backend.ensure(sim.spec(name, devices=(device,), simulate={}))
+        sim.until(name, PodPhase.RUNNING)
+    sim.backend.remove(TaskRef("team", "before"), 600)
+    faults.node_fail(sim.cluster.pk, "whole-01")
+    sim.pass_time(1200)
+    assert sim.look()["before"].phase is PodPhase.RUNNING  # nobody confirms the end
+    sim.backend.remove(TaskRef("team", "during"), 30)
+    assert (sim.look()["during"].phase, sim.look()["during"].reason) == (PodPhase.FAILED, "NodeLost")
+    sim.until("during", PodPhase.GONE, limit_s=31)
+    faults.node_recover(sim.cluster.pk, "whole-01")
+    assert sim.look()["before"].phase is PodPhase.GONE
+
+
+def test_a_removal_repeated_during_the_failure_comes_to_an_end(sim: Any) -> None:
+    sim.backend.ensure(sim.spec("a", simulate={}))
+    sim.until("a", PodPhase.RUNNING)
+    sim.backend.remove(TaskRef("team", "a"), 600)
+    faults.node_fail(sim.cluster.pk, "whole-01")
+    sim.backend.remove(TaskRef("team", "a"), 30)
+    sim.until("a", PodPhase.GONE, limit_s=31)
+
+
+def test_a_cordoned_node_says_so_and_recovers(sim: Any) -> None:
+    cursor = sim.backend.observe(None).cursor
+    faults.node_cordon(sim.cluster.pk, "whole-02")
+    (seen,) = sim.backend.observe(cursor).observations
+    assert isinstance(seen, NodeObservation)
+    assert seen.fact is not None
+    assert seen.fact.cordoned
+    assert seen.fact.ready
+    assert len(seen.fact.devices) == 2
+    faults.node_recover(sim.cluster.pk, "whole-02")
+    assert not sim.node("whole-02").cordoned
+
+
+def test_a_failed_card_takes_its_pods_with_it_and_nobody_else(sim: Any) -> None:
+    first, second = sim.spec("x", cards=2).devices
+    sim.backend.ensure(sim.spec("hit", devices=(first,)))
+    sim.backend.ensure(sim.spec("spared", devices=(second,)))
+    sim.until("hit", PodPhase.RUNNING)
+    faults.device_fail(sim.cluster.pk, first.uuid)
+    faults.device_fail(sim.cluster.pk, first.uuid)
+    hit = sim.look()["hit"]
+    assert (hit.phase, hit.reason, hit.exit_code) == (PodPhase.FAILED, "DeviceUnhealthy", 134)
+    assert first.uuid in hit.message
+    assert sim.until("spared", PodPhase.RUNNING)
+    assert [card.healthy for card in sim.node("whole-01").devices] == [False, True]
+    assert admitted(sim, sim.spec("next", devices=(DeviceGrant(first.uuid, 100, 1),))) == ADMISSION
+    faults.device_recover(sim.cluster.pk, first.uuid)
+    assert admitted(sim, sim.spec("again", devices=(first,))) == ""
+
+
+def test_an_api_server_that_does_not_answer_loses_nothing(sim: Any) -> None:
+    sim.backend.ensure(sim.spec("a", simulate={"run_s": 30}))
+    faults.set_reachable(sim.cluster.pk, False)
+    for call in (
+        sim.backend.inventory,
+        sim.backend.samples,
+        lambda: sim.backend.observe(None),
+        lambda: sim.backend.ensure(sim.sliced("b", cores=1)),
+        lambda: sim.backend.remove(TaskRef("team", "a"), 1),
+    ):
+        with pytest.raises(BackendUnavailable):
+            call()
+    sim.pass_time(60)
+    faults.set_reachable(sim.cluster.pk, True)
+    assert sim.look()["a"].phase is PodPhase.SUCCEEDED
+
+
+def test_faults_name_what_is_not_there(sim: Any) -> None:
+    with pytest.raises(NotFound, match="no node 'x'"):
+        faults.node_fail(sim.cluster.pk, "x")
+    with pytest.raises(NotFound, match="no card 'x'"):
+        faults.device_fail(sim.cluster.pk, "x")
+    for speed in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(Invalid, match="speed must be"):
+            faults.set_speed(sim.cluster.pk, speed)
