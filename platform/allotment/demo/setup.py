@@ -1,0 +1,180 @@
+"""What a new embedded installation starts with: an operator, a simulated cluster, and four tenants.
+
+Idempotent: each part is made only where it is missing, so a second start continues with the same data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from django.db import transaction
+
+from clusters.backends.registry import backend_for
+from clusters.backends.simulated.seed import DEMO, build_cluster
+from clusters.models import BackendKind, Cell, Cluster, Flavor, GpuMode, PlacementPolicy
+from clusters.services.inventory import inventory_sync
+from foundation.actor import SYSTEM
+from foundation.quantities import Resource
+from quotas.models import Queue
+from quotas.services.queue import queue_create
+from quotas.services.quota import QuotaAmount, quota_node_ensure, quota_set
+from scheduling.models import PriorityClass, PriorityGrant
+from tenants.models import Role, Tenant, TenantKind, User
+from tenants.services.member import member_set, user_create
+from tenants.services.tenant import tenant_create
+
+OPERATOR: Final = "operator"
+SIGN_IN_FILE: Final = "first-sign-in.json"
+SPEED: Final = 600.0
+_TOLERATE_GPU: Final = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+_MIB_PER_CARD: Final = {"a100-40g": 40_960, "l40s": 46_068}
+
+
+@dataclass(frozen=True, slots=True)
+class DemoWorkspace:
+    """One team: what it owns of each pool (cards), how far it may borrow and lend, and who works there."""
+
+    slug: str
+    name: str
+    folder: str
+    a100_cards: int
+    l40s_cards: int
+    borrowing_cards: int | None
+    people: tuple[str, ...]
+
+
+FOLDERS: Final = (("research", "Research"), ("products", "Products"))
+WORKSPACES: Final = (
+    DemoWorkspace("speech-lab", "Speech lab", "research", 24, 4, None, ("lin", "amara", "jonas")),
+    DemoWorkspace("vision", "Vision", "research", 32, 4, 16, ("mei", "tomas")),
+    DemoWorkspace("search-ads", "Search ads", "products", 24, 4, None, ("priya", "oleg", "sofia")),
+    DemoWorkspace("robotics", "Robotics", "products", 16, 4, 24, ("kenji", "nadia")),
+)
+# Classes above zero are granted, not chosen freely; here one team has the right to `high`.
+PRIORITIES: Final = (("low", -50), ("normal", 0), ("high", 100))
+MAY_USE_HIGH: Final = "search-ads"
+
+
+@transaction.atomic
+def demo_setup(*, home: Path) -> User:
+    """Make whatever is missing; writes the operator's one-time password into `home` when it is new."""
+    operator = _operator(home)
+    for name, value in PRIORITIES:
+        PriorityClass.unscoped.get_or_create(name=name, defaults={"value": value})
+    cell, _ = Cell.unscoped.get_or_create(name="default")
+    flavors = _flavors(_cluster(cell))
+    root = _tenant(None, TenantKind.FOLDER, "acme", "Acme")
+    folders = {slug: _tenant(root, TenantKind.FOLDER, slug, name) for slug, name in FOLDERS}
+    for plan in WORKSPACES:
+        workspace = _tenant(folders[plan.folder], TenantKind.WORKSPACE, plan.slug, plan.name)
+        _people(plan, workspace)
+        _queue(cell, plan, workspace, flavors)
+    PriorityGrant.unscoped.get_or_create(
+        tenant=Tenant.unscoped.get(slug=MAY_USE_HIGH),
+        priority_class=PriorityClass.unscoped.get(name="high"),
+    )
+    return operator
+
+
+def _operator(home: Path) -> User:
+    existing = User.objects.filter(username=OPERATOR).first()
+    if existing is not None:
+        return existing
+    password = secrets.token_urlsafe(9)
+    user = user_create(acting_user=SYSTEM, username=OPERATOR, password=password, must_change_password=True)
+    member_set(acting_user=SYSTEM, user=user, tenant=None, role=Role.PLATFORM_ADMIN)
+    target = home / SIGN_IN_FILE
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump({"user": OPERATOR, "password": password}, file)
+    return user
+
+
+def _cluster(cell: Cell) -> Cluster:
+    cluster, _ = Cluster.unscoped.get_or_create(
+        name="demo", defaults={"cell": cell, "backend": BackendKind.SIMULATED}
+    )
+    build_cluster(cluster, node_groups=DEMO, speed=SPEED)
+    return cluster
+
+
+def _flavors(cluster: Cluster) -> dict[str, Flavor]:
+    plans = {
+        "a100-40g": ("A100-40G", GpuMode.WHOLE, PlacementPolicy.COMPACT),
+        "l40s": ("L40S", GpuMode.SLICE, PlacementPolicy.COMPACT),
+    }
+    flavors = {}
+    for name, (model, mode, policy) in plans.items():
+        flavors[name], _ = Flavor.unscoped.get_or_create(
+            cluster=cluster,
+            name=name,
+            defaults={
+                "card_model": model,
+                "card_memory_mib": _MIB_PER_CARD[name],
+                "gpu_mode": mode,
+                "node_selector": {"nvidia.com/gpu.product": model},
+                "tolerations": _TOLERATE_GPU,
+                "placement": policy,
+            },
+        )
+    inventory_sync(cluster=cluster, inventory=backend_for(cluster).inventory())
+    return flavors
+
+
+def _tenant(parent: Tenant | None, kind: TenantKind, slug: str, name: str) -> Tenant:
+    existing = Tenant.unscoped.filter(slug=slug).select_related("parent").first()
+    if existing is not None:
+        return existing
+    return tenant_create(acting_user=SYSTEM, parent=parent, kind=kind, slug=slug, name=name)
+
+
+def _people(plan: DemoWorkspace, workspace: Tenant) -> None:
+    for username in plan.people:
+        if User.objects.filter(username=username).exists():
+            continue
+        # Nobody can sign in as one of them: the password is thrown away.
+        password = secrets.token_urlsafe(24)
+        user = user_create(
+            acting_user=SYSTEM, username=username, password=password, must_change_password=True
+        )
+        member_set(acting_user=SYSTEM, user=user, tenant=workspace, role=Role.EDITOR)
+
+
+def _queue(cell: Cell, plan: DemoWorkspace, workspace: Tenant, flavors: dict[str, Flavor]) -> None:
+    if Queue.unscoped.filter(workspace=workspace, name="default").exists():
+        return
+    quota_node_ensure(acting_user=SYSTEM, cell=cell, tenant=workspace)
+    queue = queue_create(
+        acting_user=SYSTEM,
+        cell=cell,
+        workspace=workspace,
+        name="default",
+        flavors=[flavors["a100-40g"], flavors["l40s"]],
+    )
+    amounts = [
+        *_amounts(flavors["a100-40g"], plan.a100_cards, plan.borrowing_cards, slices=False),
+        *_amounts(flavors["l40s"], plan.l40s_cards, None, slices=True),
+    ]
+    quota_set(acting_user=SYSTEM, node=queue.node, amounts=amounts)
+
+
+def _amounts(flavor: Flavor, cards: int, borrowing: int | None, *, slices: bool) -> list[QuotaAmount]:
+    """A team's quota of one pool. On sliced cards the number of slices is capped, not the quota."""
+
+    def amount(resource: Resource, per_card: int) -> QuotaAmount:
+        limit = None if borrowing is None else borrowing * per_card
+        return QuotaAmount(flavor, resource, cards * per_card, limit)
+
+    count = QuotaAmount(flavor, Resource.GPU_CARDS, None) if slices else amount(Resource.GPU_CARDS, 1)
+    return [
+        count,
+        amount(Resource.GPU_CORES, 100),
+        amount(Resource.GPU_MEMORY, flavor.card_memory_mib),
+        QuotaAmount(flavor, Resource.CPU, None),
+        QuotaAmount(flavor, Resource.MEMORY, None),
+    ]

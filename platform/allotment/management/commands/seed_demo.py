@@ -1,0 +1,17 @@
+"""`allotment seed_demo`: give an embedded installation an operator, a simulated cluster and four teams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from allotment.demo.setup import demo_setup
+
+
+class Command(BaseCommand):
+    help = "Prepare the demo of an embedded installation; a second run changes nothing."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        demo_setup(home=settings.ALLOTMENT_HOME)

@@ -1,0 +1,94 @@
+"""The house rules that a machine can check: sizes, layers, swallowed errors, migrations."""
+
+from __future__ import annotations
+
+import ast
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("platform", "tenants", "quotas", "scheduling", "frontend", "benchmarks", "tests")
+FILE_LIMIT = 600
+FILE_P90 = 350
+FUNCTION_LIMIT = 60
+FUNCTION_P90 = 30
+
+
+@cache
+def sources() -> dict[Path, str]:
+    """Every Python file of the repository, generated migrations aside."""
+    files = [ROOT / "manage.py", *(file for name in SOURCES for file in (ROOT / name).rglob("*.py"))]
+    kept = [file for file in files if not {"migrations", "__pycache__"} & set(file.parts)]
+    return {file.relative_to(ROOT): file.read_text(encoding="utf-8") for file in sorted(kept)}
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {file: ast.parse(text) for file, text in sources().items()}
+
+
+def functions() -> Iterator[tuple[str, int]]:
+    """Where each function is, and how many lines it has without its decorators."""
+    for file, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
+                yield f"{file}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
+
+
+def test_no_file_is_too_long() -> None:
+    sizes = {str(file): text.count("\n") for file, text in sources().items()}
+    assert {file: size for file, size in sizes.items() if size > FILE_LIMIT} == {}
+    filled = [size for size in sizes.values() if size]
+    assert statistics.quantiles(filled, n=10)[-1] <= FILE_P90
+
+
+def test_no_function_is_too_long() -> None:
+    sizes = dict(functions())
+    assert {where: size for where, size in sizes.items() if size > FUNCTION_LIMIT} == {}
+    assert statistics.quantiles(sizes.values(), n=10)[-1] <= FUNCTION_P90
+
+
+def test_no_error_is_swallowed() -> None:
+    silent = [
+        f"{file}:{node.lineno}"
+        for file, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler)
+        and all(isinstance(line, ast.Pass) or _is_ellipsis(line) for line in node.body)
+    ]
+    assert silent == [], "say what happens then, or why nothing need happen (contextlib.suppress)"
+
+
+def _is_ellipsis(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and line.value.value is ...
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    bare = [str(file) for file, tree in trees().items() if tree.body and ast.get_docstring(tree) is None]
+    assert bare == []
+
+
+def test_imports_keep_the_layers() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    if not program.exists():
+        pytest.skip("import-linter is missing; to get it: make lint")
+    result = subprocess.run(
+        [str(program), "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_migrations_are_complete() -> None:
+    result = subprocess.run(
+        [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "allotment.settings.test"},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -1,0 +1,31 @@
+"""What every test may count on: no internet, skips that say how to get what is missing, real servers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.need import need
+
+pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.valkey"]
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Blocks the internet. Set here and not in the options, so that it holds however pytest is called."""
+    if not config.option.allow_hosts:
+        config.option.allow_hosts = "127.0.0.0/8,::1,localhost"
+    config.option.allow_unix_socket = True
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder with the published traces: `ALLOTMENT_SHARED`, else `../shared`."""
+    folder = Path(os.environ.get("ALLOTMENT_SHARED") or ROOT.parent / "shared").resolve()
+    if not (folder / "traces").is_dir():
+        need(f"the traces in {folder}", "point ALLOTMENT_SHARED at the folder that holds traces/")
+    return folder

@@ -1,0 +1,78 @@
+"""The command line: what works without Django, and how it answers to mistakes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# None in sys.modules is how Python itself marks a module that must not be found.
+WITHOUT_DJANGO = """
+import sys
+for name in ("django", "celery", "environ", "structlog", "kombu", "rest_framework"):
+    sys.modules[name] = None
+from allotment.cli import main
+main(sys.argv[1:])
+"""
+
+
+def run(tmp_path: Path, *arguments: str, django: bool = True) -> subprocess.CompletedProcess[str]:
+    python = ["-m", "allotment.cli"] if django else ["-c", WITHOUT_DJANGO]
+    return subprocess.run(
+        [sys.executable, *python, *arguments],
+        env={"PATH": os.environ["PATH"], "ALLOTMENT_HOME": str(tmp_path / "home"), "COLUMNS": "100"},
+        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["pack", "replay"])
+def test_offline_commands_work_without_django(tmp_path: Path, name: str) -> None:
+    result = run(tmp_path, name, "--help", django=False)
+    assert result.returncode == 0, result.stderr
+    assert f"allotment {name}" in result.stdout
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("name", ["up", "migrate", "doctor"])
+def test_without_the_server_one_line_says_what_to_install(tmp_path: Path, name: str) -> None:
+    result = run(tmp_path, name, django=False)
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "pip install 'allotment[server]'" in result.stderr
+
+
+def test_the_overview_without_the_server_lists_what_works(tmp_path: Path) -> None:
+    result = run(tmp_path, "--help", django=False)
+    assert result.returncode == 0
+    assert "pack" in result.stdout
+    assert "allotment[server]" in result.stdout
+
+
+def test_the_overview_has_a_line_for_each_command(tmp_path: Path) -> None:
+    result = run(tmp_path, "--help")
+    assert result.returncode == 0, result.stderr
+    lines = [line.split(maxsplit=1) for line in result.stdout.splitlines() if line.startswith("  ")]
+    assert all(len(line) == 2 for line in lines), "a command without a help text"
+    assert {"up", "doctor", "relay", "pack", "replay", "migrate"} <= {line[0] for line in lines}
+
+
+def test_an_unknown_command_costs_one_line(tmp_path: Path) -> None:
+    result = run(tmp_path, "docter")
+    assert result.returncode == 2
+    assert result.stderr == (
+        "allotment: unknown command 'docter'; did you mean doctor? see allotment --help\n"
+    )
+
+
+def test_bad_usage_of_up_is_status_2(tmp_path: Path) -> None:
+    assert run(tmp_path, "up", "--port", "1").returncode == 2
+
+
+def test_doctor_names_an_unknown_check(tmp_path: Path) -> None:
+    assert run(tmp_path, "migrate", "--verbosity", "0").returncode == 0
+    result = run(tmp_path, "doctor", "--only", "settings", "--json", "-")
+    assert (result.returncode, '"name": "settings"' in result.stdout) == (0, True), result.stderr
+    result = run(tmp_path, "doctor", "--only", "home")
+    assert result.returncode == 0, result.stderr
