@@ -1,0 +1,12 @@
+"""The job specification: the YAML or JSON body a user writes, as typed values.
+
+`parse_job` reads it and collects every mistake at once, each with the path of its field; `to_mapping`
+turns a stored job back into the same shape.
+"""
+
+from scheduling.spec.job import parse_job
+from scheduling.spec.mapping import to_mapping
+from scheduling.spec.text import load_text
+from scheduling.spec.types import GpuSpec, JobSpec, RoleSpec
+
+__all__ = ["GpuSpec", "JobSpec", "RoleSpec", "load_text", "parse_job", "to_mapping"]

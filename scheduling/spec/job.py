@@ -1,0 +1,132 @@
+"""Reading a whole job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from foundation.errors import Invalid
+from foundation.identifiers import is_dns_label, new_id
+from scheduling.models import JobKind
+from scheduling.spec.lifecycle import read_lifecycle
+from scheduling.spec.placement import read_placement
+from scheduling.spec.roles import read_roles
+from scheduling.spec.section import Problems, Section
+from scheduling.spec.types import JobSpec
+
+KEYS: Final = (
+    "kind", "name", "queue", "priority_class", "preemptible", "min_run_s", "max_run_s",
+    "checkpoint_interval_s", "gang", "roles", "placement", "lifecycle", "environment", "volumes", "simulate",
+)  # fmt: skip
+TASKS_MAX: Final = 10_000
+ENVIRONMENT_MAX: Final = 256
+ENVIRONMENT_BYTES_MAX: Final = 64 * 1024
+_LONGEST_S: Final = 10 * 365 * 86_400
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def parse_job(body: Mapping[str, Any]) -> JobSpec:
+    """Read a job file.
+
+    Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake, in the file's order.
+    """
+    problems = Problems()
+    job = Section.read(body, "", KEYS, problems)
+    roles = read_roles(job)
+    kind = JobKind(job.choice("kind", JobKind.values, default=JobKind.BATCH))
+    spec = JobSpec(
+        name=_name(job, kind),
+        kind=kind,
+        queue=job.text("queue", default="default", limit=63),
+        priority_class=job.text("priority_class", default="normal", limit=63),
+        preemptible=job.flag("preemptible", default=True),
+        roles=roles,
+        min_available=_min_available(job, sum(r.min_replicas for r in roles), sum(r.replicas for r in roles)),
+        min_run_s=job.integer("min_run_s", default=0, high=_LONGEST_S),
+        max_run_s=job.optional_integer("max_run_s", low=1, high=_LONGEST_S),
+        checkpoint_interval_s=job.optional_integer("checkpoint_interval_s", low=1, high=_LONGEST_S),
+        placement=read_placement(job),
+        lifecycle=read_lifecycle(job, tuple(role.name for role in roles)),
+        environment=_environment(job),
+        volumes=_volumes(job),
+        simulate=_simulate(job),
+    )
+    if problems.errors:
+        raise Invalid(_summary(len(problems.errors)), code="SPEC_INVALID", errors=problems.errors)
+    return spec
+
+
+def _summary(count: int) -> str:
+    if count == 1:
+        return _("The job file has one mistake.")
+    return _("The job file has %(count)s mistakes.") % {"count": count}
+
+
+def _name(job: Section, kind: JobKind) -> str:
+    if not job.has("name"):
+        return f"{kind.value}-{new_id().hex[-8:]}"
+    name = job.text("name", limit=63)
+    if name and not is_dns_label(name):
+        job.add("name", "FORMAT", _("use lower-case letters, digits and hyphens, as in train-1"))
+    return name
+
+
+def _min_available(job: Section, least: int, most: int) -> int:
+    gang = job.section("gang", ("min_available",))
+    if most > TASKS_MAX:
+        job.add("roles", "RANGE", _("a job has at most %(limit)s tasks") % {"limit": TASKS_MAX})
+        return least
+    return gang.integer("min_available", default=least, low=1, high=max(most, 1))
+
+
+def _environment(job: Section) -> dict[str, str]:
+    raw = job.values.get("environment") or {}
+    if not isinstance(raw, Mapping):
+        job.add("environment", "TYPE", _("must be a mapping of names to values"))
+        return {}
+    if len(raw) > ENVIRONMENT_MAX:
+        job.add(
+            "environment", "TOO_LONG", _("must have at most %(limit)s entries") % {"limit": ENVIRONMENT_MAX}
+        )
+        return {}
+    found: dict[str, str] = {}
+    for key, value in raw.items():
+        if not _VARIABLE.fullmatch(str(key)):
+            job.add(f"environment.{key}", "FORMAT", _("use letters, digits and underscores, as in MY_KEY"))
+        elif isinstance(value, bool) or not isinstance(value, str | int | float):
+            job.add(f"environment.{key}", "TYPE", _("must be text; put it in quotes"))
+        else:
+            found[str(key)] = str(value)
+    if sum(len(key) + len(value.encode()) for key, value in found.items()) > ENVIRONMENT_BYTES_MAX:
+        limits = {"limit": ENVIRONMENT_BYTES_MAX // 1024}
+        job.add("environment", "TOO_LONG", _("must have at most %(limit)s KiB in all") % limits)
+    return found
+
+
+def _volumes(job: Section) -> tuple[dict[str, Any], ...]:
+    found = []
+    for index, raw in enumerate(job.items("volumes", limit=32)):
+        volume = Section.read(raw, f"volumes.{index}", ("claim", "mount", "read_only"), job.problems)
+        claim, mount = volume.text("claim", limit=253), volume.text("mount", limit=1024)
+        if not claim:
+            volume.add("claim", "REQUIRED", _("name the claim to mount"))
+        if not mount.startswith("/"):
+            volume.add("mount", "FORMAT", _("must be an absolute path, as in /data"))
+        found.append({"claim": claim, "mount": mount, "read_only": volume.flag("read_only", default=False)})
+    mounts = [volume["mount"] for volume in found]
+    if len(set(mounts)) < len(mounts):
+        job.add("volumes", "DUPLICATE", _("two volumes have the same mount"))
+    return tuple(found)
+
+
+def _simulate(job: Section) -> dict[str, Any]:
+    part = job.section("simulate", ("run_s", "exit_code", "gpu_utilisation"))
+    values = {
+        "run_s": part.number("run_s", low=0, high=_LONGEST_S),
+        "exit_code": part.integer("exit_code", default=0, high=255) if part.has("exit_code") else None,
+        "gpu_utilisation": part.number("gpu_utilisation", low=0, high=1),
+    }
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,167 @@
+"""Reading one mapping of a specification, field by field, without stopping at the first mistake.
+
+Each reader returns a usable value even where it notes a problem, so that the rest is still checked and
+the user sees everything that is wrong at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from django.utils.translation import gettext as _
+
+from foundation.errors import FieldError
+from foundation.quantities import QuantityError
+
+T = TypeVar("T")
+_MISSING = object()
+
+
+@dataclass(slots=True)
+class Problems:
+    """Every mistake found so far."""
+
+    errors: list[FieldError] = field(default_factory=list)
+
+    def add(self, path: str, code: str, message: str) -> None:
+        self.errors.append(FieldError(path, code, message))
+
+
+@dataclass(slots=True)
+class Section:
+    """A mapping at a path, of which only the `known` keys may be present."""
+
+    values: Mapping[str, Any]
+    path: str
+    problems: Problems
+
+    @classmethod
+    def read(cls, value: Any, path: str, known: Collection[str], problems: Problems) -> Section:
+        """Wrap `value`; anything but a mapping is noted and read as an empty one."""
+        if not isinstance(value, Mapping):
+            problems.add(path, "TYPE", _("must be a mapping of names to values"))
+            return cls({}, path, problems)
+        section = cls(value, path, problems)
+        for key in value:
+            if key not in known:
+                section.add(str(key), "UNKNOWN", _unknown(str(key), known))
+        return section
+
+    def at(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+    def add(self, key: str, code: str, message: str) -> None:
+        self.problems.add(self.at(key), code, message)
+
+    def has(self, key: str) -> bool:
+        return self.values.get(key) is not None
+
+    def integer(self, key: str, *, default: int, low: int = 0, high: int = 2**31 - 1) -> int:
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.add(key, "TYPE", _("must be a whole number"))
+            return default
+        if not low <= value <= high:
+            self.add(key, "RANGE", _("must be from %(low)s to %(high)s") % {"low": low, "high": high})
+            return default
+        return value
+
+    def optional_integer(self, key: str, *, low: int, high: int = 2**31 - 1) -> int | None:
+        return self.integer(key, default=low, low=low, high=high) if self.has(key) else None
+
+    def number(self, key: str, *, low: float, high: float) -> float | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            limits = {"low": f"{low:g}", "high": f"{high:g}"}
+            self.add(key, "RANGE", _("must be a number from %(low)s to %(high)s") % limits)
+            return None
+        return value
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.add(key, "TYPE", _("must be true or false"))
+            return default
+        return value
+
+    def text(self, key: str, *, default: str = "", limit: int = 300) -> str:
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            self.add(key, "TYPE", _("must be text; put it in quotes"))
+            return default
+        if len(value) > limit:
+            self.add(key, "TOO_LONG", _("must have at most %(limit)s characters") % {"limit": limit})
+            return default
+        return value
+
+    def choice(self, key: str, among: Sequence[str], *, default: str) -> str:
+        value = self.values.get(key, _MISSING)
+        if value is _MISSING or value is None:
+            return default
+        if value not in among:
+            self.add(key, "CHOICE", _("must be one of: %(choices)s") % {"choices": ", ".join(among)})
+            return default
+        return str(value)
+
+    def quantity(self, key: str, parse: Callable[[Any], T], default: T) -> T:
+        """A value that one of `foundation.quantities` reads."""
+        value = self.values.get(key)
+        if value is None:
+            return default
+        try:
+            return parse(value)
+        except QuantityError as error:
+            self.add(key, "QUANTITY", str(error))
+            return default
+
+    def items(self, key: str, *, limit: int) -> list[Any]:
+        value = self.values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list | tuple):
+            self.add(key, "TYPE", _("must be a list"))
+            return []
+        if len(value) > limit:
+            self.add(key, "TOO_LONG", _("must have at most %(limit)s entries") % {"limit": limit})
+            return []
+        return list(value)
+
+    def texts(self, key: str, *, limit: int, length: int = 4096) -> tuple[str, ...]:
+        """A list of texts; numbers are taken as they are written."""
+        found = []
+        for index, value in enumerate(self.items(key, limit=limit)):
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                self.add(f"{key}.{index}", "TYPE", _("must be text; put it in quotes"))
+            elif len(str(value)) > length:
+                limits = {"limit": length}
+                self.add(f"{key}.{index}", "TOO_LONG", _("must have at most %(limit)s characters") % limits)
+            else:
+                found.append(str(value))
+        return tuple(found)
+
+    def section(self, key: str, known: Collection[str]) -> Section:
+        """The mapping below `key`; an absent one is empty."""
+        return Section.read(self.values.get(key) or {}, self.at(key), known, self.problems)
+
+    def refuse(self, key: str, message: str) -> None:
+        """Note that a field which the file format knows is not supported yet, when it is used."""
+        if self.values.get(key):
+            self.add(key, "NOT_SUPPORTED", message)
+
+
+def _unknown(key: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(key, sorted(known), n=1)
+    if close:
+        return _("is not a field here; did you mean %(close)s?") % {"close": close[0]}
+    return _("is not a field here; the fields are %(known)s") % {"known": ", ".join(sorted(known))}

@@ -1,0 +1,82 @@
+"""What a job specification says, checked and in the platform's units."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from foundation.quantities import Resource
+from scheduling.models import GpuRequestMode, JobKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSpec:
+    """Cards of one task. `cores` (percent points) and memory are per card.
+
+    A slice names its memory either in MiB or in percent of the card; a whole card names neither.
+    """
+
+    cards: int
+    mode: GpuRequestMode
+    cores: int = 100
+    memory_mib: int | None = None
+    memory_percent: int | None = None
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSpec:
+    """A group of like tasks; CPU in millicores and memory in MiB, per task."""
+
+    name: str
+    replicas: int
+    min_replicas: int
+    cpu_millicores: int
+    memory_mib: int
+    gpu: GpuSpec | None = None
+    image: str = ""
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """A whole job. `placement`, `lifecycle` and `volumes` are normalised JSON; times in seconds."""
+
+    name: str
+    kind: JobKind
+    queue: str
+    priority_class: str
+    preemptible: bool
+    roles: tuple[RoleSpec, ...]
+    min_available: int
+    min_run_s: int = 0
+    max_run_s: int | None = None
+    checkpoint_interval_s: int | None = None
+    placement: Mapping[str, Any] = field(default_factory=dict)
+    lifecycle: tuple[Mapping[str, Any], ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    volumes: tuple[Mapping[str, Any], ...] = ()
+    simulate: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def task_count(self) -> int:
+        return sum(role.replicas for role in self.roles)
+
+    def demand(self) -> dict[str, int]:
+        """What all tasks together ask for, per resource.
+
+        GPU memory counts where it is named in MiB: a percentage, like a whole card, depends on the
+        flavor that is chosen later.
+        """
+        total: Counter[str] = Counter()
+        for role in self.roles:
+            total[Resource.CPU] += role.replicas * role.cpu_millicores
+            total[Resource.MEMORY] += role.replicas * role.memory_mib
+            if role.gpu is not None:
+                cards = role.replicas * role.gpu.cards
+                total[Resource.GPU_CARDS] += cards
+                total[Resource.GPU_CORES] += cards * role.gpu.cores
+                total[Resource.GPU_MEMORY] += cards * (role.gpu.memory_mib or 0)
+        return {str(resource): total[resource] for resource in Resource if total[resource]}
