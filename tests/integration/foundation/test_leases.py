@@ -1,0 +1,49 @@
+"""One holder at a time; every taking raises the epoch; a stale epoch is refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+from django.db.models.functions import Now
+
+from clusters.models import Cell
+from foundation import leases
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_second_holder_waits_and_the_epoch_rises() -> None:
+    cell = Cell.unscoped.create(name="c")
+    with leases.held(Cell, cell.pk) as first:
+        assert first == 1
+        with leases.held(Cell, cell.pk) as second:
+            assert second is None
+    with leases.held(Cell, cell.pk) as third:
+        assert third == 2
+
+
+def test_an_expired_lease_is_taken_over_and_its_holder_can_no_longer_commit() -> None:
+    cell = Cell.unscoped.create(name="c")
+    with leases.held(Cell, cell.pk) as first:
+        assert first == 1
+        # As if the holder had been paused for longer than its lease.
+        Cell.unscoped.filter(pk=cell.pk).update(lease_until=Now() - timedelta(seconds=1))
+        with leases.held(Cell, cell.pk) as second:
+            assert second == 2
+            with pytest.raises(leases.LeaseLost), transaction.atomic():
+                leases.lock_current(Cell, cell.pk, first)
+            with transaction.atomic():
+                assert leases.lock_current(Cell, cell.pk, second).pk == cell.pk
+
+
+def test_a_paused_holder_does_not_release_its_successor() -> None:
+    cell = Cell.unscoped.create(name="c")
+    outer = leases.held(Cell, cell.pk)
+    outer.__enter__()
+    Cell.unscoped.filter(pk=cell.pk).update(lease_until=Now() - timedelta(seconds=1))
+    with leases.held(Cell, cell.pk):
+        outer.__exit__(None, None, None)
+        with leases.held(Cell, cell.pk) as third:
+            assert third is None

@@ -1,0 +1,59 @@
+"""Hints are coalesced, published after commit, and kept when the broker does not take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import transaction
+
+from foundation import outbox
+from foundation.models import Hint
+from foundation.outbox import Topic
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    keys: list[str] = []
+    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, keys.append)
+    yield keys
+
+
+def test_many_changes_make_one_message(published: list[str]) -> None:
+    for _ in range(5):
+        outbox.hint(Topic.CYCLE, "cell-1")
+    outbox.hint(Topic.CYCLE, "cell-2")
+
+    assert outbox.publish_due() == 2
+    assert published == ["cell-1", "cell-2"]
+    assert not Hint.unscoped.exists()
+
+
+def test_a_delayed_hint_waits(published: list[str]) -> None:
+    outbox.hint(Topic.CYCLE, "cell-1", delay_s=60)
+
+    assert outbox.publish_due() == 0
+    assert Hint.unscoped.count() == 1
+
+
+def test_a_hint_of_a_rolled_back_change_is_never_published(published: list[str]) -> None:
+    with pytest.raises(RuntimeError), transaction.atomic():
+        outbox.hint(Topic.CYCLE, "cell-1")
+        raise RuntimeError
+
+    assert outbox.publish_due() == 0
+    assert published == []
+
+
+def test_a_broker_that_fails_loses_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(key: str) -> None:
+        raise ConnectionError
+
+    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, refuse)
+    outbox.hint(Topic.CYCLE, "cell-1")
+
+    with pytest.raises(ConnectionError):
+        outbox.publish_due()
+    assert Hint.unscoped.count() == 1

@@ -1,0 +1,264 @@
+"""Jobs from the queue to their end on a simulated cluster, through every real part but the broker."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+
+from clusters.backends.base import TaskRef
+from clusters.backends.registry import backend_for
+from clusters.backends.simulated import faults
+from clusters.models import Cell, Cluster, Device, Flavor, GpuMode, Node
+from foundation import clock
+from quotas.models import LedgerEntry, Queue, StopPolicy
+from scheduling.models import Allocation, Attempt, DeviceSlice, GpuRequestMode, Job, JobEvent, JobState
+from scheduling.services.lifecycle import begin_eviction, begin_stopping
+from tenants.models import Role, User
+from tests.builders import clusters, jobs, pipeline, quotas, tenancy
+
+pytestmark = pytest.mark.django_db
+
+
+class Stage:
+    """A simulated cluster of two nodes with eight cards each, and one team that owns all of it."""
+
+    def __init__(self, *, mode: GpuMode = GpuMode.WHOLE, cards: int = 16) -> None:
+        self.cell: Cell = clusters.cell()
+        self.cluster: Cluster
+        self.flavor: Flavor
+        self.cluster, self.flavor = pipeline.simulated_cluster(self.cell, mode=mode)
+        workspace = tenancy.workspace("team-a")
+        self.user: User = tenancy.user("ed", workspace, Role.EDITOR)
+        self.queue: Queue = quotas.queue(self.cell, workspace, [self.flavor], cards=cards)
+
+    def submit(self, name: str, *roles: jobs.RoleOf, run_s: float = 20, **fields: Any) -> Job:
+        simulate = {"run_s": run_s, **fields.pop("simulate", {})}
+        return jobs.job(
+            self.queue, self.user, name, roles=roles or (jobs.RoleOf(),), simulate=simulate, **fields
+        )
+
+    def run(self, seconds: float, *, every_s: float = 1.0) -> None:
+        pipeline.run_for(self.cell, self.cluster, seconds, every_s=every_s)
+
+    def assert_nothing_is_held(self) -> None:
+        assert set(LedgerEntry.unscoped.values_list("used", flat=True)) <= {0}
+        assert not Device.unscoped.exclude(cores_granted=0, memory_granted=0, holders=0).exists()
+        assert not Node.unscoped.exclude(cpu_granted=0, memory_granted=0).exists()
+        assert not Allocation.unscoped.filter(released_at__isnull=True).exists()
+        assert not DeviceSlice.unscoped.filter(released=False).exists()
+
+
+def state(job: Job) -> str:
+    job.refresh_from_db()
+    return job.state
+
+
+def codes(job: Job) -> list[str]:
+    return list(JobEvent.unscoped.filter(job=job).order_by("id").values_list("code", flat=True))
+
+
+def test_a_gang_runs_to_its_end_and_gives_everything_back() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        stage = Stage()
+        job = stage.submit(
+            "train", jobs.RoleOf(name="master"), jobs.RoleOf(name="worker", replicas=4, cards=2)
+        )
+
+        stage.run(0)
+        assert state(job) in (JobState.ADMITTED, JobState.STARTING)
+        held = LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards")
+        assert held.used == 9
+
+        stage.run(60)
+        assert state(job) == JobState.SUCCEEDED
+        assert codes(job)[0] == "admitted"
+        assert codes(job)[-1] == "succeeded"
+        assert set(job.tasks.values_list("state", "exit_code")) == {("succeeded", 0)}
+        attempt = Attempt.unscoped.get(job=job)
+        assert attempt.end_reason == "SUCCEEDED"
+        assert attempt.started_at is not None
+        stage.assert_nothing_is_held()
+
+
+def test_what_does_not_fit_waits_with_a_reason_and_then_starts() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        stage = Stage()
+        first = [stage.submit(f"big-{i}", jobs.RoleOf(cards=8)) for i in range(2)]
+        third = stage.submit("third", jobs.RoleOf(cards=4))
+
+        stage.run(0)
+        assert all(state(job) != JobState.QUEUED for job in first)
+        assert state(third) == JobState.QUEUED
+        assert third.reason in ("WAITING_FOR_QUOTA", "WAITING_FOR_BORROWED", "NO_ROOM")
+        assert third.reason_numbers
+
+        stage.run(120)
+        assert [state(job) for job in (*first, third)] == [JobState.SUCCEEDED] * 3
+        stage.assert_nothing_is_held()
+
+
+def test_slices_share_a_card_to_the_percent_and_the_mebibyte() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        stage = Stage(mode=GpuMode.SLICE)
+        piece = jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=33, gpu_memory=13_653)
+        made = [stage.submit(f"slice-{i}", piece) for i in range(3)]
+
+        stage.run(0)
+        device = Device.unscoped.get(cores_granted__gt=0)
+        assert (device.cores_granted, device.memory_granted, device.holders) == (99, 40_959, 3)
+
+        stage.run(60)
+        assert {state(job) for job in made} == {JobState.SUCCEEDED}
+        stage.assert_nothing_is_held()
+
+
+def test_a_program_that_fails_ends_the_job_unless_its_rules_restart_it() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        stage = Stage()
+        broken = stage.submit("broken", jobs.RoleOf(replicas=2), simulate={"exit_code": 3})
+        stubborn = stage.submit(
+            "stubborn",
+            simulate={"exit_code": 137},
+            lifecycle=[{"on": "task_failed", "exit_codes": [137], "do": "restart_job", "max": 1}],
+        )
+
+        stage.run(70)
+        assert state(broken) == JobState.FAILED
+        assert broken.end_reason == "TASK_FAILED"
+        assert 3 in set(broken.tasks.values_list("exit_code", flat=True))
+        assert state(stubborn) == JobState.QUEUED
+        assert stubborn.reason == "BACKOFF"
+
+        with time_machine.travel(clock.now() + timedelta(seconds=140), tick=False):
+            stage.run(90)
+        assert state(stubborn) == JobState.FAILED
+        assert stubborn.attempt_number == 2
+        stage.assert_nothing_is_held()
+
+
+def test_a_cancelled_job_holds_its_cards_until_its_pods_are_gone() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        stage = Stage()
+        job = stage.submit("long", run_s=100_000)
+        stage.run(15)
+        assert state(job) == JobState.RUNNING
+
+        begin_stopping(job=job, now=clock.now())
+        assert state(job) == JobState.STOPPING
+        assert LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards").used == 1
+
+        with time_machine.travel(clock.now() + timedelta(seconds=15), tick=False):
+            stage.run(90)
+        assert state(job) == JobState.CANCELLED
+        stage.assert_nothing_is_held()
+
+
+def test_a_suspended_job_gives_back_its_cards_and_keeps_its_place() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        stage = Stage()
+        job = stage.submit("pause", run_s=100_000)
+        stage.run(15)
+        submitted = job.submitted_at
+        job.refresh_from_db()
+        begin_eviction(job=job, rule="USER", then=JobState.SUSPENDED, now=clock.now())
+
+        with time_machine.travel(clock.now() + timedelta(seconds=15), tick=False):
+            stage.run(90)
+        assert state(job) == JobState.SUSPENDED
+        assert job.submitted_at == submitted
+        stage.assert_nothing_is_held()
+
+
+def test_a_lost_node_sends_its_jobs_back_into_the_queue() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        stage = Stage()
+        job = stage.submit("steady", jobs.RoleOf(cards=8), run_s=100_000)
+        stage.run(15)
+        traveller.shift(15)
+        node = Allocation.unscoped.get(task__job=job).node.name
+        faults.node_fail(stage.cluster.pk, node)
+
+        stage.run(60)
+        traveller.shift(60)
+        assert state(job) == JobState.EVICTING
+        assert job.end_reason == "NODE_LOST"
+
+        # Only when the node is back is it known that the pod is gone; till then its cards stay held.
+        assert LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards").used == 8
+        faults.node_recover(stage.cluster.pk, node)
+        stage.run(90)
+        assert state(job) == JobState.RUNNING
+        assert job.attempt_number == 2
+
+
+def test_a_failed_card_ends_the_attempt_and_is_not_used_again() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        stage = Stage()
+        job = stage.submit("steady", run_s=100_000)
+        stage.run(15)
+        traveller.shift(15)
+        card = DeviceSlice.unscoped.get(allocation__task__job=job).device
+        faults.device_fail(stage.cluster.pk, card.uuid)
+
+        stage.run(90)
+        assert state(job) == JobState.RUNNING
+        assert job.attempt_number == 2
+        assert DeviceSlice.unscoped.get(allocation__task__job=job, released=False).device != card
+
+
+def test_a_draining_queue_sends_its_jobs_back_and_says_so() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        stage = Stage()
+        job = stage.submit("steady", run_s=100_000)
+        stage.run(15)
+        traveller.shift(15)
+        Queue.unscoped.filter(pk=stage.queue.pk).update(stop_policy=StopPolicy.HOLD_AND_DRAIN)
+
+        stage.run(60)
+        assert state(job) == JobState.QUEUED
+        assert job.reason == "QUEUE_STOPPED"
+        stage.assert_nothing_is_held()
+
+
+def test_a_time_limit_ends_the_job() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        stage = Stage()
+        job = stage.submit("endless", run_s=100_000, max_run_s=30)
+
+        stage.run(120)
+        assert state(job) == JobState.FAILED
+        assert job.end_reason == "TIME_LIMIT"
+        stage.assert_nothing_is_held()
+
+
+def test_a_pod_deleted_by_hand_sends_the_job_back() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        stage = Stage()
+        job = stage.submit("steady", run_s=100_000)
+        stage.run(15)
+        traveller.shift(15)
+        allocation = Allocation.unscoped.get(task__job=job)
+        backend_for(stage.cluster).remove(TaskRef(allocation.namespace, allocation.pod_name), 1)
+
+        stage.run(90)
+        assert state(job) == JobState.RUNNING
+        assert job.attempt_number == 2
+
+
+def test_doubled_late_and_repeated_rounds_change_nothing() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        stage = Stage()
+        made = [stage.submit(f"job-{i}", jobs.RoleOf(cards=4), run_s=10) for i in range(8)]
+        start = clock.now()
+        for passed in (0, 0, 5, 5, 30, 30, 31, 60, 60, 61, 62, 90, 90, 120, 150):
+            with time_machine.travel(start + timedelta(seconds=passed), tick=False):
+                pipeline.step(stage.cell, stage.cluster)
+                Cluster.unscoped.update(cursor="")  # forget what was seen: everything comes again
+                pipeline.step(stage.cell, stage.cluster)
+
+        assert {state(job) for job in made} == {JobState.SUCCEEDED}
+        assert all(job.attempt_number == 1 for job in made)
+        stage.assert_nothing_is_held()
