@@ -39,7 +39,7 @@ class Channel(models.Model):
     user_id = models.UUIDField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
-    unscoped: ClassVar[models.Manager[Self]] = models.Manager()  # type: ignore[assignment]
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
 
     class Meta:
         default_manager_name = "unscoped"

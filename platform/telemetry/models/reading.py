@@ -28,7 +28,7 @@ class Measured(models.Model):
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="+", db_index=False)
     at_ms = models.BigIntegerField()
 
-    unscoped: ClassVar[models.Manager[Self]] = models.Manager()  # type: ignore[assignment]
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
 
     class Meta:
         abstract = True

@@ -1,0 +1,74 @@
+"""Wire format of series."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rest_framework import serializers
+
+from telemetry.series.window import MAX_POINTS, POINTS
+
+
+class SeriesQuerySerializer(serializers.Serializer[Any]):
+    """Parameters of `GET /metrics/series`. An unknown one is an error, not silence."""
+
+    LEVELS: ClassVar = ["cluster", "node", "job"]
+
+    level = serializers.ChoiceField(choices=LEVELS)
+    id = serializers.UUIDField(
+        required=False, help_text="Cluster, node or job. Without it, the level `cluster` covers all clusters."
+    )
+    start = serializers.DateTimeField(required=False, help_text="Default: one hour before `end`.")
+    end = serializers.DateTimeField(required=False, help_text="Default: now.")
+    step = serializers.IntegerField(
+        required=False, min_value=10, help_text="Seconds per point. Not together with `numberOfSamples`."
+    )
+    numberOfSamples = serializers.IntegerField(  # noqa: N815 (the name on the wire)
+        required=False,
+        min_value=1,
+        max_value=MAX_POINTS,
+        help_text=f"About how many points; default {POINTS}.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(self.initial_data) - set(self.fields))
+        if unknown:
+            raise serializers.ValidationError(
+                dict.fromkeys(unknown, "There is no such parameter."), code="unknown"
+            )
+        if "step" in attrs and "numberOfSamples" in attrs:
+            raise serializers.ValidationError({"step": "Give either step or numberOfSamples, not both."})
+        if attrs["level"] != "cluster" and "id" not in attrs:
+            raise serializers.ValidationError({"id": f"The level {attrs['level']} needs an id."})
+        return attrs
+
+
+class SeriesSerializer(serializers.Serializer[Any]):
+    key = serializers.CharField(help_text="Unique in the answer.")
+    measure = serializers.CharField()
+    subject = serializers.CharField(help_text="Device, `task/device`, `average`, `total`, or empty.")
+    label = serializers.CharField()  # type: ignore[assignment]
+    unit = serializers.ChoiceField(choices=["cards", "percent", "MiB", "W", "°C"])
+    values = serializers.ListField(
+        child=serializers.FloatField(allow_null=True),
+        help_text="One per entry of `times`; null is a gap, never a zero.",
+    )
+
+
+class GapSerializer(serializers.Serializer[Any]):
+    cluster_id = serializers.UUIDField()
+    cluster = serializers.CharField()
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField(allow_null=True)
+    cause = serializers.ChoiceField(choices=["unreachable", "empty"])
+    message = serializers.CharField()
+
+
+class SeriesSetSerializer(serializers.Serializer[Any]):
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField()
+    step = serializers.IntegerField(help_text="Seconds per point.")
+    times = serializers.ListField(child=serializers.DateTimeField(), help_text="Start of each bucket.")
+    series = SeriesSerializer(many=True)
+    gaps = GapSerializer(many=True)
+    omitted = serializers.IntegerField(help_text="Lines left out because there are too many.")

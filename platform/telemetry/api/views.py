@@ -1,0 +1,113 @@
+"""`GET /metrics/series`: the series of a cluster, a node or a job."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from clusters.models import Cluster, Node
+from foundation import clock
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from scheduling.models import Job
+from telemetry.api.serializers import SeriesQuerySerializer, SeriesSetSerializer
+from telemetry.series import SeriesSet, cluster_series, job_series, node_series
+from telemetry.series.window import POINTS
+from tenants import permissions
+from tenants.permissions import Permission
+
+_DEFAULT_RANGE: Final = timedelta(hours=1)
+
+
+def _job(pk: uuid.UUID) -> Job:
+    job = Job.unscoped.select_related("workspace").filter(pk=pk).first()
+    if job is None:
+        raise NotFound("no such job")
+    return job
+
+
+def _node(pk: uuid.UUID) -> Node:
+    node = Node.unscoped.filter(pk=pk).first()
+    if node is None:
+        raise NotFound("no such node")
+    return node
+
+
+def _cluster(pk: uuid.UUID) -> Cluster:
+    cluster = Cluster.unscoped.filter(pk=pk).first()
+    if cluster is None:
+        raise NotFound("no such cluster")
+    return cluster
+
+
+def _read(viewer: Actor, query: dict[str, Any], start: datetime, end: datetime) -> SeriesSet:
+    step: int | None = query.get("step")
+    points: int = query.get("numberOfSamples", POINTS)
+    if query["level"] == "job":
+        return job_series(viewer, _job(query["id"]), start, end, step, points=points)
+    # Before anything is looked up: whether a node exists is not for everyone to know.
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    if query["level"] == "node":
+        return node_series(viewer, _node(query["id"]), start, end, step, points=points)
+    cluster = _cluster(query["id"]) if "id" in query else None
+    return cluster_series(viewer, cluster, start, end, step, points=points)
+
+
+def _body(found: SeriesSet) -> dict[str, Any]:
+    # The times are the same in each line and are sent once.
+    times = [at for at, _ in found.series[0].points] if found.series else []
+    return {
+        "start": found.start,
+        "end": found.end,
+        "step": found.step_s,
+        "times": times,
+        "series": [
+            {
+                "key": line.key,
+                "measure": line.measure,
+                "subject": line.subject,
+                "label": line.label,
+                "unit": line.unit,
+                "values": [value for _, value in line.points],
+            }
+            for line in found.series
+        ],
+        "gaps": found.gaps,
+        "omitted": found.omitted,
+    }
+
+
+class SeriesView(APIView):
+    """Read-only; what may be seen is decided by the selectors."""
+
+    @extend_schema(
+        operation_id="metrics_series",
+        summary="Series of a cluster, a node or a job",
+        description=(
+            "Allocation and use are separate lines. A value of null is a gap; `gaps` says why. Ranges "
+            "of up to 31 days and 1000 points. Clusters and nodes need `cluster.view`; a job that you "
+            "may not see answers 404."
+        ),
+        parameters=[SeriesQuerySerializer],
+        responses={
+            200: SeriesSetSerializer,
+            400: OpenApiResponse(description="A parameter is unknown, missing or out of range."),
+            403: OpenApiResponse(description="You lack `cluster.view`."),
+            404: OpenApiResponse(description="No such cluster, node or job in your sight."),
+        },
+        tags=["metrics"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer the series that the query asks for."""
+        query = SeriesQuerySerializer(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        end = query.validated_data.get("end", clock.now())
+        start = query.validated_data.get("start", end - _DEFAULT_RANGE)
+        found = _read(request.user, query.validated_data, start, end)
+        return Response(SeriesSetSerializer(_body(found)).data)

@@ -1,0 +1,26 @@
+"""What charts and lists read: always on behalf of a viewer, allocation and use always apart."""
+
+from telemetry.series.cluster import cluster_series
+from telemetry.series.idle import IdleAllocated, IdleSlice, idle_allocated
+from telemetry.series.job import job_series
+from telemetry.series.node import node_series
+from telemetry.series.now import CardNow, UseNow, jobs_now, utilisation_now, workspaces_now
+from telemetry.series.types import Gap, Point, Series, SeriesSet
+
+__all__ = [
+    "CardNow",
+    "Gap",
+    "IdleAllocated",
+    "IdleSlice",
+    "Point",
+    "Series",
+    "SeriesSet",
+    "UseNow",
+    "cluster_series",
+    "idle_allocated",
+    "job_series",
+    "jobs_now",
+    "node_series",
+    "utilisation_now",
+    "workspaces_now",
+]

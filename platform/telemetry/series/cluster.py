@@ -1,0 +1,131 @@
+"""The series of one cluster, or of all together."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from clusters.models import Cluster
+from foundation.actor import Actor
+from telemetry.models import Channel, Scope, Tick
+from telemetry.series.buckets import Buckets, Measure, Values, bucket_means
+from telemetry.series.gaps import gaps_in, silent_buckets
+from telemetry.series.types import Series, SeriesSet
+from telemetry.series.window import POINTS, Window, window_of
+from telemetry.times import TICKS_KEPT_FOR
+from tenants import permissions
+from tenants.permissions import Permission
+
+MEASURES: Final = (
+    Measure("cards"),
+    Measure("cards_sampled"),
+    Measure("cards_allocated"),
+    Measure("cores_used"),
+    Measure("cores_allocated"),
+    Measure("memory_capacity_mib"),
+    Measure("memory_used_mib"),
+    Measure("memory_allocated_mib"),
+    Measure("power_w"),
+    Measure("temperature_c"),
+    Measure("temperature_max_c", peak=True),
+)
+_LINES: Final = (
+    ("cards_total", "GPUs", "cards"),
+    ("cards_allocated", "GPUs allocated", "cards"),
+    ("cores_allocated", "Compute allocated", "percent"),
+    ("utilisation", "Compute used", "percent"),
+    ("memory_total", "GPU memory", "MiB"),
+    ("memory_allocated", "GPU memory allocated", "MiB"),
+    ("memory_used", "GPU memory used", "MiB"),
+    ("power", "Power", "W"),
+    ("temperature", "Temperature, mean", "°C"),
+    ("temperature_max", "Temperature, hottest", "°C"),
+)
+
+
+def _total(parts: list[Values], column: str) -> float | None:
+    found = [part[column] for part in parts if column in part]
+    return sum(found) if found else None
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return None if above is None or not below else above / below
+
+
+def totals(parts: list[Values]) -> dict[str, float | None]:
+    """Put several clusters' (or one node's) measures of one bucket together; no parts give gaps.
+
+    `cores_allocated` is the percentage of the compute of all cards, `utilisation` that of the cards
+    that answered; the temperature's mean is weighted by cards.
+    """
+    heat = [part for part in parts if "temperature_c" in part]
+    weighted = [part["temperature_c"] * part["cards_sampled"] for part in heat]
+    return {
+        "cards_total": _total(parts, "cards"),
+        "cards_allocated": _total(parts, "cards_allocated"),
+        "cores_allocated": _ratio(_total(parts, "cores_allocated"), _total(parts, "cards")),
+        "utilisation": _ratio(_total(parts, "cores_used"), _total(parts, "cards_sampled")),
+        "memory_total": _total(parts, "memory_capacity_mib"),
+        "memory_allocated": _total(parts, "memory_allocated_mib"),
+        "memory_used": _total(parts, "memory_used_mib"),
+        "power": _total(parts, "power_w"),
+        "temperature": _ratio(sum(weighted), _total(heat, "cards_sampled")),
+        "temperature_max": max((part["temperature_max_c"] for part in heat), default=None),
+    }
+
+
+def total_lines(window: Window, by_bucket: dict[int, dict[str, float | None]]) -> tuple[Series, ...]:
+    """Draw the lines of `totals`; a bucket that is absent is a gap in each."""
+    return tuple(
+        Series(
+            measure,
+            label,
+            unit,
+            tuple((at, by_bucket.get(bucket, {}).get(measure)) for bucket, at in window.times()),
+        )
+        for measure, label, unit in _LINES
+    )
+
+
+def _together(
+    window: Window, means: Buckets, clusters: dict[int, uuid.UUID], silent: dict[uuid.UUID, set[int]]
+) -> dict[int, dict[str, float | None]]:
+    """Sum over clusters. While one that has readings elsewhere in the window is in a gap, the sum is
+    unknown: leaving it out would draw its cards as gone."""
+    speaking = [channel for channel in clusters if channel in means]
+    found: dict[int, dict[str, float | None]] = {}
+    for bucket, _ in window.times():
+        parts = [means[channel][bucket] for channel in speaking if bucket in means[channel]]
+        missing = (clusters[channel] for channel in speaking if bucket not in means[channel])
+        if not any(bucket in silent.get(cluster, ()) for cluster in missing):
+            found[bucket] = totals(parts)
+    return found
+
+
+def cluster_series(
+    viewer: Actor,
+    cluster: Cluster | None,
+    start: datetime,
+    end: datetime,
+    step: int | None = None,
+    *,
+    points: int = POINTS,
+) -> SeriesSet:
+    """Cards, allocation, use, memory, power and temperature of a cluster, or of all for None.
+
+    `step` in seconds; None picks one that gives about `points`. Each measure is one line without a
+    subject. Raises: PermissionDenied without `cluster.view`; Invalid for a bad range.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    window = window_of(start, end, step, kept=TICKS_KEPT_FOR, points=points)
+    channels = Channel.unscoped.filter(scope=Scope.CLUSTER, allocation_id__isnull=True, node_id__isnull=True)
+    named: Iterable[uuid.UUID] | None = None
+    if cluster is not None:
+        channels, named = channels.filter(cluster_id=cluster.pk), [cluster.pk]
+    clusters = dict(channels.values_list("id", "cluster_id"))
+    gaps = gaps_in(window, named)
+    means = bucket_means(window, channels, Tick, MEASURES)
+    lines = total_lines(window, _together(window, means, clusters, silent_buckets(window, gaps)))
+    return SeriesSet(window.start, window.end, window.step_ms // 1000, lines, gaps)

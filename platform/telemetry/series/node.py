@@ -1,0 +1,82 @@
+"""The series of one node: its sums, and a line per card."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Final
+
+from clusters.models import Device, Node
+from foundation.actor import Actor
+from telemetry.models import Channel, Reading, Scope, Tick
+from telemetry.series.buckets import Buckets, Measure, bucket_means
+from telemetry.series.cluster import MEASURES, total_lines, totals
+from telemetry.series.gaps import gaps_in
+from telemetry.series.types import Series, SeriesSet
+from telemetry.series.window import POINTS, Window, window_of
+from telemetry.times import READINGS_KEPT_FOR
+from tenants import permissions
+from tenants.permissions import Permission
+
+_CARD_MEASURES: Final = (
+    Measure("cores_used"),
+    Measure("cores_allocated"),
+    Measure("memory_used_mib"),
+    Measure("memory_allocated_mib"),
+    Measure("temperature_c"),
+    Measure("power_w"),
+)
+# Measure, column, unit. Of one card, percent points are percent of the card.
+_CARD_LINES: Final = (
+    ("card_utilisation", "cores_used", "percent"),
+    ("card_cores_allocated", "cores_allocated", "percent"),
+    ("card_memory_used", "memory_used_mib", "MiB"),
+    ("card_memory_allocated", "memory_allocated_mib", "MiB"),
+    ("card_temperature", "temperature_c", "°C"),
+    ("card_power", "power_w", "W"),
+)
+
+
+def node_series(
+    viewer: Actor,
+    node: Node,
+    start: datetime,
+    end: datetime,
+    step: int | None = None,
+    *,
+    points: int = POINTS,
+) -> SeriesSet:
+    """Lines of a node as of a cluster, and `card_*` lines whose subject is the device id.
+
+    `step` in seconds; None picks one that gives about `points`.
+    Raises: PermissionDenied without `cluster.view`; Invalid for a bad range.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    window = window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points)
+    channels = Channel.unscoped.filter(node_id=node.pk, allocation_id__isnull=True)
+    of_node = channels.filter(scope=Scope.NODE, device_id__isnull=True)
+    of_cards = channels.filter(scope=Scope.CARD)
+    sums = bucket_means(window, of_node, Tick, MEASURES)
+    whole = {bucket: totals([parts]) for found in sums.values() for bucket, parts in found.items()}
+    cards = bucket_means(window, of_cards, Reading, _CARD_MEASURES)
+    devices = {pk: device for pk, device in of_cards.values_list("id", "device_id") if device}
+    return SeriesSet(
+        window.start,
+        window.end,
+        window.step_ms // 1000,
+        total_lines(window, whole) + _card_lines(window, cards, devices),
+        gaps_in(window, [node.cluster_id]),
+    )
+
+
+def _card_lines(window: Window, means: Buckets, devices: dict[int, uuid.UUID]) -> tuple[Series, ...]:
+    indices = dict(Device.unscoped.filter(id__in=set(devices.values())).values_list("id", "index"))
+    order = sorted(devices, key=lambda channel: (indices.get(devices[channel], 1_000), str(devices[channel])))
+    lines: list[Series] = []
+    for measure, column, unit in _CARD_LINES:
+        for channel in order:
+            found = means.get(channel, {})
+            label = f"GPU {indices.get(devices[channel], '?')}"
+            points = tuple((at, found.get(bucket, {}).get(column)) for bucket, at in window.times())
+            lines.append(Series(measure, label, unit, points, str(devices[channel])))
+    return tuple(lines)

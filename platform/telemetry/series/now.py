@@ -1,0 +1,131 @@
+"""The latest readings: for the grid of cards, for lists of jobs and workspaces."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import QuerySet
+
+from foundation import clock
+from foundation.actor import Actor
+from telemetry.models import Reading, Scope
+from telemetry.times import from_ms, to_ms
+from tenants import permissions
+from tenants.permissions import Permission
+
+# Three ticks: one may be lost and one late. What is older is not "now", and is left out.
+FRESH_FOR: Final = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class CardNow:
+    """The latest reading of a card. `utilisation_percent` is measured, `cores_allocated` granted."""
+
+    at: datetime
+    utilisation_percent: float
+    cores_allocated: int
+    memory_used_mib: int
+    memory_allocated_mib: int
+    temperature_c: float | None
+    power_w: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class UseNow:
+    """What the slices of a job or workspace do right now; a slice counts as one card.
+
+    `utilisation_percent` is the mean over slices in percent of the card, `utilisation_of_grant_percent`
+    the sum used over the sum granted.
+    """
+
+    at: datetime
+    cards: int
+    utilisation_percent: float
+    utilisation_of_grant_percent: float
+    memory_used_mib: int
+    memory_granted_mib: int
+
+
+def _fresh() -> QuerySet[Reading]:
+    now = clock.now()
+    return Reading.unscoped.filter(at_ms__gte=to_ms(now - FRESH_FOR), at_ms__lte=to_ms(now)).order_by(
+        "at_ms", "id"
+    )
+
+
+def utilisation_now(
+    viewer: Actor, *, cluster_id: uuid.UUID | None = None, node_id: uuid.UUID | None = None
+) -> dict[uuid.UUID, CardNow]:
+    """Device id → latest reading, of all cards or those of one cluster or node, in one query.
+
+    A card without a reading in the last 30 s is absent: nothing is known of it now.
+    Raises: PermissionDenied without `cluster.view`.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    rows = _fresh().filter(channel__scope=Scope.CARD)
+    if cluster_id is not None:
+        rows = rows.filter(channel__cluster_id=cluster_id)
+    if node_id is not None:
+        rows = rows.filter(channel__node_id=node_id)
+    columns = ("cores_used", "cores_allocated", "memory_used_mib", "memory_allocated_mib")
+    found = rows.values_list("channel__device_id", "at_ms", *columns, "temperature_c", "power_w")
+    # In order of time, so that the last one stays.
+    return {row[0]: CardNow(from_ms(row[1]), *row[2:]) for row in found}
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    at_ms: int
+    cores_used: float
+    cores_granted: int
+    memory_used_mib: int
+    memory_granted_mib: int
+
+
+def _use(slices: Collection[_Slice]) -> UseNow:
+    used = sum(part.cores_used for part in slices)
+    granted = sum(part.cores_granted for part in slices)
+    return UseNow(
+        at=from_ms(max(part.at_ms for part in slices)),
+        cards=len(slices),
+        utilisation_percent=used / len(slices),
+        utilisation_of_grant_percent=100 * used / granted if granted else 0.0,
+        memory_used_mib=sum(part.memory_used_mib for part in slices),
+        memory_granted_mib=sum(part.memory_granted_mib for part in slices),
+    )
+
+
+def _use_by(rows: QuerySet[Reading], owner: str) -> dict[uuid.UUID, UseNow]:
+    latest: dict[tuple[uuid.UUID, int], _Slice] = {}
+    columns: tuple[Any, ...] = (
+        *("at_ms", "cores_used", "cores_allocated"),
+        *("memory_used_mib", "memory_allocated_mib"),
+    )
+    for owner_id, channel_id, *values in rows.values_list(f"channel__{owner}", "channel_id", *columns):
+        latest[owner_id, channel_id] = _Slice(*values)
+    grouped: dict[uuid.UUID, list[_Slice]] = {}
+    for (owner_id, _), part in latest.items():
+        grouped.setdefault(owner_id, []).append(part)
+    return {owner_id: _use(parts) for owner_id, parts in grouped.items()}
+
+
+def _visible(viewer: Actor) -> QuerySet[Reading]:
+    rows = _fresh().filter(channel__scope=Scope.SLICE)
+    return rows.filter(channel__workspace_id__in=permissions.visible_workspace_ids(viewer))
+
+
+def jobs_now(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, UseNow]:
+    """Job id → what it uses right now, for the page of jobs that is shown.
+
+    Jobs that the viewer may not see, or without a reading in the last 30 s, are absent.
+    """
+    return _use_by(_visible(viewer).filter(channel__job_id__in=list(job_ids)), "job_id")
+
+
+def workspaces_now(viewer: Actor) -> dict[uuid.UUID, UseNow]:
+    """Workspace id → what its jobs use right now, for every workspace the viewer may see."""
+    return _use_by(_visible(viewer), "workspace_id")

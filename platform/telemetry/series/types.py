@@ -1,0 +1,57 @@
+"""What a selector of series answers."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+Point = tuple[datetime, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a chart.
+
+    `measure` says what is drawn (`utilisation`, `memory_used`, …) and `subject` whose it is: a device
+    or `task/device` id, `average`, `total`, or empty. `key` joins the two and is unique in an answer.
+    A point is the mean of the bucket that starts at its time; None is a gap, never a zero.
+    """
+
+    measure: str
+    label: str
+    unit: str  # cards | percent | MiB | W | °C
+    points: tuple[Point, ...]
+    subject: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.measure}:{self.subject}" if self.subject else self.measure
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time without readings; `end` is None while it lasts. `message` is the cluster's own sentence."""
+
+    cluster_id: uuid.UUID
+    cluster: str
+    start: datetime
+    end: datetime | None
+    cause: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSet:
+    """All lines of one chart page: same times in each. `omitted` counts lines left out as too many."""
+
+    start: datetime
+    end: datetime
+    step_s: int
+    series: tuple[Series, ...]
+    gaps: tuple[Gap, ...] = ()
+    omitted: int = 0
+
+    def get(self, measure: str, subject: str = "") -> Series | None:
+        """The line of one measure and subject, or None when the answer has none."""
+        return next((s for s in self.series if s.measure == measure and s.subject == subject), None)

@@ -1,0 +1,97 @@
+"""The time range of a chart, cut into buckets of equal length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from foundation import clock
+from foundation.errors import Invalid
+from telemetry.times import ROLL_UP_MS, TICK_MS, floor_ms, from_ms, span_ms, to_ms
+
+POINTS: Final = 240
+MAX_POINTS: Final = 1000
+MAX_RANGE: Final = timedelta(days=31)
+
+# 20 s and not 10 by default: a tick that comes a little late must not look like a hole.
+_STEPS_S: Final = (20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Buckets `first` to `last` (inclusive), numbered by whole steps since 1970.
+
+    `fine_only`: the fine rows (readings or ticks) still cover all of it; roll-ups are not needed.
+    """
+
+    start: datetime
+    end: datetime
+    step_ms: int
+    fine_only: bool
+
+    @property
+    def first(self) -> int:
+        return to_ms(self.start) // self.step_ms
+
+    @property
+    def last(self) -> int:
+        return (to_ms(self.end) - 1) // self.step_ms
+
+    @property
+    def from_ms(self) -> int:
+        """Start of the first bucket."""
+        return self.first * self.step_ms
+
+    @property
+    def until_ms(self) -> int:
+        """End of the last bucket, exclusive."""
+        return (self.last + 1) * self.step_ms
+
+    def times(self) -> Iterator[tuple[int, datetime]]:
+        """Number and start of each bucket."""
+        for bucket in range(self.first, self.last + 1):
+            yield bucket, from_ms(bucket * self.step_ms)
+
+
+def _auto_step_ms(length: timedelta, points: int) -> int:
+    for step in _STEPS_S:
+        if length <= timedelta(seconds=step * points):
+            return step * 1000
+    return -(-span_ms(length) // points // ROLL_UP_MS) * ROLL_UP_MS
+
+
+def _checked(start: datetime, end: datetime, step_s: int | None, points: int) -> None:
+    if start >= end:
+        raise Invalid("start must be before end")
+    if end - start > MAX_RANGE:
+        raise Invalid(f"the range is longer than {MAX_RANGE.days} days", numbers={"days": MAX_RANGE.days})
+    if not 1 <= points <= MAX_POINTS:
+        raise Invalid(f"the number of samples must be from 1 to {MAX_POINTS}")
+    if step_s is None:
+        return
+    if step_s < TICK_MS // 1000:
+        raise Invalid(f"step must be at least {TICK_MS // 1000} seconds")
+    if end - start > timedelta(seconds=step_s * MAX_POINTS):
+        raise Invalid(f"step is too small for this range: more than {MAX_POINTS} points")
+
+
+def window_of(
+    start: datetime, end: datetime, step_s: int | None, *, kept: timedelta, points: int = POINTS
+) -> Window:
+    """Cut `start` to `end` into buckets of `step_s` seconds, or of a length that gives about `points`.
+
+    `kept` is how long the fine rows are kept: a range that begins earlier is read from five-minute
+    roll-ups, and its step becomes a multiple of theirs. The future is cut off.
+    Raises: Invalid for a range that is empty, too long, or would have too many points.
+    """
+    _checked(start, end, step_s, points)
+    now = clock.now()
+    end = min(end, now)
+    start = min(start, end - timedelta(milliseconds=1))
+    step_ms = _auto_step_ms(end - start, points) if step_s is None else step_s * 1000
+    fine_only = start >= now - kept
+    if not fine_only:
+        step_ms = -(-step_ms // ROLL_UP_MS) * ROLL_UP_MS
+    return Window(from_ms(floor_ms(to_ms(start), step_ms)), end, step_ms, fine_only)
