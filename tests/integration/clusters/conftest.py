@@ -7,7 +7,7 @@ A backend joins the contract suite by a harness: a function that yields a `Harne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -123,3 +123,9 @@ def sim(db: None, traveller: time_machine.Traveller) -> Iterator[Harness]:
     """The simulated cluster alone."""
     with simulated(traveller) as harness:
         yield harness
+
+
+@pytest.fixture
+def make_simulated() -> Callable[[time_machine.Traveller], AbstractContextManager[Harness]]:
+    """For tests that choose their own database fixture."""
+    return simulated

@@ -61,7 +61,7 @@ class Curve:
         felt_age, last_s = age_s - since_end_s, at_s - since_end_s
         # The waves are slow against the lag, so only their delay matters, not their damping.
         felt = self.busy(last_s - min(lag_s, felt_age), felt_age) * _approach(felt_age, lag_s)
-        return felt if ended_s is None else felt * math.exp(-min(ended_s, _COOLED_S) / lag_s)
+        return felt if ended_s is None else felt * math.exp(-ended_s / lag_s)
 
 
 def cooled(ended_s: float) -> bool:

@@ -1,0 +1,73 @@
+"""Many workers at one simulated cluster. Only PostgreSQL shows whether the row lock holds."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.db import close_old_connections, connection, connections
+
+from clusters.backends.base import OutcomeKind, PodObservation, PodPhase, TaskRef
+from clusters.models import SimulatedPod
+
+pytestmark = [pytest.mark.server, pytest.mark.django_db(transaction=True)]
+WORKERS = 6
+
+
+@pytest.fixture
+def crowd(transactional_db: None, traveller: time_machine.Traveller, make_simulated: Any) -> Any:
+    if connection.vendor != "postgresql":
+        pytest.skip("row locks: set TEST_DATABASE_URL to a PostgreSQL database")
+    with make_simulated(traveller) as harness:
+        yield harness
+
+
+def together(act: Any, items: list[Any]) -> list[Any]:
+    """Call `act` for each item from several threads, each with a connection of its own."""
+
+    def call(item: Any) -> Any:
+        close_old_connections()
+        try:
+            return act(item)
+        finally:
+            connections["default"].close()
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return list(pool.map(call, items))
+
+
+def test_one_name_asked_for_by_many_makes_one_pod(crowd: Any) -> None:
+    outcomes = together(crowd.backend.ensure, [crowd.spec("a")] * 12)
+    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.DONE}
+    assert len({outcome.uid for outcome in outcomes}) == 1
+    assert SimulatedPod.unscoped.count() == 1
+
+
+def test_a_card_is_never_held_twice(crowd: Any) -> None:
+    together(crowd.backend.ensure, [crowd.spec(f"p{number}") for number in range(12)])
+    assert SimulatedPod.unscoped.filter(holds=True).count() == 1
+    assert SimulatedPod.unscoped.filter(reason="OutOfnvidia.com/gpu").count() == 11
+
+
+def test_changes_are_numbered_once_and_no_observer_misses_one(crowd: Any, traveller: Any) -> None:
+    specs = [crowd.spec(f"p{n}", devices=(), cpu_millicores=1, simulate={"run_s": 1}) for n in range(30)]
+    seen: dict[str, PodPhase] = {}
+    cursor = crowd.cursor
+
+    def act(spec: Any) -> Any:
+        crowd.backend.ensure(spec)
+        return crowd.backend.observe(cursor)
+
+    together(act, specs)
+    traveller.shift(timedelta(seconds=60))
+    together(lambda _: crowd.backend.observe(None), list(range(12)))
+    together(lambda n: crowd.backend.remove(TaskRef("team", f"p{n}"), 0), list(range(0, 30, 2)))
+    while (batch := crowd.backend.observe(cursor)).observations:
+        cursor = batch.cursor
+        seen |= {pod.ref.name: pod.phase for pod in batch.observations if isinstance(pod, PodObservation)}
+    assert len(seen) == 30
+    assert {seen[f"p{n}"] for n in range(0, 30, 2)} == {PodPhase.GONE}
+    assert {seen[f"p{n}"] for n in range(1, 30, 2)} == {PodPhase.SUCCEEDED}
