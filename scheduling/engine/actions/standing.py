@@ -1,0 +1,59 @@
+"""Reasons that do not depend on what is used now: they hold for every job, whether or not its turn came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduling.engine.model import (
+    FlavorResource,
+    Job,
+    Outcome,
+    OutcomeStatus,
+    Queue,
+    Role,
+)
+from scheduling.engine.placement.feasibility import never_fits_outcome, tolerates
+from scheduling.engine.placement.shape import resolve
+from scheduling.engine.quota.charges import summed, task_charges, times
+from scheduling.engine.quota.verdict import Shortage, beyond_ceiling
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+
+def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
+    """NEVER_FITS or EXCEEDS_MAX_QUOTA, or None when the job could start some day."""
+    never = never_fits_outcome(session.snapshot, session.tools.rule, queue, job)
+    if never is not None:
+        return never
+    own: dict[FlavorResource, int] = {}
+    for role in job.roles:
+        found = _ceiling_of_role(session, queue, job, role, own)
+        if found is not None:
+            return Outcome(
+                job=job.id,
+                status=OutcomeStatus.WAITING,
+                reason=found.reason,
+                numbers={**found.numbers, "role": role.name},
+                help=found.help,
+            )
+    return None
+
+
+def _ceiling_of_role(
+    session: Session, queue: Queue, job: Job, role: Role, own: dict[FlavorResource, int]
+) -> Shortage | None:
+    """None when some flavor's ceiling holds the role on top of `own`, which it then joins."""
+    first: Shortage | None = None
+    for flavor_id in queue.flavors:
+        flavor = session.snapshot.flavors.get(flavor_id)
+        if flavor is None or not tolerates(job, flavor):
+            continue
+        charges = times(task_charges(resolve(role.request, job.rules, flavor)), role.least)
+        found = beyond_ceiling(session.snapshot.quota, queue, job, charges, own)
+        if found is None:
+            for key, amount in summed(charges).items():
+                own[key] = own.get(key, 0) + amount
+            return None
+        first = first or found
+    return first

@@ -1,0 +1,93 @@
+"""How one engine is set up: actions, plug-ins and limits by name, checked when it is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduling.engine.placement.placer import PlacementRule
+from scheduling.engine.placement.vetoes import VETOES
+from scheduling.engine.plugins.builtin import BUILTIN
+from scheduling.engine.plugins.registry import ConfigError
+from scheduling.engine.plugins.sets import PluginSet, Toolbox
+
+
+class Explain(StrEnum):
+    """`all`: an outcome for every waiting job. `considered`: only for those that had a turn."""
+
+    ALL = "all"
+    CONSIDERED = "considered"
+
+
+DEFAULT_POLICIES = (
+    ("compact", (("compact", 1),)),
+    ("spread", (("spread", 1),)),
+    ("bestfit", (("bestfit", 1),)),
+)
+DEFAULT_ORDERINGS = (
+    ("fifo", ("priority", "submitted")),
+    ("shortest", ("run-time", "submitted")),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """The configuration of a cell's engine.
+
+    `policies` maps a flavor's policy to weighted scores, `orderings` a queue's ordering to criteria,
+    `cycle_order` orders the heads of different queues. `heads_per_queue` bounds how many differently
+    shaped jobs of a best-effort queue may fail in one cycle (None: all are tried); `refill` lets the
+    next job have its turn in the same cycle when a head was admitted. `stopwatch`, if given, returns
+    seconds and is read around each action; results do not depend on it.
+    """
+
+    actions: tuple[str, ...] = ("allocate",)
+    vetoes: tuple[str, ...] = tuple(veto.name for veto in VETOES)
+    policies: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = DEFAULT_POLICIES
+    devices: str = "best-fit"
+    orderings: tuple[tuple[str, tuple[str, ...]], ...] = DEFAULT_ORDERINGS
+    cycle_order: tuple[str, ...] = ("borrow-level", "priority", "submitted")
+    heads_per_queue: int | None = 64
+    refill: bool = True
+    explain: Explain = Explain.ALL
+    plugins: PluginSet = BUILTIN
+    stopwatch: Callable[[], float] | None = None
+
+
+def resolve_config(config: EngineConfig) -> Toolbox:
+    """Look up everything that the configuration names.
+
+    Raises:
+        ConfigError: naming what is missing, doubled or out of range.
+    """
+    if config.heads_per_queue is not None and config.heads_per_queue < 1:
+        raise ConfigError(f"heads_per_queue is {config.heads_per_queue}; it is at least 1, or None for all")
+    for what, names in (
+        ("action", config.actions),
+        ("veto", config.vetoes),
+        ("policy", tuple(name for name, _ in config.policies)),
+        ("ordering", tuple(name for name, _ in config.orderings)),
+    ):
+        if len(set(names)) < len(names):
+            raise ConfigError(f"a {what} is named twice: {', '.join(names)}")
+    plugins = config.plugins
+    for name, scores in config.policies:
+        if not scores or any(weight < 1 for _, weight in scores):
+            raise ConfigError(f"policy {name} needs at least one score, each with a weight of 1 or more")
+    rule = PlacementRule(
+        vetoes=tuple(plugins.vetoes.get(name) for name in config.vetoes),
+        policies=tuple(
+            (name, tuple((plugins.scores.get(score), weight) for score, weight in scores))
+            for name, scores in config.policies
+        ),
+        devices=plugins.device_pickers.get(config.devices),
+    )
+    return Toolbox(
+        actions=tuple(plugins.actions.get(name) for name in config.actions),
+        rule=rule,
+        orderings={
+            name: tuple(plugins.orders.get(order) for order in chain) for name, chain in config.orderings
+        },
+        cycle_order=tuple(plugins.orders.get(order) for order in config.cycle_order),
+    )

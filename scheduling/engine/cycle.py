@@ -1,0 +1,66 @@
+"""One cycle: the configured actions over one session, and a result that depends on nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scheduling.engine.actions.waiting import explain_rest
+from scheduling.engine.config import EngineConfig, Explain, resolve_config
+from scheduling.engine.model import CycleResult, Instant, Job, Outcome
+from scheduling.engine.placement.feasibility import never_fits_outcome
+from scheduling.engine.session import Session
+from scheduling.engine.state.snapshot import Snapshot
+
+DEFAULT_CONFIG = EngineConfig()
+
+
+def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleResult:
+    """Decide what starts now, and say of every job why it waits.
+
+    The snapshot is worked on under a statement and left exactly as it was; whoever commits the
+    decisions tells it with `Snapshot.apply`. `now` is in epoch seconds. Equal arguments give an
+    equal result, whatever the order in which the snapshot's parts were given.
+
+    Raises:
+        ConfigError: when the configuration, a queue or a flavor names what is not configured.
+    """
+    session = Session(snapshot, config, now)
+    timings: dict[str, float] = {}
+    with snapshot.statement():
+        for action in session.tools.actions:
+            _timed(config.stopwatch, timings, action.name, lambda run=action.run: run(session))  # type: ignore[misc]
+        if config.explain is Explain.ALL:
+            _timed(config.stopwatch, timings, "explain", lambda: explain_rest(session))
+    outcomes = tuple(session.outcomes[job_id] for job_id in sorted(session.outcomes))
+    session.counters["considered"] = len(outcomes)
+    return CycleResult(
+        decisions=tuple(session.decisions),
+        outcomes=outcomes,
+        counters={name: session.counters[name] for name in sorted(session.counters)},
+        timings=timings,
+    )
+
+
+def never_fits(snapshot: Snapshot, job: Job, config: EngineConfig = DEFAULT_CONFIG) -> Outcome | None:
+    """Whether no flavor of the job's queue could hold it even if empty; None when one could.
+
+    Broken or cordoned nodes count as usable, since they may come back. The check is a necessary
+    condition role by role: a job that passes may still wait for room.
+
+    Raises:
+        ConfigError: as for `run_cycle`.
+        KeyError: when the snapshot does not have the job's queue.
+    """
+    queue = snapshot.queues[job.queue]
+    return never_fits_outcome(snapshot, resolve_config(config).rule, queue, job)
+
+
+def _timed(
+    stopwatch: Callable[[], float] | None, timings: dict[str, float], name: str, run: Callable[[], None]
+) -> None:
+    if stopwatch is None:
+        run()
+        return
+    begun = stopwatch()
+    run()
+    timings[name] = stopwatch() - begun

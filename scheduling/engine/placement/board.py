@@ -1,0 +1,86 @@
+"""The score board of one shape: which nodes take it, and how good each is.
+
+Scoring every node for every task would make a cycle quadratic. A board is worked out once; after
+that only rows that changed since it was last looked at are scored again, all in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.scores import stretch
+from scheduling.engine.plugins.protocols import Score, Veto
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows
+
+INFEASIBLE = -1
+
+
+class Board:
+    """Feasibility and weighted scores of all rows for one shape, brought up to date on `best`."""
+
+    def __init__(
+        self, question: Question, vetoes: Sequence[Veto], scores: Sequence[tuple[Score, int]]
+    ) -> None:
+        self.question = question
+        self._scores = tuple(scores)
+        self._passing = tuple(veto for veto in vetoes if not veto.fixed)
+        self._lasting: Bools = question.members.copy()
+        for veto in vetoes:
+            if veto.fixed:
+                self._lasting &= veto.allows(question, ALL_ROWS)
+        size = len(question.fleet)
+        self._feasible: Bools = np.zeros(size, np.bool_)
+        self._raw = [np.zeros(size, np.int64) for _ in scores]
+        self._single: Ints = np.full(size, INFEASIBLE, np.int64)
+        self._seen = len(question.fleet.touched)
+        self._epoch = question.fleet.epoch
+        self._rescore(ALL_ROWS)
+
+    def feasible(self) -> Bools:
+        """Which rows can take one more task of this shape now."""
+        self._catch_up()
+        return self._feasible
+
+    def best(self) -> int | None:
+        """The row with the highest total, the first of equals; None when nothing fits.
+
+        A single score needs no weighing: normalising is strictly increasing on whole numbers 0–100,
+        so it cannot change which row wins or ties.
+        """
+        self._catch_up()
+        if not len(self._single):
+            return None
+        total = self._single if len(self._scores) == 1 else self._weighed()
+        row = int(total.argmax())
+        return row if total[row] >= 0 else None
+
+    def _weighed(self) -> Ints:
+        total: Ints = np.zeros(len(self._feasible), np.int64)
+        for (score, weight), raw in zip(self._scores, self._raw, strict=True):
+            total += weight * (stretch(raw, self._feasible) if score.normalised else raw)
+        total[~self._feasible] = INFEASIBLE
+        return total
+
+    def _catch_up(self) -> None:
+        fleet = self.question.fleet
+        if self._epoch != fleet.epoch:
+            self._epoch, self._seen = fleet.epoch, len(fleet.touched)
+            self._rescore(ALL_ROWS)
+        elif self._seen < len(fleet.touched):
+            changed = sorted(set(fleet.touched[self._seen :]))
+            self._seen = len(fleet.touched)
+            few = 2 * len(changed) < len(self._lasting)
+            self._rescore(np.array(changed, np.int64) if few else ALL_ROWS)
+
+    def _rescore(self, rows: Rows) -> None:
+        feasible = self._lasting[rows].copy()
+        for veto in self._passing:
+            feasible &= veto.allows(self.question, rows)
+        self._feasible[rows] = feasible
+        for (score, _), raw in zip(self._scores, self._raw, strict=True):
+            raw[rows] = score.score(self.question, rows)
+        if len(self._scores) == 1:
+            self._single[rows] = np.where(feasible, self._raw[0][rows], INFEASIBLE)

@@ -1,0 +1,100 @@
+"""Whether a job could ever start: the check behind NEVER_FITS, also used when a job is submitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduling.engine.model import (
+    Flavor,
+    Help,
+    HelpCode,
+    Job,
+    Numbers,
+    Outcome,
+    OutcomeStatus,
+    Queue,
+    Reason,
+    Role,
+)
+from scheduling.engine.placement.capacity import empty_placer, most_when_empty
+from scheduling.engine.placement.explain import (
+    FLAVOR_TAINT,
+    REFUSED,
+    fewer_cards,
+    free_cards,
+    loosening,
+    other_models,
+    refusals,
+    smaller_request,
+)
+from scheduling.engine.placement.labels import repels
+from scheduling.engine.placement.placer import PlacementRule
+from scheduling.engine.placement.shape import TaskShape, resolve
+from scheduling.engine.state.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one flavor could give to one role if it were empty."""
+
+    flavor: Flavor
+    task: TaskShape
+    tolerated: bool
+    most: int
+
+
+def tolerates(job: Job, flavor: Flavor) -> bool:
+    """Whether the job accepts the flavor's own taints."""
+    return not repels(flavor.taints, tuple(job.rules.tolerations) + flavor.tolerations)
+
+
+def offers(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job, role: Role) -> list[Offer]:
+    """What each flavor of the queue could give at most, in the queue's order; unknown flavors nothing."""
+    found = []
+    for flavor_id in queue.flavors:
+        flavor = snapshot.flavors.get(flavor_id)
+        if flavor is None:
+            continue
+        task = resolve(role.request, job.rules, flavor)
+        tolerated = tolerates(job, flavor)
+        most = most_when_empty(snapshot.fleet, rule, task, flavor) if tolerated else 0
+        found.append(Offer(flavor, task, tolerated, most))
+    return found
+
+
+def never_fits_outcome(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Outcome | None:
+    """The NEVER_FITS outcome of a job, or None when some flavor could hold each of its roles."""
+    for role in job.roles:
+        given = offers(snapshot, rule, queue, job, role)
+        if any(offer.most >= role.least for offer in given):
+            continue
+        # The flavor that comes closest is the one worth explaining; the queue's order breaks ties.
+        closest = max(given, key=lambda offer: offer.most, default=None)
+        numbers, ways = _explained(snapshot, rule, role, closest)
+        return Outcome(
+            job=job.id, status=OutcomeStatus.WAITING, reason=Reason.NEVER_FITS, numbers=numbers, help=ways
+        )
+    return None
+
+
+def _explained(
+    snapshot: Snapshot, rule: PlacementRule, role: Role, offer: Offer | None
+) -> tuple[Numbers, tuple[Help, ...]]:
+    numbers: dict[str, int | str] = {"role": role.name, "asked": role.least, "available": 0, "limit": 0}
+    if offer is None:
+        return numbers, ()
+    question = empty_placer(snapshot.fleet, rule).board(offer.task, offer.flavor).question
+    numbers |= {"flavor": offer.flavor.id, "available": offer.most, "limit": offer.most}
+    numbers |= free_cards(question)
+    if not offer.tolerated:
+        return numbers | {REFUSED + FLAVOR_TAINT: int(question.members.sum())}, ()
+    numbers |= refusals(question, rule.vetoes)
+    if offer.most:
+        return numbers, (Help(HelpCode.ASK_FEWER_TASKS, {"role": role.name, "tasks": offer.most}),)
+    ways = (
+        *loosening(question, rule.vetoes),
+        *fewer_cards(question),
+        *smaller_request(question),
+        *other_models(question),
+    )
+    return numbers, ways

@@ -1,0 +1,1 @@
+"""What a job is charged, and whether the quota tree lets it in."""

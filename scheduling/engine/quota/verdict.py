@@ -1,0 +1,122 @@
+"""Whether a request fits the quota tree, and if not, why and what would help.
+
+Fits means: for each flavor and resource the tree has it available; and where the job may not borrow,
+it stays inside the queue's own nominal besides. A non-preemptible job never borrows, because nobody
+could take back what it borrowed; a static queue never borrows, because its share is to stay fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from quotas.tree import Amount, QuotaTree, at_least
+from quotas.tree.limits import smaller
+from scheduling.engine.model import (
+    AllocationMode,
+    Charge,
+    FlavorResource,
+    Help,
+    HelpCode,
+    Job,
+    Numbers,
+    Queue,
+    Reason,
+)
+
+Held = Mapping[FlavorResource, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why quota does not let a request in."""
+
+    reason: Reason
+    numbers: Numbers
+    help: tuple[Help, ...]
+
+
+def may_borrow(queue: Queue, job: Job) -> bool:
+    """Whether a job of this queue may use more than the queue's own nominal."""
+    return queue.allocation_mode is AllocationMode.DYNAMIC and job.preemptible
+
+
+def ceiling(tree: QuotaTree[FlavorResource], queue: Queue, job: Job, key: FlavorResource) -> Amount:
+    """The most that the queue could ever use for such a job, with nobody else using anything."""
+    potential = tree.potential(queue.quota_node, key)
+    if may_borrow(queue, job):
+        return potential
+    return smaller(potential, tree.subtree_quota(queue.quota_node, key))
+
+
+def beyond_ceiling(
+    tree: QuotaTree[FlavorResource], queue: Queue, job: Job, charges: Iterable[Charge], own: Held
+) -> Shortage | None:
+    """EXCEEDS_MAX_QUOTA when the request, with `own` that the job was given before, is above the ceiling."""
+    for charge in charges:
+        asked = charge.amount + own.get(charge.key, 0)
+        limit = ceiling(tree, queue, job, charge.key)
+        if limit is not None and asked > limit:
+            numbers = {**_where(charge), "asked": asked, "available": limit, "limit": limit}
+            return Shortage(
+                Reason.EXCEEDS_MAX_QUOTA, numbers, _ways_out(tree, queue, job, charge, asked, limit)
+            )
+    return None
+
+
+def shortage(
+    tree: QuotaTree[FlavorResource], queue: Queue, job: Job, charges: Iterable[Charge]
+) -> Shortage | None:
+    """Why the request does not fit now, or None when it does; looks at what is used."""
+    leaf = queue.quota_node
+    for charge in charges:
+        used, nominal = tree.usage(leaf, charge.key), tree.subtree_quota(leaf, charge.key)
+        available, limit = tree.available(leaf, charge.key), ceiling(tree, queue, job, charge.key)
+        if not may_borrow(queue, job) and nominal is not None:
+            available = smaller(available, nominal - used)
+        if available is None or at_least(available, charge.amount):
+            continue
+        return _missing(queue, charge, used=used, nominal=nominal, available=available, limit=limit)
+    return None
+
+
+def borrow_level(tree: QuotaTree[FlavorResource], queue: Queue, charges: Iterable[Charge]) -> int:
+    """How far up the tree the request must reach; 0 inside the own quota."""
+    return max((tree.borrow_level(queue.quota_node, c.key, c.amount) for c in charges), default=0)
+
+
+def _missing(
+    queue: Queue, charge: Charge, *, used: int, nominal: Amount, available: int, limit: Amount
+) -> Shortage:
+    # With everyone else gone the request would fit: then it is others who hold the quota.
+    others = limit is None or used + charge.amount <= limit
+    short = charge.amount - max(0, available)
+    numbers: dict[str, int | str] = {
+        **_where(charge),
+        "asked": charge.amount,
+        "available": max(0, available),
+        "used": used,
+        **({} if nominal is None else {"nominal": nominal}),
+        **({} if limit is None else {"limit": limit}),
+    }
+    wait = Help(HelpCode.WAIT_FOR_RELEASE, {**_where(charge), "short": short})
+    if others:
+        return Shortage(Reason.WAITING_FOR_BORROWED, numbers, (wait,))
+    raise_quota = Help(HelpCode.RAISE_QUOTA, {"queue": queue.id, **_where(charge), "short": short})
+    return Shortage(Reason.WAITING_FOR_QUOTA, numbers, (wait, raise_quota))
+
+
+def _ways_out(
+    tree: QuotaTree[FlavorResource], queue: Queue, job: Job, charge: Charge, asked: int, limit: int
+) -> tuple[Help, ...]:
+    ways = [Help(HelpCode.RAISE_QUOTA, {"queue": queue.id, **_where(charge), "short": asked - limit})]
+    if limit > 0:
+        ways.insert(0, Help(HelpCode.ASK_LESS, {**_where(charge), "limit": limit}))
+    borrowable = at_least(tree.potential(queue.quota_node, charge.key), asked)
+    if not job.preemptible and queue.allocation_mode is AllocationMode.DYNAMIC and borrowable:
+        ways.append(Help(HelpCode.MAKE_PREEMPTIBLE, {"flavor": charge.flavor}))
+    return tuple(ways)
+
+
+def _where(charge: Charge) -> dict[str, int | str]:
+    return {"flavor": charge.flavor, "resource": charge.resource.value}

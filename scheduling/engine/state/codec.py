@@ -1,0 +1,118 @@
+"""Model objects to plain JSON values and back, driven by their type annotations.
+
+One generic pair instead of a method per class: a new field is serialised by existing. The text is
+canonical (sorted keys, no spaces), so equal objects give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+Decoder = Callable[[Any], Any]
+
+
+class CodecError(ValueError):
+    """A value that does not have the shape its type asks for."""
+
+
+def encode(value: Any) -> Any:
+    """Turn a model object into dicts, lists, strings, numbers and None.
+
+    Raises:
+        CodecError: on a type that has no JSON form.
+    """
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: encode(getattr(value, item.name)) for item in fields(value) if item.compare}
+    if isinstance(value, Mapping):
+        return {str(key): encode(entry) for key, entry in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode(entry) for entry in value]
+    raise CodecError(f"a {type(value).__name__} has no JSON form")
+
+
+def decode(kind: type[T], value: Any) -> T:
+    """Rebuild an object of `kind` from what `encode` made.
+
+    Raises:
+        CodecError: naming the type and the field when the value does not fit.
+    """
+    hashable: Any = kind
+    result: T = _decoder(hashable)(value)
+    return result
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value."""
+    return json.dumps(encode(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+@cache
+def _decoder(kind: Any) -> Decoder:
+    kind = getattr(kind, "__supertype__", kind)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _union(arguments)
+    if origin is tuple:
+        inner = _decoder(arguments[0])
+        return lambda value: tuple(inner(entry) for entry in _checked(value, list))
+    if origin is not None and issubclass(origin, Mapping):
+        entry = _decoder(arguments[1])
+        return lambda value: {key: entry(item) for key, item in _checked(value, dict).items()}
+    if is_dataclass(kind):
+        return _dataclass(kind)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind
+    return _plain(kind)
+
+
+def _union(arguments: tuple[Any, ...]) -> Decoder:
+    present = [argument for argument in arguments if argument is not type(None)]
+    if len(present) > 1:
+        return _plain(tuple(present))
+    inner = _decoder(present[0])
+    return lambda value: None if value is None else inner(value)
+
+
+def _plain(kind: Any) -> Decoder:
+    accepted = (int, float) if kind is float else kind
+    return lambda value: _checked(value, accepted)
+
+
+def _dataclass(kind: Any) -> Decoder:
+    hints = get_type_hints(kind)
+    decoders = {item.name: _decoder(hints[item.name]) for item in fields(kind) if item.init}
+
+    def build(value: Any) -> Any:
+        given = {}
+        for name, entry in _checked(value, dict).items():
+            if name not in decoders:
+                raise CodecError(f"{kind.__name__} has no field {name!r}")
+            try:
+                given[name] = decoders[name](entry)
+            except ValueError as error:
+                raise CodecError(f"{kind.__name__}.{name}: {error}") from error
+        try:
+            return kind(**given)
+        except TypeError as error:
+            raise CodecError(f"{kind.__name__}: {error}") from error
+
+    return build
+
+
+def _checked(value: Any, kind: Any) -> Any:
+    if isinstance(value, bool) and kind is not bool:
+        raise CodecError(f"{value!r} is not a number")
+    if not isinstance(value, kind):
+        raise CodecError(f"{value!r} is not what belongs here")
+    return value

@@ -1,0 +1,70 @@
+"""The line of each queue: waiting jobs in the queue's order, kept sorted as jobs come and go.
+
+Sorting thousands of jobs in every cycle would cost more than placing them. A line is sorted once for
+an ordering and then updated by bisection.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any
+
+from scheduling.engine.model import Job, JobState
+
+JobKey = Callable[[Job], tuple[Any, ...]]
+"""A total order on jobs: a tuple that ends in the job's id."""
+
+WAITING = (JobState.QUEUED, JobState.SUSPENDED)
+
+
+class Line:
+    """The waiting jobs of one queue in one order."""
+
+    def __init__(self, key: JobKey, jobs: Iterable[Job]) -> None:
+        self._key = key
+        self._entries = sorted((key(job), job.id) for job in jobs)
+
+    def __iter__(self) -> Iterator[str]:
+        return (job_id for _, job_id in self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def at(self, position: int) -> str:
+        """The id of the job at a position, 0 being the head."""
+        return self._entries[position][1]
+
+    def add(self, job: Job) -> None:
+        """Put a job in its place."""
+        insort(self._entries, (self._key(job), job.id))
+
+    def remove(self, job: Job) -> None:
+        """Take a job out."""
+        position = bisect_left(self._entries, (self._key(job), job.id))
+        del self._entries[position]
+
+
+class Lines:
+    """All lines of a snapshot, each built when first asked for."""
+
+    def __init__(self, jobs: dict[str, Job]) -> None:
+        self._jobs = jobs
+        self._lines: dict[str, tuple[Hashable, Line]] = {}
+
+    def line(self, queue: str, ordering: Hashable, key: JobKey) -> Line:
+        """The line of a queue; `ordering` identifies the order that `key` stands for."""
+        known = self._lines.get(queue)
+        if known is not None and known[0] == ordering:
+            return known[1]
+        waiting = (job for job in self._jobs.values() if job.queue == queue and job.state in WAITING)
+        line = Line(key, waiting)
+        self._lines[queue] = (ordering, line)
+        return line
+
+    def put(self, old: Job | None, new: Job | None) -> None:
+        """Follow a job that came, changed or left."""
+        if old is not None and old.state in WAITING and old.queue in self._lines:
+            self._lines[old.queue][1].remove(old)
+        if new is not None and new.state in WAITING and new.queue in self._lines:
+            self._lines[new.queue][1].add(new)

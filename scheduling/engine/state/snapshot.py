@@ -1,0 +1,299 @@
+"""One cycle's view of the world: fleet, flavors, quota, queues, jobs and what live tasks hold.
+
+Parts that no simulation changes are plain objects; the mutable part (usage of nodes, cards and
+quota, and the set of allocations) goes through `take` and `give_back`, which write an undo log while
+a statement is open.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from quotas.tree import Branch, Limits, QuotaTree
+from scheduling.engine.model import (
+    Allocation,
+    Charge,
+    Flavor,
+    FlavorResource,
+    Job,
+    Node,
+    Queue,
+    QuotaNode,
+)
+from scheduling.engine.state.codec import CodecError, canonical, decode
+from scheduling.engine.state.delta import (
+    AllocationGone,
+    AllocationPut,
+    Change,
+    Delta,
+    FlavorPut,
+    JobGone,
+    JobPut,
+    NodeGone,
+    NodePut,
+    QueuePut,
+    QuotaPut,
+)
+from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.lines import Lines
+from scheduling.engine.state.statement import Mark, Statement, StatementError
+
+FORMAT = 1
+
+
+class SnapshotError(ValueError):
+    """Parts of a snapshot that contradict each other; the message names them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotData:
+    """The serialised form: every part, sorted by id."""
+
+    format: int
+    nodes: tuple[Node, ...]
+    flavors: tuple[Flavor, ...]
+    quota_nodes: tuple[QuotaNode, ...]
+    queues: tuple[Queue, ...]
+    jobs: tuple[Job, ...]
+    allocations: tuple[Allocation, ...]
+
+
+class Snapshot:
+    """Build it from parts in any order; equal parts give equal snapshots.
+
+    Usage of nodes, cards and quota leaves comes with the nodes and quota nodes and includes what
+    `allocations` hold.
+
+    Raises:
+        SnapshotError: when a queue names a quota node that does not exist, or a node of the tree
+            that has children.
+        TreeError: when the quota nodes do not form a tree.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: Iterable[Node] = (),
+        flavors: Iterable[Flavor] = (),
+        quota_nodes: Iterable[QuotaNode] = (),
+        queues: Iterable[Queue] = (),
+        jobs: Iterable[Job] = (),
+        allocations: Iterable[Allocation] = (),
+    ) -> None:
+        self.fleet = Fleet(nodes)
+        self.flavors = {flavor.id: flavor for flavor in sorted(flavors, key=lambda flavor: flavor.id)}
+        self.queues = {queue.id: queue for queue in sorted(queues, key=lambda queue: queue.id)}
+        self.jobs = {job.id: job for job in jobs}
+        self.allocations = {allocation.id: allocation for allocation in allocations}
+        self.lines = Lines(self.jobs)
+        self._undo: list[tuple[bool, Allocation]] = []
+        self._depth = 0
+        self._plant({node.id: node for node in quota_nodes})
+
+    # Reading
+
+    def job_allocations(self, job_id: str) -> list[Allocation]:
+        """What the tasks of a job hold, by task id."""
+        job = self.jobs[job_id]
+        ids = (f"{job.id}/{role.name}/{index}" for role in job.roles for index in range(role.replicas))
+        return [self.allocations[task] for task in sorted(ids) if task in self.allocations]
+
+    def to_json(self) -> str:
+        """The snapshot as canonical JSON: equal snapshots give equal text."""
+        nodes = sorted((self.fleet.export(row) for row in range(len(self.fleet))), key=lambda node: node.id)
+        data = SnapshotData(
+            format=FORMAT,
+            nodes=tuple(nodes),
+            flavors=tuple(self.flavors[key] for key in sorted(self.flavors)),
+            quota_nodes=tuple(self._exported(key) for key in sorted(self._quota_nodes)),
+            queues=tuple(self.queues[key] for key in sorted(self.queues)),
+            jobs=tuple(self.jobs[key] for key in sorted(self.jobs)),
+            allocations=tuple(self.allocations[key] for key in sorted(self.allocations)),
+        )
+        return canonical(data)
+
+    @classmethod
+    def from_json(cls, text: str) -> Snapshot:
+        """Rebuild a snapshot from `to_json`.
+
+        Raises:
+            SnapshotError: when the text is not a snapshot of this format.
+        """
+        try:
+            data = decode(SnapshotData, json.loads(text))
+        except (CodecError, json.JSONDecodeError) as error:
+            raise SnapshotError(f"this is not a snapshot: {error}") from error
+        if data.format != FORMAT:
+            raise SnapshotError(f"snapshot format {data.format} is not {FORMAT}")
+        return cls(
+            nodes=data.nodes,
+            flavors=data.flavors,
+            quota_nodes=data.quota_nodes,
+            queues=data.queues,
+            jobs=data.jobs,
+            allocations=data.allocations,
+        )
+
+    # What-if
+
+    def statement(self) -> Statement:
+        """Begin a what-if: `with snapshot.statement() as statement: …`."""
+        return Statement(self)
+
+    def open_statement(self) -> Mark:
+        """For `Statement` only."""
+        self._depth += 1
+        return self.mark()
+
+    def close_statement(self) -> None:
+        """For `Statement` only."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._undo.clear()
+
+    def mark(self) -> Mark:
+        """For `Statement` only: the present end of the undo log."""
+        return Mark(len(self._undo))
+
+    def undo_to(self, mark: Mark) -> None:
+        """For `Statement` only: take back everything after the mark."""
+        while len(self._undo) > mark:
+            added, allocation = self._undo.pop()
+            if added:
+                self._drop(allocation)
+            else:
+                self._put(allocation)
+
+    def take(self, allocation: Allocation) -> None:
+        """Let a task hold its node, cards and quota.
+
+        Raises:
+            SnapshotError: when the task already holds something.
+        """
+        self._put(allocation)
+        if self._depth:
+            self._undo.append((True, allocation))
+
+    def give_back(self, allocation_id: str) -> Allocation:
+        """Take back what a task holds; returns what it was.
+
+        Raises:
+            SnapshotError: when there is no such allocation.
+        """
+        allocation = self.allocations.get(allocation_id)
+        if allocation is None:
+            raise SnapshotError(f"there is no allocation {allocation_id}")
+        self._drop(allocation)
+        if self._depth:
+            self._undo.append((False, allocation))
+        return allocation
+
+    # Advancing
+
+    def apply(self, delta: Delta) -> None:
+        """Advance to a later state; the result equals a snapshot built afresh.
+
+        Raises:
+            StatementError: inside a statement.
+            SnapshotError: when a change contradicts the snapshot, which is then unusable.
+        """
+        if self._depth:
+            raise StatementError("a snapshot does not advance inside a statement")
+        for change in delta.changes:
+            self._apply(change)
+
+    def _apply(self, change: Change) -> None:
+        match change:
+            case JobPut(job):
+                self.lines.put(self.jobs.get(job.id), job)
+                self.jobs[job.id] = job
+            case JobGone(job_id):
+                self.lines.put(self.jobs.pop(job_id, None), None)
+            case AllocationPut(allocation):
+                self.take(allocation)
+            case AllocationGone(allocation_id):
+                self.give_back(allocation_id)
+            case NodePut(node):
+                self._restock({node.id: node})
+            case NodeGone(node_id):
+                self._restock({node_id: None})
+            case FlavorPut(flavor):
+                self.flavors[flavor.id] = flavor
+                self.fleet.memo.clear()
+            case QueuePut(queue):
+                self.queues[queue.id] = queue
+                self._plant({key: self._exported(key) for key in self._quota_nodes})
+            case QuotaPut(quota_node):
+                exported = {key: self._exported(key) for key in self._quota_nodes}
+                self._plant({**exported, quota_node.id: quota_node})
+
+    def _restock(self, changed: dict[str, Node | None]) -> None:
+        nodes = {node.id: self.fleet.export(row) for row, node in enumerate(self.fleet.nodes)}
+        kept = {**nodes, **changed}
+        self.fleet = Fleet(node for node in kept.values() if node is not None)
+
+    # Quota
+
+    def _plant(self, quota_nodes: dict[str, QuotaNode]) -> None:
+        self._quota_nodes = {key: _sorted(quota_nodes[key]) for key in sorted(quota_nodes)}
+        self.quota: QuotaTree[FlavorResource] = QuotaTree(
+            Branch(
+                node.id,
+                node.parent,
+                {q.key: Limits(q.nominal, q.borrowing_limit, q.lending_limit) for q in node.quotas},
+            )
+            for node in self._quota_nodes.values()
+        )
+        for queue in self.queues.values():
+            if queue.quota_node not in self.quota:
+                raise SnapshotError(f"queue {queue.id} has no quota node {queue.quota_node}")
+            if self.quota.height(queue.quota_node):
+                raise SnapshotError(f"queue {queue.id} stands at {queue.quota_node}, which has children")
+        for node in self._quota_nodes.values():
+            for charge in node.usage:
+                self.quota.add_usage(node.id, charge.key, charge.amount)
+
+    def _exported(self, key: str) -> QuotaNode:
+        node = self._quota_nodes[key]
+        if self.quota.height(key):
+            return node
+        used = self.quota.usages(key)
+        charges = sorted(Charge(fr.flavor, fr.resource, amount) for fr, amount in used.items())
+        return replace(node, usage=tuple(charges))
+
+    # Booking
+
+    def _put(self, allocation: Allocation) -> None:
+        if allocation.id in self.allocations:
+            raise SnapshotError(f"{allocation.id} already holds something")
+        self.allocations[allocation.id] = allocation
+        row = self.fleet.row.get(allocation.node)
+        if row is not None:
+            taken = self.fleet.hold_of(row, allocation.cpu, allocation.memory, allocation.slices)
+            self.fleet.hold(row, taken)
+        leaf = self._leaf(allocation)
+        for charge in allocation.charges:
+            self.quota.add_usage(leaf, charge.key, charge.amount)
+
+    def _drop(self, allocation: Allocation) -> None:
+        del self.allocations[allocation.id]
+        row = self.fleet.row.get(allocation.node)
+        if row is not None:
+            taken = self.fleet.hold_of(row, allocation.cpu, allocation.memory, allocation.slices)
+            self.fleet.release(row, taken)
+        leaf = self._leaf(allocation)
+        for charge in allocation.charges:
+            self.quota.remove_usage(leaf, charge.key, charge.amount)
+
+    def _leaf(self, allocation: Allocation) -> str:
+        queue = self.queues.get(allocation.queue)
+        if queue is None:
+            raise SnapshotError(f"{allocation.id} is charged to the queue {allocation.queue}, which is gone")
+        return queue.quota_node
+
+
+def _sorted(node: QuotaNode) -> QuotaNode:
+    quotas = tuple(sorted(node.quotas, key=lambda quota: quota.key))
+    return replace(node, quotas=quotas, usage=tuple(sorted(charge for charge in node.usage if charge.amount)))
