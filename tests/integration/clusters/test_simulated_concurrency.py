@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
 import time_machine
-from django.db import close_old_connections, connection, connections
+from django.db import connection
 
 from clusters.backends.base import OutcomeKind, PodObservation, PodPhase, TaskRef
 from clusters.models import SimulatedPod
 
 pytestmark = [pytest.mark.server, pytest.mark.django_db(transaction=True)]
-WORKERS = 6
 
 
 @pytest.fixture
@@ -26,16 +26,18 @@ def crowd(transactional_db: None, traveller: time_machine.Traveller, make_simula
 
 
 def together(act: Any, items: list[Any]) -> list[Any]:
-    """Call `act` for each item from several threads, each with a connection of its own."""
+    """Call `act` for each item in a thread and on a connection of its own, all at the same moment."""
+    start = Barrier(len(items), timeout=30)
 
     def call(item: Any) -> Any:
-        close_old_connections()
         try:
+            connection.ensure_connection()
+            start.wait()
             return act(item)
         finally:
-            connections["default"].close()
+            connection.close()
 
-    with ThreadPoolExecutor(WORKERS) as pool:
+    with ThreadPoolExecutor(len(items)) as pool:
         return list(pool.map(call, items))
 
 
