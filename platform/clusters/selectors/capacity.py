@@ -1,0 +1,83 @@
+"""What fits right now, per flavor: the answer to "could I start something, and how big?"."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from clusters.models import Device, Flavor, Node
+from foundation.actor import Actor
+from tenants import permissions
+from tenants.permissions import Permission
+
+SLICE_CORES: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorCapacity:
+    """Cards of one flavor. `free` are wholly free and usable; `stranded` are free but not usable.
+
+    `cards_allocated` is in hundredths of a card. `one_node` and `one_rack` are the most wholly free
+    cards together in one place; `slices` counts how many slices of 30 % cores would still fit.
+    """
+
+    flavor: Flavor
+    nodes: int
+    cards: int
+    unhealthy: int
+    cards_allocated: int
+    memory_mib: int
+    memory_allocated_mib: int
+    free: int
+    stranded: int
+    one_node: int
+    one_rack: int
+    slices: int
+
+
+def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
+    """One line per flavor, by name.
+
+    Raises: PermissionDenied for anybody without a view of the clusters.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    devices: defaultdict[uuid.UUID, list[Device]] = defaultdict(list)
+    rows = Device.unscoped.filter(node__present=True, node__flavor__isnull=False).select_related("node")
+    for device in rows:
+        devices[device.node.flavor_id].append(device)
+    flavors = Flavor.unscoped.order_by("name", "id")
+    return [_capacity(flavor, devices[flavor.pk]) for flavor in flavors]
+
+
+def _usable(node: Node) -> bool:
+    return node.ready and not node.cordoned and node.cpu_granted < node.cpu_millicores
+
+
+def _capacity(flavor: Flavor, devices: Sequence[Device]) -> FlavorCapacity:
+    empty = [device for device in devices if device.healthy and not device.holders]
+    free = [device for device in empty if _usable(device.node)]
+    by_node = Counter(device.node_id for device in free)
+    by_rack = Counter((device.node.cluster_id, device.node.rack) for device in free)
+    return FlavorCapacity(
+        flavor=flavor,
+        nodes=len({device.node_id for device in devices}),
+        cards=len(devices),
+        unhealthy=sum(not device.healthy for device in devices),
+        cards_allocated=sum(device.cores_granted for device in devices),
+        memory_mib=sum(device.memory_capacity for device in devices),
+        memory_allocated_mib=sum(device.memory_granted for device in devices),
+        free=len(free),
+        stranded=len(empty) - len(free),
+        one_node=max(by_node.values(), default=0),
+        one_rack=max(by_rack.values(), default=0),
+        slices=sum(_slices(device) for device in devices) if flavor.gpu_mode == "slice" else 0,
+    )
+
+
+def _slices(device: Device) -> int:
+    if not device.healthy or not _usable(device.node):
+        return 0
+    return (device.cores_capacity - device.cores_granted) // SLICE_CORES
