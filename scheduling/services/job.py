@@ -1,0 +1,263 @@
+"""Submitting jobs, and what a user may do with them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from foundation import audit, clock, outbox
+from foundation.errors import Conflict, FieldError, Invalid, Refused
+from quotas.models import Queue
+from scheduling import transitions
+from scheduling.models import (
+    TERMINAL_STATES,
+    WAITING_STATES,
+    Claim,
+    Job,
+    JobState,
+    PriorityClass,
+    PriorityGrant,
+)
+from scheduling.services import feasibility, lifecycle
+from scheduling.services.idempotency import Repeatable, answer_once
+from scheduling.services.job_rows import create_rows
+from scheduling.spec import JobSpec
+from scheduling.transitions import StaleJob, transition
+from tenants import permissions
+from tenants.models import Tenant, User
+from tenants.permissions import Permission
+
+PENDING_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_JOBS_MAX", 10_000)
+"""How many jobs of one workspace may wait; beyond that a submission is refused."""
+MIN_RUN_MAX_S: Final = getattr(settings, "ALLOTMENT_MIN_RUN_MAX_S", 3600)
+"""The longest protection from preemption a job may ask for."""
+_TRIES: Final = 3
+
+
+class TooManyPending(Refused):
+    """The workspace has as many waiting jobs as it may."""
+
+    code = "TOO_MANY_PENDING"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A specification that was checked against the workspace and may be written."""
+
+    spec: JobSpec
+    queue: Queue
+    priority: PriorityClass
+    min_run_s: int
+
+
+def job_check(*, acting_user: User, workspace: Tenant, spec: JobSpec) -> Submission:
+    """Check everything a submission would check, and write nothing.
+
+    Raises: PermissionDenied, NotFound; Invalid for an unknown queue or class; Refused for a class that
+    is not granted; TooManyPending; NeverFits.
+    """
+    permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
+    queue = _queue(workspace, spec.queue)
+    priority = _priority(workspace, spec.priority_class)
+    _check_pending(workspace)
+    feasibility.check(spec, queue)
+    return Submission(spec, queue, priority, min(spec.min_run_s, MIN_RUN_MAX_S))
+
+
+def job_submit(*, acting_user: User, workspace: Tenant, spec: JobSpec, now: datetime | None = None) -> Job:
+    """Accept a job into its queue; the engine looks at it in the next cycle.
+
+    Raises: as `job_check`; NameTaken.
+    """
+    checked = job_check(acting_user=acting_user, workspace=workspace, spec=spec)
+    at = now or clock.now()
+    # The checks read outside the transaction: embedded, it takes the one write lock, and holding that
+    # while the engine looks at the inventory would make submissions wait for each other.
+    with transaction.atomic():
+        job = create_rows(
+            spec,
+            queue=checked.queue,
+            priority=checked.priority,
+            submitted_by=acting_user,
+            min_run_s=checked.min_run_s,
+            now=at,
+        )
+        transitions.note(job, "submitted", now=at, actor=acting_user.get_username())
+        _record(acting_user, "job.submit", job, after={"name": job.name, "queue": checked.queue.name})
+        outbox.hint(outbox.Topic.CYCLE, checked.queue.cell_id)
+    return job
+
+
+def job_submit_once(
+    *,
+    acting_user: User,
+    workspace: Tenant,
+    spec: JobSpec,
+    request: Repeatable,
+    render: Callable[[Job], dict[str, Any]],
+) -> tuple[dict[str, Any], bool]:
+    """Submit under an idempotency key; returns the rendered answer and whether it is a repetition.
+
+    Raises: as `job_submit`; KeyReused.
+    """
+    permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
+    return answer_once(
+        workspace=workspace,
+        request=request,
+        make=lambda: render(job_submit(acting_user=acting_user, workspace=workspace, spec=spec)),
+    )
+
+
+def job_cancel(*, acting_user: User, job: Job) -> Job:
+    """End a job: at once while it waits, and when its last pod is gone if it holds something.
+
+    Raises: PermissionDenied, NotFound; Conflict when it has ended already.
+    """
+    _require_stop(acting_user, job)
+    return _change(job, lambda: _cancel(acting_user, job))
+
+
+def _cancel(user: User, job: Job) -> None:
+    if job.state in TERMINAL_STATES:
+        raise Conflict(_("The job has ended already."), code="JOB_ENDED")
+    if job.state == JobState.STOPPING:
+        return
+    now = clock.now()
+    if job.is_waiting:
+        _leave_queue(job, JobState.CANCELLED, "cancelled", user, now, finished_at=now, end_reason="CANCELLED")
+    else:
+        lifecycle.begin_stopping(job=job, now=now, actor=user.get_username())
+    _record(user, "job.cancel", job)
+
+
+def job_suspend(*, acting_user: User, job: Job) -> Job:
+    """Take a job out of the race until someone resumes it; what it holds is given back.
+
+    Raises: PermissionDenied, NotFound; Conflict when it is suspended, leaving or ended.
+    """
+    _require_stop(acting_user, job)
+    return _change(job, lambda: _suspend(acting_user, job))
+
+
+def _suspend(user: User, job: Job) -> None:
+    now, name = clock.now(), user.get_username()
+    if job.state == JobState.QUEUED:
+        reason = {
+            "reason": "SUSPENDED",
+            "reason_numbers": {"user": name},
+            "reason_help": [],
+            "reason_at": now,
+        }
+        _leave_queue(job, JobState.SUSPENDED, "suspended", user, now, **reason)
+    elif job.state in (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING):
+        lifecycle.begin_eviction(job=job, rule="USER", then=JobState.SUSPENDED, now=now, actor=name)
+    else:
+        raise Conflict(_("Only a queued or running job can be suspended."), code="NOT_SUSPENDABLE")
+    _record(user, "job.suspend", job)
+
+
+def job_resume(*, acting_user: User, job: Job) -> Job:
+    """Put a suspended job back into its queue, at the place its first submission gives it.
+
+    Raises: PermissionDenied, NotFound; Conflict when it is not suspended.
+    """
+    _require_stop(acting_user, job)
+    return _change(job, lambda: _resume(acting_user, job))
+
+
+def _resume(user: User, job: Job) -> None:
+    if job.state != JobState.SUSPENDED:
+        raise Conflict(_("Only a suspended job can be resumed."), code="NOT_SUSPENDED")
+    now = clock.now()
+    transition(
+        job,
+        JobState.QUEUED,
+        code="resumed",
+        now=now,
+        actor=user.get_username(),
+        reason="PENDING_EVALUATION",
+        reason_numbers={},
+        reason_help=[],
+        reason_at=now,
+    )
+    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
+    _record(user, "job.resume", job)
+
+
+def _leave_queue(job: Job, to: JobState, code: str, user: User, now: datetime, **fields: Any) -> None:
+    cleared: dict[str, Any] = {"reason": "", "reason_numbers": {}, "reason_help": []}
+    transition(job, to, code=code, now=now, actor=user.get_username(), **(cleared | fields))
+    # What was promised to it goes to others, and whoever stood behind it moves up.
+    Claim.unscoped.filter(job=job).delete()
+    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
+
+
+def _change(job: Job, act: Callable[[], None]) -> Job:
+    """Run `act` in a transaction; when the engine was faster, look again and decide anew."""
+    for _try in range(_TRIES - 1):
+        try:
+            with transaction.atomic():
+                act()
+            return job
+        except StaleJob:
+            job.refresh_from_db()
+    with transaction.atomic():
+        act()
+    return job
+
+
+def _require_stop(user: User, job: Job) -> None:
+    own = job.submitted_by_id == user.pk and permissions.may(user, Permission.JOB_STOP_OWN, job.workspace)
+    if not own:
+        permissions.require(user, Permission.JOB_STOP_ANY, job.workspace)
+
+
+def _queue(workspace: Tenant, name: str) -> Queue:
+    queue = Queue.unscoped.filter(workspace=workspace, name=name).first()
+    if queue is None:
+        message = _("The workspace has no queue named %(name)s.") % {"name": name}
+        raise Invalid(message, code="QUEUE_UNKNOWN", errors=[FieldError("queue", "UNKNOWN", message)])
+    return queue
+
+
+def _priority(workspace: Tenant, name: str) -> PriorityClass:
+    found = PriorityClass.unscoped.filter(name=name).first()
+    if found is None:
+        message = _("There is no priority class named %(name)s.") % {"name": name}
+        errors = [FieldError("priority_class", "UNKNOWN", message)]
+        raise Invalid(message, code="PRIORITY_CLASS_UNKNOWN", errors=errors)
+    if found.value > 0 and not _granted(workspace, found):
+        message = _("The workspace may not use the priority class %(name)s.") % {"name": name}
+        errors = [FieldError("priority_class", "NOT_GRANTED", message)]
+        raise Refused(message, code="PRIORITY_NOT_GRANTED", errors=errors)
+    return found
+
+
+def _granted(workspace: Tenant, priority: PriorityClass) -> bool:
+    above = workspace.ancestor_ids()
+    return PriorityGrant.unscoped.filter(priority_class=priority, tenant_id__in=above).exists()
+
+
+def _check_pending(workspace: Tenant) -> None:
+    # Counted through the queues: their index knows the state, the workspace's does not.
+    waiting = Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
+    if waiting.order_by()[PENDING_MAX - 1 : PENDING_MAX].values_list("pk").exists():
+        message = _("The workspace has %(limit)s waiting jobs, and may not have more.")
+        raise TooManyPending(message % {"limit": PENDING_MAX}, numbers={"limit": PENDING_MAX})
+
+
+def _record(user: User, action: str, job: Job, after: dict[str, Any] | None = None) -> None:
+    audit.record(
+        user,
+        action,
+        entity="job",
+        entity_id=job.pk,
+        tenant_id=job.workspace_id,
+        after=after or {"name": job.name},
+    )
