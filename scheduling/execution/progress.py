@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
@@ -127,7 +127,8 @@ def _start(job: Job, states: Sequence[str], seen: Sequence[PodObservation], now:
     up = sum(state in (_S.RUNNING, _S.SUCCEEDED) for state in states)
     if up == len(states):
         at = max((s.at for s in seen if s.phase is PodPhase.RUNNING), default=now)
-        transition(job, JobState.RUNNING, code="running", now=now, started_at=at)
+        limit = at + timedelta(seconds=job.max_run_s) if job.max_run_s else None
+        transition(job, JobState.RUNNING, code="running", now=now, started_at=at, deadline_at=limit)
         _note_start(job, at)
     elif job.state == JobState.ADMITTED and any(state != _S.BOUND for state in states):
         transition(job, JobState.STARTING, code="starting", now=now)

@@ -87,6 +87,7 @@ class Job(BaseModel):
     admitted_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    deadline_at = models.DateTimeField(null=True, blank=True, help_text="start plus max_run_s")
     attempt_number = models.PositiveIntegerField(default=0)
     failures = models.PositiveIntegerField(default=0)
     backoff_until = models.DateTimeField(null=True, blank=True)

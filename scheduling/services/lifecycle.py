@@ -111,6 +111,7 @@ def settle(job: Job, *, now: datetime) -> bool:
         end_reason="",
         admitted_at=None,
         started_at=None,
+        deadline_at=None,
         reason=reason,
         reason_numbers={},
         reason_help=[],

@@ -14,7 +14,7 @@ _NOT_THE_PROGRAM: Final = (
     "UnexpectedAdmissionError",
     "NodeLost",
     "NodeShutdown",
-    "DeviceFailed",
+    "DeviceUnhealthy",
     "Evicted",
 )
 
@@ -40,7 +40,7 @@ def after_failure(job: Job, cause: PodObservation) -> Verdict:
     if cause.reason.startswith(_NOT_THE_PROGRAM):
         rule = (
             "NODE_LOST"
-            if cause.reason.startswith(("NodeLost", "NodeShutdown", "DeviceFailed"))
+            if cause.reason.startswith(("NodeLost", "NodeShutdown", "DeviceUnhealthy"))
             else "NOT_READY"
         )
         return Verdict(rule, JobState.QUEUED, backoff=rule == "NOT_READY")

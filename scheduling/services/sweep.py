@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 from django.db import transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+from django.db.models import Exists, OuterRef, Q
 
 from clusters.models import Cell, Cluster
 from foundation import clock, outbox
@@ -69,12 +69,7 @@ def _evict_all(jobs: list[Job], rule: str, then: JobState, now: datetime) -> Non
 
 
 def _evict_over_time(now: datetime) -> None:
-    limit = ExpressionWrapper(F("max_run_s") * Value(timedelta(seconds=1)), output_field=DurationField())
-    over = (
-        Job.unscoped.filter(state=JobState.RUNNING, max_run_s__isnull=False, started_at__isnull=False)
-        .annotate(limit=limit)
-        .filter(started_at__lt=now - F("limit"))
-    )
+    over = Job.unscoped.filter(state=JobState.RUNNING, deadline_at__lt=now)
     _evict_all(list(over.order_by("id")[:_LIMIT]), "TIME_LIMIT", JobState.FAILED, now)
 
 
@@ -93,9 +88,8 @@ def _evict_drained(now: datetime) -> None:
 def _settle_leaving(now: datetime) -> None:
     """Jobs whose last pod ended in a transaction that did not live to move them on."""
     leaving = Job.unscoped.filter(state__in=(JobState.EVICTING, JobState.STOPPING))
-    idle = leaving.exclude(
-        attempts__allocations__removed_at__isnull=True, attempts__allocations__isnull=False
-    )
+    present = Allocation.unscoped.filter(attempt__job=OuterRef("pk"), removed_at__isnull=True)
+    idle = leaving.filter(~Exists(present))
     for job in idle.select_related("queue").order_by("id")[:_LIMIT]:
         try:
             with transaction.atomic():

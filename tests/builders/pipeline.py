@@ -43,7 +43,7 @@ def step(cell: Cell, cluster: Cluster) -> None:
     Hint.unscoped.all().delete()
 
 
-def run_for(cell: Cell, cluster: Cluster, seconds: float, *, every_s: float = 1.0) -> None:
+def run_for(cell: Cell, cluster: Cluster, seconds: float, *, every_s: float = 3.0) -> None:
     """Let that much time pass, with a round every `every_s` seconds; no real time is spent."""
     start = clock.now()
     passed = 0.0

@@ -40,7 +40,7 @@ class Stage:
             self.queue, self.user, name, roles=roles or (jobs.RoleOf(),), simulate=simulate, **fields
         )
 
-    def run(self, seconds: float, *, every_s: float = 1.0) -> None:
+    def run(self, seconds: float, *, every_s: float = 3.0) -> None:
         pipeline.run_for(self.cell, self.cluster, seconds, every_s=every_s)
 
     def assert_nothing_is_held(self) -> None:
@@ -181,17 +181,16 @@ def test_a_lost_node_sends_its_jobs_back_into_the_queue() -> None:
         node = Allocation.unscoped.get(task__job=job).node.name
         faults.node_fail(stage.cluster.pk, node)
 
-        stage.run(60)
-        traveller.shift(60)
-        assert state(job) == JobState.EVICTING
-        assert job.end_reason == "NODE_LOST"
+        stage.run(24)
+        traveller.shift(24)
+        assert state(job) == JobState.RUNNING  # a node may come back; it has half a minute
 
-        # Only when the node is back is it known that the pod is gone; till then its cards stay held.
-        assert LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards").used == 8
-        faults.node_recover(stage.cluster.pk, node)
-        stage.run(90)
+        stage.run(60)
         assert state(job) == JobState.RUNNING
-        assert job.attempt_number == 2
+        assert codes(job)[-5:] == ["evicting", "requeued", "admitted", "starting", "running"]
+        first, second = Attempt.unscoped.filter(job=job).order_by("number")
+        assert first.end_reason == "NODE_LOST"
+        assert Allocation.unscoped.get(attempt=second).node.name != node
 
 
 def test_a_failed_card_ends_the_attempt_and_is_not_used_again() -> None:
