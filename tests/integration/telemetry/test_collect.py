@@ -1,0 +1,95 @@
+"""Collecting from clusters: readings, or a gap with its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from clusters.backends.base import BackendUnavailable, DeviceSample
+from clusters.models import Cluster, ClusterHealth
+from telemetry import tasks
+from telemetry.models import Reading, TelemetryGap, Tick
+from telemetry.series import cluster_series
+from telemetry.services import collect
+from telemetry.services.collect import samples_collect
+from tests.builders import clusters
+from tests.integration.telemetry.conftest import START, Bench
+
+
+class Scripted:
+    """Stands for a backend: answers with what it is given, or fails half-way."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.failing = ""
+        self.silent = False
+
+    def samples(self) -> Iterator[DeviceSample]:
+        at = self.bench.clock_now()
+        for sample in [] if self.silent else self.bench.batch(at):
+            yield sample
+            if self.failing:
+                raise BackendUnavailable(self.failing)
+
+
+@pytest.fixture
+def backend(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    made = Scripted(bench)
+
+    def backend_for(cluster: Cluster) -> Scripted:
+        if cluster.name != bench.world.cluster.name:
+            raise BackendUnavailable("no route to host")
+        return made
+
+    monkeypatch.setattr(collect, "backend_for", backend_for)
+    return made
+
+
+def test_a_silence_is_a_gap_with_its_cause_and_not_a_zero(bench: Bench, backend: Scripted) -> None:
+    for tick in range(6):
+        bench.clock.move_to(START + timedelta(seconds=10 * tick))
+        backend.failing = "connection refused" if tick in (2, 3) else ""
+        tasks.collect_samples()
+    gap = TelemetryGap.unscoped.get()
+    assert (gap.started_at, gap.ended_at) == (START + timedelta(seconds=20), START + timedelta(seconds=40))
+    assert (gap.cause, gap.message) == ("unreachable", "connection refused")
+    # Nothing of the half-read batches was stored.
+    assert Tick.unscoped.filter(channel__scope="cluster").count() == 4
+    end = START + timedelta(minutes=1)
+    bench.clock.move_to(end)
+    found = cluster_series(bench.world.platform_admin, bench.world.cluster, START, end, 10)
+    line = found.get("utilisation")
+    assert line is not None
+    assert [value for _, value in line.points] == [40.0, 40.0, None, None, 40.0, 40.0]
+    assert [(gap.cause, gap.message, gap.cluster) for gap in found.gaps] == [
+        ("unreachable", "connection refused", "sim")
+    ]
+
+
+def test_an_unreachable_cluster_is_not_asked(bench: Bench, backend: Scripted) -> None:
+    Cluster.unscoped.update(health=ClusterHealth.UNREACHABLE, health_message="handshake failed")
+    assert samples_collect() == 0
+    assert samples_collect() == 0
+    assert TelemetryGap.unscoped.get().message == "handshake failed"
+
+
+def test_a_cluster_never_reached_has_no_gap(bench: Bench, backend: Scripted) -> None:
+    Cluster.unscoped.update(health=ClusterHealth.UNKNOWN)
+    assert samples_collect() == 0
+    assert not TelemetryGap.unscoped.exists()
+
+
+def test_a_cluster_without_readings_is_a_gap_of_its_own_kind(bench: Bench, backend: Scripted) -> None:
+    backend.silent = True
+    samples_collect()
+    assert TelemetryGap.unscoped.get().cause == "empty"
+
+
+def test_one_dead_cluster_does_not_stop_the_others(bench: Bench, backend: Scripted) -> None:
+    other = clusters.cluster(bench.world.cell, "alpha")
+    assert samples_collect() == 6
+    assert TelemetryGap.unscoped.get().cluster == other
+    assert samples_collect() == 0  # the same instant again: nothing new
+    assert Reading.unscoped.count() == 6

@@ -1,0 +1,72 @@
+"""How a time range is cut into buckets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+
+from foundation.errors import Invalid
+from telemetry.series.window import Window, window_of
+
+NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
+KEPT = timedelta(hours=2)
+
+
+def window(length: timedelta, step: int | None = None, *, points: int = 240) -> Window:
+    with time_machine.travel(NOW, tick=False):
+        return window_of(NOW - length, NOW, step, kept=KEPT, points=points)
+
+
+@pytest.mark.parametrize(
+    ("length", "step_s"),
+    [
+        (timedelta(minutes=10), 20),
+        (timedelta(hours=1), 20),
+        (timedelta(hours=2), 30),
+        (timedelta(hours=24), 600),
+        (timedelta(days=7), 3600),
+        (timedelta(days=30), 10_800),
+    ],
+)
+def test_the_step_gives_at_most_240_points(length: timedelta, step_s: int) -> None:
+    made = window(length)
+    assert made.step_ms == step_s * 1000
+    assert len(list(made.times())) in range(1, 242)  # both ends may be cut
+
+
+def test_roll_ups_need_a_multiple_of_five_minutes() -> None:
+    assert window(timedelta(hours=3)).step_ms == 300_000
+    assert window(timedelta(hours=3), 400).step_ms == 600_000
+    assert not window(timedelta(hours=3)).fine_only
+    assert window(timedelta(hours=2)).fine_only
+
+
+def test_the_future_is_cut_off() -> None:
+    with time_machine.travel(NOW, tick=False):
+        made = window_of(NOW - timedelta(minutes=1), NOW + timedelta(hours=1), 20, kept=KEPT)
+    assert made.end == NOW
+    assert len(list(made.times())) == 3
+
+
+def test_buckets_start_at_whole_steps() -> None:
+    with time_machine.travel(NOW, tick=False):
+        made = window_of(NOW - timedelta(seconds=65), NOW, 60, kept=KEPT)
+    assert [at.minute for _, at in made.times()] == [58, 59]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step", "points"),
+    [
+        (NOW, NOW, None, 240),
+        (NOW - timedelta(days=32), NOW, None, 240),
+        (NOW - timedelta(hours=1), NOW, 5, 240),
+        (NOW - timedelta(days=7), NOW, 10, 240),
+        (NOW - timedelta(hours=1), NOW, None, 1001),
+        (NOW - timedelta(hours=1), NOW, None, 0),
+    ],
+)
+def test_a_bad_range_is_refused(start: datetime, end: datetime, step: int | None, points: int) -> None:
+    with time_machine.travel(NOW, tick=False), pytest.raises(Invalid):
+        window_of(start, end, step, kept=KEPT, points=points)
