@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
@@ -9,18 +10,42 @@ from typing import Any
 
 import pytest
 import time_machine
-from django.db import connection
+from django.apps import apps
+from django.db import connection, connections
 
 from clusters.backends.base import OutcomeKind, PodObservation, PodPhase, TaskRef
 from clusters.models import SimulatedPod
+from tests.fixtures.postgres import PostgresServer
 
-pytestmark = [pytest.mark.server, pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def crowd(transactional_db: None, traveller: time_machine.Traveller, make_simulated: Any) -> Any:
-    if connection.vendor != "postgresql":
-        pytest.skip("row locks: set TEST_DATABASE_URL to a PostgreSQL database")
+def on_postgres(
+    postgres_server: PostgresServer, django_db_blocker: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Put a PostgreSQL database of this test alone, with the tables of `clusters`, behind `default`."""
+    name = postgres_server.create_database()
+    address = {"NAME": name, "HOST": str(postgres_server.socket_folder), "PORT": "5432", "USER": "postgres"}
+    usual = connections["default"]
+    there = usual.settings_dict | address | {"ENGINE": "django.db.backends.postgresql", "OPTIONS": {}}
+    # In the settings too: every thread opens its connection from them.
+    monkeypatch.setitem(connections.settings, "default", there)
+    connections["default"] = connections.create_connection("default")
+    try:
+        with django_db_blocker.unblock():
+            with connection.schema_editor() as editor:
+                for model in apps.get_app_config("clusters").get_models():
+                    editor.create_model(model)
+            yield
+            connection.close()
+    finally:
+        connections["default"] = usual
+        postgres_server.drop_database(name)
+
+
+@pytest.fixture
+def crowd(on_postgres: None, traveller: time_machine.Traveller, make_simulated: Any) -> Iterator[Any]:
     with make_simulated(traveller) as harness:
         yield harness
 

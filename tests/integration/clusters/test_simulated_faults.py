@@ -127,6 +127,15 @@ def test_a_failed_card_takes_its_pods_with_it_and_nobody_else(sim: Any) -> None:
     assert admitted(sim, sim.spec("again", devices=(first,))) == ""
 
 
+def test_a_card_that_fails_during_a_removal_does_not_stop_it(sim: Any) -> None:
+    sim.backend.ensure(sim.spec("a", simulate={}))
+    sim.until("a", PodPhase.RUNNING)
+    sim.backend.remove(TaskRef("team", "a"), 300)
+    faults.device_fail(sim.cluster.pk, sim.spec("x").devices[0].uuid)
+    assert sim.look()["a"].phase is PodPhase.FAILED
+    assert sim.until("a", PodPhase.GONE, limit_s=301)
+
+
 def test_an_api_server_that_does_not_answer_loses_nothing(sim: Any) -> None:
     sim.backend.ensure(sim.spec("a", simulate={"run_s": 30}))
     faults.set_reachable(sim.cluster.pk, False)

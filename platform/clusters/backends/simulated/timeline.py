@@ -60,10 +60,7 @@ class Timeline:
         real_ms = milliseconds(at)
         last = bisect.bisect_right(self.anchors, real_ms, key=lambda anchor: anchor.real_ms) - 1
         anchor = self.anchors[max(last, 0)]
-        sim_ms = anchor.sim_ms + int((real_ms - anchor.real_ms) * anchor.speed)
-        if 0 <= last < len(self.anchors) - 1:
-            sim_ms = min(sim_ms, self.anchors[last + 1].sim_ms)
-        return max(sim_ms, self.anchors[0].sim_ms)
+        return max(anchor.sim_ms + int((real_ms - anchor.real_ms) * anchor.speed), self.anchors[0].sim_ms)
 
     def real_at(self, sim_ms: int) -> datetime:
         """The real time at which the simulated clock showed, or will show, `sim_ms`."""
