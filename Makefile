@@ -50,11 +50,13 @@ clean:
 # A stamp per set of dependencies: the second start installs nothing. Debian ships Python without the part
 # that fills a virtual environment, so its absence gets a line of its own.
 $(VENV)/bin/python:
-	@test -n "$(PYTHON)" || { echo "make: needs Python 3.11 or newer, and none was found; name one with PYTHON=" >&2; exit 2; }
-	@echo "Creating the virtual environment with $(PYTHON) …"
-	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
-		echo "make: $(PYTHON) lacks the venv module; on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
-	@"$(PYTHON)" -m venv $(VENV)
+	@python="$(PYTHON)"; \
+	test -n "$$python" || { \
+		echo "make: needs Python 3.11 or newer, and none was found; name one with PYTHON=" >&2; exit 2; }; \
+	"$$python" -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "make: $$python lacks the venv module; on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }; \
+	echo "Creating the virtual environment with $$python …"; \
+	"$$python" -m venv $(VENV)
 
 # Dependency groups need pip 25.1.
 $(VENV)/.pip: $(VENV)/bin/python

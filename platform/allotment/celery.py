@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from celery import Celery
 from celery.signals import setup_logging, worker_init, worker_process_init
-from kombu import Exchange, Queue
+from kombu.entity import Exchange, Queue
 
 from allotment.deathsig import die_with_parent
 from allotment.schedule import beat_schedule
@@ -69,7 +69,10 @@ app.conf.update(
     task_serializer="json",
     accept_content=["json"],
     # Spelled out: queues without a routing key all get the default one, and each receives every message.
-    task_queues=[Queue(name, Exchange("allotment", type="direct"), routing_key=name) for name in QUEUES],
+    task_queues=[
+        Queue(name, Exchange("allotment", type="direct"), routing_key=name)  # type: ignore[no-untyped-call]
+        for name in QUEUES
+    ],
     task_default_exchange="allotment",
     task_default_routing_key="default",
     task_default_queue="default",

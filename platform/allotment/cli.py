@@ -116,11 +116,11 @@ def _overview() -> str:
             commands.update(_management_help())
         except SystemExit:
             note = "The other commands are not listed because the settings above are wrong.\n"
-    lines = ["usage: allotment <command> [options]      allotment <command> --help\n"]
+    lines = ["usage: allotment <command> [options]      allotment <command> --help"]
     grouped = {name for names in GROUPS.values() for name in names}
     others = tuple(sorted(set(commands) - grouped))
     for title, names in [*GROUPS.items(), ("Maintain", others)]:
-        listed = [f"  {name:<14} {commands[name]}" for name in names if name in commands]
+        listed = [f"  {name:<16} {commands[name]}" for name in names if name in commands]
         lines += [f"\n{title}", *listed] if listed else []
     return "\n".join(lines) + f"\n\n{note}Exit status: 0 done, 1 failed, {USAGE_ERROR} bad usage.\n"
 
@@ -135,9 +135,9 @@ def _management_help() -> dict[str, str]:
     found = {}
     for name, app in management.get_commands().items():
         if app.partition(".")[0] in OWN_PACKAGES or name in everyday:
-            text = management.load_command_class(app, name).help.strip()
+            text = str(management.load_command_class(app, name).help).strip()
             shown = name.replace("_", "-") if name not in GROUPS["Run"] else name
-            found[shown] = text.splitlines()[0] if text else ""
+            found[shown] = text.splitlines()[0].split(". ")[0].removesuffix(".") if text else ""
     return found
 
 

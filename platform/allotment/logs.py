@@ -6,10 +6,20 @@ the request, cycle and job ids bound to the context stand on every line, whoever
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import structlog
 from structlog.typing import Processor
+
+
+class NoProbes(logging.Filter):
+    """Drops what Django says about a refused probe: it comes every second, and the answer itself says why."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is kept."""
+        path = getattr(getattr(record, "request", None), "path", "")
+        return path not in {"/readyz", "/livez"} or record.exc_info is not None
 
 
 def _shared_processors() -> list[Processor]:
@@ -39,7 +49,9 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
     if style == "json":
         rendering += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        rendering += [structlog.dev.ConsoleRenderer(colors=False)]
+        # Plain: the pretty tracebacks print local variables, and some of those are secrets.
+        plain = structlog.dev.plain_traceback
+        rendering += [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=plain)]
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -50,7 +62,14 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
                 "foreign_pre_chain": _shared_processors(),
             }
         },
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+        "filters": {"no_probes": {"()": "allotment.logs.NoProbes"}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "structured",
+                "filters": ["no_probes"],
+            }
+        },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             # Without these, Django and uvicorn add handlers of their own and every line appears twice.

@@ -68,11 +68,3 @@ def test_an_unknown_command_costs_one_line(tmp_path: Path) -> None:
 
 def test_bad_usage_of_up_is_status_2(tmp_path: Path) -> None:
     assert run(tmp_path, "up", "--port", "1").returncode == 2
-
-
-def test_doctor_names_an_unknown_check(tmp_path: Path) -> None:
-    assert run(tmp_path, "migrate", "--verbosity", "0").returncode == 0
-    result = run(tmp_path, "doctor", "--only", "settings", "--json", "-")
-    assert (result.returncode, '"name": "settings"' in result.stdout) == (0, True), result.stderr
-    result = run(tmp_path, "doctor", "--only", "home")
-    assert result.returncode == 0, result.stderr

@@ -59,7 +59,7 @@ def test_a_python_without_venv_is_told_the_package(checkout: Path) -> None:
 def test_a_broken_shim_is_passed_over(checkout: Path) -> None:
     path = bin_with(checkout, python3_13="exit 127", python3_12="exit 0", python3="exit 0")
     result = make(checkout, "-n", "up", path=path)
-    assert "environment with python3.12 " in result.stdout
+    assert 'python="python3.12";' in result.stdout
 
 
 def test_a_second_start_installs_nothing(checkout: Path) -> None:

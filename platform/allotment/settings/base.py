@@ -152,11 +152,10 @@ REST_FRAMEWORK = {
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "foundation.problems.exception_handler",
-    "PAGE_SIZE": 50,
+    "DEFAULT_PAGINATION_CLASS": "foundation.paging.ListPagination",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
-ALLOTMENT_PAGE_SIZE_MAX = 500  # no list, in the API or the console, returns more rows at once
 SPECTACULAR_SETTINGS = {
     "TITLE": "Allotment",
     "DESCRIPTION": "Quotas, queues and jobs of shared GPU clusters.",

@@ -10,7 +10,7 @@ import os
 import secrets
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -92,7 +92,11 @@ def database(variable: str, *, default: Path | None, max_age_s: int = 0) -> dict
     """The database that `variable` names, else the SQLite file `default`, as a Django database entry."""
     if default is not None and not os.environ.get(variable):
         return _sqlite({"ENGINE": "django.db.backends.sqlite3", "NAME": str(default)})
-    url = address(variable, schemes=DATABASE_SCHEMES)
+    return database_entry(address(variable, schemes=DATABASE_SCHEMES), variable, max_age_s=max_age_s)
+
+
+def database_entry(url: str, variable: str = "database address", *, max_age_s: int = 0) -> dict[str, Any]:
+    """The Django database entry of `url`; `variable` is what a complaint names."""
     try:
         entry = dict(ENV.db_url_config(url))
     except (ImproperlyConfigured, ValueError) as error:
@@ -101,6 +105,8 @@ def database(variable: str, *, default: Path | None, max_age_s: int = 0) -> dict
         raise SettingError(variable, "names no database")
     if entry["ENGINE"].endswith("sqlite3"):
         return _sqlite(entry)
+    # A socket folder stands percent-encoded where the host belongs, as libpq wants it; environ leaves it so.
+    entry["HOST"] = unquote(entry.get("HOST") or "")
     # Persistent connections suit workers (one connection per process), not the ASGI web process, whose
     # threads would each keep one; hence the caller decides.
     return {**entry, "CONN_MAX_AGE": max_age_s, "CONN_HEALTH_CHECKS": True}

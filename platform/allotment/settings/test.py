@@ -13,6 +13,7 @@ from allotment.settings import environment as env
 from allotment.settings.base import *
 
 DEBUG = False
+env.writable_home(HOME)
 SECRET_KEY = "only-for-tests-" + "0123456789abcdef" * 4
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1"]
 

@@ -22,7 +22,7 @@ ASK_EVERY_S: Final = 0.5
 WATCH_EVERY_S: Final = 15.0
 
 
-class StopRequest(Exception):  # noqa: N818 - nothing is wrong
+class StopRequest(Exception):
     """The person asked to stop while the platform was still starting."""
 
 

@@ -19,7 +19,7 @@ from foundation.health import CheckResult, run_checks
 
 class Command(BaseCommand):
     help = "Check settings, database, broker, workers and clusters, and say what to do"
-    requires_system_checks: list[str] = []  # type: ignore[assignment]  # they are one of the lines below
+    requires_system_checks: list[str] = []  # they are one of the lines below
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", metavar="FILE", help="write the result to FILE, - for standard output")

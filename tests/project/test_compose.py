@@ -1,0 +1,173 @@
+"""The compose file's commands really run, against a real PostgreSQL and broker, with no container engine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.fixtures.valkey import ValkeyServer
+from tests.fixtures.wait import descendants, kill_hard, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = ("migrate", "web", "worker", "beat", "relay")
+VARIABLES = {
+    "ALLOTMENT_SECRET_KEY": "an-example-of-a-key-" + "0123456789abcdef" * 3,
+    "POSTGRES_PASSWORD": "example",
+    "REDIS_PASSWORD": "example",
+}
+
+
+def _expand(text: str) -> str:
+    """Compose's own substitution: `${NAME:-default}` and `${NAME:?complaint}`."""
+
+    def value(match: re.Match[str]) -> str:
+        name, operator, rest = match["name"], match["operator"], match["rest"] or ""
+        if name in VARIABLES:
+            return VARIABLES[name]
+        assert operator == ":-", f"{name} is required, and the test does not set it"
+        return rest
+
+    return re.sub(r"\$\{(?P<name>\w+)(?:(?P<operator>:[-?])(?P<rest>[^}]*))?\}", value, text)
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, dict[str, Any]]:
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    found: dict[str, dict[str, Any]] = yaml.safe_load(_expand(text))["services"]
+    return found
+
+
+class Installation:
+    """Runs services of the compose file on this machine, with the addresses of the test's servers."""
+
+    def __init__(self, services: dict[str, Any], folder: Path, database: str, broker: str) -> None:
+        self.services, self.folder = services, folder
+        self.addresses = {
+            "ALLOTMENT_DATABASE_URL": database,
+            "ALLOTMENT_BROKER_URL": broker,
+            "ALLOTMENT_HOME": str(folder),
+            "PYTHONUNBUFFERED": "1",  # as the image sets it
+            "ALLOTMENT_STATIC_ROOT": str(folder / "static"),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+
+    def environment(self, name: str) -> dict[str, str]:
+        return {**self.services[name]["environment"], **self.addresses}
+
+    def run(self, name: str, command: list[str]) -> subprocess.CompletedProcess[str]:
+        """Runs a command as in the container of `name`, to its end."""
+        return subprocess.run(
+            command, env=self.environment(name), cwd=self.folder, capture_output=True, text=True, timeout=90
+        )
+
+    @contextlib.contextmanager
+    def started(self, name: str, **replace: str) -> Iterator[Path]:
+        """Runs the service while the block lasts; gives its log. `replace` changes words of its command."""
+        command = [replace.get(word, word) for word in self.services[name]["command"]]
+        log = self.folder / f"{name}.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                command, env=self.environment(name), cwd=self.folder, stdout=out, stderr=subprocess.STDOUT
+            )
+        try:
+            yield log
+            assert process.poll() is None, log.read_text(encoding="utf-8")
+            process.terminate()
+            process.wait(40)
+        finally:
+            kill_hard([*descendants(process.pid), process.pid])
+            process.wait()
+
+
+@pytest.fixture
+def installation(
+    services: dict[str, Any], tmp_path: Path, postgres_url: str, valkey: ValkeyServer
+) -> Installation:
+    installation = Installation(services, tmp_path, postgres_url, valkey.url)
+    result = installation.run("migrate", services["migrate"]["command"])
+    assert result.returncode == 0, result.stdout + result.stderr
+    return installation
+
+
+def _says(log: Path, words: str) -> None:
+    def read() -> bool:
+        text = log.read_text(encoding="utf-8")
+        assert "Traceback" not in text, text
+        return words in text
+
+    wait_until(read, f"{log.name} says {words!r}", within_s=40)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_every_service_of_ours_is_checked_here(services: dict[str, Any]) -> None:
+    ours = {name for name, service in services.items() if "build" in service}
+    assert ours == set(OURS)
+    assert all("healthcheck" in service for name, service in services.items() if name != "migrate")
+
+
+def test_every_service_is_safe_from_shadowing_and_knows_its_servers(services: dict[str, Any]) -> None:
+    for name in OURS:
+        environment = services[name]["environment"]
+        assert environment["PYTHONSAFEPATH"] == "1"
+        assert environment["DJANGO_SETTINGS_MODULE"] == "allotment.settings.production"
+        assert "@postgres:5432/" in environment["ALLOTMENT_DATABASE_URL"]
+        assert "@redis:6379/" in environment["ALLOTMENT_BROKER_URL"]
+
+
+def test_the_image_collects_its_static_files(installation: Installation) -> None:
+    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+    assert "PYTHONSAFEPATH=1" in dockerfile
+    assert "allotment collectstatic --no-input" in dockerfile
+    result = installation.run("web", ["allotment", "collectstatic", "--no-input", "--verbosity", "0"])
+    assert result.returncode == 0, result.stderr
+    assert (installation.folder / "static" / "staticfiles.json").is_file()
+
+
+@pytest.mark.server
+def test_web_answers(installation: Installation) -> None:
+    port = _free_port()
+
+    def answer() -> httpx.Response | None:
+        try:
+            return httpx.get(f"http://127.0.0.1:{port}/livez", timeout=5)
+        except httpx.TransportError:
+            return None
+
+    with installation.started("web", **{"0.0.0.0": "127.0.0.1", "8080": str(port)}):
+        response = wait_until(answer, "the web process answers", within_s=40)
+        assert (response.status_code, response.text) == (200, "ok\n")
+
+
+@pytest.mark.server
+def test_worker_beat_and_relay_work_together(installation: Installation) -> None:
+    with installation.started("worker") as worker, installation.started("beat") as beat:
+        _says(worker, "ready")
+        _says(beat, "is starting")
+        ping = ["celery", "-A", "allotment", "inspect", "ping", "--timeout", "10"]
+        result = installation.run("worker", ping)
+        assert result.returncode == 0, result.stdout + result.stderr
+        with installation.started("relay"):
+            for name in ("worker", "beat", "relay"):
+                check = installation.services[name]["healthcheck"]["test"][1:]
+                wait_until(
+                    lambda check=check, name=name: installation.run(name, check).returncode == 0,
+                    f"the health check of {name} passes",
+                    within_s=60,
+                    every_s=1,
+                )
