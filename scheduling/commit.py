@@ -252,8 +252,12 @@ def _write(batch: _Batch) -> None:
 _VOLATILE: Final = frozenset({"position", "ahead"})
 
 
-def _steady(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in numbers.items() if name not in _VOLATILE}
+def _steady(numbers: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        key: names.get(value, value) if isinstance(value, str) else value
+        for key, value in numbers.items()
+        if key not in _VOLATILE
+    }
 
 
 def _commit_reasons(
@@ -269,27 +273,31 @@ def _commit_reasons(
         job = taken.jobs.get(outcome.job)
         if job is None or outcome.reason is None:
             continue
-        same = job.reason == outcome.reason.value and job.reason_numbers == _steady(outcome.numbers)
+        same = job.reason == outcome.reason.value and job.reason_numbers == _steady(
+            outcome.numbers, taken.names
+        )
         if not same or job.reason_at is None:
             changed.append((job, outcome))
     with transaction.atomic():
         batch = _Batch(leases.lock_current(Cell, cell_id, epoch), now)
         for job, outcome in changed:
-            _write_reason(batch, job, outcome)
+            _write_reason(batch, job, outcome, taken.names)
         Decision.unscoped.bulk_create(batch.decisions, batch_size=_BATCH)
         Cell.unscoped.filter(pk=cell_id).update(cycle_number=F("cycle_number") + 1, last_cycle_at=now)
     return len(changed)
 
 
-def _write_reason(batch: _Batch, job: Job, outcome: em.Outcome) -> None:
+def _write_reason(batch: _Batch, job: Job, outcome: em.Outcome, names: Mapping[str, str]) -> None:
     if outcome.reason is None:
         return
-    numbers = _steady(outcome.numbers)
+    numbers = _steady(outcome.numbers, names)
     # Guarded by the version: a job that has moved on keeps what it says now.
     Job.unscoped.filter(pk=job.pk, version=job.version, state=JobState.QUEUED).update(
         reason=outcome.reason.value,
         reason_numbers=numbers,
-        reason_help=[{"code": item.code.value, "numbers": dict(item.numbers)} for item in outcome.help],
+        reason_help=[
+            {"code": item.code.value, "numbers": _steady(item.numbers, names)} for item in outcome.help
+        ],
         reason_at=batch.now,
     )
     if job.reason != outcome.reason.value:

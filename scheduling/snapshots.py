@@ -28,6 +28,8 @@ class CellSnapshot:
     snapshot: engine.Snapshot
     jobs: Mapping[str, Job]
     devices: Mapping[str, uuid.UUID]
+    # Names of flavors, nodes and queues by id: the engine speaks in ids, people read names.
+    names: Mapping[str, str]
 
 
 def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
@@ -47,7 +49,25 @@ def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
         allocations=_allocations(cell_id),
     )
     pks = {device.uuid: device.pk for rows in devices.values() for device in rows}
-    return CellSnapshot(snapshot, {str(job.pk): job for job in jobs}, pks)
+    return CellSnapshot(snapshot, {str(job.pk): job for job in jobs}, pks, _names(cell_id))
+
+
+def _names(cell_id: uuid.UUID) -> dict[str, str]:
+    flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
+    queues = Queue.unscoped.filter(cell_id=cell_id).values_list("id", "name")
+    nodes = Node.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
+    return {str(pk): name for rows in (flavors, queues, nodes) for pk, name in rows}
+
+
+def empty_snapshot(cell_id: uuid.UUID) -> engine.Snapshot:
+    """Nodes, flavors and queues of a cell without jobs: what could fit, not what does."""
+    devices = _devices(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
+    return engine.Snapshot(
+        nodes=_nodes(cell_id, devices),
+        flavors=engine_flavors(cell_id),
+        quota_nodes=engine_quota_nodes(cell_id),
+        queues=engine_queues(cell_id),
+    )
 
 
 def _devices(rows: Any) -> dict[uuid.UUID, list[Device]]:
@@ -199,7 +219,7 @@ def engine_job(job: Job, roles: Sequence[JobRole]) -> em.Job:
         preemptible=job.preemptible,
         min_run_s=job.min_run_s,
         max_run_s=job.max_run_s,
-        rules=_rules(job.placement),
+        rules=placement_rules(job.placement),
         backoff_until=em.Instant(backoff.timestamp()) if backoff else None,
         evictions=job.attempt_number,
     )
@@ -226,7 +246,8 @@ def _gpu(role: JobRole) -> em.GpuRequest | None:
     )
 
 
-def _rules(placement: Mapping[str, Any]) -> em.PlacementRules:
+def placement_rules(placement: Mapping[str, Any]) -> em.PlacementRules:
+    """Where a job may run, from its stored (normalised) form."""
     terms = placement.get("node_affinity") or {}
     return em.PlacementRules(
         node_name=placement.get("node_name"),

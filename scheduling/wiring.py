@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from foundation import health, outbox
-from scheduling import tasks
+from scheduling import potential, tasks
+from scheduling.services import feasibility
 
 
 def connect() -> None:
@@ -11,6 +12,7 @@ def connect() -> None:
     outbox.register(outbox.Topic.CYCLE, lambda key: tasks.run_cycle.delay(key))
     outbox.register(outbox.Topic.EXECUTE, lambda key: tasks.execute_cluster.delay(key))
     outbox.register(outbox.Topic.OBSERVE, lambda key: tasks.observe_cluster.delay(key))
+    feasibility.register(potential.misfit)
     health.register("worker", health.worker_heartbeat())
     health.register(
         "cycle",

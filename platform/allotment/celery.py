@@ -83,7 +83,9 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=True,
     worker_soft_shutdown_timeout=20,
     worker_send_task_events=False,
-    beat_schedule=beat_schedule(observe_every_s=settings.ALLOTMENT_OBSERVE_EVERY_S),
+    beat_schedule=beat_schedule(
+        observe_every_s=settings.ALLOTMENT_OBSERVE_EVERY_S, demo=settings.ALLOTMENT_DEMO
+    ),
     beat_schedule_filename=str(settings.ALLOTMENT_HOME / "beat-schedule"),
     timezone="UTC",
     enable_utc=True,

@@ -13,12 +13,15 @@ def _entry(task: str, every_s: float) -> dict[str, Any]:
     return {"task": task, "schedule": every_s, "options": {"expires": 2 * every_s}}
 
 
-def beat_schedule(*, observe_every_s: float) -> dict[str, dict[str, Any]]:
-    """Celery's `beat_schedule`; all periods in seconds."""
-    return {
+def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, Any]]:
+    """Celery's `beat_schedule`; all periods in seconds. `demo` adds the simulated users."""
+    entries = {
         "sweep": _entry("scheduling.tasks.sweep", 2.0),
         "observe-clusters": _entry("scheduling.tasks.observe_clusters", observe_every_s),
         "collect-samples": _entry("telemetry.tasks.collect_samples", 10.0),
         "roll-up": _entry("telemetry.tasks.roll_up", 60.0),
         "heartbeat": _entry("foundation.tasks.heartbeat", 10.0),
     }
+    if demo:
+        entries["demo-workload"] = _entry("allotment.tasks.demo_workload", 3.0)
+    return entries

@@ -171,6 +171,7 @@ ALLOTMENT_HOME = HOME
 ALLOTMENT_PROMETHEUS_URL = env.address("ALLOTMENT_PROMETHEUS_URL", schemes=("http", "https"), default="")
 ALLOTMENT_OBSERVE_EVERY_S = 5
 ALLOTMENT_EMBEDDED = False
+ALLOTMENT_DEMO = False  # whether simulated users submit jobs
 
 # --- Logs -----------------------------------------------------------------------------------------
 LOGGING = logging_config(

@@ -11,6 +11,7 @@ from allotment.settings.base import *
 
 DEBUG = False
 ALLOTMENT_EMBEDDED = True
+ALLOTMENT_DEMO = env.flag("ALLOTMENT_DEMO", default=True)
 ALLOTMENT_OBSERVE_EVERY_S = 2
 
 env.writable_home(HOME)

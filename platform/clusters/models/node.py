@@ -19,9 +19,7 @@ class Node(BaseModel):
     """A machine. CPU in millicores, memory in MiB; `*_granted` are sums over live allocations."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="nodes")
-    flavor = models.ForeignKey(
-        Flavor, on_delete=models.SET_NULL, null=True, blank=True, related_name="nodes"
-    )
+    flavor = models.ForeignKey(Flavor, on_delete=models.SET_NULL, null=True, blank=True, related_name="nodes")
     name = models.CharField(max_length=253)
     labels = models.JSONField(default=dict, blank=True)
     taints = models.JSONField(default=list, blank=True)
