@@ -6,6 +6,10 @@ inside.
 
 from scheduling.engine.config import EngineConfig, Explain
 from scheduling.engine.cycle import never_fits, run_cycle
+from scheduling.engine.placement.counting import stand_together
+from scheduling.engine.placement.fragmentation import FragmentationGauge, WorkloadShape, typical
+from scheduling.engine.placement.placer import Seat
+from scheduling.engine.placement.stream import PlacementStream
 from scheduling.engine.plugins.registry import ConfigError
 from scheduling.engine.state.codec import CodecError, canonical, decode, encode
 from scheduling.engine.state.delta import (
@@ -34,19 +38,25 @@ __all__ = [
     "EngineConfig",
     "Explain",
     "FlavorPut",
+    "FragmentationGauge",
     "JobGone",
     "JobPut",
     "NodeGone",
     "NodePut",
+    "PlacementStream",
     "QueuePut",
     "QuotaPut",
+    "Seat",
     "Snapshot",
     "SnapshotError",
     "Statement",
     "StatementError",
+    "WorkloadShape",
     "canonical",
     "decode",
     "encode",
     "never_fits",
     "run_cycle",
+    "stand_together",
+    "typical",
 ]

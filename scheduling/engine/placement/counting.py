@@ -1,0 +1,28 @@
+"""Whether whole-card gangs could stand together on equal, empty nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def stand_together(gangs: Iterable[int], nodes: int, cards_per_node: int) -> bool:
+    """Pack gangs largest first: more cards than a node has take whole nodes, others share one node.
+
+    `gangs` are numbers of cards. A gang on one node goes to the node with the least room that holds
+    it. Largest first with best fit is exact where every size divides the next larger one, as powers
+    of two do, and otherwise errs towards "no".
+    """
+    room = [0] * cards_per_node + [nodes]  # room[f] = nodes with f cards free
+    for cards in sorted(gangs, reverse=True):
+        if cards > cards_per_node:
+            whole = -(-cards // cards_per_node)
+            if room[cards_per_node] < whole:
+                return False
+            room[cards_per_node] -= whole
+            continue
+        free = next((size for size in range(cards, cards_per_node + 1) if room[size]), None)
+        if free is None:
+            return False
+        room[free] -= 1
+        room[free - cards] += 1
+    return True

@@ -1,0 +1,83 @@
+"""How much idle card capacity a workload cannot use where it stands.
+
+The measure is that of Fragmentation Gradient Descent (Weng et al., ATC 2023): for a task drawn at
+random from a workload, the expected amount of idle card cores on a node that this task cannot use,
+either because it does not fit on the node at all, or because single cards have too little left.
+Memory plays no part in it, and a task without cards can use none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.engine.state.fleet import Bools, Fleet, Ints, Rows
+
+COVERAGE = 0.95
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WorkloadShape:
+    """A kind of task: millicores, core units per card, cards, and accepted models (`A|B`, empty = any)."""
+
+    cpu: int
+    cores: int
+    cards: int
+    models: str = ""
+
+
+def typical(tasks: Iterable[WorkloadShape]) -> list[tuple[WorkloadShape, float]]:
+    """The most frequent shapes that cover 95 % of the tasks, with frequencies that sum to one.
+
+    Equal counts stand in descending order of the shape, which matters where the cut falls among them.
+    """
+    counts = Counter(tasks)
+    ranked = sorted(sorted(counts, reverse=True), key=lambda shape: -counts[shape])
+    total, covered = counts.total(), 0
+    chosen: list[WorkloadShape] = []
+    for shape in ranked:
+        chosen.append(shape)
+        covered += counts[shape]
+        if covered >= COVERAGE * total:
+            break
+    share = covered / total if total else 1.0
+    return [(shape, (counts[shape] / total) / share) for shape in chosen]
+
+
+class FragmentationGauge:
+    """Measures a fleet against a workload's typical shapes."""
+
+    def __init__(self, fleet: Fleet, shapes: Iterable[tuple[WorkloadShape, float]]) -> None:
+        listed = list(shapes)
+        self._fleet = fleet
+        self._weights: NDArray[np.float64] = np.array([weight for _, weight in listed])
+        self._cpu: Ints = np.array([shape.cpu for shape, _ in listed], np.int64)
+        self._cores: Ints = np.array([shape.cores for shape, _ in listed], np.int64)
+        self._cards: Ints = np.array([shape.cards for shape, _ in listed], np.int64)
+        names = [set(shape.models.split("|")) if shape.models else set(fleet.models) for shape, _ in listed]
+        self._accepts: Bools = np.array([[model in known for model in fleet.models] for known in names])
+
+    def idle(self, rows: Rows) -> Ints:
+        """Core units left on the cards of each row."""
+        left: Ints = self._fleet.cores_free[rows].sum(axis=1)
+        return left
+
+    def unusable(self, rows: Rows) -> NDArray[np.float64]:
+        """The expected part of `idle` that a task of the workload cannot use, for each row."""
+        fleet = self._fleet
+        left = fleet.cores_free[rows][:, None, :]
+        too_little = left < self._cores[None, :, None]
+        present = fleet.present[rows][:, None, :]
+        fitting = (present & ~too_little).sum(axis=2)
+        model = fleet.model[rows].max(axis=1)
+        accepted = self._accepts.T[model] & (model >= 0)[:, None]
+        runs = (fleet.cpu_free[rows][:, None] >= self._cpu) & (fitting >= self._cards) & accepted
+        useful = runs & (self._cards > 0)
+        slivers = np.where(too_little, left, 0).sum(axis=2)
+        wasted = np.where(useful, slivers, self.idle(rows)[:, None])
+        expected: NDArray[np.float64] = wasted @ self._weights
+        return expected
