@@ -46,9 +46,10 @@ class DatabaseSink:
         _report(cluster_id, found)
         if not found.drafts:
             return 0
-        keys = _keys(cluster, holdings, found)
+        # Before the transaction: creating channels is safe by itself, and on SQLite every moment inside
+        # keeps all other writers waiting.
+        channels = resolve_channels(cluster, _keys(cluster, holdings, found), found.holds)
         with transaction.atomic():
-            channels = resolve_channels(cluster, keys, found.holds)
             # Two writers of one cluster take turns: each then sees the other's readings when it sums.
             Channel.unscoped.select_for_update().get(pk=channels[Scope.CLUSTER, cluster, None])
             return _store(cluster, holdings, found, channels)

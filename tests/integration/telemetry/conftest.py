@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -80,8 +81,9 @@ class Bench:
         return at
 
 
-@pytest.fixture
-def bench(db: None) -> Iterator[Bench]:
+@contextmanager
+def make_bench() -> Iterator[Bench]:
+    """Build the world in whatever database is in place, and stop the clock."""
     with time_machine.travel(START, tick=False) as traveller:
         made = world()
         role = RoleOf(name="worker", replicas=2, mode=GpuRequestMode.SLICE, cores=30, gpu_memory=20_000)
@@ -90,3 +92,9 @@ def bench(db: None) -> Iterator[Bench]:
         jobs.allocate(sliced, made.nodes[0])
         jobs.allocate(whole, made.nodes[0])
         yield Bench(made, traveller, sliced, whole)
+
+
+@pytest.fixture
+def bench(db: None) -> Iterator[Bench]:
+    with make_bench() as made:
+        yield made
