@@ -79,6 +79,7 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
             "uvicorn.access": {"handlers": [], "level": "WARNING", "propagate": True},
             "uvicorn.error": {"handlers": [], "propagate": True},
             "celery.worker.strategy": {"level": "WARNING"},  # "task received" for every hint: noise
+            "celery.app.trace": {"level": "WARNING"},  # nor "task succeeded"; failures are errors
             "celery.beat": {"level": "WARNING"},
             "axes": {"level": "WARNING"},
         },

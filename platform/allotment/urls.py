@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
 from foundation import health
 
-urlpatterns = [
+API = "api/v1/"
+
+urlpatterns: list[URLPattern | URLResolver] = [
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
     path("i18n/", include("django.conf.urls.i18n")),
+    path(f"{API}schema", SpectacularAPIView.as_view(), name="schema"),
+    path(f"{API}docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path(API, include("tenants.api.urls")),
+    path(API, include("clusters.api.urls")),
+    path(API, include("quotas.api.urls")),
+    path(API, include("scheduling.api.urls")),
+    path(API, include("telemetry.api.urls")),
 ]
+
+handler404 = "allotment.errors.not_found"
+handler500 = "allotment.errors.server_error"

@@ -138,7 +138,7 @@ STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "frontend.staticfiles.PackageFilesFinder",
 ]
-STATIC_ROOT = env.text("ALLOTMENT_STATIC_ROOT", str(HOME / "static"))
+STATIC_ROOT: str | None = env.text("ALLOTMENT_STATIC_ROOT", str(HOME / "static"))
 
 # --- REST -----------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
@@ -164,6 +164,12 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    # Two fields of one name with different choices need names of their own in the schema.
+    "ENUM_NAME_OVERRIDES": {
+        "GpuMode": "clusters.models.GpuMode",
+        "JobState": "scheduling.models.JobState",
+        "TaskState": "scheduling.models.TaskState",
+    },
 }
 
 # --- Platform -------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ ALLOTMENT_BROKER_URL = env.address(
 )
 
 # Static files are served straight from the packages: no collecting step before the first start.
+STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 STORAGES = {
