@@ -42,9 +42,9 @@ def run_s_at(gpus: int, level: float) -> int:
     return round(values[place - 1] ** (1 - part) * values[place] ** part)
 
 
-def draw_run_s(random_source: random.Random, gpus: int) -> int:
-    """A run time (s) of a job of that size."""
-    return run_s_at(gpus, random_source.uniform(0.0, _LEVELS[-1]))
+def draw_run_s(random_source: random.Random, gpus: int, least: float = 0.0) -> int:
+    """A run time (s) of a job of that size; `least` leaves out that share of shorter jobs."""
+    return run_s_at(gpus, random_source.uniform(least, _LEVELS[-1]))
 
 
 def mean_gpu_seconds(steps: int = 400) -> float:

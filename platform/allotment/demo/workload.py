@@ -27,10 +27,10 @@ from scheduling.spec import parse_job
 from tenants.models import Tenant, User
 
 _CLOCK: Final = "demo-workload"
-_LOAD: Final = 1.05  # a little more than there is, so that somebody always waits
-_FIRST_BURST: Final = 45
+_LOAD: Final = 1.25  # a little more than there is, so that somebody always waits
+_FIRST_BURST: Final = 60
 _MOST_AT_ONCE: Final = 8
-_MOST_WAITING: Final = 40
+_MOST_WAITING: Final = 24
 _SLICE_SHARE: Final = 0.35
 _WORDS: Final = ("llama-sft", "asr-train", "resnet", "ctr-rank", "diffusion", "policy-grad", "embed", "eval")
 
@@ -89,7 +89,8 @@ def _mapping(chance: random.Random, number: int, slug: str) -> Mapping[str, Any]
         "priority_class": _priority(chance, slug),
         "roles": roles,
         "simulate": {
-            "run_s": max(philly.draw_run_s(chance, gpus), 60),
+            # What is there at first has been running for a while: the short ones have already ended.
+            "run_s": max(philly.draw_run_s(chance, gpus, 0.6 if number < _FIRST_BURST else 0.0), 60),
             "exit_code": 1 if chance.random() < 0.04 else 0,
             "gpu_utilisation": round(min(0.98, max(0.03, chance.gauss(0.62, 0.24))), 2),
         },

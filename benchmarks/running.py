@@ -1,0 +1,98 @@
+"""Starting the embedded platform for a measurement, and ending it with everything it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_READY_S = 90
+_STOP_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A platform that answers at `url`; `token` is an editor's access key."""
+
+    url: str
+    token: str
+    home: Path
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@contextmanager
+def platform(*, nodes: int, cards: int) -> Iterator[Running]:
+    """Run `allotment up` in a temporary home, with a large simulated cluster and no demo users.
+
+    Raises: RuntimeError when it is not ready in 90 s.
+    """
+    with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
+        port = _free_port()
+        environment = {
+            **os.environ,
+            "ALLOTMENT_HOME": folder,
+            "ALLOTMENT_DEMO": "off",
+            "PORT": str(port),
+            "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
+        }
+        token = _prepare(environment, nodes, cards)
+        with (Path(folder) / "up.log").open("wb") as log:
+            up = subprocess.Popen(
+                [sys.executable, "-m", "allotment.cli", "up"], env=environment, stdout=log, stderr=log
+            )
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _wait_ready(url, up)
+            yield Running(url, token, Path(folder))
+        finally:
+            up.send_signal(signal.SIGINT)
+            try:
+                up.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                up.kill()
+                up.wait()
+
+
+def _prepare(environment: dict[str, str], nodes: int, cards: int) -> str:
+    migrate = [sys.executable, "-m", "allotment.cli", "migrate", "--no-input", "--verbosity", "0"]
+    subprocess.run(migrate, env=environment, check=True)
+    world = [sys.executable, "-m", "benchmarks.world", str(nodes), str(cards)]
+    made = subprocess.run(world, env=environment, check=True, stdout=subprocess.PIPE)
+    token: str = json.loads(made.stdout)["token"]
+    return token
+
+
+def _wait_ready(url: str, up: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        if up.poll() is not None:
+            raise RuntimeError(f"the platform ended with status {up.returncode}")
+        if _answers(f"{url}/readyz"):
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"the platform was not ready within {_READY_S} s")
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False  # not listening, or not ready yet
