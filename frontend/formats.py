@@ -1,0 +1,122 @@
+"""How amounts are written for people.
+
+One place decides how a duration, a memory size or a count reads, so that a table, a sentence and a
+chart never disagree. Clock times are written by the server in its own zone and moved to the reader's
+zone by the browser, which is why they are `<time>` elements.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+MISSING = "–"
+
+# Seconds per unit, largest first. Two neighbouring units are shown at most.
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def unit_words() -> dict[str, str]:
+    """The words a browser needs to keep relative times fresh; same source as the server's."""
+    return {
+        "d": _("%(n)s d"),
+        "h": _("%(n)s h"),
+        "min": _("%(n)s min"),
+        "s": _("%(n)s s"),
+        "ago": _("%(span)s ago"),
+        "in": _("in %(span)s"),
+        "now": _("just now"),
+    }
+
+
+def duration(value: timedelta | float | None, units: int = 2) -> str:
+    """Write a span in at most `units` units: `41 min`, `2 h 5 min`, `3 d 4 h`. Numbers are seconds."""
+    if value is None:
+        return MISSING
+    seconds = round(value.total_seconds() if isinstance(value, timedelta) else value)
+    if seconds < 0:
+        return MISSING
+    words = unit_words()
+    for place, (size, name) in enumerate(_UNITS):
+        if seconds < size:
+            continue
+        parts = [words[name] % {"n": seconds // size}]
+        # Seconds beside minutes matter only while there are few minutes.
+        if units > 1 and place + 1 < len(_UNITS) and (place < 2 or seconds < 600):
+            small, small_name = _UNITS[place + 1]
+            if rest := seconds % size // small:
+                parts.append(words[small_name] % {"n": rest})
+        return " ".join(parts)
+    return words["s"] % {"n": 0}
+
+
+def relative(moment: datetime | None, now: datetime) -> str:
+    """Write a moment as seen from `now`, in one unit: `41 min ago`, `in 3 h`. Both must be aware."""
+    if moment is None:
+        return MISSING
+    seconds = (now - moment).total_seconds()
+    words = unit_words()
+    if abs(seconds) < 5:
+        return words["now"]
+    span = duration(abs(seconds), units=1)
+    return words["ago" if seconds > 0 else "in"] % {"span": span}
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """Write a count with thousands separators; nothing becomes a dash."""
+    return MISSING if value is None else f"{value:,.{digits}f}"
+
+
+def signed(value: float | None) -> str:
+    """Write a difference with its sign and a true minus: `+8`, `−20`; zero is a dash."""
+    if not value:
+        return MISSING
+    return f"{value:+,.0f}".replace("-", "−")
+
+
+def percent(value: float | None, digits: int = 0) -> str:
+    """Write a share given in percent points: `69 %`."""
+    return MISSING if value is None else f"{value:,.{digits}f} %"
+
+
+def memory(mebibytes: float | None) -> str:
+    """Write MiB for people, in GiB from one GiB up: `64 GiB`, `1.5 GiB`, `512 MiB`."""
+    if mebibytes is None:
+        return MISSING
+    if abs(mebibytes) < 1024:
+        return f"{mebibytes:,.0f} MiB"
+    gibibytes = f"{mebibytes / 1024:,.1f}".removesuffix(".0")
+    return f"{gibibytes} GiB"
+
+
+def limit(value: float | None) -> str:
+    """Write a limit, where None means that there is none."""
+    return _("unlimited") if value is None else number(value)
+
+
+def absolute(moment: datetime) -> str:
+    """The full time, the same in every language: `2026-03-01 14:02:11 UTC`."""
+    return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def clock_html(moment: datetime, seconds: bool = False) -> SafeString:
+    """Clock time, with the day when it is not today, and the full time on hover."""
+    local = timezone.localtime(moment)
+    today = local.date() == timezone.localdate()
+    shown = local.strftime(("" if today else "%m-%d ") + ("%H:%M:%S" if seconds else "%H:%M"))
+    return format_html(
+        '<time datetime="{}" title="{}" data-clock="{}">{}</time>',
+        moment.isoformat(), absolute(moment), "s" if seconds else "m", shown,
+    )  # fmt: skip
+
+
+def relative_html(moment: datetime, now: datetime) -> SafeString:
+    """A moment as seen from `now`, the full time on hover; the browser keeps it fresh."""
+    return format_html(
+        '<time datetime="{}" title="{}" data-relative>{}</time>',
+        moment.isoformat(), absolute(moment), relative(moment, now),
+    )  # fmt: skip

@@ -1,0 +1,112 @@
+"""Why a job waits, as a sentence.
+
+The engine hands over a stable code and numbers; nobody parses a message. Each code has several
+sentences (`frontend.sentences`), and the first whose numbers are all present is used: a code that
+comes without numbers still reads well. Numbers stand out in bold and carry their unit when
+`resource` names what they count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from foundation.quantities import Resource, format_cpu
+from frontend import formats, words
+from frontend.sentences import HELPS, SENTENCES, USUAL_HELP, Sentences
+
+_PLACE = re.compile(r"%\((\w+)\)s")
+_MOMENTS = frozenset({"at", "until", "retry_at"})
+_SPANS = frozenset({"age", "window"})
+# Plain counts; every other number is an amount of the resource.
+_COUNTS = frozenset(
+    {"position", "waiting", "ahead", "victims", "attempts", "nodes", "cards", "tasks", "ahead_cards"}
+)
+
+Numbers = Mapping[str, object]
+
+
+def reason_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
+    """The sentence of a reason code with its numbers in bold; an unknown code is shown as it is."""
+    return _sentence(SENTENCES.get(code, ()), numbers or {}) or format_html("<code>{}</code>", code)
+
+
+def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
+    """What would help: `code` is a help code, or a reason code for what usually helps against it."""
+    return _sentence(HELPS.get(code) or USUAL_HELP.get(code, ()), numbers or {})
+
+
+def help_sentences(
+    code: str, numbers: Numbers | None, found: Iterable[Mapping[str, object]]
+) -> list[SafeString]:
+    """All that would help a job: what the engine found (`{code, numbers}`), or else what usually helps."""
+    sentences = []
+    for item in found:
+        own = item.get("numbers")
+        sentences.append(help_sentence(str(item.get("code", "")), own if isinstance(own, Mapping) else None))
+    return [text for text in sentences or [help_sentence(code, numbers)] if text]
+
+
+def reason_title(code: str) -> str:
+    """The few words that name a reason, as a tag shows them."""
+    return str(words.state_word("reason", code).text)
+
+
+def amount(value: float, resource: str) -> str:
+    """An amount of a resource with its unit: `9 GPUs`, `64 GiB`, `30 %`, `8 CPU`."""
+    match resource:
+        case Resource.GPU_CARDS:
+            return _("%(n)s GPUs") % {"n": formats.number(value)}
+        case Resource.GPU_CORES:
+            return formats.percent(value)
+        case Resource.GPU_MEMORY | Resource.MEMORY:
+            return formats.memory(value)
+        case Resource.CPU:
+            return _("%(n)s CPU") % {"n": format_cpu(int(value))}
+    return formats.number(value)
+
+
+def _sentence(sentences: Sentences, numbers: Numbers) -> SafeString:
+    """Fill in the first sentence whose numbers are all known."""
+    for sentence in sentences:
+        text = str(sentence)
+        names = _PLACE.findall(text)
+        if all(numbers.get(name) not in (None, "") for name in names):
+            resource = str(numbers.get("resource", ""))
+            shown = {name: format_html("<b>{}</b>", _shown(name, numbers[name], resource)) for name in names}
+            # Only the catalogue's own text goes in as it is; every number was escaped above.
+            return mark_safe(escape(text) % shown)  # noqa: S308
+    return mark_safe("")
+
+
+def _shown(name: str, value: object, resource: str) -> str:
+    """Write one number of a reason for people."""
+    match value:
+        case datetime():
+            return formats.clock_html(value)
+        case int() | float() if name in _MOMENTS:
+            return formats.clock_html(datetime.fromtimestamp(value, UTC))
+        case int() | float() if name in _SPANS:
+            return formats.duration(value)
+        case int() | float() if name in _COUNTS:
+            return formats.number(value)
+        case int() | float():
+            return amount(value, resource)
+        case Mapping():
+            return _(", ").join(f"{key} ({_shown(name, part, resource)})" for key, part in value.items())
+        case list() | tuple():
+            return _(", ").join(_shown(name, item, resource) for item in value)
+    return _moment(str(value)) if name in _MOMENTS else str(value)
+
+
+def _moment(text: str) -> str:
+    """A moment that came through JSON."""
+    try:
+        return formats.clock_html(datetime.fromisoformat(text))
+    except ValueError:
+        return text

@@ -1,0 +1,180 @@
+"""The texts behind reason codes and help codes.
+
+Several per code, the most telling first; `frontend.reasons` takes the first whose numbers are all
+known. They are worded so that no number decides between singular and plural.
+"""
+
+from __future__ import annotations
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+Sentences = tuple[str | Promise, ...]
+
+SENTENCES: dict[str, Sentences] = {
+    "NEVER_FITS": (
+        _("It asks for %(asked)s per task; the largest node that matches has %(largest)s."),
+        _("It asks for %(asked)s per task; a node of %(flavor)s has at most %(available)s."),
+        _("No node could hold it even if every node were empty: %(detail)s"),
+        _("No node could hold it even if every node were empty."),
+    ),
+    "EXCEEDS_MAX_QUOTA": (
+        _("It asks for %(asked)s; %(queue)s can never have more than %(limit)s, borrowing included."),
+        _("It asks for %(asked)s of %(flavor)s; the queue can never have more than %(limit)s."),
+        _("It asks for %(asked)s; the queue can never have more than %(limit)s, borrowing included."),
+        _("It asks for more than the queue can ever have, borrowing included."),
+    ),
+    "POLICY_DENIED": (
+        _("%(policy)s refuses it: asked %(asked)s, allowed %(limit)s."),
+        _("%(policy)s refuses it."),
+        _("A policy, user limit, budget or priority right refuses it."),
+    ),
+    "QUEUE_STOPPED": (
+        _("The queue %(queue)s is on hold: it starts nothing new."),
+        _("The queue is on hold or closed: it starts nothing new."),
+    ),
+    "SUSPENDED": (
+        _("%(user)s suspended it. It waits until someone resumes it."),
+        _("It was suspended. It waits until someone resumes it."),
+    ),
+    "BEHIND_HEAD": (
+        _("The queue keeps strict order and %(job)s is ahead; position %(position)s."),
+        _("The queue keeps strict order; position %(position)s, GPUs asked for ahead: %(ahead_cards)s."),
+        _("The queue keeps strict order; position %(position)s."),
+        _("The queue keeps strict order and the job ahead cannot start yet."),
+    ),
+    "IN_LINE": (
+        _("Position %(position)s of %(waiting)s: the jobs ahead are looked at first."),
+        _("Position %(position)s: the jobs ahead are looked at first."),
+        _("Other jobs of the queue are looked at first."),
+    ),
+    "WAITING_FOR_QUOTA": (
+        _("Asked %(asked)s, free of nominal %(free)s of %(nominal)s, may borrow %(borrowable)s more."),
+        _("Asked %(asked)s of %(flavor)s, available %(available)s."),
+        _("Asked %(asked)s, free %(free)s of %(nominal)s."),
+        _("Asked %(asked)s, available %(available)s."),
+        _("The queue's own quota is in use, and nothing may be borrowed now."),
+    ),
+    "WAITING_FOR_BORROWED": (
+        _("%(short)s of %(asked)s would have to be borrowed; %(holders)s hold them now."),
+        _("Asked %(asked)s of %(flavor)s, available to borrow %(available)s: others use the rest."),
+        _("Asked %(asked)s, available to borrow %(available)s: others use the rest."),
+        _("The quota exists, but others use it and may not be preempted for this job."),
+    ),
+    "NO_ROOM": (
+        _("Quota is free, but the largest place holds %(largest)s of %(asked)s; free in pieces: %(free)s."),
+        _("Quota is free, but the largest place holds %(largest)s of %(asked)s."),
+        _("Asked %(asked)s, available on the nodes %(available)s."),
+        _("Quota is free, but no set of nodes holds it."),
+    ),
+    "WAITING_FOR_PREEMPTED": (
+        _("Jobs told to leave: %(victims)s, still holding %(held)s. Its place is kept."),
+        _("Jobs told to leave: %(victims)s. Its place is kept until they are gone."),
+        _("Jobs were told to leave; its place is kept until they are gone."),
+    ),
+    "RESERVED_FOR_LARGER": (
+        _("There is room for %(available)s, kept for %(job)s ahead of it."),
+        _("There is room, kept for %(job)s ahead of it."),
+        _("There is room, kept for a larger job ahead of it."),
+    ),
+    "PROTECTED": (
+        _("Jobs that could give way: %(victims)s, inside their guaranteed run time until %(until)s."),
+        _("The jobs that could give way are inside their guaranteed run time until %(until)s."),
+        _("The jobs that could give way are inside their guaranteed run time."),
+    ),
+    "BACKOFF": (
+        _("Failed starts: %(attempts)s; next try at %(retry_at)s."),
+        _("It failed to start; next try at %(retry_at)s."),
+        _("It failed to start and is tried again shortly."),
+    ),
+    "PENDING_EVALUATION": (
+        _("Submitted %(age)s ago; no cycle has looked at it yet."),
+        _("No cycle has looked at it yet."),
+    ),
+}
+
+# What would help, as the engine found out for this job.
+HELPS: dict[str, Sentences] = {
+    "ASK_FEWER_CARDS": (
+        _("Ask for at most %(cards)s cards per task: one node can give that now."),
+        _("Ask for fewer cards per task."),
+    ),
+    "ASK_FEWER_TASKS": (
+        _("Run at most %(tasks)s tasks: that gang could start now."),
+        _("Run fewer tasks."),
+    ),
+    "ASK_LESS": (
+        _("Ask for at most %(limit)s of %(flavor)s."),
+        _("Ask for at most %(limit)s."),
+        _("Ask for less."),
+    ),
+    "ASK_OTHER_MODEL": (
+        _("Choose a card model that exists: %(models)s."),
+        _("Choose another card model."),
+    ),
+    "LOOSEN_PLACEMENT": (
+        _("Loosen the rule %(veto)s: it alone keeps the job off nodes that would do (%(nodes)s)."),
+        _("Loosen the placement rules."),
+    ),
+    "MAKE_PREEMPTIBLE": (
+        _("Make it preemptible: it could then borrow in %(flavor)s."),
+        _("Make it preemptible: it could then borrow."),
+    ),
+    "OPEN_QUEUE": (
+        _("Ask an admin to release the queue %(queue)s, or choose another one."),
+        _("Ask an admin to release the queue, or choose another one."),
+    ),
+    "RAISE_QUOTA": (
+        _("Request %(short)s more of %(flavor)s."),
+        _("Request more quota."),
+    ),
+    "RESUME": (_("Resume it when it should run."),),
+    "WAIT_FOR_RELEASE": (
+        _("Wait until others give back %(short)s of %(flavor)s."),
+        _("Wait until others give back what they borrowed."),
+    ),
+    "WAIT_UNTIL": (
+        _("Wait until %(at)s."),
+        _("Wait a little."),
+    ),
+}
+
+# What usually helps against a reason, where the engine has found nothing for this very job.
+USUAL_HELP: dict[str, Sentences] = {
+    "NEVER_FITS": (
+        _("Ask for at most %(largest)s per task, or another model."),
+        _("Ask for less per task, or another model."),
+    ),
+    "EXCEEDS_MAX_QUOTA": (
+        _("Ask for at most %(limit)s, or request more quota."),
+        _("Ask for less, or request more quota."),
+    ),
+    "POLICY_DENIED": (
+        _("Stay within %(limit)s, or ask an admin of the workspace."),
+        _("Ask an admin of the workspace."),
+    ),
+    "QUEUE_STOPPED": (_("Choose another queue, or ask an admin to release this one."),),
+    "SUSPENDED": (_("Resume it when it should run."),),
+    "BEHIND_HEAD": (_("Wait for the job ahead, or use a queue that fills gaps."),),
+    "IN_LINE": (_("Nothing to do: it is looked at in a moment."),),
+    "WAITING_FOR_QUOTA": (
+        _("Ask for at most %(free)s, or request %(short)s more."),
+        _("Ask for less, use another flavor, or request more quota."),
+    ),
+    "WAITING_FOR_BORROWED": (
+        _("Ask for at most %(available)s, or wait until the borrowers finish."),
+        _("Stay within the nominal quota, or wait until the borrowers finish."),
+    ),
+    "NO_ROOM": (
+        _("At most %(largest)s start now; or loosen the placement rules."),
+        _("Use smaller tasks, or loosen the placement rules."),
+    ),
+    "WAITING_FOR_PREEMPTED": (_("Nothing to do: it starts when the cluster confirms that they are gone."),),
+    "RESERVED_FOR_LARGER": (
+        _("A run-time limit below %(window)s would let it use the gap."),
+        _("A short run-time limit may let it use the gap."),
+    ),
+    "PROTECTED": (_("Wait until the protection ends, or ask for less."),),
+    "BACKOFF": (_("Look at the last attempt's events and fix what failed."),),
+    "PENDING_EVALUATION": (_("Nothing to do; an operator is told if it takes longer than 10 s."),),
+}

@@ -1,0 +1,114 @@
+"""The words and tones of states and of preemption rules.
+
+A tone is the CSS class of a tag: `waiting`, `running`, `failed`, `info` or `done`. A state that is
+not listed is shown as it came and in the neutral tone: a page must never break on a new state.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+
+class Word(NamedTuple):
+    """What a state is called and in which tone it is shown."""
+
+    text: str | Promise
+    tone: str
+
+
+JOB_STATES: dict[str, Word] = {
+    "submitted": Word(_("Submitted"), "waiting"),
+    "queued": Word(_("Queued"), "waiting"),
+    "admitted": Word(_("Admitted"), "info"),
+    "starting": Word(_("Starting"), "info"),
+    "running": Word(_("Running"), "running"),
+    "evicting": Word(_("Evicting"), "waiting"),
+    "suspended": Word(_("Suspended"), "done"),
+    "stopping": Word(_("Stopping"), "waiting"),
+    "succeeded": Word(_("Succeeded"), "done"),
+    "failed": Word(_("Failed"), "failed"),
+    "cancelled": Word(_("Cancelled"), "done"),
+}
+
+TASK_STATES: dict[str, Word] = {
+    "waiting": Word(pgettext_lazy("task state", "Waiting"), "waiting"),
+    "bound": Word(_("Bound"), "info"),
+    "starting": JOB_STATES["starting"],
+    "running": JOB_STATES["running"],
+    "succeeded": JOB_STATES["succeeded"],
+    "failed": JOB_STATES["failed"],
+    "leaving": Word(_("Leaving"), "waiting"),
+    "gone": Word(_("Gone"), "done"),
+}
+
+NODE_STATES: dict[str, Word] = {
+    "ready": Word(_("Ready"), "running"),
+    "cordoned": Word(_("Cordoned"), "info"),
+    "draining": Word(_("Draining"), "waiting"),
+    "pressure": Word(_("Under pressure"), "waiting"),
+    "not-ready": Word(_("Not ready"), "failed"),
+    "lost": Word(_("Lost"), "failed"),
+}
+
+DEVICE_STATES: dict[str, Word] = {
+    "healthy": Word(_("Healthy"), "running"),
+    "unhealthy": Word(_("Unhealthy"), "failed"),
+    "unknown": Word(_("Unknown"), "done"),
+}
+
+REASON_WORDS: dict[str, Word] = {
+    "NEVER_FITS": Word(_("Can never fit"), "failed"),
+    "EXCEEDS_MAX_QUOTA": Word(_("More than the quota allows"), "failed"),
+    "POLICY_DENIED": Word(_("Refused by policy"), "failed"),
+    "QUEUE_STOPPED": Word(_("Queue stopped"), "waiting"),
+    "SUSPENDED": Word(_("Suspended"), "done"),
+    "BEHIND_HEAD": Word(_("Behind the first in line"), "waiting"),
+    "IN_LINE": Word(_("In line"), "waiting"),
+    "WAITING_FOR_QUOTA": Word(_("Waiting for quota"), "waiting"),
+    "WAITING_FOR_BORROWED": Word(_("Waiting for borrowed quota"), "waiting"),
+    "NO_ROOM": Word(_("No room on the nodes"), "waiting"),
+    "WAITING_FOR_PREEMPTED": Word(_("Waiting for preempted jobs to leave"), "waiting"),
+    "RESERVED_FOR_LARGER": Word(_("Room kept for a larger job"), "waiting"),
+    "PROTECTED": Word(_("Running jobs are protected"), "waiting"),
+    "BACKOFF": Word(_("Waiting for the next try"), "waiting"),
+    "PENDING_EVALUATION": Word(_("Not looked at yet"), "info"),
+}
+
+RULES: dict[str, str | Promise] = {
+    "IN_QUEUE_PRIORITY": _("priority within the queue"),
+    "RECLAIM_NOMINAL": _("own quota taken back"),
+    "RECLAIM_WHILE_BORROWING": _("quota taken back while borrowing"),
+    "FAIR_SHARE": _("fair share"),
+    "NODE_PRESSURE": _("pressure on the node"),
+    "NODE_LOST": _("node lost"),
+    "NOT_READY": _("did not become ready"),
+    "STALE_GANG": _("too few members of the gang left"),
+    "BUDGET": _("budget used up"),
+    "IDLE": _("idle too long"),
+    "OVERRIDE_ENDED": _("temporary quota ended"),
+    "QUEUE_DRAINED": _("queue drained"),
+    "CONSOLIDATION": _("moved to gather free cards"),
+    "TIME_LIMIT": _("run-time limit reached"),
+}
+
+_KINDS = {
+    "job": JOB_STATES,
+    "task": TASK_STATES,
+    "node": NODE_STATES,
+    "device": DEVICE_STATES,
+    "reason": REASON_WORDS,
+}
+
+
+def state_word(kind: str, state: str) -> Word:
+    """The word of a state; `kind` is `job`, `task`, `node`, `device` or `reason`."""
+    return _KINDS[kind].get(str(state)) or Word(str(state).replace("_", " ").replace("-", " "), "done")
+
+
+def rule_word(rule: str) -> str:
+    """The word of the rule named in an eviction."""
+    return str(RULES.get(rule, rule))

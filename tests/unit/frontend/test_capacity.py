@@ -1,0 +1,41 @@
+"""Meters and tiles: allocation and utilisation stay two facts."""
+
+from __future__ import annotations
+
+from frontend.capacity import GpuTile, Meter
+
+
+def test_used_lies_within_allocated() -> None:
+    meter = Meter(nominal=100, allocated=80, used=50)
+    assert [(s.kind, s.start, s.width) for s in meter.segments()] == [("used", 0, 50), ("allocated", 50, 30)]
+    assert meter.free == 20
+
+
+def test_borrowing_goes_beyond_the_nominal_mark() -> None:
+    meter = Meter(nominal=64, allocated=72, used=49, borrowed=8)
+    assert meter.nominal_mark == 88.89
+    assert meter.segments()[-1].kind == "borrowed"
+    assert meter.free == 0
+    assert round(sum(s.width for s in meter.segments())) == 100
+
+
+def test_lent_and_held_quota_are_not_free() -> None:
+    meter = Meter(nominal=96, allocated=51, used=42, lent=20, held=6)
+    assert meter.free == 19
+    assert meter.description() == "51 of 96 allocated, 42 used, 20 lent, 6 held, 19 free"
+
+
+def test_nothing_at_all_draws_nothing() -> None:
+    assert Meter(nominal=0).segments() == []
+
+
+def test_slices_share_a_card_side_by_side() -> None:
+    tile = GpuTile(name="GPU 3", allocated=60, used=30, slices=(30, 30))
+    assert [(bar.start, bar.width) for bar in tile.bars] == [(0, 30), (30, 30)]
+    assert tile.used_height == 50  # half of what is handed out is at work
+
+
+def test_a_free_card_has_no_bars() -> None:
+    tile = GpuTile(name="GPU 0", healthy=False)
+    assert (tile.bars, tile.used_height) == ([], 0)
+    assert tile.description() == "GPU 0, unhealthy, 0 % allocated"

@@ -1,0 +1,64 @@
+"""How amounts read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import translation
+
+from frontend import formats
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (41, "41 s"),
+        (245, "4 min 5 s"),
+        (2460, "41 min"),
+        (2465, "41 min"),
+        (3600, "1 h"),
+        (7500, "2 h 5 min"),
+        (93780, "1 d 2 h"),
+        (None, "–"),
+        (-1, "–"),
+    ],
+)
+def test_a_duration_has_at_most_two_units(seconds: float | None, text: str) -> None:
+    assert formats.duration(seconds) == text
+
+
+def test_a_moment_is_seen_from_now() -> None:
+    now = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+    assert formats.relative(now - timedelta(minutes=41, seconds=30), now) == "41 min ago"
+    assert formats.relative(now + timedelta(hours=3), now) == "in 3 h"
+    assert formats.relative(now, now) == "just now"
+    with translation.override("zh-hans"):
+        assert formats.relative(now - timedelta(minutes=41), now) == "41 分钟前"
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "text"),
+    [
+        (512, "512 MiB"),
+        (1024, "1 GiB"),
+        (1536, "1.5 GiB"),
+        (40960, "40 GiB"),
+        (2097152, "2,048 GiB"),
+        (None, "–"),
+    ],
+)
+def test_memory_is_written_in_gib(mebibytes: int | None, text: str) -> None:
+    assert formats.memory(mebibytes) == text
+
+
+def test_signs_and_limits() -> None:
+    assert [formats.signed(value) for value in (8, -20, 0, None)] == ["+8", "−20", "–", "–"]
+    assert [formats.limit(value) for value in (None, 0, 1234)] == ["unlimited", "0", "1,234"]
+
+
+def test_a_clock_time_names_the_day_when_it_is_not_today() -> None:
+    text = formats.clock_html(datetime(2020, 3, 1, 14, 2, 11, tzinfo=UTC), seconds=True)
+    assert "03-01 14:02:11</time>" in text
+    assert 'title="2020-03-01 14:02:11 UTC"' in text

@@ -1,0 +1,61 @@
+"""Every reason reads as a sentence, with and without its numbers."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import translation
+
+from frontend import reasons, words
+from frontend.sentences import HELPS, SENTENCES, USUAL_HELP
+from scheduling.engine.model.kinds import EvictRule, HelpCode, Reason
+
+
+def test_every_code_of_the_engine_has_its_words() -> None:
+    codes = {str(code) for code in Reason}
+    assert set(SENTENCES) == set(USUAL_HELP) == set(words.REASON_WORDS) == codes
+    assert set(HELPS) == {str(code) for code in HelpCode}
+    assert set(words.RULES) == {str(rule) for rule in EvictRule}
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+@pytest.mark.parametrize("code", sorted(SENTENCES))
+def test_a_reason_without_numbers_still_reads_well(code: str, language: str) -> None:
+    with translation.override(language):
+        for text in (reasons.reason_sentence(code), reasons.help_sentence(code), reasons.reason_title(code)):
+            assert text
+            assert "%" not in text
+
+
+def test_numbers_are_bold_and_carry_their_unit() -> None:
+    numbers = {"asked": 9, "free": 4, "nominal": 16, "borrowable": 0, "resource": "gpu.cards"}
+    assert reasons.reason_sentence("WAITING_FOR_QUOTA", numbers) == (
+        "Asked <b>9 GPUs</b>, free of nominal <b>4 GPUs</b> of <b>16 GPUs</b>, may borrow <b>0 GPUs</b> more."
+    )
+    memory = {"asked": 40960, "available": 512, "resource": "gpu.memory"}
+    assert "<b>40 GiB</b>" in reasons.reason_sentence("WAITING_FOR_QUOTA", memory)
+
+
+def test_zero_is_a_number() -> None:
+    assert "<b>0</b>" in reasons.reason_sentence("WAITING_FOR_QUOTA", {"asked": 1, "available": 0})
+
+
+def test_what_others_typed_is_escaped() -> None:
+    text = reasons.reason_sentence("QUEUE_STOPPED", {"queue": "<script>"})
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_moments_are_clock_times() -> None:
+    text = reasons.reason_sentence("BACKOFF", {"retry_at": "2026-03-01T14:52:00+00:00"})
+    assert "14:52</time></b>" in text
+
+
+def test_what_the_engine_found_comes_before_what_usually_helps() -> None:
+    found = [{"code": "RAISE_QUOTA", "numbers": {"short": 5, "flavor": "a100", "resource": "gpu.cards"}}]
+    assert reasons.help_sentences("NO_ROOM", {}, found) == ["Request <b>5 GPUs</b> more of <b>a100</b>."]
+    assert reasons.help_sentences("NO_ROOM", {}, []) == ["Use smaller tasks, or loosen the placement rules."]
+
+
+def test_an_unknown_code_is_shown_as_it_is() -> None:
+    assert reasons.reason_sentence("NEW_CODE") == "<code>NEW_CODE</code>"
+    assert reasons.help_sentence("NEW_CODE") == ""
