@@ -1,0 +1,58 @@
+"""What goes into a chart and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+
+class Point(NamedTuple):
+    """One sample; None is a moment without data."""
+
+    at: datetime
+    value: float | None
+
+
+class Gap(NamedTuple):
+    """A stretch without data and what caused it, in words for people."""
+
+    start: datetime
+    end: datetime
+    cause: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A named series over time. `color` is a token (`used`, `allocated`, `series-3`); times are aware."""
+
+    name: str
+    points: Sequence[tuple[datetime, float | None]]
+    color: str = "series-1"
+    dash: str = "solid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A figure ready for the page. `summary` is its text alternative."""
+
+    key: str
+    figure: dict[str, Any]
+    summary: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer of a chart's address."""
+        return {"figure": self.figure, "summary": self.summary}
+
+
+def utc(moment: datetime) -> str:
+    """Write an aware time as the browser expects it; the trailing Z marks it for conversion."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def with_gaps(points: Sequence[tuple[datetime, float | None]], gaps: Sequence[Gap]) -> list[Point]:
+    """Drop points inside gaps and break the line there, so that no line is drawn across a gap."""
+    kept = [Point(at, value) for at, value in points if not any(gap.start < at < gap.end for gap in gaps)]
+    kept += [Point(gap.start, None) for gap in gaps]
+    return sorted(kept, key=lambda point: (point.at, point.value is None))

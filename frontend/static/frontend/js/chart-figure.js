@@ -1,0 +1,51 @@
+// Turns a figure as the server sends it into one that plotly can draw here and now: colours named by
+// CSS variables become colours of the current theme, UTC times become the reader's local times.
+(() => {
+  "use strict";
+  const UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
+  const TOKEN = /^var\((--[\w-]+)\)$/;
+  let probe = null;
+  let colours = new Map();
+
+  function colour(name) {
+    if (!colours.has(name)) {
+      if (!probe) {
+        probe = document.createElement("span");
+        probe.hidden = true;
+        document.body.append(probe);
+      }
+      // light-dark() is resolved only in a property that takes a colour
+      probe.style.color = "";
+      probe.style.color = `var(${name})`;
+      colours.set(name, getComputedStyle(probe).color);
+    }
+    return colours.get(name);
+  }
+
+  const pad = (n) => String(n).padStart(2, "0");
+  function localTime(text) {
+    const d = new Date(text);
+    return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
+  }
+
+  function value(item) {
+    if (typeof item === "string") {
+      if (UTC.test(item)) return localTime(item);
+      const token = TOKEN.exec(item);
+      if (!token) return item;
+      if (token[1] === "--sans") return getComputedStyle(document.body).fontFamily;
+      return colour(token[1]);
+    }
+    if (Array.isArray(item)) return item.map(value);
+    if (item && typeof item === "object") {
+      return Object.fromEntries(Object.entries(item).map(([key, inner]) => [key, value(inner)]));
+    }
+    return item;
+  }
+
+  window.allotment.resolveFigure = value;
+  window.allotment.localTime = localTime;
+  window.allotment.forgetColours = () => {
+    colours = new Map();
+  };
+})();

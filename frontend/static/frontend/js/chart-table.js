@@ -1,0 +1,55 @@
+// The numbers of a chart as a table, built when someone opens it.
+(() => {
+  "use strict";
+
+  const format = (number, unit) =>
+    number === null || number === undefined
+      ? null
+      : `${new Intl.NumberFormat("en", { maximumSignificantDigits: 4 }).format(number)} ${unit}`.trim();
+
+  function cell(row, kind, text, css) {
+    const element = document.createElement(kind);
+    element.textContent = text;
+    if (css) element.className = css;
+    if (kind === "th") element.scope = "col";
+    row.append(element);
+  }
+
+  function columns(figure) {
+    return figure.data
+      .filter((trace) => !(trace.meta && trace.meta.helper) && trace.hoverinfo !== "skip")
+      .map((trace) => {
+        const values = trace.meta && trace.meta.values === "customdata" ? trace.customdata : trace.y;
+        return { name: trace.name, values: new Map(trace.x.map((x, i) => [x, values[i]])) };
+      })
+      .filter((column, i, all) => all.findIndex((other) => other.name === column.name) === i);
+  }
+
+  function causeAt(figure, time) {
+    const gap = (figure.layout.meta.gaps || []).find(([start, end]) => start <= time && time <= end);
+    return gap ? gap[2] : "";
+  }
+
+  // Newest first: that is what one looks for.
+  window.allotment.chartTable = (figure) => {
+    const parts = columns(figure);
+    const unit = figure.layout.meta.unit;
+    const none = window.allotment.word("noData");
+    const table = document.createElement("table");
+    const head = table.createTHead().insertRow();
+    cell(head, "th", window.allotment.word("time"));
+    parts.forEach((part) => cell(head, "th", part.name, "num"));
+    const body = table.createTBody();
+    const times = [...new Set(parts.flatMap((part) => [...part.values.keys()]))].sort().reverse();
+    for (const time of times) {
+      const row = body.insertRow();
+      cell(row, "td", window.allotment.localTime(time));
+      for (const part of parts) {
+        const text = format(part.values.get(time), unit);
+        const cause = text === null ? causeAt(figure, time) : "";
+        cell(row, "td", text ?? (cause ? `${none}: ${cause}` : "–"), text === null ? "num faint" : "num");
+      }
+    }
+    return table;
+  };
+})();

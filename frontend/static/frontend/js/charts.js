@@ -1,0 +1,143 @@
+// Draws every figure of the page, keeps them fresh and in the current theme, and ties their time axes
+// together: hovering or zooming one moves the others.
+(() => {
+  "use strict";
+  const charts = new Map(); // element -> {plot, raw, text, timer}
+  const coarse = matchMedia("(pointer: coarse)").matches;
+  let linking = false;
+
+  const CONFIG = { displayModeBar: false, responsive: true, showTips: false, doubleClick: "reset" };
+  const chinese = document.documentElement.lang.startsWith("zh");
+  if (chinese) {
+    const months = [...Array(12).keys()].map((i) => `${i + 1}月`);
+    const days = ["日", "一", "二", "三", "四", "五", "六"];
+    Plotly.register({
+      moduleType: "locale",
+      name: "zh-Hans",
+      dictionary: {},
+      format: {
+        days: days.map((d) => `星期${d}`), shortDays: days.map((d) => `周${d}`), months, shortMonths: months,
+        periods: ["上午", "下午"], dateTime: "%Y-%m-%d %H:%M:%S", date: "%Y-%m-%d", time: "%H:%M:%S",
+        decimal: ".", thousands: ",", grouping: [3], currency: ["¥", ""],
+      },
+    });
+    CONFIG.locale = "zh-Hans";
+  }
+
+  const others = (chart) => [...charts.values()].filter((c) => c !== chart && c.drawn && c.element.isConnected);
+
+  async function draw(chart) {
+    const figure = window.allotment.resolveFigure(chart.raw);
+    // A finger drags the page, not the axis.
+    const layout = { ...figure.layout, autosize: true, dragmode: coarse ? false : "zoom" };
+    await Plotly.react(chart.plot, figure.data, layout, CONFIG);
+    if (!chart.drawn) {
+      chart.drawn = true;
+      chart.element.dataset.drawn = "";
+      link(chart);
+    }
+    note(chart);
+    const table = chart.element.querySelector(".chart-table");
+    if (table.open) fillTable(chart);
+  }
+
+  // Why there is no data stands below the chart, in words.
+  function note(chart) {
+    const clock = (text) => window.allotment.localTime(text).slice(11, 16);
+    const lines = (chart.raw.layout.meta.gaps || []).map(
+      ([start, end, cause]) => `${clock(start)}–${clock(end)} ${window.allotment.word("noData")}: ${cause}`,
+    );
+    chart.element.querySelector(".chart-notes").textContent = lines.slice(0, 3).join("; ");
+  }
+
+  function fillTable(chart) {
+    const rows = chart.element.querySelector(".chart-table .rows");
+    const top = rows.scrollTop;
+    rows.replaceChildren(window.allotment.chartTable(chart.raw));
+    rows.scrollTop = top;
+  }
+
+  // --- one time axis --------------------------------------------------------------------------
+  function together(chart, act) {
+    if (linking) return;
+    linking = true;
+    try {
+      others(chart).forEach((other) => act(other.plot));
+    } finally {
+      linking = false;
+    }
+  }
+
+  function link(chart) {
+    chart.plot.on("plotly_hover", (event) => {
+      // plotly counts dates in milliseconds as if they were UTC
+      const moment = event.points.length ? Date.parse(`${String(event.points[0].x).replace(" ", "T")}Z`) : NaN;
+      if (!Number.isNaN(moment)) together(chart, (plot) => Plotly.Fx.hover(plot, { xval: moment }, "xy", true));
+    });
+    chart.plot.on("plotly_unhover", () => together(chart, (plot) => Plotly.Fx.unhover(plot)));
+    chart.plot.on("plotly_relayout", (event) => {
+      const moved = Object.keys(event).some((key) => key.startsWith("xaxis."));
+      if (moved) together(chart, (plot) => follow(plot, chart.plot));
+    });
+  }
+
+  // Redrawing reports itself later as a move of its own; an axis that is already there stays quiet,
+  // or two charts would move each other for ever.
+  function follow(plot, leader) {
+    const wanted = leader.layout.xaxis;
+    const own = plot.layout.xaxis;
+    if (wanted.autorange && own.autorange) return;
+    if (!wanted.autorange && String(own.range) === String(wanted.range)) return;
+    Plotly.relayout(plot, wanted.autorange ? { "xaxis.autorange": true } : { "xaxis.range": [...wanted.range] });
+  }
+
+  // --- where figures come from ----------------------------------------------------------------
+  function readInline(chart) {
+    const script = chart.element.querySelector(':scope > script[type="application/json"]');
+    if (!script || script.textContent === chart.text) return;
+    chart.text = script.textContent;
+    chart.raw = JSON.parse(chart.text);
+    draw(chart);
+  }
+
+  async function fetchFigure(chart) {
+    if (!chart.element.isConnected) return charts.delete(chart.element);
+    const wait = chart.element.querySelector(".chart-wait");
+    try {
+      if (!document.hidden || !chart.raw) {
+        const answer = await fetch(chart.element.dataset.chartUrl, { signal: AbortSignal.timeout(20000) });
+        if (!answer.ok) throw new Error(String(answer.status));
+        const { figure, summary } = await answer.json();
+        chart.raw = figure;
+        chart.plot.setAttribute("aria-label", summary);
+        await draw(chart);
+      }
+    } catch {
+      wait.textContent = window.allotment.word("chartProblem");
+      wait.classList.add("chart-problem");
+    }
+    const every = Number(chart.element.dataset.chartEvery || (chart.raw ? 0 : 10));
+    if (every) chart.timer = setTimeout(() => fetchFigure(chart), every * 1000);
+  }
+
+  function find() {
+    for (const element of document.querySelectorAll("[data-chart]")) {
+      let chart = charts.get(element);
+      if (!chart) {
+        chart = { element, plot: element.querySelector(".chart-plot"), drawn: false };
+        charts.set(element, chart);
+        element.querySelector(".chart-table").addEventListener("toggle", () => chart.raw && fillTable(chart));
+        if (element.dataset.chartUrl) fetchFigure(chart);
+      }
+      readInline(chart);
+    }
+  }
+
+  find();
+  document.addEventListener("allotment:morphed", find);
+  document.addEventListener("htmx:load", find);
+  document.addEventListener("allotment:theme", () => {
+    window.allotment.forgetColours();
+    for (const chart of charts.values()) if (chart.drawn) draw(chart);
+  });
+})();
