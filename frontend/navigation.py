@@ -1,0 +1,125 @@
+"""The console's places, as data.
+
+A page belongs to a product (the workspace's side or the operators' side). The side bar lists that
+product's groups; an entry whose address does not exist in this installation is left out, so the
+list below is the only thing to extend when a page is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.urls import NoReverseMatch, reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+WORKSPACE = "workspace"
+OPERATIONS = "operations"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A page in the side bar. `covers` names the pages that light this entry up as well."""
+
+    key: str
+    label: str | Promise
+    icon: str
+    url_name: str
+    covers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """Entries under one heading; the first group of a product needs none."""
+
+    label: str | Promise
+    entries: tuple[Entry, ...]
+
+
+GROUPS: dict[str, tuple[Group, ...]] = {
+    WORKSPACE: (
+        Group(
+            "",
+            (
+                Entry("overview", _("Overview"), "layout-dashboard", "frontend:workspace-overview"),
+                Entry(
+                    "jobs",
+                    _("Jobs"),
+                    "play",
+                    "frontend:job-list",
+                    covers=("frontend:job-new", "frontend:job-detail"),
+                ),
+            ),
+        ),
+    ),
+    OPERATIONS: (
+        Group(
+            "",
+            (
+                Entry("overview", _("Overview"), "layout-dashboard", "frontend:ops-overview"),
+                Entry("nodes", _("Nodes"), "server", "frontend:ops-nodes", covers=("frontend:ops-node",)),
+            ),
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    """An entry resolved for this request."""
+
+    key: str
+    label: str
+    icon: str
+    url: str
+    current: bool
+    count: int | None
+
+
+@dataclass(frozen=True)
+class Section:
+    """A group resolved for this request."""
+
+    label: str
+    links: tuple[Link, ...]
+
+
+def product_of(view_name: str) -> str:
+    """Which product a page belongs to."""
+    return OPERATIONS if view_name.startswith("frontend:ops-") else WORKSPACE
+
+
+def sections(view_name: str, workspace: str, counts: Mapping[str, int]) -> tuple[Section, ...]:
+    """The side bar of the page `view_name`; `counts` maps entry keys to the work they hold."""
+    product = product_of(view_name)
+    arguments = {"workspace": workspace} if product == WORKSPACE else {}
+    found = []
+    for group in GROUPS[product]:
+        links = tuple(
+            Link(
+                entry.key,
+                str(entry.label),
+                entry.icon,
+                url,
+                _is_current(entry, view_name),
+                counts.get(entry.key),
+            )
+            for entry in group.entries
+            if (url := address(entry.url_name, **arguments))
+        )
+        if links:
+            found.append(Section(str(group.label), links))
+    return tuple(found)
+
+
+def address(url_name: str, **arguments: str) -> str:
+    """The address of a page, or nothing where the page or what it needs does not exist."""
+    try:
+        return reverse(url_name, kwargs=arguments or None)
+    except NoReverseMatch:
+        return ""
+
+
+def _is_current(entry: Entry, view_name: str) -> bool:
+    return view_name == entry.url_name or view_name in entry.covers

@@ -1,0 +1,70 @@
+"""Meters, legends, progress, GPU tiles and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django import template
+
+from frontend.capacity import KIND_WORDS, Meter, NodeTiles
+from frontend.charts import Chart
+
+register = template.Library()
+
+
+@register.filter
+def unlocalized(value: float | None) -> str:
+    """A number as SVG wants it: a point for decimals and no separators, whatever the language."""
+    return "0" if value is None else f"{value:g}"
+
+
+@register.inclusion_tag("frontend/components/meter.html")
+def meter(meter: Meter, *, tall: bool = False, legend: bool = False) -> dict[str, object]:
+    """The quota bar; `legend` writes the amounts below it."""
+    return {"meter": meter, "segments": meter.segments(), "tall": tall, "legend": legend}
+
+
+@register.inclusion_tag("frontend/components/legend.html")
+def legend(*kinds: str) -> dict[str, object]:
+    """What the colours mean: used, allocated, borrowed, lent, held, free."""
+    return {"items": [(kind, KIND_WORDS[kind]) for kind in kinds]}
+
+
+@register.inclusion_tag("frontend/components/progress.html")
+def progress(done: float, total: float, label: str = "") -> dict[str, object]:
+    """A progress bar with its numbers."""
+    share = round(min(100.0, 100 * done / total), 2) if total else 0.0
+    return {"done": done, "total": total, "share": share, "label": label}
+
+
+@register.inclusion_tag("frontend/components/nodes.html")
+def gpu_grid(nodes: Iterable[NodeTiles]) -> dict[str, object]:
+    """Nodes side by side, a tile per card."""
+    return {"nodes": nodes}
+
+
+@register.inclusion_tag("frontend/components/gpus.html")
+def gpus(node: NodeTiles) -> dict[str, object]:
+    """The cards of one node."""
+    return {"gpus": node.gpus}
+
+
+@register.inclusion_tag("frontend/components/chart.html")
+def chart(
+    chart: Chart | None = None,
+    *,
+    key: str = "",
+    url: str = "",
+    every: int = 0,
+    size: str = "",
+    label: str = "",
+) -> dict[str, object]:
+    """A chart given inline, fetched from `url`, or both; `size` is low, high or empty."""
+    return {
+        "chart": chart,
+        "key": chart.key if chart else key,
+        "url": url,
+        "every": every,
+        "size": size,
+        "label": label or (chart.summary if chart else ""),
+    }

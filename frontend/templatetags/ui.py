@@ -1,0 +1,233 @@
+"""The furniture of a page: cards, tiles, tags, tables, forms, dialogs, live regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from django import template
+from django.contrib.messages.storage.base import Message
+from django.core.paginator import Page
+from django.forms import BoundField, CheckboxInput, Textarea
+from django.http import QueryDict
+from django.template.loader import render_to_string
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from lucide.templatetags.lucide import lucide
+
+from frontend import parts, reasons, words
+
+register = template.Library()
+
+
+@register.simple_tag
+@lru_cache(maxsize=256)
+def icon(name: str, size: int = 16) -> SafeString:
+    """A line icon for the eye only; what it means stands beside it or in an aria-label."""
+    return SafeString(lucide(name, size=size, aria_hidden="true", focusable="false"))
+
+
+@register.filter
+def tone(message: Message) -> str:
+    """The tone of a message of Django's messages framework."""
+    return {"success": "running", "warning": "waiting", "error": "failed"}.get(message.level_tag, "info")
+
+
+@register.inclusion_tag("frontend/components/tag.html")
+def status(kind: str, state: str, title: str = "") -> dict[str, object]:
+    """The tag of a state; `kind` is `job`, `task`, `node`, `device` or `reason`."""
+    word = words.state_word(kind, state)
+    return {"text": word.text, "tone": word.tone, "title": title}
+
+
+@register.inclusion_tag("frontend/components/tag.html")
+def badge(text: str, tone: str = "done", title: str = "") -> dict[str, object]:
+    """A tag with a text of its own; `tone` is waiting, running, failed, info or done."""
+    return {"text": text, "tone": tone, "title": title}
+
+
+@register.inclusion_tag("frontend/components/reason.html")
+def reason(
+    code: str,
+    numbers: Mapping[str, object] | None = None,
+    help: bool = False,  # noqa: A002
+    found: Iterable[Mapping[str, object]] = (),
+) -> dict[str, object]:
+    """The sentence of a reason code; with `help`, also what would help (`found` is the engine's list)."""
+    return {
+        "sentence": reasons.reason_sentence(code, numbers),
+        "helps": reasons.help_sentences(code, numbers, found) if help else [],
+    }
+
+
+@register.simple_block_tag
+def card(content: str, title: str = "", note: str = "", key: str = "") -> SafeString:
+    """A card: heading, a note on the right, content. `key` becomes its id."""
+    return render_to_string(
+        "frontend/components/card.html", {"content": content, "title": title, "note": note, "key": key}
+    )
+
+
+@register.inclusion_tag("frontend/components/tile.html")
+def tile(
+    label: str, value: object, meaning: str = "", *, unit: str = "", tone: str = "", url: str = ""
+) -> dict[str, object]:
+    """One strong number with its meaning below; `url` makes the meaning a link."""
+    return {"label": label, "value": value, "meaning": meaning, "unit": unit, "tone": tone, "url": url}
+
+
+@register.inclusion_tag("frontend/components/empty.html")
+def empty(
+    title: str, hint: str = "", *, name: str = "inbox", url: str = "", action: str = ""
+) -> dict[str, object]:
+    """An empty state: what to do next and who can do it."""
+    return {"title": title, "hint": hint, "icon_name": name, "url": url, "action": action}
+
+
+@register.inclusion_tag("frontend/components/banner.html")
+def banner(
+    title: str, text: str = "", *, tone: str = "info", url: str = "", action: str = ""
+) -> dict[str, object]:
+    """A message about the whole page; `tone` is info, waiting, failed or running."""
+    return {"problem": parts.Problem(title=title, detail=text, tone=tone), "url": url, "action": action}
+
+
+@register.inclusion_tag("frontend/components/banner.html")
+def problem(problem: parts.Problem | None, *, url: str = "", action: str = "") -> dict[str, object]:
+    """What happened, what was kept, what to do; nothing is drawn for None."""
+    return {"problem": problem, "url": url, "action": action}
+
+
+@register.inclusion_tag("frontend/components/confirm.html", takes_context=True)
+def confirm(
+    context: template.Context,
+    key: str,
+    title: str,
+    *,
+    url: str,
+    action: str,
+    losses: Sequence[str] = (),
+    keeps: str = "",
+    danger: bool = True,
+    fields: Mapping[str, str] | None = None,
+) -> dict[str, object]:
+    """A dialog that says what will be lost before it posts to `url`; opened by data-dialog-open."""
+    return {
+        "key": key, "title": title, "url": url, "action": action, "losses": losses, "keeps": keeps,
+        "danger": danger, "fields": dict(fields or {}), "csrf_token": context.get("csrf_token"),
+    }  # fmt: skip
+
+
+@register.inclusion_tag("frontend/components/checks.html")
+def checks(items: Iterable[parts.Check]) -> dict[str, object]:
+    """The gates a job has to pass, each with its mark."""
+    return {"items": items}
+
+
+@register.inclusion_tag("frontend/components/helps.html")
+def helps(items: Iterable[parts.Help]) -> dict[str, object]:
+    """What would help, best first."""
+    return {"items": items}
+
+
+@register.inclusion_tag("frontend/components/story.html")
+def story(rows: Iterable[parts.StoryRow]) -> dict[str, object]:
+    """What happened, one row per event."""
+    return {"rows": rows}
+
+
+@register.inclusion_tag("frontend/components/facts.html")
+def facts(pairs: Iterable[tuple[str, object]], columns: bool = False) -> dict[str, object]:
+    """A key-value list; in `columns` each pair is a small block."""
+    return {"pairs": pairs, "columns": columns}
+
+
+@register.simple_block_tag
+def table(content: str, label: str, stacks: bool = False) -> SafeString:
+    """A table that scrolls inside its card; with `stacks`, rows become blocks on a phone."""
+    return format_html(
+        '<div class="table-scroll" role="region" tabindex="0" aria-label="{}">'
+        '<table class="{}">{}</table></div>',
+        label, "stacks" if stacks else "", content,
+    )  # fmt: skip
+
+
+@register.simple_tag(takes_context=True)
+def th(context: template.Context, label: str, *, num: bool = False, sort: str = "") -> SafeString:
+    """A column's head; with `sort`, a link that orders by it and turns round on the second click."""
+    css = "num" if num else ""
+    if not sort:
+        return format_html('<th scope="col" class="{}">{}</th>', css, label)
+    query = _query(context)
+    current = query.get("sort", "")
+    query["sort"] = f"-{sort}" if current == sort else sort
+    query.pop("page", None)
+    order = {sort: "ascending", f"-{sort}": "descending"}.get(current, "none")
+    return format_html(
+        '<th scope="col" class="{}" aria-sort="{}"><a href="?{}">{}</a></th>',
+        css,
+        order,
+        query.urlencode(),
+        label,
+    )
+
+
+@register.inclusion_tag("frontend/components/pages.html", takes_context=True)
+def pages(context: template.Context, page: Page[Any]) -> dict[str, object]:
+    """Total and page of pages, keeping the filters of the address."""
+    query = _query(context)
+    query.pop("page", None)
+    rest = query.urlencode()
+    return {"page": page, "prefix": f"?{rest}&page=" if rest else "?page="}
+
+
+@register.inclusion_tag("frontend/components/chips.html", takes_context=True)
+def chips(
+    context: template.Context, name: str, options: Sequence[parts.Chip], label: str = ""
+) -> dict[str, object]:
+    """Filter chips whose choice is the address's parameter `name`."""
+    query = _query(context)
+    current = query.get(name, "")
+    links = []
+    for option in options:
+        query.pop("page", None)
+        query.pop(name, None)
+        if option.value:
+            query[name] = option.value
+        links.append({"chip": option, "url": f"?{query.urlencode()}", "current": option.value == current})
+    return {"links": links, "label": label or name}
+
+
+@register.inclusion_tag("frontend/components/field.html")
+def field(bound: BoundField, *, unit: str = "", code: bool = False) -> dict[str, object]:
+    """A form field with its label, help and errors, wired up for screen readers."""
+    widget = bound.field.widget
+    about = [f"{bound.auto_id}_help"] if bound.help_text else []
+    about += [f"{bound.auto_id}_error"] if bound.errors else []
+    attributes: dict[str, Any] = {"aria-describedby": " ".join(about)} if about else {}
+    if bound.errors:
+        attributes["aria-invalid"] = "true"
+    if code and isinstance(widget, Textarea):
+        attributes |= {"class": "code", "spellcheck": "false"}
+    return {
+        "field": bound,
+        "control": bound.as_widget(attrs=attributes),
+        "is_check": isinstance(widget, CheckboxInput),
+        "is_number": getattr(widget, "input_type", "") == "number",
+        "is_group": bound.use_fieldset,
+        "unit": unit,
+    }
+
+
+@register.simple_block_tag
+def live(content: str, url: str, *, key: str, every: int = 5) -> SafeString:
+    """A region that fetches `url` every so many seconds and changes only what is different."""
+    return render_to_string(
+        "frontend/components/live.html", {"content": content, "url": url, "key": key, "every": every}
+    )
+
+
+def _query(context: template.Context) -> QueryDict:
+    request = context.get("request")
+    return request.GET.copy() if request is not None else QueryDict(mutable=True)
