@@ -1,0 +1,112 @@
+"""Reading nodes and cards on behalf of an operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Prefetch, Q, QuerySet
+
+from clusters.models import Cluster, Device, Node
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from tenants import permissions
+from tenants.permissions import Permission
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFilter:
+    """What a list of nodes is narrowed to; `name` matches anywhere, the others exactly."""
+
+    cluster: str = ""
+    flavor: str = ""
+    name: str = ""
+    ready: bool | None = None
+    cordoned: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFilter:
+    """What a list of cards is narrowed to; `uuid` matches anywhere, the others exactly."""
+
+    cluster: str = ""
+    node: str = ""
+    model: str = ""
+    uuid: str = ""
+    healthy: bool | None = None
+
+
+def _cards() -> Prefetch[str, QuerySet[Device], str]:
+    return Prefetch("devices", queryset=Device.unscoped.order_by("index", "uuid"))
+
+
+def node_list(*, viewer: Actor, filters: NodeFilter = NodeFilter()) -> QuerySet[Node]:
+    """Nodes that are there, by cluster and name, with cluster, flavor and cards at hand.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    match = Q(present=True)
+    if filters.cluster:
+        match &= Q(cluster__name=filters.cluster)
+    if filters.flavor:
+        match &= Q(flavor__name=filters.flavor)
+    if filters.name:
+        match &= Q(name__icontains=filters.name)
+    if filters.ready is not None:
+        match &= Q(ready=filters.ready)
+    if filters.cordoned is not None:
+        match &= Q(cordoned=filters.cordoned)
+    nodes = Node.unscoped.filter(match).select_related("cluster", "flavor").prefetch_related(_cards())
+    return nodes.order_by("cluster__name", "name", "pk")
+
+
+def node_get(*, viewer: Actor, name: str, cluster: str = "") -> Node:
+    """One node by name; where clusters share a name, the first by cluster unless `cluster` is given.
+
+    Raises: PermissionDenied, NotFound.
+    """
+    node = node_list(viewer=viewer, filters=NodeFilter(cluster=cluster)).filter(name=name).first()
+    if node is None:
+        raise NotFound(f"no node {name!r}")
+    return node
+
+
+def device_list(*, viewer: Actor, filters: DeviceFilter = DeviceFilter()) -> QuerySet[Device]:
+    """Cards of nodes that are there, by cluster, node and index, with node and cluster at hand.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    match = Q(node__present=True)
+    if filters.cluster:
+        match &= Q(node__cluster__name=filters.cluster)
+    if filters.node:
+        match &= Q(node__name=filters.node)
+    if filters.model:
+        match &= Q(model=filters.model)
+    if filters.uuid:
+        match &= Q(uuid__icontains=filters.uuid)
+    if filters.healthy is not None:
+        match &= Q(healthy=filters.healthy)
+    devices = Device.unscoped.filter(match).select_related("node__cluster", "node__flavor")
+    return devices.order_by("node__cluster__name", "node__name", "index", "pk")
+
+
+def device_get(*, viewer: Actor, uuid: str) -> Device:
+    """One card by the UUID printed by its driver.
+
+    Raises: PermissionDenied, NotFound.
+    """
+    device = device_list(viewer=viewer).filter(uuid=uuid).first()
+    if device is None:
+        raise NotFound(f"no card {uuid!r}")
+    return device
+
+
+def cluster_list(*, viewer: Actor) -> QuerySet[Cluster]:
+    """Clusters by name, with their cell and flavors at hand.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    return Cluster.unscoped.select_related("cell").prefetch_related("flavors").order_by("name", "pk")

@@ -1,0 +1,34 @@
+"""Reading queues on behalf of a viewer."""
+
+from __future__ import annotations
+
+from django.db.models import Prefetch
+
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from quotas.models import Queue, QueueFlavor
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+def queue_list(viewer: Actor, workspace: Tenant) -> list[Queue]:
+    """The queues of a workspace by name, with their flavors in order (`queue_flavors`) at hand.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    flavors = QueueFlavor.unscoped.select_related("flavor__cluster").order_by("position", "pk")
+    queues = Queue.unscoped.filter(workspace=workspace).select_related("cell", "node")
+    return list(queues.prefetch_related(Prefetch("queue_flavors", queryset=flavors)).order_by("name", "pk"))
+
+
+def queue_get(viewer: Actor, workspace: Tenant, name: str) -> Queue:
+    """One queue of a workspace.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    for queue in queue_list(viewer, workspace):
+        if queue.name == name:
+            return queue
+    raise NotFound(f"no queue {name!r}")

@@ -1,0 +1,153 @@
+"""Reading jobs on behalf of a viewer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import Count, F, Q, QuerySet, Sum
+
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from scheduling.models import Job, JobRole, JobState
+from scheduling.selectors import keyset
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+SORTS: Final = ("submitted_at", "name", "priority", "state")
+DEFAULT_SORT: Final = "-submitted_at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """What a list of jobs is narrowed to. `name` matches anywhere, `submitted_by` is a user name."""
+
+    states: Sequence[str] = ()
+    queue: str = ""
+    name: str = ""
+    submitted_by: str = ""
+    mine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Jobs with their roles at hand; `total` counts all that match; `next` is None at the end."""
+
+    items: list[Job]
+    total: int
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a queued job stands in its queue, from 0, and what is ahead: counts, never names."""
+
+    position: int
+    waiting: int
+    cards_ahead: int
+
+
+def job_query(
+    *, viewer: Actor, workspace: Tenant | None = None, filters: JobFilter = JobFilter()
+) -> QuerySet[Job]:
+    """Jobs of one workspace, or of all in the viewer's sight, with what a row of a list shows.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    jobs = Job.unscoped.select_related("queue", "workspace", "submitted_by", "priority_class")
+    jobs = jobs.prefetch_related("roles")
+    if workspace is not None:
+        jobs = jobs.filter(workspace=workspace)
+    return jobs.filter(_matching(filters, viewer))
+
+
+def _matching(filters: JobFilter, viewer: Actor) -> Q:
+    match = Q()
+    if filters.states:
+        match &= Q(state__in=list(filters.states))
+    if filters.queue:
+        match &= Q(queue__name=filters.queue)
+    if filters.name:
+        match &= Q(name__icontains=filters.name)
+    if filters.submitted_by:
+        match &= Q(submitted_by__username=filters.submitted_by)
+    if filters.mine:
+        match &= Q(submitted_by_id=viewer.pk)
+    return match
+
+
+def job_list(
+    *,
+    viewer: Actor,
+    workspace: Tenant | None = None,
+    filters: JobFilter = JobFilter(),
+    sort: str = DEFAULT_SORT,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> JobPage:
+    """One page of jobs; without a workspace the viewer needs sight of the whole platform.
+
+    Raises: NotFound, PermissionDenied; Invalid for a bad cursor.
+    """
+    jobs = job_query(viewer=viewer, workspace=workspace, filters=filters)
+    items, following = keyset.page(jobs, sort=sort, cursor=cursor, limit=limit)
+    return JobPage(items, jobs.order_by().count(), following)
+
+
+def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
+    """One job by id or by name; of several jobs with that name the latest, which is the live one.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    jobs = job_query(viewer=viewer, workspace=workspace)
+    job = None
+    pk = _as_uuid(ref)
+    if pk is not None:
+        job = jobs.filter(pk=pk).first()
+    if job is None:
+        job = jobs.filter(name=ref).order_by("-submitted_at", "-pk").first()
+    if job is None:
+        raise NotFound(f"no job {ref!r}")
+    return job
+
+
+def _as_uuid(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
+
+
+def job_position(*, job: Job) -> Position | None:
+    """Where a queued job stands: higher priority first, then who came first. None when not queued."""
+    if job.state != JobState.QUEUED:
+        return None
+    queued = Job.unscoped.filter(queue_id=job.queue_id, state=JobState.QUEUED)
+    same = Q(priority=job.priority)
+    earlier = Q(submitted_at__lt=job.submitted_at) | Q(submitted_at=job.submitted_at, pk__lt=job.pk)
+    ahead = Q(priority__gt=job.priority) | (same & earlier)
+    counts = queued.aggregate(waiting=Count("pk"), ahead=Count("pk", filter=ahead))
+    cards = JobRole.unscoped.filter(job__in=queued.filter(ahead)).aggregate(
+        cards=Sum(F("replicas") * F("gpu_cards"))
+    )
+    return Position(counts["ahead"], counts["waiting"], cards["cards"] or 0)
+
+
+def job_counts(*, viewer: Actor, workspace: Tenant | None = None) -> dict[str, int]:
+    """How many jobs are in each state; states without any are 0.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    jobs = Job.unscoped.all() if workspace is None else Job.unscoped.filter(workspace=workspace)
+    found = dict(jobs.order_by().values_list("state").annotate(count=Count("pk")))
+    return {state.value: found.get(state.value, 0) for state in JobState}
+
+
+def job_cards(job: Job) -> int:
+    """Cards that all tasks of a job ask for together; uses the roles at hand."""
+    return sum(role.replicas * role.gpu_cards for role in job.roles.all())

@@ -1,0 +1,62 @@
+"""Paging by key instead of by number: rows that arrive meanwhile neither repeat nor hide others."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any, TypeVar
+
+from django.db.models import Model, Q, QuerySet
+from django.utils.translation import gettext as _
+
+from foundation.errors import FieldError, Invalid
+
+M = TypeVar("M", bound=Model)
+
+
+def _bad_cursor() -> Invalid:
+    message = _("The cursor is not one that this list gave out.")
+    return Invalid(message, code="CURSOR_INVALID", errors=[FieldError("cursor", "INVALID", message)])
+
+
+def encode(row: Model, field: str) -> str:
+    """The cursor that continues after `row` in the order of `field` and id."""
+    value = getattr(row, field)
+    shown = value.isoformat() if hasattr(value, "isoformat") else value
+    return base64.urlsafe_b64encode(json.dumps([field, shown, str(row.pk)]).encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str, field: str) -> tuple[Any, str]:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        name, value, pk = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
+    except (binascii.Error, UnicodeError, ValueError, TypeError) as error:
+        raise _bad_cursor() from error
+    if name != field or not isinstance(pk, str) or not isinstance(value, str | int):
+        raise _bad_cursor()
+    return value, pk
+
+
+def page(rows: QuerySet[M], *, sort: str, cursor: str | None, limit: int) -> tuple[list[M], str | None]:
+    """The next `limit` rows in the order of `sort` (`field` or `-field`), and the cursor after them.
+
+    Ties are broken by id in the same direction. Raises: Invalid for a cursor of another order.
+    """
+    field, descending = sort.lstrip("-"), sort.startswith("-")
+    sign, operator = ("-", "lt") if descending else ("", "gt")
+    ordered = rows.order_by(f"{sign}{field}", f"{sign}pk")
+    if cursor:
+        value, pk = _decode(cursor, field)
+        after = Q(**{f"{field}__{operator}": value}) | Q(**{field: value, f"pk__{operator}": pk})
+        try:
+            ordered = ordered.filter(after)
+        except (ValueError, TypeError) as error:
+            raise _bad_cursor() from error
+    try:
+        found = list(ordered[: limit + 1])
+    except ValueError as error:
+        raise _bad_cursor() from error
+    more = len(found) > limit
+    found = found[:limit]
+    return found, encode(found[-1], field) if more else None

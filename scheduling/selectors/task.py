@@ -1,0 +1,66 @@
+"""Reading tasks, with where each of them runs."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foundation.actor import Actor
+from scheduling.models import Allocation, DeviceSlice, Job, Task
+from tenants import permissions
+from tenants.permissions import Permission
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task, the allocation of its latest attempt if it has one, and the cards of that."""
+
+    task: Task
+    allocation: Allocation | None
+    slices: Sequence[DeviceSlice]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """Tasks by role and index; `next` is the next offset, None at the end."""
+
+    items: list[TaskRow]
+    total: int
+    next: int | None
+
+
+def job_tasks(*, viewer: Actor, job: Job, offset: int = 0, limit: int = 100) -> TaskPage:
+    """One page of a job's tasks, in the same number of queries whatever its size.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    tasks = Task.unscoped.filter(job=job)
+    shown = list(tasks.select_related("role").order_by("role__position", "index")[offset : offset + limit])
+    allocations = _allocations(job, shown)
+    slices = _slices(list(allocations.values()))
+    total = tasks.count()
+    rows = [_row(task, allocations.get(task.pk), slices) for task in shown]
+    following = offset + len(shown)
+    return TaskPage(rows, total, following if shown and following < total else None)
+
+
+def _allocations(job: Job, tasks: Sequence[Task]) -> dict[uuid.UUID, Allocation]:
+    rows = Allocation.unscoped.filter(
+        task__in=tasks, attempt__job=job, attempt__number=job.attempt_number
+    ).select_related("node", "flavor", "attempt")
+    return {row.task_id: row for row in rows.order_by("pk")}
+
+
+def _slices(allocations: Sequence[Allocation]) -> dict[uuid.UUID, list[DeviceSlice]]:
+    found: defaultdict[uuid.UUID, list[DeviceSlice]] = defaultdict(list)
+    rows = DeviceSlice.unscoped.filter(allocation__in=allocations).select_related("device")
+    for row in rows.order_by("device__index", "pk"):
+        found[row.allocation_id].append(row)
+    return found
+
+
+def _row(task: Task, allocation: Allocation | None, slices: dict[uuid.UUID, list[DeviceSlice]]) -> TaskRow:
+    return TaskRow(task, allocation, slices.get(allocation.pk, ()) if allocation else ())
