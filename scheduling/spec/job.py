@@ -28,7 +28,7 @@ _LONGEST_S: Final = 10 * 365 * 86_400
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def parse_job(body: Mapping[str, Any]) -> JobSpec:
+def parse_job(body: Any) -> JobSpec:
     """Read a job file.
 
     Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake, in the file's order.

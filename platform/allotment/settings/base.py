@@ -164,6 +164,14 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    # Fields called `state`, `mode` and `kind` stand for several sets of words; clients need stable names.
+    "ENUM_NAME_OVERRIDES": {
+        "JobKindEnum": "scheduling.models.job.JobKind",
+        "JobStateEnum": "scheduling.models.job.JobState",
+        "TaskStateEnum": "scheduling.models.job.TaskState",
+        "GpuModeEnum": "clusters.models.cluster.GpuMode",
+        "JobFileGpuModeEnum": ["whole", "slice"],
+    },
     # Two fields of one name with different choices need names of their own in the schema.
     "ENUM_NAME_OVERRIDES": {
         "GpuMode": "clusters.models.GpuMode",

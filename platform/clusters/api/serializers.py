@@ -1,0 +1,80 @@
+"""Wire format of clusters, nodes and cards. CPU in millicores, memory in MiB, cores in percent of a card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from clusters.models import BackendKind, Cluster, ClusterHealth, GpuMode
+from tenants.api.query import OffsetQuery
+
+
+class NodeQuery(OffsetQuery):
+    cluster = serializers.CharField(required=False)
+    flavor = serializers.CharField(required=False)
+    name = serializers.CharField(required=False, help_text="Anywhere in the name.")
+    ready = serializers.BooleanField(required=False, allow_null=True, default=None)
+    cordoned = serializers.BooleanField(required=False, allow_null=True, default=None)
+
+
+class DeviceQuery(OffsetQuery):
+    cluster = serializers.CharField(required=False)
+    node = serializers.CharField(required=False)
+    model = serializers.CharField(required=False)
+    uuid = serializers.CharField(required=False, help_text="Anywhere in the UUID.")
+    healthy = serializers.BooleanField(required=False, allow_null=True, default=None)
+
+
+class ClusterSerializer(serializers.Serializer[Any]):
+    """Without its connection, which may hold credentials."""
+
+    name = serializers.CharField()
+    cell = serializers.CharField(source="cell.name")
+    backend = serializers.ChoiceField(choices=BackendKind.choices)
+    health = serializers.ChoiceField(choices=ClusterHealth.choices)
+    health_message = serializers.CharField()
+    observed_at = serializers.DateTimeField(allow_null=True)
+    flavors = serializers.SerializerMethodField()
+
+    def get_flavors(self, cluster: Cluster) -> list[str]:
+        return sorted(flavor.name for flavor in cluster.flavors.all())
+
+
+class CardSerializer(serializers.Serializer[Any]):
+    uuid = serializers.CharField()
+    index = serializers.IntegerField()
+    model = serializers.CharField()
+    memory_mib = serializers.IntegerField()
+    mode = serializers.ChoiceField(choices=GpuMode.choices)
+    healthy = serializers.BooleanField()
+    cores_capacity = serializers.IntegerField()
+    cores_granted = serializers.IntegerField()
+    memory_capacity = serializers.IntegerField()
+    memory_granted = serializers.IntegerField()
+    holders = serializers.IntegerField()
+
+
+class NodeSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    cluster = serializers.CharField(source="cluster.name")
+    flavor = serializers.CharField(source="flavor.name", default=None, allow_null=True)
+    ready = serializers.BooleanField()
+    cordoned = serializers.BooleanField()
+    zone = serializers.CharField()
+    rack = serializers.CharField()
+    labels = serializers.DictField(child=serializers.CharField())
+    taints = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+    cpu_millicores = serializers.IntegerField()
+    cpu_granted = serializers.IntegerField()
+    memory_mib = serializers.IntegerField()
+    memory_granted = serializers.IntegerField()
+    observed_at = serializers.DateTimeField(allow_null=True)
+    devices = CardSerializer(many=True, source="devices.all")
+
+
+class DeviceSerializer(CardSerializer):
+    node = serializers.CharField(source="node.name")
+    cluster = serializers.CharField(source="node.cluster.name")
+    flavor = serializers.CharField(source="node.flavor.name", default=None, allow_null=True)

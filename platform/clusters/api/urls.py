@@ -1,0 +1,15 @@
+"""Routes below `/api/v1/`."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from clusters.api import views
+
+urlpatterns = [
+    path("admin/clusters", views.ClustersView.as_view(), name="admin-clusters"),
+    path("admin/nodes", views.NodesView.as_view(), name="admin-nodes"),
+    path("admin/nodes/<str:name>", views.NodeView.as_view(), name="admin-node"),
+    path("admin/devices", views.DevicesView.as_view(), name="admin-devices"),
+    path("admin/devices/<str:uuid>", views.DeviceView.as_view(), name="admin-device"),
+]

@@ -1,0 +1,53 @@
+"""Who holds nodes and cards, for operators."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from clusters.api.views import OperatorView
+from clusters.selectors.node import device_get, node_get
+from scheduling.api.serializers import DeviceHoldSerializer, NodeHoldSerializer
+from scheduling.selectors.holder import device_holds, node_holds
+from tenants.api.pages import answer, list_of, page_of
+from tenants.api.query import OffsetQuery, read_query
+from tenants.api.schema import problems
+
+
+class NodeHoldsView(OperatorView):
+    """Live allocations on one node."""
+
+    @extend_schema(
+        operation_id="node_holds",
+        summary="Who holds what on a node",
+        parameters=[OffsetQuery],
+        responses={200: list_of(NodeHoldSerializer), **problems(400, 404)},
+        tags=["clusters"],
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """Answer one page of allocations, oldest first."""
+        query = read_query(request, OffsetQuery)
+        node = node_get(viewer=self.viewer, name=name)
+        holds = node_holds(viewer=self.viewer, nodes=[node]).get(node.pk, [])
+        items, total, following = page_of(holds, **query)
+        return Response(answer(NodeHoldSerializer(items, many=True).data, total, following))
+
+
+class DeviceHoldsView(OperatorView):
+    """Live holds on one card."""
+
+    @extend_schema(
+        operation_id="device_holds",
+        summary="Who holds what of a card",
+        parameters=[OffsetQuery],
+        responses={200: list_of(DeviceHoldSerializer), **problems(400, 404)},
+        tags=["clusters"],
+    )
+    def get(self, request: Request, uuid: str) -> Response:
+        """Answer one page of holds, oldest first."""
+        query = read_query(request, OffsetQuery)
+        device = device_get(viewer=self.viewer, uuid=uuid)
+        holds = device_holds(viewer=self.viewer, devices=[device]).get(device.pk, [])
+        items, total, following = page_of(holds, **query)
+        return Response(answer(DeviceHoldSerializer(items, many=True).data, total, following))

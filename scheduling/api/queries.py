@@ -1,0 +1,29 @@
+"""Query parameters of job lists."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rest_framework import serializers
+
+from scheduling.models import JobState
+from scheduling.selectors.job import DEFAULT_SORT, SORTS
+from tenants.api.query import PAGE, PAGE_MAX, QuerySerializer, WordsField
+
+_STATES: Final = tuple(JobState.values)
+
+
+class JobListQuery(QuerySerializer):
+    state = WordsField(words=_STATES, required=False, help_text="One or several, separated by commas.")
+    queue = serializers.CharField(required=False)
+    name = serializers.CharField(required=False, help_text="Anywhere in the name.")
+    submitted_by = serializers.CharField(required=False, help_text="User name.")
+    mine = serializers.BooleanField(default=False)
+    sort = serializers.ChoiceField(choices=[*SORTS, *(f"-{name}" for name in SORTS)], default=DEFAULT_SORT)
+    limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)
+    cursor = serializers.CharField(required=False, help_text="From `next`.")
+
+
+class EventQuery(QuerySerializer):
+    cursor = serializers.IntegerField(default=0, min_value=0, help_text="From `next`: the last event seen.")
+    limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)

@@ -1,0 +1,169 @@
+"""Wire format of jobs, their events and tasks. Times are RFC 3339; CPU in millicores, memory in MiB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from scheduling.api.job_file import JobFileSerializer
+from scheduling.models import Job, JobKind, JobState, TaskState
+from scheduling.selectors.job import job_cards, job_position
+from scheduling.spec import to_mapping
+
+
+class HelpSerializer(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    numbers = serializers.DictField(required=False)
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    """Why a job waits: a stable code, the numbers behind it, and what would help."""
+
+    code = serializers.CharField()
+    message = serializers.CharField(required=False)
+    numbers = serializers.DictField()
+    help = HelpSerializer(many=True)
+    since = serializers.DateTimeField(allow_null=True)
+
+
+class JobSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    kind = serializers.ChoiceField(choices=JobKind.choices)
+    state = serializers.ChoiceField(choices=JobState.choices)
+    reason = serializers.SerializerMethodField(help_text="null while it does not wait.")
+    workspace = serializers.CharField(source="workspace.slug")
+    queue = serializers.CharField(source="queue.name")
+    priority_class = serializers.CharField(source="priority_class.name")
+    preemptible = serializers.BooleanField()
+    submitted_by = serializers.CharField(source="submitted_by.username")
+    cards = serializers.SerializerMethodField(help_text="Asked for by all tasks together.")
+    tasks = serializers.SerializerMethodField()
+    attempt = serializers.IntegerField(source="attempt_number")
+    end_reason = serializers.CharField()
+    submitted_at = serializers.DateTimeField()
+    admitted_at = serializers.DateTimeField(allow_null=True)
+    started_at = serializers.DateTimeField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+    @extend_schema_field(ReasonSerializer(allow_null=True))
+    def get_reason(self, job: Job) -> dict[str, Any] | None:
+        if not job.reason:
+            return None
+        return {
+            "code": job.reason,
+            "numbers": job.reason_numbers,
+            "help": job.reason_help,
+            "since": job.reason_at.isoformat().replace("+00:00", "Z") if job.reason_at else None,
+        }
+
+    def get_cards(self, job: Job) -> int:
+        return job_cards(job)
+
+    def get_tasks(self, job: Job) -> int:
+        return sum(role.replicas for role in job.roles.all())
+
+
+class PositionSerializer(serializers.Serializer[Any]):
+    """Where a queued job stands. What is ahead is counted, never named."""
+
+    position_in_local_queue = serializers.IntegerField(source="position", help_text="From 0.")
+    waiting = serializers.IntegerField()
+    cards_ahead = serializers.IntegerField()
+
+
+class JobDetailSerializer(JobSerializer):
+    position = serializers.SerializerMethodField(help_text="null while it is not queued.")
+    spec = serializers.SerializerMethodField(help_text="Can be submitted again as it is.")
+
+    @extend_schema_field(PositionSerializer(allow_null=True))
+    def get_position(self, job: Job) -> Any:
+        position = job_position(job=job)
+        return PositionSerializer(position).data if position else None
+
+    @extend_schema_field(JobFileSerializer)
+    def get_spec(self, job: Job) -> dict[str, Any]:
+        return to_mapping(job)
+
+
+class DryRunSerializer(serializers.Serializer[Any]):
+    """What a submission would do. It would be accepted; whether and when it starts is not said."""
+
+    dry_run = serializers.BooleanField()
+    name = serializers.CharField()
+    queue = serializers.CharField()
+    priority_class = serializers.CharField()
+    tasks = serializers.IntegerField()
+    min_run_s = serializers.IntegerField(help_text="As capped.")
+    demand = serializers.DictField(child=serializers.IntegerField(), help_text="Per resource, in its unit.")
+
+
+class EventSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    code = serializers.CharField()
+    actor = serializers.CharField()
+    numbers = serializers.DictField()
+
+
+class TaskDeviceSerializer(serializers.Serializer[Any]):
+    uuid = serializers.CharField(source="device.uuid")
+    index = serializers.IntegerField(source="device.index")
+    model = serializers.CharField(source="device.model")
+    cores = serializers.IntegerField()
+    memory_mib = serializers.IntegerField()
+    exclusive = serializers.BooleanField()
+
+
+class TaskAllocationSerializer(serializers.Serializer[Any]):
+    attempt = serializers.IntegerField(source="attempt.number")
+    node = serializers.CharField(source="node.name")
+    flavor = serializers.CharField(source="flavor.name")
+    namespace = serializers.CharField()
+    pod = serializers.CharField(source="pod_name")
+    cpu_millicores = serializers.IntegerField()
+    memory_mib = serializers.IntegerField()
+    released_at = serializers.DateTimeField(allow_null=True)
+
+
+class TaskSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField(source="task.id")
+    role = serializers.CharField(source="task.role.name")
+    index = serializers.IntegerField(source="task.index")
+    state = serializers.ChoiceField(source="task.state", choices=TaskState.choices)
+    exit_code = serializers.IntegerField(source="task.exit_code", allow_null=True)
+    message = serializers.CharField(source="task.message")
+    started_at = serializers.DateTimeField(source="task.started_at", allow_null=True)
+    finished_at = serializers.DateTimeField(source="task.finished_at", allow_null=True)
+    allocation = TaskAllocationSerializer(allow_null=True)
+    devices = TaskDeviceSerializer(many=True, source="slices")
+
+
+class NodeHoldSerializer(serializers.Serializer[Any]):
+    """One live allocation on a node."""
+
+    workspace = serializers.CharField(source="attempt.job.workspace.slug")
+    job = serializers.CharField(source="attempt.job.name")
+    job_id = serializers.UUIDField(source="attempt.job_id")
+    role = serializers.CharField(source="task.role.name")
+    index = serializers.IntegerField(source="task.index")
+    submitted_by = serializers.CharField(source="attempt.job.submitted_by.username")
+    pod = serializers.CharField(source="pod_name")
+    cpu_millicores = serializers.IntegerField()
+    memory_mib = serializers.IntegerField()
+
+
+class DeviceHoldSerializer(serializers.Serializer[Any]):
+    """One live hold on a card."""
+
+    workspace = serializers.CharField(source="allocation.attempt.job.workspace.slug")
+    job = serializers.CharField(source="allocation.attempt.job.name")
+    job_id = serializers.UUIDField(source="allocation.attempt.job_id")
+    role = serializers.CharField(source="allocation.task.role.name")
+    index = serializers.IntegerField(source="allocation.task.index")
+    submitted_by = serializers.CharField(source="allocation.attempt.job.submitted_by.username")
+    cores = serializers.IntegerField()
+    memory_mib = serializers.IntegerField()
+    exclusive = serializers.BooleanField()

@@ -1,0 +1,24 @@
+"""Routes below `/api/v1/`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.urls import path
+
+from scheduling.api import actions, operator, views
+
+_JOBS: Final = "workspaces/<slug:ws>/jobs"
+_JOB: Final = f"{_JOBS}/<str:job>"
+
+urlpatterns = [
+    path(_JOBS, views.JobsView.as_view(), name="jobs"),
+    path(_JOB, views.JobView.as_view(), name="job"),
+    path(f"{_JOB}/events", views.JobEventsView.as_view(), name="job-events"),
+    path(f"{_JOB}/tasks", views.JobTasksView.as_view(), name="job-tasks"),
+    path(f"{_JOB}/cancel", actions.JobCancelView.as_view(), name="job-cancel"),
+    path(f"{_JOB}/suspend", actions.JobSuspendView.as_view(), name="job-suspend"),
+    path(f"{_JOB}/resume", actions.JobResumeView.as_view(), name="job-resume"),
+    path("admin/nodes/<str:name>/holds", operator.NodeHoldsView.as_view(), name="admin-node-holds"),
+    path("admin/devices/<str:uuid>/holds", operator.DeviceHoldsView.as_view(), name="admin-device-holds"),
+]

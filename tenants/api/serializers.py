@@ -1,0 +1,61 @@
+"""Wire format of users, workspaces and access keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from tenants.models import Role
+from tenants.permissions import Permission
+
+_POINTS = [permission.value for permission in Permission]
+
+
+class MembershipSerializer(serializers.Serializer[Any]):
+    tenant = serializers.CharField(
+        source="tenant.slug", default=None, allow_null=True, help_text="null: the platform."
+    )
+    role = serializers.ChoiceField(choices=Role.choices)
+
+
+class MeSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    username = serializers.CharField()
+    must_change_password = serializers.BooleanField()
+    platform_permissions = serializers.ListField(child=serializers.CharField())
+    memberships = MembershipSerializer(many=True)
+
+
+class WorkspaceSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    folder = serializers.CharField(source="parent.slug", default=None, allow_null=True)
+
+
+class WorkspaceDetailSerializer(WorkspaceSerializer):
+    permissions = serializers.ListField(child=serializers.CharField(), help_text="What you may do here.")
+
+
+class AccessKeySerializer(serializers.Serializer[Any]):
+    prefix = serializers.CharField()
+    name = serializers.CharField()
+    scopes = serializers.ListField(child=serializers.CharField())
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField(allow_null=True)
+    last_used_at = serializers.DateTimeField(allow_null=True)
+
+
+class AccessKeyCreatedSerializer(AccessKeySerializer):
+    token = serializers.CharField(help_text="Shown this once.")
+
+
+class AccessKeyCreateSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=80)
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(choices=_POINTS),
+        default=list,
+        help_text="What the key may do of what you may; empty: everything.",
+    )
+    expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)

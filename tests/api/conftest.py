@@ -1,0 +1,32 @@
+"""Clients that are signed in as somebody of a small world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from rest_framework.test import APIClient
+
+from tenants.models import User
+from tests.builders.world import World, world
+
+As = Callable[[User | None], APIClient]
+
+
+@pytest.fixture
+def w(db: None) -> World:
+    """The small world."""
+    return world()
+
+
+@pytest.fixture
+def as_user() -> As:
+    """A client whose requests are those of the user; of nobody for None."""
+
+    def sign_in(user: User | None) -> APIClient:
+        client = APIClient()
+        if user is not None:
+            client.force_authenticate(user)
+        return client
+
+    return sign_in

@@ -1,0 +1,132 @@
+"""Every route and method of the API, tried by everybody: the answer stands in one table.
+
+The test walks the URL configuration, so a route that nobody thought about fails here by its absence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver
+from rest_framework.test import APIClient
+
+from scheduling.models import Job, JobState
+from tests.api.conftest import As
+from tests.builders import jobs
+from tests.builders.world import World
+
+METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+WHO: Final = ("anonymous", "outsider", "viewer", "editor", "admin", "platform_admin")
+JOB: Final = {"name": "fresh", "roles": [{"resources": {"gpu": {"cards": 1}}}]}
+
+# Who gets which status, in the order of WHO. The job of the table is the editor's own.
+ANYBODY = (200, 200, 200, 200, 200, 200)
+EVERYBODY = (401, 200, 200, 200, 200, 200)
+MEMBERS = (401, 404, 200, 200, 200, 200)
+OPERATORS = (401, 403, 403, 403, 403, 200)
+STOPPERS = (401, 404, 403, 202, 202, 202)
+TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
+    ("schema", "GET"): ANYBODY,
+    ("docs", "GET"): ANYBODY,
+    ("me", "GET"): EVERYBODY,
+    ("workspaces", "GET"): EVERYBODY,
+    ("workspaces/{ws}", "GET"): MEMBERS,
+    ("workspaces/{ws}/keys", "GET"): MEMBERS,
+    ("workspaces/{ws}/keys", "POST"): (401, 404, 201, 201, 201, 201),
+    ("workspaces/{ws}/keys/{prefix}", "DELETE"): (401, 404, 404, 404, 404, 404),
+    ("workspaces/{ws}/queues", "GET"): MEMBERS,
+    ("workspaces/{ws}/quota", "GET"): MEMBERS,
+    ("workspaces/{ws}/jobs", "GET"): MEMBERS,
+    ("workspaces/{ws}/jobs", "POST"): (401, 404, 403, 202, 202, 202),
+    ("workspaces/{ws}/jobs/{job}", "GET"): MEMBERS,
+    ("workspaces/{ws}/jobs/{job}/events", "GET"): MEMBERS,
+    ("workspaces/{ws}/jobs/{job}/tasks", "GET"): MEMBERS,
+    ("workspaces/{ws}/jobs/{job}/cancel", "POST"): STOPPERS,
+    ("workspaces/{ws}/jobs/{job}/suspend", "POST"): STOPPERS,
+    ("workspaces/{ws}/jobs/{job}/resume", "POST"): (401, 404, 403, 409, 409, 409),
+    ("admin/clusters", "GET"): OPERATORS,
+    ("admin/nodes", "GET"): OPERATORS,
+    ("admin/nodes/{name}", "GET"): OPERATORS,
+    ("admin/nodes/{name}/holds", "GET"): OPERATORS,
+    ("admin/devices", "GET"): OPERATORS,
+    ("admin/devices/{uuid}", "GET"): OPERATORS,
+    ("admin/devices/{uuid}/holds", "GET"): OPERATORS,
+    ("metrics/series", "GET"): OPERATORS,
+}
+QUERY: Final = {"metrics/series": "?level=cluster"}
+
+
+def routes() -> list[str]:
+    """Every address below /api/v1/, its parameters in braces."""
+    found = [path.removeprefix("api/v1/") for path in _walk(get_resolver(), "") if path.startswith("api/")]
+    return sorted(set(found))
+
+
+def _walk(resolver: URLResolver, prefix: str) -> Iterator[str]:
+    for pattern in resolver.url_patterns:
+        path = prefix + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern))
+        if isinstance(pattern, URLPattern):
+            yield path
+        else:
+            yield from _walk(pattern, path)
+
+
+@pytest.fixture
+def job(w: World) -> Job:
+    return jobs.job(w.queue, w.editor, "known")
+
+
+def address(route: str, w: World, job: Job) -> str:
+    values = {"ws": w.workspace.slug, "job": str(job.pk), "prefix": "deadbeef", "name": "node-1"}
+    values["uuid"] = w.nodes[0].devices.first().uuid
+    return "/api/v1/" + re.sub(r"\{(\w+)\}", lambda match: values[match[1]], route) + QUERY.get(route, "")
+
+
+def client_of(who: str, w: World, as_user: As) -> APIClient:
+    return as_user(None if who == "anonymous" else getattr(w, who))
+
+
+def call(client: APIClient, method: str, path: str, route: str) -> int:
+    body: dict[str, Any] = {"name": "mine"} if route.endswith("keys") else JOB
+    answer = client.generic(method, path) if method in ("GET", "DELETE") else client.post(path, body)
+    return int(answer.status_code)
+
+
+def test_the_table_names_every_route() -> None:
+    assert sorted({route for route, _ in TABLE}) == routes()
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_who_may_do_what(who: str, w: World, job: Job, as_user: As) -> None:
+    client = client_of(who, w, as_user)
+    wrong = {}
+    for (route, method), expected in TABLE.items():
+        Job.unscoped.exclude(pk=job.pk).delete()
+        Job.unscoped.filter(pk=job.pk).update(state=JobState.QUEUED)
+        got = call(client, method, address(route, w, job), route)
+        if got != expected[WHO.index(who)]:
+            wrong[route, method] = got
+    assert not wrong
+
+
+def test_no_route_takes_a_method_that_the_table_lacks(w: World, job: Job, as_user: As) -> None:
+    client = as_user(w.platform_admin)
+    for route in routes():
+        for method in METHODS:
+            if (route, method) not in TABLE:
+                answer = client.generic(method, address(route, w, job))
+                assert answer.status_code == 405, (route, method)
+
+
+def test_a_job_of_another_workspace_does_not_exist_below_ones_own(w: World, as_user: As) -> None:
+    foreign = jobs.job(w.other_queue, w.outsider, "theirs")
+    client = as_user(w.admin)
+
+    for ref in (str(foreign.pk), foreign.name):
+        for tail in ("", "/events", "/tasks"):
+            assert client.get(f"/api/v1/workspaces/team-a/jobs/{ref}{tail}").status_code == 404
+        for verb in ("cancel", "suspend", "resume"):
+            assert client.post(f"/api/v1/workspaces/team-a/jobs/{ref}/{verb}").status_code == 404
