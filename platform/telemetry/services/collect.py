@@ -6,7 +6,7 @@ import structlog
 
 from clusters.backends.base import BackendUnavailable, SampleSink
 from clusters.backends.registry import BackendMissing, backend_for
-from clusters.models import Cluster, ClusterHealth
+from clusters.models import Cluster, ClusterHealth, Device
 from telemetry.models import GapCause
 from telemetry.store.database import DatabaseSink
 from telemetry.store.gaps import gap_close, gap_open
@@ -17,12 +17,21 @@ log = structlog.get_logger(__name__)
 def samples_collect(sink: SampleSink | None = None) -> int:
     """Collect once from all clusters and return how many readings were new.
 
-    One cluster that fails does not keep the others from being read. A cluster that nobody has reached
-    yet is left alone: it has no gap, because it never had readings.
+    One cluster that fails does not keep the others from being read; what no backend is expected to raise
+    is raised when all have had their turn. A cluster that nobody has reached yet is left alone: it has
+    no gap, because it never had readings.
     """
     sink = sink or DatabaseSink()
-    clusters = Cluster.unscoped.exclude(health=ClusterHealth.UNKNOWN).order_by("name")
-    return sum(_collect(cluster, sink) for cluster in clusters)
+    kept, failures = 0, []
+    for cluster in Cluster.unscoped.exclude(health=ClusterHealth.UNKNOWN).order_by("name"):
+        try:
+            kept += _collect(cluster, sink)
+        except Exception as error:  # reported below, together with the others
+            error.add_note(f"while reading cluster {cluster.name}")
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup("samples of some clusters were lost", failures)
+    return kept
 
 
 def _collect(cluster: Cluster, sink: SampleSink) -> int:
@@ -37,7 +46,9 @@ def _collect(cluster: Cluster, sink: SampleSink) -> int:
         log.warning("samples_unavailable", cluster=cluster.name, error=str(error))
         return 0
     if not samples:
-        gap_open(cluster.pk, GapCause.EMPTY, "")
+        # A cluster without cards has nothing to say, which is no gap.
+        if Device.unscoped.filter(node__cluster=cluster, node__present=True).exists():
+            gap_open(cluster.pk, GapCause.EMPTY, "")
         return 0
     kept = sink.write(str(cluster.pk), samples)
     gap_close(cluster.pk)

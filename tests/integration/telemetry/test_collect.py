@@ -93,3 +93,27 @@ def test_one_dead_cluster_does_not_stop_the_others(bench: Bench, backend: Script
     assert TelemetryGap.unscoped.get().cluster == other
     assert samples_collect() == 0  # the same instant again: nothing new
     assert Reading.unscoped.count() == 6
+
+
+def test_an_error_nobody_foresaw_is_raised_after_all_had_their_turn(
+    bench: Bench, backend: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clusters.cluster(bench.world.cell, "alpha")
+
+    def backend_for(cluster: Cluster) -> Scripted:
+        if cluster.name == "alpha":
+            raise ZeroDivisionError
+        return backend
+
+    monkeypatch.setattr(collect, "backend_for", backend_for)
+    with pytest.raises(ExceptionGroup) as caught:
+        samples_collect()
+    assert [type(error) for error in caught.value.exceptions] == [ZeroDivisionError]
+    assert Reading.unscoped.count() == 6
+
+
+def test_a_cluster_without_cards_has_no_gap(bench: Bench, backend: Scripted) -> None:
+    backend.silent = True
+    Cluster.unscoped.get().nodes.update(present=False)
+    assert samples_collect() == 0
+    assert not TelemetryGap.unscoped.exists()
