@@ -172,12 +172,6 @@ SPECTACULAR_SETTINGS = {
         "GpuModeEnum": "clusters.models.cluster.GpuMode",
         "JobFileGpuModeEnum": ["whole", "slice"],
     },
-    # Two fields of one name with different choices need names of their own in the schema.
-    "ENUM_NAME_OVERRIDES": {
-        "GpuMode": "clusters.models.GpuMode",
-        "JobState": "scheduling.models.JobState",
-        "TaskState": "scheduling.models.TaskState",
-    },
 }
 
 # --- Platform -------------------------------------------------------------------------------------
