@@ -36,7 +36,8 @@ THEME = go.layout.Template(
             "yanchor": "bottom",
             "traceorder": "normal",
         },
-        "xaxis": {**_AXIS, "showgrid": False},
+        # Invisible ticks hold the labels off the axis, where they would touch the zero of the other one.
+        "xaxis": {**_AXIS, "showgrid": False, "ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"},
         "yaxis": {**_AXIS, "rangemode": "tozero", "nticks": 5, "fixedrange": True},
         "colorway": [f"var(--series-{n})" for n in range(1, 9)],
     }
