@@ -1,0 +1,72 @@
+"""Celery's settings: each task reaches its queue and no other, and lost work comes back quickly."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from kombu import Connection
+
+from allotment.celery import QUEUES, VISIBILITY_TIMEOUT_S, app
+from allotment.schedule import beat_schedule
+from allotment.supervisor import programs
+from tests.fixtures.valkey import ValkeyServer
+
+ROUTED = {
+    "scheduling.tasks.run_cycle": "cycle",
+    "scheduling.tasks.execute_cluster": "cluster",
+    "scheduling.tasks.observe_cluster": "cluster",
+    "scheduling.tasks.observe_clusters": "cluster",
+    "scheduling.tasks.sweep": "default",
+    "telemetry.tasks.collect_samples": "telemetry",
+    "foundation.tasks.heartbeat": "default",
+}
+
+
+@pytest.mark.parametrize(("task", "queue"), ROUTED.items())
+def test_each_task_has_its_queue(task: str, queue: str) -> None:
+    assert app.amqp.router.route({}, task)["queue"].name == queue
+
+
+def test_a_message_lies_in_one_queue_only(valkey: ValkeyServer) -> None:
+    with Connection(valkey.url) as connection:
+        for task in ROUTED:
+            app.send_task(task, connection=connection)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(valkey.socket))
+        lengths = {}
+        for queue in QUEUES:
+            client.sendall(f"LLEN {queue}\r\n".encode())
+            lengths[queue] = int(client.recv(32).removeprefix(b":"))
+    assert lengths == {queue: list(ROUTED.values()).count(queue) for queue in QUEUES}
+
+
+def test_every_periodic_task_exists() -> None:
+    app.loader.import_default_modules()
+    missing = {entry["task"] for entry in beat_schedule(observe_every_s=5, demo=True).values()} - set(
+        app.tasks
+    )
+    assert missing == set()
+
+
+def test_every_task_of_ours_ignores_results_and_is_acknowledged_late() -> None:
+    app.loader.import_default_modules()
+    ours = [task for name, task in app.tasks.items() if not name.startswith("celery.")]
+    assert ours
+    assert [task.name for task in ours if not (task.acks_late and task.ignore_result)] == []
+
+
+def test_a_running_task_is_never_handed_to_a_second_worker() -> None:
+    assert app.conf.task_time_limit < VISIBILITY_TIMEOUT_S
+    assert (
+        max(entry["options"]["expires"] for entry in app.conf.beat_schedule.values()) < VISIBILITY_TIMEOUT_S
+    )
+
+
+def test_a_sweep_that_waited_too_long_is_dropped() -> None:
+    for entry in beat_schedule(observe_every_s=2, demo=True).values():
+        assert entry["options"]["expires"] == 2 * entry["schedule"]
+
+
+def test_the_embedded_worker_reads_every_queue() -> None:
+    assert programs.QUEUES.split(",") == list(QUEUES)
