@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import prefetch_related_objects
 from django.utils.translation import gettext as _
 
 from foundation import audit, clock, outbox
@@ -71,7 +72,7 @@ def job_check(*, acting_user: User, workspace: Tenant, spec: JobSpec) -> Submiss
 
 
 def job_submit(*, acting_user: User, workspace: Tenant, spec: JobSpec, now: datetime | None = None) -> Job:
-    """Accept a job into its queue; the engine looks at it in the next cycle.
+    """Accept a job into its queue; the engine looks at it in the next cycle. Its roles are at hand.
 
     Raises: as `job_check`; NameTaken.
     """
@@ -91,6 +92,7 @@ def job_submit(*, acting_user: User, workspace: Tenant, spec: JobSpec, now: date
         transitions.note(job, "submitted", now=at, actor=acting_user.get_username())
         _record(acting_user, "job.submit", job, after={"name": job.name, "queue": checked.queue.name})
         outbox.hint(outbox.Topic.CYCLE, checked.queue.cell_id)
+    prefetch_related_objects([job], "roles")
     return job
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from foundation.actor import Actor
 from foundation.errors import NotFound
 from tenants import permissions
-from tenants.models import Tenant
+from tenants.models import Tenant, TenantKind
+from tenants.permissions import Permission
 
 
 def workspace_list(*, viewer: Actor) -> list[Tenant]:
@@ -18,8 +19,9 @@ def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
 
     Raises: NotFound when there is none in the viewer's sight.
     """
-    workspace = permissions.visible_workspaces(viewer).select_related("parent").filter(slug=slug).first()
-    if workspace is None:
+    workspaces = Tenant.unscoped.filter(kind=TenantKind.WORKSPACE).select_related("parent")
+    workspace = workspaces.filter(slug=slug).first()
+    if workspace is None or not permissions.may(viewer, Permission.TENANT_VIEW, workspace):
         raise NotFound(f"no workspace {slug!r}")
     return workspace
 
