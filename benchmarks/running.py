@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,12 @@ _STOP_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A platform that answers at `url`; `token` is an editor's access key."""
+    """A platform that answers at `url`; `token` is an editor's access key, `environment` its variables."""
 
     url: str
     token: str
     home: Path
+    environment: dict[str, str]
 
 
 def _free_port() -> int:
@@ -38,29 +39,33 @@ def _free_port() -> int:
 
 
 @contextmanager
-def platform(*, nodes: int, cards: int) -> Iterator[Running]:
+def platform(
+    *, nodes: int, cards: int, speed: float = 1.0, environment: Mapping[str, str] | None = None
+) -> Iterator[Running]:
     """Run `allotment up` in a temporary home, with a large simulated cluster and no demo users.
 
+    `environment` is added to the platform's own.
     Raises: RuntimeError when it is not ready in 90 s.
     """
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
         port = _free_port()
-        environment = {
+        variables = {
             **os.environ,
             "ALLOTMENT_HOME": folder,
             "ALLOTMENT_DEMO": "off",
             "PORT": str(port),
             "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
+            **(environment or {}),
         }
-        token = _prepare(environment, nodes, cards)
+        token = _prepare(variables, nodes, cards, speed)
         with (Path(folder) / "up.log").open("wb") as log:
             up = subprocess.Popen(
-                [sys.executable, "-m", "allotment.cli", "up"], env=environment, stdout=log, stderr=log
+                [sys.executable, "-m", "allotment.cli", "up"], env=variables, stdout=log, stderr=log
             )
         try:
             url = f"http://127.0.0.1:{port}"
             _wait_ready(url, up)
-            yield Running(url, token, Path(folder))
+            yield Running(url, token, Path(folder), variables)
         finally:
             up.send_signal(signal.SIGINT)
             try:
@@ -70,10 +75,10 @@ def platform(*, nodes: int, cards: int) -> Iterator[Running]:
                 up.wait()
 
 
-def _prepare(environment: dict[str, str], nodes: int, cards: int) -> str:
+def _prepare(environment: dict[str, str], nodes: int, cards: int, speed: float) -> str:
     migrate = [sys.executable, "-m", "allotment.cli", "migrate", "--no-input", "--verbosity", "0"]
     subprocess.run(migrate, env=environment, check=True)
-    world = [sys.executable, "-m", "benchmarks.world", str(nodes), str(cards)]
+    world = [sys.executable, "-m", "benchmarks.world", str(nodes), str(cards), str(speed)]
     made = subprocess.run(world, env=environment, check=True, stdout=subprocess.PIPE)
     token: str = json.loads(made.stdout)["token"]
     return token

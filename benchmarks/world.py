@@ -1,6 +1,6 @@
 """A cell with one large simulated cluster and one team, made through the platform's own services.
 
-Run as `python -m benchmarks.world NODES CARDS` inside the platform's environment; prints the access key.
+Run as `python -m benchmarks.world NODES CARDS SPEED` in the platform's environment; prints the access key.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tenants.services.tenant import tenant_create  # noqa: E402
 MEMORY_MIB = 40_960
 
 
-def build(nodes: int, cards: int) -> str:
+def build(nodes: int, cards: int, speed: float) -> str:
     """Make the world and return a bearer token of an editor of workspace `bench`."""
     cell, _ = Cell.unscoped.get_or_create(name="default")
     cluster = Cluster.unscoped.create(cell=cell, name="bench", backend=BackendKind.SIMULATED)
     group = NodeGroup(
         prefix="node-", nodes=nodes, cards=cards, card_model="A100-40G", card_memory_mib=MEMORY_MIB
     )
-    build_cluster(cluster, node_groups=[group])
+    build_cluster(cluster, node_groups=[group], speed=speed)
     flavor = Flavor.unscoped.create(
         cluster=cluster, name="a100", card_model="A100-40G", card_memory_mib=MEMORY_MIB
     )
@@ -73,4 +73,6 @@ def _key(workspace: Tenant) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps({"token": build(int(sys.argv[1]), int(sys.argv[2]))}) + "\n")
+    sys.stdout.write(
+        json.dumps({"token": build(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))}) + "\n"
+    )

@@ -55,7 +55,7 @@ def granted(actor: Actor, tenant: Tenant | None = None) -> frozenset[Permission]
     scope = Q(tenant__isnull=True)
     if tenant is not None:
         scope |= Q(tenant_id__in=tenant.ancestor_ids())
-    roles = Member.unscoped.filter(scope, user_id=actor.pk).values_list("role", flat=True)
+    roles = Member.unscoped.filter(scope, user=actor.pk).values_list("role", flat=True)
     return frozenset().union(*(ROLE_PERMISSIONS[role] for role in roles))
 
 
@@ -81,7 +81,7 @@ def visible_tenants(actor: Actor) -> QuerySet[Tenant]:
     """Tenants that `actor` may see, by membership on them or above them."""
     if may(actor, Permission.TENANT_VIEW):
         return Tenant.unscoped.all()
-    roots = Member.unscoped.filter(user_id=actor.pk, tenant__isnull=False).values_list(
+    roots = Member.unscoped.filter(user=actor.pk, tenant__isnull=False).values_list(
         "tenant__path", flat=True
     )
     below = Q(pk__in=[])

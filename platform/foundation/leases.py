@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TypeVar
 
+from django.conf import settings
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
@@ -32,9 +33,12 @@ def _holder() -> str:
 
 
 @contextmanager
-def held(model: type[LeasedRow], pk: uuid.UUID, *, seconds: int = 30) -> Iterator[int | None]:
-    """Hold the lease of one row for the block; yields the epoch, or None when somebody else holds it."""
-    holder = _holder()
+def held(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
+    """Hold the lease of one row for the block; yields the epoch, or None when somebody else holds it.
+
+    A holder that dies keeps it for `ALLOTMENT_LEASE_S` seconds; then the next one takes over.
+    """
+    holder, seconds = _holder(), settings.ALLOTMENT_LEASE_S
     rows = model._base_manager.filter(pk=pk)
     free = Q(lease_until__isnull=True) | Q(lease_until__lt=Now())
     taken = rows.filter(free).update(

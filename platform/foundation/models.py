@@ -32,7 +32,7 @@ class BaseModel(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
-    unscoped: ClassVar[models.Manager[Self]] = models.Manager()  # type: ignore[assignment]
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
     objects = RefusingManager()
 
     class Meta:
@@ -82,7 +82,7 @@ class Hint(models.Model):
     key = models.CharField(max_length=64)
     not_before = models.DateTimeField()
 
-    unscoped: ClassVar[models.Manager[Self]] = models.Manager()  # type: ignore[assignment]
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
 
     class Meta:
         default_manager_name = "unscoped"
@@ -100,7 +100,7 @@ class Heartbeat(models.Model):
     name = models.CharField(max_length=60, primary_key=True)
     at = models.DateTimeField()
 
-    unscoped: ClassVar[models.Manager[Self]] = models.Manager()  # type: ignore[assignment]
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
 
     class Meta:
         default_manager_name = "unscoped"

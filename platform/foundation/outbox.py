@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from django.db import connection, transaction
 
-from foundation import clock
+from foundation import clock, faults
 from foundation.models import Hint
 
 
@@ -58,4 +58,5 @@ def publish_due(limit: int = 200) -> int:
         Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
         for row in rows:
             _publishers[row.topic](row.key)
+        faults.point("relay.after_publish")
     return len(rows)

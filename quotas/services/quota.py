@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F
@@ -74,7 +75,7 @@ def quota_set(*, acting_user: Actor, node: QuotaNode, amounts: Iterable[QuotaAmo
             "borrowing_limit": amount.borrowing_limit,
             "lending_limit": amount.lending_limit,
         }
-        key = {"node": node, "flavor": amount.flavor, "resource": amount.resource.value}
+        key: dict[str, Any] = {"node": node, "flavor": amount.flavor, "resource": amount.resource.value}
         before = Quota.unscoped.filter(**key).values(*values).first()
         if before == values:
             continue

@@ -18,7 +18,7 @@ from django.db.models import Q
 from clusters.backends.base import BackendUnavailable, ClusterBackend, Outcome, OutcomeKind, TaskRef
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster
-from foundation import clock, leases, outbox
+from foundation import clock, faults, leases, outbox
 from scheduling.execution.task_specs import task_specs
 from scheduling.models import Allocation, Job, JobState
 from scheduling.services.lifecycle import begin_eviction
@@ -33,7 +33,7 @@ _RETRY_S: Final = 0.3
 
 def execute_cluster(*, cluster_id: uuid.UUID) -> int:
     """Bring the pods of one cluster in line with the rows; returns how many calls were answered."""
-    with leases.held(Cluster, cluster_id, seconds=60) as epoch:
+    with leases.held(Cluster, cluster_id) as epoch:
         if epoch is None:
             outbox.hint(outbox.Topic.EXECUTE, cluster_id, delay_s=_RETRY_S)
             return 0
@@ -65,6 +65,7 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
         if not wanted:
             return answered
         outcomes = backend.ensure_many(task_specs(wanted))
+        faults.point("execute.after_ensure")
         known = [
             pair for pair in zip(wanted, outcomes, strict=True) if pair[1].kind is not OutcomeKind.UNKNOWN
         ]
@@ -115,6 +116,7 @@ def _remove(cluster: Cluster, backend: ClusterBackend) -> int:
     )
     refs = [TaskRef(a.namespace, a.pod_name, a.pod_uid) for a in unwanted]
     outcomes = backend.remove_many(refs, _GRACE_S) if refs else []
+    faults.point("execute.after_remove")
     done = [a.pk for a, outcome in zip(unwanted, outcomes, strict=True) if outcome.kind is OutcomeKind.DONE]
     with transaction.atomic():
         for start in range(0, len(done), _BATCH):

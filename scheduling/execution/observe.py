@@ -26,7 +26,7 @@ from clusters.backends.base import (
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster, ClusterHealth
 from clusters.services.inventory import nodes_observe
-from foundation import clock, leases, outbox
+from foundation import clock, faults, leases, outbox
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation
 
@@ -40,7 +40,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     """Read what changed in one cluster and apply it; returns the number of observations."""
     # A lease of its own name would be nicer, but one worker per cluster is enough: execution and
     # observation of a cluster take turns.
-    with leases.held(Cluster, cluster_id, seconds=60) as epoch:
+    with leases.held(Cluster, cluster_id) as epoch:
         if epoch is None:
             outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_RETRY_S)
             return 0
@@ -52,6 +52,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         except BackendUnavailable as error:
             _note_health(cluster, ClusterHealth.UNREACHABLE, str(error))
             return 0
+        faults.point("observe.before_apply")
         _apply(cluster, batch, now)
         return len(batch.observations)
 

@@ -7,7 +7,7 @@ import uuid
 import structlog
 
 from clusters.models import Cell
-from foundation import clock, health, leases, outbox
+from foundation import clock, faults, health, leases, outbox
 from scheduling import commit, engine
 from scheduling.commit import Committed
 from scheduling.engine.model import Instant
@@ -27,12 +27,14 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
         now = clock.now()
         taken = cell_snapshot(cell_id)
         result = engine.run_cycle(taken.snapshot, engine.EngineConfig(), Instant(now.timestamp()))
+        faults.point("cycle.before_commit")
         try:
             done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
         except leases.LeaseLost as error:
             log.warning("cycle abandoned", cell=str(cell_id), why=str(error))
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
             return None
+    faults.point("cycle.after_commit")
     if done.dropped:
         outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
     health.beat("cycle")

@@ -6,6 +6,7 @@ virtual clusters submitted in October and November 2017. Source: Microsoft's Phi
 
 from __future__ import annotations
 
+import math
 import random
 from bisect import bisect_right
 from itertools import accumulate
@@ -39,7 +40,7 @@ def run_s_at(gpus: int, level: float) -> int:
     low, high = _LEVELS[place - 1], _LEVELS[place]
     part = (level - low) / (high - low)
     # Between two quantiles on a logarithmic scale: run times span five orders of magnitude.
-    return round(values[place - 1] ** (1 - part) * values[place] ** part)
+    return round(math.pow(values[place - 1], 1 - part) * math.pow(values[place], part))
 
 
 def draw_run_s(random_source: random.Random, gpus: int, least: float = 0.0) -> int:

@@ -68,7 +68,7 @@ def demo_setup(*, home: Path) -> User:
         PriorityClass.unscoped.get_or_create(name=name, defaults={"value": value})
     cell, _ = Cell.unscoped.get_or_create(name="default")
     flavors = _flavors(_cluster(cell))
-    root = _tenant(None, TenantKind.FOLDER, "acme", "Acme")
+    root = Tenant.unscoped.filter(parent=None).first() or _tenant(None, TenantKind.FOLDER, "acme", "Acme")
     folders = {slug: _tenant(root, TenantKind.FOLDER, slug, name) for slug, name in FOLDERS}
     for plan in WORKSPACES:
         workspace = _tenant(folders[plan.folder], TenantKind.WORKSPACE, plan.slug, plan.name)

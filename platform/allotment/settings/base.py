@@ -178,6 +178,7 @@ SPECTACULAR_SETTINGS = {
 ALLOTMENT_HOME = HOME
 ALLOTMENT_PROMETHEUS_URL = env.address("ALLOTMENT_PROMETHEUS_URL", schemes=("http", "https"), default="")
 ALLOTMENT_OBSERVE_EVERY_S = 5
+ALLOTMENT_LEASE_S = env.number("ALLOTMENT_LEASE_S", default=30, low=2, high=600)
 ALLOTMENT_EMBEDDED = False
 ALLOTMENT_DEMO = False  # whether simulated users submit jobs
 

@@ -47,7 +47,8 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
     devices: defaultdict[uuid.UUID, list[Device]] = defaultdict(list)
     rows = Device.unscoped.filter(node__present=True, node__flavor__isnull=False).select_related("node")
     for device in rows:
-        devices[device.node.flavor_id].append(device)
+        if device.node.flavor_id is not None:
+            devices[device.node.flavor_id].append(device)
     flavors = Flavor.unscoped.order_by("name", "id")
     return [_capacity(flavor, devices[flavor.pk]) for flavor in flavors]
 
