@@ -127,7 +127,8 @@ class Replay:
 
     def _cycle(self, now: int) -> list[Record]:
         result = run_cycle(self._snapshot, CONFIG, Instant(now))
-        started, changes = [], []
+        started: list[Record] = []
+        changes: list[Change] = []
         for decision in result.decisions:
             started.append(self._start(now, decision, changes))
         self._snapshot.apply(Delta(tuple(changes)))

@@ -105,7 +105,8 @@ def show_replay(report: ReplayReport) -> None:
     table.add_row("all", f"{report.queue.mean:,.0f}", f"{report.jct.mean:,.0f}", "", "")
     console.print(table)
     console.print(
-        f"queue p50 {report.queue.p50:,.0f} s, p95 {report.queue.p95:,.0f} s, p99 {report.queue.p99:,.0f} s · "
+        f"queue p50 {report.queue.p50:,.0f} s, p95 {report.queue.p95:,.0f} s, "
+        f"p99 {report.queue.p99:,.0f} s · "
         f"guarantee violations {report.guarantee_violations} · jobs harmed {report.jobs_harmed} · "
         f"preemptions {report.preemptions} · cards in use {100 * report.gpu_utilisation:.1f} % · "
         f"{report.wall_s:.1f} s"

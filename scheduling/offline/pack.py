@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from scheduling.engine import EngineConfig, FragmentationGauge, PlacementStream, Seat, typical
 from scheduling.engine.model import Node
 from scheduling.offline.errors import UsageError
@@ -139,8 +137,6 @@ class _Run:
         self._arrived = self._used = self._refused_multi = 0
         self._alloc: defaultdict[int, list[float]] = defaultdict(list)
         self._ratio: defaultdict[int, list[float]] = defaultdict(list)
-        self._unusable = self._gauge.unusable(slice(None))
-        self._stale: set[int] = set()
         self._packed: list[PackedPod] = []
 
     def arrive(self, step: int, pod: Pod) -> None:
@@ -150,13 +146,12 @@ class _Run:
         self._arrived += pod.milli
         if seat is not None:
             self._used += pod.milli
-            self._stale.add(seat.row)
         at = round(100 * self._arrived / self._capacity)
         if seat is None and pod.shape.cards > 1 and at <= LATE:
             self._refused_multi += 1
         self._alloc[at].append(round(100 * self._used / self._capacity, 2))
         if at in FRAGMENTATION_AT:
-            self._ratio[at].append(self._fragmentation())
+            self._ratio[at].append(self._gauge.percent())
         self._packed.append(_packed(step, pod, seat, self._stream))
 
     def report(self, policy: str, seed: int) -> PackReport:
@@ -172,14 +167,6 @@ class _Run:
             pods_per_second=len(self._packed) / self._seconds if self._seconds > 0 else 0.0,
             packed=tuple(self._packed),
         )
-
-    def _fragmentation(self) -> float:
-        rows = np.array(sorted(self._stale), np.int64)
-        self._stale.clear()
-        if len(rows):
-            self._unusable[rows] = self._gauge.unusable(rows)
-        idle = float(self._gauge.idle(slice(None)).sum())
-        return 100 * float(self._unusable.sum()) / idle if idle else 0.0
 
 
 def _packed(step: int, pod: Pod, seat: Seat | None, stream: PlacementStream) -> PackedPod:

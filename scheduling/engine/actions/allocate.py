@@ -69,7 +69,8 @@ class Turn:
         for job_id in self._session.line(self.queue):
             job = self._session.job(job_id)
             ready = job.backoff_until is None or job.backoff_until <= self._session.now
-            if job.state is JobState.QUEUED and ready and job_id not in self._session.outcomes:
+            free = not self._session.snapshot.holds(job_id)
+            if job.state is JobState.QUEUED and ready and free and job_id not in self._session.outcomes:
                 yield job
 
     def _advance(self) -> None:

@@ -51,6 +51,10 @@ def explain(session: Session, queue: Queue, job: Job, *, head: str | None, ahead
         )
     if job.state is JobState.SUSPENDED:
         return _waits(job, Reason.SUSPENDED, {"position": position}, Help(HelpCode.RESUME))
+    leaving = session.snapshot.holds(job.id)
+    if leaving:
+        # An earlier attempt is not confirmed gone: one task name must not be held twice.
+        return _waits(job, Reason.WAITING_FOR_PREEMPTED, {"tasks": leaving})
     if queue.strategy is Strategy.STRICT_FIFO and head is not None:
         return _waits(job, Reason.BEHIND_HEAD, {"position": position, "ahead": ahead, "head": head})
     if job.backoff_until is not None and job.backoff_until > session.now:

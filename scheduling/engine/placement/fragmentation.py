@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.state.fleet import Bools, Fleet, Ints, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 COVERAGE = 0.95
 
@@ -49,7 +49,10 @@ def typical(tasks: Iterable[WorkloadShape]) -> list[tuple[WorkloadShape, float]]
 
 
 class FragmentationGauge:
-    """Measures a fleet against a workload's typical shapes."""
+    """Measures a fleet against a workload's typical shapes.
+
+    The expected waste of each row is kept and worked out again only for rows that changed.
+    """
 
     def __init__(self, fleet: Fleet, shapes: Iterable[tuple[WorkloadShape, float]]) -> None:
         listed = list(shapes)
@@ -60,6 +63,20 @@ class FragmentationGauge:
         self._cards: Ints = np.array([shape.cards for shape, _ in listed], np.int64)
         names = [set(shape.models.split("|")) if shape.models else set(fleet.models) for shape, _ in listed]
         self._accepts: Bools = np.array([[model in known for model in fleet.models] for known in names])
+        self._known = self.unusable(ALL_ROWS)
+        self._seen, self._epoch = len(fleet.touched), fleet.epoch
+
+    def percent(self) -> float:
+        """The expected part of all idle core units that a task cannot use, in percent."""
+        fleet = self._fleet
+        if self._epoch != fleet.epoch:
+            self._known = self.unusable(ALL_ROWS)
+        elif changed := sorted(set(fleet.touched[self._seen :])):
+            rows = np.array(changed, np.int64)
+            self._known[rows] = self.unusable(rows)
+        self._seen, self._epoch = len(fleet.touched), fleet.epoch
+        idle = int(self.idle(ALL_ROWS).sum())
+        return 100 * float(self._known.sum()) / idle if idle else 0.0
 
     def idle(self, rows: Rows) -> Ints:
         """Core units left on the cards of each row."""

@@ -8,6 +8,7 @@ a statement is open.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -87,6 +88,7 @@ class Snapshot:
         self.queues = {queue.id: queue for queue in sorted(queues, key=lambda queue: queue.id)}
         self.jobs = {job.id: job for job in jobs}
         self.allocations = {allocation.id: allocation for allocation in allocations}
+        self._holding = Counter(allocation.job for allocation in self.allocations.values())
         self.lines = Lines(self.jobs)
         self._undo: list[tuple[bool, Allocation]] = []
         self._depth = 0
@@ -100,14 +102,26 @@ class Snapshot:
         ids = (f"{job.id}/{role.name}/{index}" for role in job.roles for index in range(role.replicas))
         return [self.allocations[task] for task in sorted(ids) if task in self.allocations]
 
+    def holds(self, job_id: str) -> int:
+        """How many tasks of a job hold something."""
+        return self._holding[job_id]
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes by id, with their usage as it is now."""
+        exported = (self.fleet.export(row) for row in range(len(self.fleet)))
+        return tuple(sorted(exported, key=lambda node: node.id))
+
+    def quota_nodes(self) -> tuple[QuotaNode, ...]:
+        """All quota nodes by id, with the usage of the leaves as it is now."""
+        return tuple(self._exported(key) for key in sorted(self._quota_nodes))
+
     def to_json(self) -> str:
         """The snapshot as canonical JSON: equal snapshots give equal text."""
-        nodes = sorted((self.fleet.export(row) for row in range(len(self.fleet))), key=lambda node: node.id)
         data = SnapshotData(
             format=FORMAT,
-            nodes=tuple(nodes),
+            nodes=self.nodes(),
             flavors=tuple(self.flavors[key] for key in sorted(self.flavors)),
-            quota_nodes=tuple(self._exported(key) for key in sorted(self._quota_nodes)),
+            quota_nodes=self.quota_nodes(),
             queues=tuple(self.queues[key] for key in sorted(self.queues)),
             jobs=tuple(self.jobs[key] for key in sorted(self.jobs)),
             allocations=tuple(self.allocations[key] for key in sorted(self.allocations)),
@@ -224,14 +238,12 @@ class Snapshot:
                 self.fleet.memo.clear()
             case QueuePut(queue):
                 self.queues[queue.id] = queue
-                self._plant({key: self._exported(key) for key in self._quota_nodes})
+                self._plant({node.id: node for node in self.quota_nodes()})
             case QuotaPut(quota_node):
-                exported = {key: self._exported(key) for key in self._quota_nodes}
-                self._plant({**exported, quota_node.id: quota_node})
+                self._plant({**{node.id: node for node in self.quota_nodes()}, quota_node.id: quota_node})
 
     def _restock(self, changed: dict[str, Node | None]) -> None:
-        nodes = {node.id: self.fleet.export(row) for row, node in enumerate(self.fleet.nodes)}
-        kept = {**nodes, **changed}
+        kept = {**{node.id: node for node in self.nodes()}, **changed}
         self.fleet = Fleet(node for node in kept.values() if node is not None)
 
     # Quota
@@ -269,6 +281,7 @@ class Snapshot:
         if allocation.id in self.allocations:
             raise SnapshotError(f"{allocation.id} already holds something")
         self.allocations[allocation.id] = allocation
+        self._holding[allocation.job] += 1
         row = self.fleet.row.get(allocation.node)
         if row is not None:
             taken = self.fleet.hold_of(row, allocation.cpu, allocation.memory, allocation.slices)
@@ -279,6 +292,9 @@ class Snapshot:
 
     def _drop(self, allocation: Allocation) -> None:
         del self.allocations[allocation.id]
+        self._holding[allocation.job] -= 1
+        if not self._holding[allocation.job]:
+            del self._holding[allocation.job]
         row = self.fleet.row.get(allocation.node)
         if row is not None:
             taken = self.fleet.hold_of(row, allocation.cpu, allocation.memory, allocation.slices)

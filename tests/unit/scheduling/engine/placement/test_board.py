@@ -1,0 +1,145 @@
+"""Scores, their order, and boards that follow every change of the fleet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine import ConfigError, EngineConfig, PlacementStream
+from scheduling.engine.model import Node, PlacementRules, Role
+from scheduling.engine.placement.devices import BestFitDevices
+from scheduling.engine.placement.placer import PlacementRule, Placer
+from scheduling.engine.placement.scores import BestFit, Compact, Spread, stretch
+from scheduling.engine.placement.shape import resolve
+from scheduling.engine.placement.vetoes import VETOES
+from scheduling.engine.state import fleet as fleet_module
+from scheduling.engine.state.fleet import Fleet
+from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
+
+POLICIES = (
+    ("compact", ((Compact(), 1),)),
+    ("spread", ((Spread(), 1),)),
+    ("bestfit", ((BestFit(), 1),)),
+    ("mixed", ((BestFit(), 2), (Spread(), 1))),
+)
+RULE = PlacementRule(VETOES, POLICIES, BestFitDevices())
+
+
+def chosen(policy: str, nodes: list[Node], asked: Role) -> str | None:
+    pool = flavor(policy=policy)
+    seat = Placer(Fleet(nodes), RULE).choose(resolve(asked.request, PlacementRules(), pool), pool)
+    return seat.node if seat else None
+
+
+def used(cores: int) -> dict[str, int]:
+    return {"used_cores": cores, "holders": int(cores > 0), "used_memory": 0}
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("compact", "half"), ("spread", "empty"), ("bestfit", "half")]
+)
+def test_policies_prefer_full_or_empty_nodes(policy: str, expected: str) -> None:
+    nodes = [node("empty"), node("half", device=used(50)), node("full", device=used(100))]
+    assert chosen(policy, nodes, role(1, 1, cores=20, card_memory=0)) == expected
+
+
+def test_a_task_without_cards_keeps_away_from_cards() -> None:
+    assert chosen("compact", [node("gpu"), node("cpu", 0)], role(1, 0, cpu=1_000)) == "cpu"
+
+
+def test_equal_scores_go_by_rank_then_id() -> None:
+    assert chosen("compact", [node("b"), node("a")], role()) == "a"
+    assert chosen("compact", [node("b", rank=1), node("a", rank=2)], role()) == "b"
+
+
+def test_best_fit_cuts_to_whole_numbers() -> None:
+    # 0.5·(64000−1000)/64000 + 0.5·300/400 leaves 13.28…, which counts as 13 and ties.
+    nodes = [node("a", used_cpu=100), node("b", used_cpu=200)]
+    assert chosen("bestfit", nodes, role(1, 1, cpu=1_000)) == "a"
+    assert chosen("bestfit", [node("a"), node("b", used_cpu=9_000)], role(1, 1, cpu=1_000)) == "b"
+
+
+def test_normalising_spreads_feasible_scores_over_the_scale() -> None:
+    scores = np.array([10, 30, 20, 90], np.int64)
+    assert stretch(scores, np.array([True, True, True, False])).tolist()[:3] == [0, 100, 50]
+    assert stretch(scores, np.array([True, False, False, False])).tolist() == [0, 0, 0, 0]
+
+
+def test_weighted_scores_add_up() -> None:
+    nodes = [node("empty"), node("half", device=used(50))]
+    assert chosen("mixed", nodes, role(1, 1, cores=20, card_memory=0)) == "half"
+
+
+def test_an_unknown_policy_is_named() -> None:
+    with pytest.raises(ConfigError, match="'tetris'"):
+        chosen("tetris", [node("n1")], role())
+
+
+changes = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(1, 40)), max_size=12)
+
+
+@given(changes, st.sampled_from([name for name, _ in POLICIES]), st.integers(2, 20))
+@settings(max_examples=60, deadline=None)
+def test_a_board_that_followed_changes_equals_a_new_one(
+    steps: list[tuple[int, int, int]], policy: str, kept: int
+) -> None:
+    fleet = Fleet(node(f"n{index}") for index in range(6))
+    pool = flavor(policy=policy)
+    shapes = [
+        resolve(asked.request, PlacementRules(), pool)
+        for asked in (role(cpu=9_000), role(1, 2), role(1, 1, cores=30), role(1, 0, cpu=1_000))
+    ]
+    warm = Placer(fleet, RULE)
+    limit, fleet_module.KEPT_CHANGES = fleet_module.KEPT_CHANGES, kept
+    try:
+        for row, column, amount in steps:
+            fleet.hold(row, fleet_module.Hold(amount * 1_000, 0, ((column, amount, 0, False),)))
+            for shape in shapes:
+                assert warm.choose(shape, pool) == Placer(fleet, RULE).choose(shape, pool)
+    finally:
+        fleet_module.KEPT_CHANGES = limit
+
+
+class TestDevices:
+    def stream(self, *nodes: Node) -> PlacementStream:
+        return PlacementStream(nodes, flavor(), EngineConfig())
+
+    def test_slices_fill_the_fullest_card_that_fits(self) -> None:
+        stream = self.stream(node("n1", 2))
+        picks = []
+        for cores in (60, 50, 40, 50):
+            seat = stream.place(role(1, 1, cores=cores).request)
+            assert seat is not None
+            picks.append([part.device for part in seat.slices])
+        assert picks == [["n1-gpu0"], ["n1-gpu1"], ["n1-gpu0"], ["n1-gpu1"]]
+        assert stream.place(role(1, 1, cores=1).request) is None
+
+    def test_two_slices_of_one_task_never_share_a_card(self) -> None:
+        stream = self.stream(node("n1", 2))
+        seat = stream.place(role(1, 2, cores=40).request)
+        assert seat is not None
+        assert [part.device for part in seat.slices] == ["n1-gpu0", "n1-gpu1"]
+        assert stream.place(role(1, 3, cores=10).request) is None
+
+    def test_a_whole_card_must_be_empty_and_is_taken_as_it_is(self) -> None:
+        stream = self.stream(node("n1", 2, device={"memory": CARD_MIB + 7}))
+        assert stream.place(role(1, 1, cores=1).request) is not None
+        seat = stream.place(role().request)
+        assert seat is not None
+        assert [(p.device, p.cores, p.memory, p.exclusive) for p in seat.slices] == [
+            ("n1-gpu1", 100, CARD_MIB + 7, True)
+        ]
+        assert stream.place(role().request) is None
+
+    def test_all_cores_of_a_card_are_a_whole_card(self) -> None:
+        stream = self.stream(node("n1", 1))
+        seat = stream.place(role(1, 1, cores=100, card_memory=1).request)
+        assert seat is not None
+        assert seat.slices[0].exclusive
+        assert seat.slices[0].memory == CARD_MIB
+
+    def test_percent_of_memory_rounds_up(self) -> None:
+        pool = flavor(card_memory=1001)
+        assert resolve(role(1, 1, cores=10).request, PlacementRules(), pool).card_memory == 101
