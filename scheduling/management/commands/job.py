@@ -1,0 +1,96 @@
+"""`allotment job submit|list|get|cancel`: jobs from a shell, through the same services."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+from rich.table import Table
+
+from scheduling.api.serializers import JobDetailSerializer, JobSerializer
+from scheduling.management.results import USAGE, acting_user, refusals, write_json
+from scheduling.models import Job
+from scheduling.selectors.job import JobFilter, job_get, job_list
+from scheduling.services.job import job_cancel, job_submit
+from scheduling.spec import load_text, parse_job
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_get
+
+
+class Command(BaseCommand):
+    help = "Submit, list, show or cancel jobs of a workspace"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="submit|list|get|cancel")
+        submit = verbs.add_parser("submit", help="submit a job file")
+        submit.add_argument("-f", "--file", required=True, metavar="YAML", help="- reads standard input")
+        listing = verbs.add_parser("list", help="list jobs, newest first")
+        listing.add_argument("--state", action="append", default=[], help="repeatable")
+        listing.add_argument("--limit", type=int, default=50)
+        for verb in ("get", "cancel"):
+            one = verbs.add_parser(verb, help=f"{verb} one job")
+            one.add_argument("job", metavar="JOB", help="id or name")
+        for chosen in set(verbs.choices.values()):
+            chosen.add_argument("--workspace", "-w", required=True, metavar="W", help="slug")
+            chosen.add_argument("--user", metavar="NAME", help="who acts; default: the first platform admin")
+            chosen.add_argument(
+                "--json", metavar="FILE", help="write the result as JSON; - is standard output"
+            )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = acting_user(options["user"])
+        with refusals(options.get("file") or ""):
+            workspace = workspace_get(viewer=user, slug=options["workspace"])
+            result, jobs = getattr(self, f"_{options['verb']}")(user, workspace, options)
+        if options["json"]:
+            write_json(options["json"], result)
+        if options["json"] != "-":
+            console = Console()
+            with console.capture() as shown:
+                console.print(_table(jobs))
+            self.stdout.write(shown.get())
+
+    def _submit(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
+        spec = parse_job(load_text(_read(options["file"])))
+        job = job_submit(acting_user=user, workspace=workspace, spec=spec)
+        return JobSerializer(job).data, [job]
+
+    def _list(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
+        page = job_list(
+            viewer=user,
+            workspace=workspace,
+            filters=JobFilter(states=options["state"]),
+            limit=max(1, options["limit"]),
+        )
+        items = [JobSerializer(job).data for job in page.items]
+        return {"items": items, "total": page.total, "next": page.next}, page.items
+
+    def _get(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
+        job = job_get(viewer=user, workspace=workspace, ref=options["job"])
+        return JobDetailSerializer(job).data, [job]
+
+    def _cancel(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
+        job = job_get(viewer=user, workspace=workspace, ref=options["job"])
+        job_cancel(acting_user=user, job=job)
+        return JobSerializer(job).data, [job]
+
+
+def _read(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{file}: {error}", returncode=USAGE) from error
+
+
+def _table(jobs: list[Job]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "state", "reason", "queue", "by", "submitted", "id"):
+        table.add_column(heading, overflow="fold")
+    for job in jobs:
+        submitted = f"{job.submitted_at:%Y-%m-%d %H:%M:%S}"
+        cells = (job.name, job.state, job.reason, job.queue.name, job.submitted_by.username, submitted)
+        table.add_row(*cells, str(job.pk))
+    return table

@@ -1,0 +1,140 @@
+"""Reading a Philly trace: every row is checked before anything is submitted."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from foundation.identifiers import dns_label
+
+SUBMIT: Final = "submit_s_since_2017_10_01_est"
+WINDOW: Final = "in_helios_window"
+JOB_COLUMNS: Final = ("vc", "vc_job_no", SUBMIT, "num_gpu", "duration_s", WINDOW)
+TENANT_COLUMNS: Final = ("vc", "gpus")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A row that cannot be used; `line` counts from 1, the heading included."""
+
+    file: str
+    line: int
+    field: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One job of the trace: times in whole seconds, `line` is where it stands."""
+
+    line: int
+    name: str
+    tenant: str
+    submit_s: int
+    gpus: int
+    duration_s: int
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a file holds; `rejected` is empty if and only if all of it can be used."""
+
+    jobs: list[TraceJob] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+class _Row:
+    def __init__(
+        self, file: Path, line: int, values: Mapping[str, str | None], rejected: list[Rejected]
+    ) -> None:
+        self.file, self.line, self.values, self.rejected = file, line, values, rejected
+        self.good = True
+
+    def reject(self, column: str, message: str) -> None:
+        self.good = False
+        self.rejected.append(Rejected(str(self.file), self.line, column, message))
+
+    def text(self, column: str) -> str:
+        value = (self.values.get(column) or "").strip()
+        if not value:
+            self.reject(column, "is empty")
+        return value
+
+    def whole(self, column: str, least: int | None = None) -> int:
+        value = self.text(column)
+        try:
+            number = int(value or "0")
+        except ValueError:
+            self.reject(column, f"{value!r} is not a whole number")
+            return 0
+        if value and least is not None and number < least:
+            self.reject(column, f"{number} is below {least}")
+        return number
+
+
+def read_trace(file: Path, tenants: Iterable[str] | None = None, limit: int | None = None) -> Trace:
+    """Jobs of the published window by time of submission, at most `limit` of them.
+
+    With `tenants`, a job of any other is rejected.
+    """
+    trace = Trace()
+    known = None if tenants is None else set(tenants)
+    names: set[str] = set()
+    for row in _rows(file, JOB_COLUMNS, trace.rejected):
+        if (row.values.get(WINDOW) or "").strip() == "0":
+            continue
+        job = _job(row, known)
+        if job.name in names:
+            row.reject("vc_job_no", f"{job.name} stands twice")
+        names.add(job.name)
+        if row.good:
+            trace.jobs.append(job)
+    trace.jobs.sort(key=lambda job: (job.submit_s, job.line))
+    trace.jobs = trace.jobs[:limit]
+    return trace
+
+
+def read_shares(file: Path) -> tuple[dict[str, int], list[Rejected]]:
+    """Cards that each tenant owns, by name, and the rows that cannot be used."""
+    shares: dict[str, int] = {}
+    rejected: list[Rejected] = []
+    for row in _rows(file, TENANT_COLUMNS, rejected):
+        name, gpus = row.text("vc"), row.whole("gpus", least=1)
+        if name in shares:
+            row.reject("vc", f"{name} stands twice")
+        if row.good:
+            shares[name] = gpus
+    return shares, rejected
+
+
+def _rows(file: Path, columns: Sequence[str], rejected: list[Rejected]) -> Iterator[_Row]:
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
+            missing = [name for name in columns if name not in (reader.fieldnames or ())]
+            if missing:
+                rejected.append(Rejected(str(file), 1, missing[0], "there is no such column"))
+                return
+            for values in reader:
+                yield _Row(file, reader.line_num, values, rejected)
+    except OSError as error:
+        rejected.append(Rejected(str(file), 0, "", error.strerror or "cannot be read"))
+    except (UnicodeDecodeError, csv.Error) as error:
+        rejected.append(Rejected(str(file), 0, "", f"is not a CSV file: {error}"))
+
+
+def _job(row: _Row, known: set[str] | None) -> TraceJob:
+    tenant = row.text("vc")
+    if known is not None and tenant and tenant not in known:
+        row.reject("vc", f"{tenant!r} is not among the tenants")
+    return TraceJob(
+        line=row.line,
+        name=dns_label(f"{tenant}-{row.text('vc_job_no')}"),
+        tenant=tenant,
+        submit_s=row.whole(SUBMIT),
+        gpus=row.whole("num_gpu", least=1),
+        duration_s=row.whole("duration_s", least=0),
+    )

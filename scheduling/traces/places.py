@@ -1,0 +1,92 @@
+"""Workspaces and queues for the tenants of a trace, made where they are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from clusters.models import BackendKind, Cell, Device, Flavor, GpuMode
+from foundation.errors import Invalid
+from foundation.identifiers import dns_label
+from foundation.quantities import UNLIMITED, Resource
+from quotas.models import Queue
+from quotas.services.queue import queue_create
+from quotas.services.quota import QuotaAmount, quota_set
+from tenants.models import Tenant, TenantKind, User
+from tenants.services.tenant import tenant_create
+
+QUEUE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The whole cards of a cell's simulated clusters, and how many there are."""
+
+    cell: Cell
+    flavors: list[Flavor]
+    cards: int
+
+
+def pool_of(cell_name: str | None) -> Pool:
+    """The pool that jobs of a trace run on.
+
+    Raises: Invalid when there is no such cell, no way to choose one, or nothing to run on.
+    """
+    cells = list(Cell.unscoped.filter(**({"name": cell_name} if cell_name else {})).order_by("name")[:2])
+    if len(cells) != 1:
+        raise Invalid(
+            f"there is no cell {cell_name!r}" if cell_name else "there is not exactly one cell; use --cell"
+        )
+    flavors = Flavor.unscoped.filter(
+        cluster__cell=cells[0], cluster__backend=BackendKind.SIMULATED, gpu_mode=GpuMode.WHOLE
+    ).select_related("cluster")
+    found = list(flavors.order_by("name", "pk"))
+    if not found:
+        raise Invalid(f"cell {cells[0]} has no simulated cluster with whole cards")
+    cards = Device.unscoped.filter(node__flavor__in=found, node__present=True).count()
+    return Pool(cells[0], found, cards)
+
+
+@transaction.atomic
+def places_ensure(*, acting_user: User, pool: Pool, shares: Mapping[str, int]) -> dict[str, Tenant]:
+    """A workspace `vc-<name>` with one queue for each tenant; what is there already stays as it is.
+
+    `shares` are the cards that each tenant owned. Where they add up to more than the pool has, each
+    gets its part of what there is.
+    Raises: PermissionDenied.
+    """
+    root = Tenant.unscoped.filter(parent__isnull=True).first() or tenant_create(
+        acting_user=acting_user, parent=None, kind=TenantKind.FOLDER, slug="root", name="Root"
+    )
+    total = sum(shares.values())
+    places = {}
+    for name, share in sorted(shares.items()):
+        slug = dns_label(f"vc-{name}")
+        workspace = Tenant.unscoped.filter(slug=slug).first() or tenant_create(
+            acting_user=acting_user, parent=root, kind=TenantKind.WORKSPACE, slug=slug, name=f"VC {name}"
+        )
+        if not Queue.unscoped.filter(workspace=workspace, name=QUEUE).exists():
+            cards = share if total <= pool.cards else share * pool.cards // total
+            _queue(acting_user, pool, workspace, cards)
+        places[name] = workspace
+    return places
+
+
+def _queue(user: User, pool: Pool, workspace: Tenant, cards: int) -> None:
+    queue = queue_create(
+        acting_user=user, cell=pool.cell, workspace=workspace, name=QUEUE, flavors=pool.flavors
+    )
+    amounts = []
+    for index, flavor in enumerate(pool.flavors):
+        # All of the share lies in the first flavor; the others can be borrowed.
+        own = cards if index == 0 else 0
+        amounts += [
+            QuotaAmount(flavor, Resource.CPU, UNLIMITED),
+            QuotaAmount(flavor, Resource.MEMORY, UNLIMITED),
+            QuotaAmount(flavor, Resource.GPU_CARDS, own),
+            QuotaAmount(flavor, Resource.GPU_CORES, own * 100),
+            QuotaAmount(flavor, Resource.GPU_MEMORY, own * flavor.card_memory_mib),
+        ]
+    quota_set(acting_user=user, node=queue.node, amounts=amounts)
