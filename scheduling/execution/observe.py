@@ -31,7 +31,8 @@ from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation
 
 log = structlog.get_logger(__name__)
-_CHUNK: Final = 200
+# Small: embedded, each transaction holds the one write lock that submissions wait for.
+_CHUNK: Final = 50
 _LIST_EVERY: Final = timedelta(seconds=20)
 _RETRY_S: Final = 0.3
 
