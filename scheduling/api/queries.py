@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from scheduling.models import JobState
 from scheduling.selectors.job import DEFAULT_SORT, SORTS
-from tenants.api.query import PAGE, PAGE_MAX, QuerySerializer, WordsField
+from tenants.api.query import NUMBER_MAX, PAGE, PAGE_MAX, QuerySerializer, WordsField
 
 _STATES: Final = tuple(JobState.values)
 
@@ -25,5 +25,7 @@ class JobListQuery(QuerySerializer):
 
 
 class EventQuery(QuerySerializer):
-    cursor = serializers.IntegerField(default=0, min_value=0, help_text="From `next`: the last event seen.")
+    cursor = serializers.IntegerField(
+        default=0, min_value=0, max_value=NUMBER_MAX, help_text="From `next`: the last event seen."
+    )
     limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)

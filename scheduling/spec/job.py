@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.errors import Invalid
+from foundation.errors import FieldError, Invalid
 from foundation.identifiers import is_dns_label, new_id
 from scheduling.models import JobKind
 from scheduling.spec.lifecycle import read_lifecycle
@@ -33,6 +34,7 @@ def parse_job(body: Any) -> JobSpec:
 
     Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake, in the file's order.
     """
+    _check_text(body)
     problems = Problems()
     job = Section.read(body, "", KEYS, problems)
     roles = read_roles(job)
@@ -57,6 +59,14 @@ def parse_job(body: Any) -> JobSpec:
     if problems.errors:
         raise Invalid(_summary(len(problems.errors)), code="SPEC_INVALID", errors=problems.errors)
     return spec
+
+
+def _check_text(body: Any) -> None:
+    # Neither can be stored: a database's text ends at NUL, and half of a surrogate pair is no character.
+    text = json.dumps(body, ensure_ascii=False, default=str, skipkeys=True)
+    if "\\u0000" in text or any("\ud800" <= char <= "\udfff" for char in text if char > "\ud7ff"):
+        message = _("The job file contains characters that are not text.")
+        raise Invalid(message, code="SPEC_INVALID", errors=[FieldError("", "TEXT", message)])
 
 
 def _summary(count: int) -> str:

@@ -45,7 +45,7 @@ def load_text(text: str | bytes) -> dict[str, Any]:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_Loader)):
             raise yaml.YAMLError("aliases are not allowed here")
         value = yaml.load(text, Loader=_Loader)  # noqa: S506 (it is a safe loader)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise Invalid(
             _("The file is not valid YAML: %(problem)s") % {"problem": problem}, code="YAML_INVALID"

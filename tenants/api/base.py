@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from foundation.errors import PermissionDenied
+from foundation.errors import NotFound, PermissionDenied
 from tenants.models import AccessKey, Tenant, User
 from tenants.permissions import Permission
 from tenants.selectors.tenant import workspace_get
@@ -25,6 +25,8 @@ class PlatformView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        if any("\x00" in str(value) for value in kwargs.values()):
+            raise NotFound  # no row has such a name, and a database may refuse to look for it
         key = request.auth
         if not isinstance(key, AccessKey) or not key.scopes:
             return

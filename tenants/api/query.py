@@ -10,6 +10,8 @@ from rest_framework.request import Request
 
 PAGE: Final = 50
 PAGE_MAX: Final = 500
+NUMBER_MAX: Final = 2**63 - 1
+"""The largest number that a database takes."""
 
 
 class QuerySerializer(serializers.Serializer[Any]):
@@ -39,7 +41,7 @@ class OffsetQuery(QuerySerializer):
     """Paging by number, for lists that people page through."""
 
     limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)
-    offset = serializers.IntegerField(default=0, min_value=0)
+    offset = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
 
 
 class WordsField(serializers.CharField):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +15,18 @@ from tests.api.conftest import As
 from tests.builders import jobs
 from tests.builders.world import World
 
+BAD_CURSORS = [
+    "cursor=" + base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+    for value in (
+        ["submitted_at", "yesterday", "x"],
+        ["submitted_at", "2026-01-01T00:00:00+00:00", "x"],
+        ["submitted_at", 10**30, "x"],
+        ["submitted_at", "a\x00", "x"],
+        ["name", "a", "x"],
+        [],
+        None,
+    )
+]
 JOBS = "/api/v1/workspaces/team-a/jobs"
 BODY: dict[str, Any] = {
     "name": "train",
@@ -145,13 +159,37 @@ def test_filters_and_sorting(w: World, editor: APIClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["colour=red", "limit=501", "limit=0", "sort=id", "state=lost", "cursor=abc", "cursor=é"]
+    "query",
+    [
+        "colour=red",
+        "limit=501",
+        "limit=0",
+        "sort=id",
+        "state=lost",
+        "cursor=abc",
+        "cursor=é",
+        "name=%00",
+        *BAD_CURSORS,
+    ],
 )
 def test_parameters_that_are_not_there_are_errors(editor: APIClient, query: str) -> None:
     answer = editor.get(f"{JOBS}?{query}")
 
     assert answer.status_code == 400
     assert answer["Content-Type"] == "application/problem+json"
+
+
+def test_addresses_and_numbers_that_no_database_takes(editor: APIClient) -> None:
+    assert editor.get(f"{JOBS}/%00").status_code == 404
+    assert editor.get(f"{JOBS}/x/events?cursor={10**30}").status_code in (400, 404)
+    assert editor.get(f"/api/v1/workspaces?offset={10**30}").status_code == 400
+
+
+def test_what_could_never_run_is_refused_with_numbers(editor: APIClient) -> None:
+    answer = editor.post(JOBS, {"roles": [{"resources": {"gpu": {"cards": 64}}}]})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "NEVER_FITS")
+    assert answer.json()["numbers"]
 
 
 def test_a_list_costs_the_same_number_of_queries_whatever_its_length(

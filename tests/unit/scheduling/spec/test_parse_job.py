@@ -174,6 +174,11 @@ def test_mistakes(changes: dict[str, Any], expected: dict[str, str]) -> None:
     assert {path: found.get(path) for path in expected} == expected
 
 
+@pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
+def test_characters_that_no_database_can_store(text: str) -> None:
+    assert mistakes(environment={"A": text})[""] == "TEXT"
+
+
 def test_memory_in_percent() -> None:
     spec = parse_job(SMALL | gpu(mode="slice", cores="30%", memory="25%"))
 
@@ -183,7 +188,7 @@ def test_memory_in_percent() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["- a", "a: [", "a: &x 1\nb: *x", "x" * 300_000, "", "!!python/object:os.system {}"],
+    ["- a", "a: [", "a: &x 1\nb: *x", "x" * 300_000, "", "!!python/object:os.system {}", "[" * 5000],
 )
 def test_text_that_is_no_job_file(text: str) -> None:
     with pytest.raises(Invalid) as caught:

@@ -1,0 +1,76 @@
+"""Who holds which part of which card, as plain values, and what came and went on a node."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count
+
+from clusters.models import Node
+from foundation.actor import Actor
+from scheduling.models import Allocation, DeviceSlice
+from tenants import permissions
+from tenants.permissions import Permission
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSlice:
+    """A live hold on one card: percent points of compute, and whose it is."""
+
+    device_id: uuid.UUID
+    cores: int
+    exclusive: bool
+    job_id: uuid.UUID
+    job: str
+    workspace_id: uuid.UUID
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """A task that came to a node, or left it."""
+
+    at: datetime
+    came: bool
+    allocation: Allocation
+
+
+_JOB = "allocation__attempt__job"
+
+
+def live_slices(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[LiveSlice]:
+    """Every live hold, by card and age; of all clusters unless one is named. One query.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    rows = DeviceSlice.unscoped.filter(released=False)
+    if cluster_id is not None:
+        rows = rows.filter(device__node__cluster_id=cluster_id)
+    columns = ("device_id", "cores", "exclusive", f"{_JOB}_id", f"{_JOB}__name", f"{_JOB}__workspace_id")
+    return [LiveSlice(*row) for row in rows.order_by("device_id", "created_at", "pk").values_list(*columns)]
+
+
+def pods_by_node(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """How many pods hold something on each of the nodes; nodes without any are absent.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    live = Allocation.unscoped.filter(node_id__in=list(node_ids), released_at__isnull=True)
+    return dict(live.order_by().values_list("node_id").annotate(pods=Count("pk")))
+
+
+def node_events(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent]:
+    """The latest comings and goings on a node, newest first.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    rows = Allocation.unscoped.filter(node=node).select_related("task__role", "attempt__job__workspace")
+    came = [NodeEvent(row.created_at, True, row) for row in rows.order_by("-created_at", "-pk")[:limit]]
+    gone = rows.filter(released_at__isnull=False).order_by("-released_at", "-pk")[:limit]
+    left = [NodeEvent(row.released_at, False, row) for row in gone if row.released_at]
+    return sorted(came + left, key=lambda event: (event.at, str(event.allocation.pk)), reverse=True)[:limit]
