@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.need import need
-
 pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.valkey"]
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,5 +25,6 @@ def shared_dir() -> Path:
     """The folder with the published traces: `ALLOTMENT_SHARED`, else `../shared`."""
     folder = Path(os.environ.get("ALLOTMENT_SHARED") or ROOT.parent / "shared").resolve()
     if not (folder / "traces").is_dir():
-        need(f"the traces in {folder}", "point ALLOTMENT_SHARED at the folder that holds traces/")
+        # Skipped even where everything is required: the traces are data, which no package installs.
+        pytest.skip(f"no traces in {folder}; to get them: point ALLOTMENT_SHARED at the folder with traces/")
     return folder

@@ -10,7 +10,7 @@ import os
 from typing import Any, Final
 
 from celery import Celery
-from celery.signals import setup_logging, worker_init, worker_process_init
+from celery.signals import setup_logging, worker_init, worker_process_init, worker_ready
 from kombu.entity import Exchange, Queue
 
 from allotment.deathsig import die_with_parent
@@ -109,3 +109,10 @@ def _end_with_worker(**_: Any) -> None:
     # A pool child of a worker that was killed with -9 would otherwise finish its task next to
     # the worker that replaces it, and wait for ever afterwards.
     die_with_parent(app.conf.allotment_worker_pid)
+
+
+@worker_ready.connect
+def _report_at_once(**_: Any) -> None:
+    # Beat sends a new entry only after its first period: without this, a fresh start would wait for it.
+    for task in ("foundation.tasks.heartbeat", "scheduling.tasks.sweep"):
+        app.send_task(task)
