@@ -185,7 +185,8 @@ class GangTry:
         )
 
     def _no_room(self, task: TaskShape, flavor: Flavor, item: Sized, placed: int) -> Refusal:
-        question = self._placer.board(task, flavor).question
+        board = self._placer.board(task, flavor)
+        question = board.question
         numbers: dict[str, int | str] = {
             "flavor": flavor.id,
             "role": item.role.name,
@@ -193,7 +194,7 @@ class GangTry:
             "available": placed,
             "limit": item.count,
             **free_cards(question),
-            **refusals(question, self._placer.rule.vetoes),
+            **refusals(board),
         }
         ways = fewer_cards(question)
         if placed:

@@ -6,7 +6,7 @@ that only rows that changed since it was last looked at are scored again, all in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -26,11 +26,11 @@ class Board:
     ) -> None:
         self.question = question
         self._scores = tuple(scores)
+        self.vetoes = tuple(vetoes)
         self._passing = tuple(veto for veto in vetoes if not veto.fixed)
         self._lasting: Bools = question.members.copy()
-        for veto in vetoes:
-            if veto.fixed:
-                self._lasting &= veto.allows(question, ALL_ROWS)
+        fixed = (veto for veto in vetoes if veto.fixed)
+        self._lasting_refusals = _narrow(question, fixed, self._lasting)
         size = len(question.fleet)
         self._feasible: Bools = np.zeros(size, np.bool_)
         self._raw = [np.zeros(size, np.int64) for _ in scores]
@@ -43,6 +43,11 @@ class Board:
         """Which rows can take one more task of this shape now."""
         self._catch_up()
         return self._feasible
+
+    def refusals(self) -> dict[str, int]:
+        """Nodes of the flavor by the first veto that refuses them now, lasting vetoes first; no zeros."""
+        rows = self._lasting.copy()
+        return {**self._lasting_refusals, **_narrow(self.question, self._passing, rows)}
 
     def best(self) -> int | None:
         """The row with the highest total, the first of equals; None when nothing fits.
@@ -84,3 +89,15 @@ class Board:
             raw[rows] = score.score(self.question, rows)
         if len(self._scores) == 1:
             self._single[rows] = np.where(feasible, self._raw[0][rows], INFEASIBLE)
+
+
+def _narrow(question: Question, vetoes: Iterable[Veto], rows: Bools) -> dict[str, int]:
+    """Take from `rows`, in place, what the vetoes refuse; how many rows each of them took."""
+    counted: dict[str, int] = {}
+    for veto in vetoes:
+        refused = rows & ~veto.allows(question, ALL_ROWS)
+        number = int(np.count_nonzero(refused))
+        if number:
+            counted[veto.name] = number
+            rows &= ~refused
+    return counted

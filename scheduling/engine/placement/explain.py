@@ -8,6 +8,7 @@ import numpy as np
 
 from foundation.quantities import Resource
 from scheduling.engine.model import Help, HelpCode
+from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.capacity import card_parts
 from scheduling.engine.placement.question import Question
 from scheduling.engine.plugins.protocols import Veto
@@ -19,17 +20,9 @@ FLAVOR_TAINT = "flavor-taint"
 CHOSEN_BY_USER = ("node-name", "node-selector", "node-affinity", "taint")
 
 
-def refusals(question: Question, vetoes: Sequence[Veto]) -> dict[str, int]:
+def refusals(board: Board) -> dict[str, int]:
     """Nodes of the flavor by the first veto that refuses them, as `refused.<veto>`; no zeros."""
-    open_rows = question.members.copy()
-    counted: dict[str, int] = {}
-    for veto in vetoes:
-        refused = open_rows & ~veto.allows(question, ALL_ROWS)
-        number = int(np.count_nonzero(refused))
-        if number:
-            counted[REFUSED + veto.name] = number
-            open_rows &= ~refused
-    return counted
+    return {REFUSED + name: number for name, number in board.refusals().items()}
 
 
 def loosening(question: Question, vetoes: Sequence[Veto]) -> tuple[Help, ...]:

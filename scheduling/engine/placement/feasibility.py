@@ -83,12 +83,13 @@ def _explained(
     numbers: dict[str, int | str] = {"role": role.name, "asked": role.least, "available": 0, "limit": 0}
     if offer is None:
         return numbers, ()
-    question = empty_placer(snapshot.fleet, rule).board(offer.task, offer.flavor).question
+    board = empty_placer(snapshot.fleet, rule).board(offer.task, offer.flavor)
+    question = board.question
     numbers |= {"flavor": offer.flavor.id, "available": offer.most, "limit": offer.most}
     numbers |= free_cards(question)
     if not offer.tolerated:
         return numbers | {REFUSED + FLAVOR_TAINT: int(question.members.sum())}, ()
-    numbers |= refusals(question, rule.vetoes)
+    numbers |= refusals(board)
     if offer.most:
         return numbers, (Help(HelpCode.ASK_FEWER_TASKS, {"role": role.name, "tasks": offer.most}),)
     ways = (

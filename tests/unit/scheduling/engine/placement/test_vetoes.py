@@ -35,7 +35,7 @@ def refused(candidate: Node, asked: Role, rules: PlacementRules | None = None) -
     fleet, pool = Fleet([candidate]), flavor()
     placer = Placer(fleet, RULE)
     task = resolve(asked.request, rules or PlacementRules(), pool)
-    found = list(refusals(placer.board(task, pool).question, VETOES))
+    found = list(refusals(placer.board(task, pool)))
     assert (placer.choose(task, pool) is None) == bool(found)
     return [code.removeprefix("refused.") for code in found]
 

@@ -1,0 +1,76 @@
+"""The engine against published and reference results on the shared traces."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from scheduling.offline.clock import Record, Replay
+from scheduling.offline.openb import read_arrivals, read_nodes, read_pods, scaled
+from scheduling.offline.pack import run_pack
+from scheduling.offline.philly import read_jobs, read_tenants
+from scheduling.offline.pools import pool_policy
+
+pytestmark = pytest.mark.shared
+
+
+def published(folder: Path, table: str, trace: str, seed: int) -> dict[str, str]:
+    with (folder / f"published_{table}.csv").open() as stream:
+        return next(
+            row
+            for row in csv.DictReader(stream)
+            if (row["workload"], row["sc_policy"], row["seed"])
+            == (f"openb_pod_list_{trace}", "05-BestFit", str(seed))
+        )
+
+
+@pytest.mark.parametrize(
+    ("trace", "seed"),
+    [("default", 42), ("default", 45), ("multigpu50", 42), ("gpuspec33", 42), ("cpu250", 43)],
+)
+def test_best_fit_meets_its_published_curve(shared_dir: Path, trace: str, seed: int) -> None:
+    folder = shared_dir / "traces" / "openb"
+    nodes = read_nodes(folder / "openb_node_list_gpu_node.csv")
+    pods = read_pods(folder / f"openb_pod_list_{trace}.csv")
+    stream = folder / "arrivals" / f"{trace}.jsonl.gz"
+    arrivals = read_arrivals(stream, seed, pods=len(pods), nodes=len(nodes))
+    ranked, order = scaled(nodes, arrivals, len(pods), 1)
+    report = run_pack(ranked, pods, order, policy="bestfit", seed=seed)
+    curve = published(folder, "allocation", trace, seed)
+    for at, value in enumerate(report.curve):
+        assert value == pytest.approx(float(curve[str(at)]), abs=0.0101), at
+    ratios = published(folder, "fragmentation_ratio", trace, seed)
+    for at, ratio in report.fragmentation.items():
+        assert ratio == pytest.approx(float(ratios[str(at)]), abs=0.0101), at
+
+
+REFERENCE = {
+    "static-fifo": {"7f04ca": 1412, "2869ce": 21172, "0e4a51": 101491, "ee9e8c": 127310},
+    "static-sjf": {"7f04ca": 857, "2869ce": 7344, "0e4a51": 36682, "ee9e8c": 14464},
+    "shared-fifo": {"7f04ca": 1394, "2869ce": 1026, "0e4a51": 1308, "ee9e8c": 1226},
+    "shared-fifo-skip": {"7f04ca": 136, "2869ce": 392, "0e4a51": 1308, "ee9e8c": 551},
+}
+HARMED = {"static-fifo": 0, "shared-fifo": 184, "shared-fifo-skip": 100}
+
+
+def mean_queue(records: list[Record], tenant: str) -> float:
+    waits = [record.queue_s for record in records if record.job.tenant == tenant]
+    return sum(wait for wait in waits if wait is not None) / len(waits)
+
+
+@pytest.mark.parametrize("policy", REFERENCE)
+def test_philly_waits_as_in_the_reference_runs(shared_dir: Path, policy: str) -> None:
+    folder = shared_dir / "traces" / "philly"
+    tenants = read_tenants(folder / "vcs.csv")
+    records = Replay(tenants, pool_policy(policy)).run(read_jobs(folder / "jobs.csv", tenants))
+    assert len(records) == 8299
+    for tenant, expected in REFERENCE[policy].items():
+        # The reference is stated in whole seconds.
+        assert mean_queue(records, tenant) == pytest.approx(expected, rel=0.0005, abs=0.5)
+    with (folder / "private_cluster_wait_s.csv").open() as stream:
+        alone = {f"{row['vc']}-{row['vc_job_no']}": int(row["wait_fifo_s"]) for row in csv.DictReader(stream)}
+    if policy in HARMED:
+        late = [record for record in records if (record.queue_s or 0) > alone[record.job.name] + 60]
+        assert len(late) == HARMED[policy]
