@@ -34,6 +34,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_filters",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
     "django_htmx",
     "lucide",
     "axes",
@@ -93,6 +94,7 @@ AXES_FAILURE_LIMIT = 8
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
+AXES_LOCKOUT_CALLABLE = "frontend.pages.access.locked_out"
 AXES_VERBOSE = False
 AXES_ENABLE_ADMIN = False
 
@@ -164,6 +166,8 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     # Fields called `state`, `mode` and `kind` stand for several sets of words; clients need stable names.
     "ENUM_NAME_OVERRIDES": {
         "JobKindEnum": "scheduling.models.job.JobKind",
