@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from scheduling.engine.config import EngineConfig, resolve_config
 from scheduling.engine.model import (
@@ -32,6 +32,7 @@ class Session:
         self.decisions: list[Decision] = []
         self.outcomes: dict[str, Outcome] = {}
         self.counters: Counter[str] = Counter()
+        self.lasting: dict[Hashable, Outcome | None] = {}
         self._cycle_key = candidate_key(self.tools.cycle_order)
 
     @property

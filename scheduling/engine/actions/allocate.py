@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.gang import GangTry, Refusal
+from scheduling.engine.actions.equivalence import equivalence
+from scheduling.engine.actions.gang import FullRooms, GangTry, Refusal
 from scheduling.engine.actions.standing import lasting_refusal
 from scheduling.engine.model import (
     Allocation,
@@ -103,6 +104,7 @@ class Allocate:
             for queue in session.queues()
             if queue.stop_policy is StopPolicy.NONE
         }
+        full = FullRooms()
         while True:
             heads = [
                 Candidate(turn.head, self._borrow_level(session, turn.queue, turn.head))
@@ -112,23 +114,23 @@ class Allocate:
             if not heads:
                 return
             for candidate in session.in_order(heads):
-                self._take_turn(session, turns[candidate.job.queue], candidate.job)
+                self._take_turn(session, turns[candidate.job.queue], candidate.job, full)
 
-    def _take_turn(self, session: Session, turn: Turn, job: Job) -> None:
+    def _take_turn(self, session: Session, turn: Turn, job: Job, full: FullRooms) -> None:
         session.counters["tried"] += 1
         outcome = lasting_refusal(session, turn.queue, job)
         if outcome is None:
-            outcome = self._start(session, turn.queue, job)
+            outcome = self._start(session, turn.queue, job, full)
         session.record(outcome)
         if outcome.status is OutcomeStatus.ADMITTED:
             turn.admitted()
         else:
             turn.failed(outcome)
 
-    def _start(self, session: Session, queue: Queue, job: Job) -> Outcome:
+    def _start(self, session: Session, queue: Queue, job: Job, full: FullRooms) -> Outcome:
         with session.snapshot.statement() as statement:
             before = _borrowed(session, queue)
-            placed = GangTry(session.snapshot, session.placer, queue, job).start(statement)
+            placed = GangTry(session.snapshot, session.placer, queue, job, full).start(statement)
             if isinstance(placed, Refusal):
                 return Outcome(
                     job=job.id,
@@ -163,20 +165,6 @@ class Allocate:
         )
         total = tuple(Charge(key.flavor, key.resource, amount) for key, amount in summed(charges).items())
         return borrow_level(session.snapshot.quota, queue, total)
-
-
-def equivalence(job: Job) -> Hashable:
-    """Equal for jobs of one queue that fit or fail together."""
-    rules = job.rules
-    return (
-        tuple((role.replicas, role.least, role.request) for role in job.roles),
-        job.min_available,
-        job.preemptible,
-        rules.node_name,
-        tuple(sorted(rules.node_selector.items())),
-        rules.node_affinity,
-        rules.tolerations,
-    )
 
 
 def _borrowed(session: Session, queue: Queue) -> dict[FlavorResource, int]:

@@ -56,12 +56,37 @@ class Sized:
     count: int
 
 
+class FullRooms:
+    """Shapes for which there was no room: so many tasks, or more, need not be tried again.
+
+    Holds as long as nothing is freed, which is why it belongs to one run of one action. Queues share
+    it: what a node cannot take it cannot take from anyone.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[TaskShape, tuple[int, Refusal]] = {}
+
+    def note(self, task: TaskShape, count: int, refusal: Refusal) -> None:
+        """So many tasks found no room."""
+        known = self._known.get(task)
+        if known is None or count < known[0]:
+            self._known[task] = (count, refusal)
+
+    def refusal(self, task: TaskShape, count: int) -> Refusal | None:
+        """The earlier refusal that covers so many tasks, with this job's own numbers asked."""
+        known = self._known.get(task)
+        if known is None or count < known[0]:
+            return None
+        return replace(known[1], numbers={**known[1].numbers, "asked": count, "limit": count})
+
+
 class GangTry:
     """One job against the present state of the snapshot."""
 
-    def __init__(self, snapshot: Snapshot, placer: Placer, queue: Queue, job: Job) -> None:
+    def __init__(self, snapshot: Snapshot, placer: Placer, queue: Queue, job: Job, full: FullRooms) -> None:
         self._snapshot = snapshot
         self._placer = placer
+        self._full = full
         self._queue = queue
         self._job = job
 
@@ -155,6 +180,9 @@ class GangTry:
         )
         if missing is not None:
             return _refused(missing)
+        full = self._full.refusal(task, item.count)
+        if full is not None:
+            return replace(full, numbers={**full.numbers, "role": item.role.name})
         mark = statement.checkpoint()
         placed: list[Allocation] = []
         for index in range(item.count):
@@ -162,6 +190,9 @@ class GangTry:
             if allocation is None:
                 refusal = self._no_room(task, flavor, item, index)
                 statement.rollback(mark)
+                if not own:
+                    # With other roles of the job placed first, the room was also short by theirs.
+                    self._full.note(task, item.count, refusal)
                 return refusal
             statement.allocate(allocation)
             placed.append(allocation)

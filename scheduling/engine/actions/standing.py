@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduling.engine.actions.equivalence import equivalence
 from scheduling.engine.model import (
     FlavorResource,
     Job,
@@ -22,7 +24,18 @@ if TYPE_CHECKING:
 
 
 def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
-    """NEVER_FITS or EXCEEDS_MAX_QUOTA, or None when the job could start some day."""
+    """NEVER_FITS or EXCEEDS_MAX_QUOTA, or None when the job could start some day.
+
+    Worked out once per cycle for all jobs of a queue that are alike.
+    """
+    key = (queue.id, equivalence(job))
+    if key not in session.lasting:
+        session.lasting[key] = _lasting_refusal(session, queue, job)
+    known = session.lasting[key]
+    return known if known is None or known.job == job.id else replace(known, job=job.id)
+
+
+def _lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
     never = never_fits_outcome(session.snapshot, session.tools.rule, queue, job)
     if never is not None:
         return never

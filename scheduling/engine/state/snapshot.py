@@ -96,12 +96,6 @@ class Snapshot:
 
     # Reading
 
-    def job_allocations(self, job_id: str) -> list[Allocation]:
-        """What the tasks of a job hold, by task id."""
-        job = self.jobs[job_id]
-        ids = (f"{job.id}/{role.name}/{index}" for role in job.roles for index in range(role.replicas))
-        return [self.allocations[task] for task in sorted(ids) if task in self.allocations]
-
     def holds(self, job_id: str) -> int:
         """How many tasks of a job hold something."""
         return self._holding[job_id]

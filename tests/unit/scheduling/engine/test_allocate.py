@@ -211,3 +211,17 @@ def test_a_stopwatch_times_actions_without_changing_the_result() -> None:
     timed = cycle(snapshot, EngineConfig(stopwatch=lambda: float(next(ticks))))
     assert timed.timings == {"allocate": 1.0, "explain": 1.0}
     assert timed == cycle(snapshot)
+
+
+def test_what_had_no_room_is_not_tried_again_for_another_queue() -> None:
+    nodes = [node("n1", used_cpu=61_000), node("n2", 4, ready=False)]
+    jobs = [
+        job("three", "a", role(4, 1, cpu=1_000)),
+        job("five", "b", role(5, 1, cpu=1_000), at=1),
+        job("fits", "c", role(3, 1, cpu=1_000), at=2),
+    ]
+    snapshot = world(nodes, jobs, teams={name: quotas(8) for name in "abc"})
+    result = cycle(snapshot)
+    assert started(result) == ["fits"]
+    assert [outcome(result, name).numbers["asked"] for name in ("three", "five")] == [4, 5]
+    assert [outcome(result, name).numbers["available"] for name in ("three", "five")] == [3, 3]

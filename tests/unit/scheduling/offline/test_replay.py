@@ -84,8 +84,8 @@ def test_figures_of_a_report() -> None:
     result = report.to_json()
     assert list(result) == [
         "policy", "jobs", "finished", "makespan_s", "queue_s", "jct_s", "per_tenant", "guarantee_violations",
-        "jobs_harmed", "preemptions", "max_evictions_of_one_job", "lost_gpu_hours", "gpu_utilisation", "wall_s",
-        "jobs_per_second",
+        "jobs_harmed", "preemptions", "max_evictions_of_one_job", "lost_gpu_hours", "gpu_utilisation",
+        "wall_s", "jobs_per_second",
     ]  # fmt: skip
     assert result["queue_s"] == {"mean": 45.0, "p50": 80.0, "p95": 100.0, "p99": 100.0}
     assert result["jct_s"]["mean"] == 87.5
