@@ -64,7 +64,7 @@ def platform(
             )
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait_ready(url, up)
+            _wait_ready(url, up, Path(folder) / "up.log")
             yield Running(url, token, Path(folder), variables)
         finally:
             up.send_signal(signal.SIGINT)
@@ -84,11 +84,11 @@ def _prepare(environment: dict[str, str], nodes: int, cards: int, speed: float) 
     return token
 
 
-def _wait_ready(url: str, up: subprocess.Popen[bytes]) -> None:
+def _wait_ready(url: str, up: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _READY_S
     while time.monotonic() < deadline:
         if up.poll() is not None:
-            raise RuntimeError(f"the platform ended with status {up.returncode}")
+            raise RuntimeError(f"the platform ended with status {up.returncode}:\n{log.read_text()}")
         if _answers(f"{url}/readyz"):
             return
         time.sleep(0.2)

@@ -81,9 +81,7 @@ def visible_tenants(actor: Actor) -> QuerySet[Tenant]:
     """Tenants that `actor` may see, by membership on them or above them."""
     if may(actor, Permission.TENANT_VIEW):
         return Tenant.unscoped.all()
-    roots = Member.unscoped.filter(user=actor.pk, tenant__isnull=False).values_list(
-        "tenant__path", flat=True
-    )
+    roots = Member.unscoped.filter(user=actor.pk, tenant__isnull=False).values_list("tenant__path", flat=True)
     below = Q(pk__in=[])
     for path in roots:
         below |= Q(path__startswith=path)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 
+from allotment.accounts import OPERATOR, SIGN_IN_FILE
 from allotment.celery import app as celery_app
+from tenants.signals import password_changed
 
 
 class AllotmentConfig(AppConfig):
@@ -21,3 +25,11 @@ class AllotmentConfig(AppConfig):
         from allotment import checks  # noqa: PLC0415 (the check of the relay reads a model)
 
         checks.register()
+        password_changed.connect(_forget_first_password)
+
+
+def _forget_first_password(sender: object, *, username: str, **_: Any) -> None:
+    """The printed one-time password is no longer valid: stop showing it."""
+    target = Path(settings.ALLOTMENT_HOME) / SIGN_IN_FILE
+    if username == OPERATOR:
+        target.unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from foundation import health
 
@@ -14,7 +14,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("readyz", health.readyz, name="readyz"),
     path("i18n/", include("django.conf.urls.i18n")),
     path(f"{API}schema", SpectacularAPIView.as_view(), name="schema"),
-    path(f"{API}docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path(f"{API}docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     path(API, include("tenants.api.urls")),
     path(API, include("clusters.api.urls")),
     path(API, include("quotas.api.urls")),

@@ -50,6 +50,9 @@ def publish_due(limit: int = 200) -> int:
     Deleted before publishing and in the same transaction: if the broker fails, the deletion is rolled
     back. If the process dies after the broker took it, the hint is published twice, which is harmless.
     """
+    # Looked at first without a transaction: embedded, opening one takes the one write lock.
+    if not Hint.unscoped.filter(not_before__lte=clock.now()).exists():
+        return 0
     with transaction.atomic():
         due = Hint.unscoped.filter(not_before__lte=clock.now()).order_by("id")
         if connection.features.has_select_for_update_skip_locked:

@@ -10,6 +10,7 @@ from foundation.errors import Conflict, Invalid
 from tenants import permissions
 from tenants.models import PLATFORM_ROLES, Member, Role, Tenant, User
 from tenants.permissions import Permission
+from tenants.signals import password_changed
 
 
 @transaction.atomic
@@ -61,3 +62,5 @@ def password_change(*, acting_user: User, old_password: str, new_password: str) 
     acting_user.must_change_password = False
     acting_user.save(update_fields=["password", "must_change_password"])
     audit.record(acting_user, "user.password", entity="user", entity_id=acting_user.pk)
+    username = acting_user.get_username()
+    transaction.on_commit(lambda: password_changed.send(User, username=username))

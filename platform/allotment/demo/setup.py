@@ -14,6 +14,7 @@ from typing import Final
 
 from django.db import transaction
 
+from allotment.accounts import OPERATOR, SIGN_IN_FILE
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated.seed import DEMO, build_cluster
 from clusters.models import BackendKind, Cell, Cluster, Flavor, GpuMode, PlacementPolicy
@@ -28,8 +29,6 @@ from tenants.models import Role, Tenant, TenantKind, User
 from tenants.services.member import member_set, user_create
 from tenants.services.tenant import tenant_create
 
-OPERATOR: Final = "operator"
-SIGN_IN_FILE: Final = "first-sign-in.json"
 SPEED: Final = 600.0
 _TOLERATE_GPU: Final = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
 _MIB_PER_CARD: Final = {"a100-40g": 40_960, "l40s": 46_068}

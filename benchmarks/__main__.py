@@ -1,0 +1,23 @@
+"""`make bench`: every benchmark, one after the other. With names, only those."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import pipeline, replay
+from benchmarks.report import show
+
+ALL = {"pipeline": pipeline.run, "replay": replay.run}
+
+
+def main(names: list[str]) -> int:
+    """Run them and print their tables; the status is 1 when any is over its limit."""
+    unknown = sorted(set(names) - set(ALL))
+    if unknown:
+        sys.stderr.write(f"no benchmark {unknown[0]!r}; there are {', '.join(ALL)}\n")
+        return 2
+    return max(show(ALL[name](), None) for name in names or ALL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

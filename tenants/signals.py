@@ -1,0 +1,8 @@
+"""News from the tenants' side, for whoever stands above."""
+
+from __future__ import annotations
+
+from django.dispatch import Signal
+
+# Sent after commit, with `username`.
+password_changed = Signal()
