@@ -17,6 +17,7 @@ from tenants.api.base import WorkspaceView
 from tenants.api.dry_run import rehearse
 from tenants.api.query import WriteQuery, read_query
 from tenants.api.schema import problems
+from tenants.key_scopes import scope_require
 from tenants.permissions import Permission
 
 _schema = extend_schema(
@@ -36,6 +37,8 @@ class _Action(WorkspaceView):
         dry_run = read_query(request, WriteQuery)["dry_run"]
         user = self.viewer
         job = job_get(viewer=user, workspace=self.workspace, ref=self.kwargs["job"])
+        if job.submitted_by_id != user.pk:
+            scope_require(request, Permission.JOB_STOP_ANY)
         changed = rehearse(lambda: change(acting_user=user, job=job), keep=not dry_run)
         return Response(JobSerializer(changed).data, status=202)
 

@@ -14,6 +14,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from scheduling.models import Job, JobState
+from tenants.services.access_key import access_key_create
 from tests.api.conftest import As
 from tests.builders import jobs
 from tests.builders.world import World
@@ -110,6 +111,17 @@ def test_who_may_do_what(who: str, w: World, job: Job, as_user: As) -> None:
         if got != expected[WHO.index(who)]:
             wrong[route, method] = got
     assert not wrong
+
+
+def test_a_key_whose_scopes_cover_nothing_here_opens_no_route(w: World, job: Job) -> None:
+    token = access_key_create(
+        acting_user=w.platform_admin, user=w.platform_admin, name="narrow", scopes=("audit.view",)
+    )[1]
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+    for (route, method), expected in TABLE.items():
+        if expected != ANYBODY:
+            assert call(client, method, address(route, w, job), route) == 403, (route, method)
 
 
 def test_no_route_takes_a_method_that_the_table_lacks(w: World, job: Job, as_user: As) -> None:

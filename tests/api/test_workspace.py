@@ -10,8 +10,9 @@ from rest_framework.test import APIClient
 from foundation import clock
 from foundation.quantities import Resource
 from tenants.models import AccessKey
+from tenants.services.access_key import access_key_create
 from tests.api.conftest import As
-from tests.builders import quotas, tenancy
+from tests.builders import jobs, quotas, tenancy
 from tests.builders.world import World
 
 WORKSPACE = "/api/v1/workspaces/team-a"
@@ -70,6 +71,15 @@ def test_scopes_narrow_what_a_key_may_do(w: World, as_user: As) -> None:
     refused = holder.post(f"{WORKSPACE}/jobs", {"roles": [{}]})
     assert (refused.status_code, refused.json()["code"]) == (403, "SCOPE_MISSING")
     assert holder.post(f"{WORKSPACE}/keys", {"name": "better"}).status_code == 403
+
+
+def test_a_key_for_ones_own_jobs_does_not_stop_those_of_others(w: World) -> None:
+    scopes = ("job.view", "job.stop-own")
+    token = access_key_create(acting_user=w.admin, user=w.admin, name="ci", scopes=scopes)[1]
+    theirs, own = jobs.job(w.queue, w.editor), jobs.job(w.queue, w.admin)
+
+    assert bearer(token).post(f"{WORKSPACE}/jobs/{theirs.name}/cancel").json()["code"] == "SCOPE_MISSING"
+    assert bearer(token).post(f"{WORKSPACE}/jobs/{own.name}/cancel").status_code == 202
 
 
 def test_another_users_key_does_not_exist(w: World, as_user: As) -> None:

@@ -1,0 +1,44 @@
+"""The scopes of access keys, checked for every view of the REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from django.utils.translation import gettext as _
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from foundation.errors import PermissionDenied
+from tenants.models import AccessKey
+from tenants.permissions import Permission
+
+if TYPE_CHECKING:
+    # Views load their default permissions, this one among them, while their own module is loading.
+    from rest_framework.views import APIView
+
+
+def scope_require(request: Request, point: Permission | None) -> None:
+    """Refuse a key whose scopes leave out `point`; None is a point that no scope covers.
+
+    Raises: PermissionDenied with code SCOPE_MISSING.
+    """
+    key = request.auth
+    if not isinstance(key, AccessKey) or not key.scopes:
+        return
+    if point is None or point.value not in key.scopes:
+        raise PermissionDenied(_("The scopes of this access key do not cover this."), code="SCOPE_MISSING")
+
+
+class KeyScopes(BasePermission):
+    """What a key with scopes may do on the user's behalf: what the view's `points` name, and no more.
+
+    A view or method that names no point is closed to such a key, so that a new one is not open by
+    oversight. The services and selectors still decide what the user may do.
+    """
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        points: Mapping[str, Permission] = getattr(view, "points", {})
+        if request.method != "OPTIONS":
+            scope_require(request, points.get("GET" if request.method == "HEAD" else request.method or ""))
+        return True

@@ -1,0 +1,88 @@
+"""What a viewer reads of jobs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from foundation import clock
+from foundation.errors import NotFound, PermissionDenied
+from scheduling.models import JobState
+from scheduling.selectors.job import JobFilter, job_counts, job_get, job_list, job_position
+from tenants.models import Role
+from tests.builders import jobs, tenancy
+from tests.builders.world import World, world
+
+
+@pytest.fixture
+def w(db: None) -> World:
+    return world()
+
+
+def test_the_whole_platform_is_for_those_who_may_see_it(w: World) -> None:
+    jobs.job(w.queue, w.editor)
+    jobs.job(w.other_queue, w.outsider)
+
+    assert job_list(viewer=w.platform_admin).total == 2
+    assert job_counts(viewer=w.platform_admin)["queued"] == 2
+    with pytest.raises(PermissionDenied):
+        job_list(viewer=w.editor)
+    with pytest.raises(NotFound):
+        job_list(viewer=w.editor, workspace=w.other_workspace)
+
+
+def test_an_auditor_sees_tenants_but_no_jobs(w: World) -> None:
+    auditor = tenancy.user("audrey", None, Role.AUDITOR)
+
+    with pytest.raises(PermissionDenied):
+        job_list(viewer=auditor, workspace=w.workspace)
+
+
+def test_counts_name_every_state(w: World) -> None:
+    jobs.job(w.queue, w.editor)
+
+    counts = job_counts(viewer=w.viewer, workspace=w.workspace)
+
+    assert set(counts) == {state.value for state in JobState}
+    assert (counts["queued"], counts["running"]) == (1, 0)
+
+
+def test_of_several_jobs_with_a_name_the_live_one_is_meant(w: World) -> None:
+    old = clock.now() - timedelta(hours=1)
+    jobs.job(w.queue, w.editor, "train", state=JobState.FAILED, submitted_at=old)
+    live = jobs.job(w.queue, w.editor, "train")
+
+    assert job_get(viewer=w.viewer, workspace=w.workspace, ref="train") == live
+
+
+def test_position_counts_higher_priority_first_and_then_who_came_first(w: World) -> None:
+    at = clock.now()
+    high = jobs.priority_class("high", 100)
+    mine = jobs.job(w.queue, w.editor, submitted_at=at)
+    jobs.job(w.queue, w.editor, submitted_at=at - timedelta(minutes=1))
+    jobs.job(w.queue, w.editor, submitted_at=at + timedelta(minutes=1), priority=high)
+    jobs.job(w.queue, w.editor, submitted_at=at + timedelta(minutes=1))
+    jobs.job(w.queue, w.editor, state=JobState.RUNNING)
+    jobs.job(w.other_queue, w.outsider, submitted_at=at - timedelta(minutes=1))
+
+    position = job_position(job=mine)
+
+    assert position is not None
+    assert (position.position, position.waiting, position.cards_ahead) == (2, 4, 2)
+
+
+def test_paging_by_name_neither_repeats_nor_hides(w: World) -> None:
+    for name in ("d", "a", "c", "b"):
+        jobs.job(w.queue, w.editor, name)
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page = job_list(
+            viewer=w.viewer, workspace=w.workspace, filters=JobFilter(), sort="-name", cursor=cursor, limit=3
+        )
+        seen += [job.name for job in page.items]
+        cursor = page.next
+        if cursor is None:
+            break
+    assert seen == ["d", "c", "b", "a"]
