@@ -7,9 +7,6 @@ PostgreSQL. Each fault point is planted once and must kill exactly one process.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks.running import Running, platform
+from tests.fixtures.books import books
 from tests.fixtures.wait import wait_until
 
 pytestmark = pytest.mark.server
@@ -30,18 +28,6 @@ POINTS = (
     "observe.before_apply",
     "relay.after_publish",
 )
-_BOOKS = """
-import json
-from django.db.models import Sum
-from clusters.models import Device
-from quotas.models import LedgerEntry
-from scheduling.models import Allocation, Job
-used = LedgerEntry.unscoped.filter(used__gt=0).count()
-granted = Device.unscoped.exclude(cores_granted=0, holders=0).count()
-held = Allocation.unscoped.filter(released_at__isnull=True).count()
-attempts = sorted(set(Job.unscoped.values_list("attempt_number", flat=True)))
-print(json.dumps({"used": used, "granted": granted, "held": held, "attempts": attempts}))
-"""
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -75,16 +61,6 @@ def submit(running: Running, name: str) -> None:
     call(running, "jobs", {"name": name, "kind": "batch", "roles": [role], "simulate": {"run_s": 10}})
 
 
-def books(running: Running) -> dict[str, Any]:
-    """What the database says is still held, read by a process of its own."""
-    shell = [sys.executable, "-m", "allotment.cli", "shell", "--no-imports", "-c", _BOOKS]
-    answer = subprocess.run(
-        shell, env={**os.environ, **running.environment}, check=True, stdout=subprocess.PIPE, timeout=60
-    )
-    parsed: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
-    return parsed
-
-
 @pytest.mark.timeout(240)
 def test_no_death_loses_a_job_or_leaves_anything_held(running: Running) -> None:
     faults = Path(running.environment["ALLOTMENT_FAULTS"])
@@ -102,4 +78,5 @@ def test_no_death_loses_a_job_or_leaves_anything_held(running: Running) -> None:
         within_s=90,
     )
     wait_until(lambda: books(running)["held"] == 0, "every hold has been released", within_s=30)
-    assert books(running) == {"used": 0, "granted": 0, "held": 0, "attempts": [1]}
+    final = books(running)
+    assert (final["used"], final["granted"], final["attempts"]) == (0, 0, [1])
