@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
@@ -18,6 +18,8 @@ from scheduling.services.job import job_cancel, job_submit
 from scheduling.spec import load_text, parse_job
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
+
+_WIDTH: Final = 150
 
 
 class Command(BaseCommand):
@@ -49,6 +51,7 @@ class Command(BaseCommand):
             write_json(options["json"], result)
         if options["json"] != "-":
             console = Console()
+            console.width = max(console.width, _WIDTH)  # ids and reasons are copied, so they stay whole
             with console.capture() as shown:
                 console.print(_table(jobs))
             self.stdout.write(shown.get())
