@@ -24,6 +24,8 @@ DEFAULT_POLICIES = (
     ("compact", (("compact", 1),)),
     ("spread", (("spread", 1),)),
     ("bestfit", (("bestfit", 1),)),
+    ("dotprod", (("dotprod", 1),)),
+    ("packing", (("packing", 1),)),
 )
 DEFAULT_ORDERINGS = (
     ("fifo", ("priority", "submitted")),

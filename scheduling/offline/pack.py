@@ -17,7 +17,7 @@ from scheduling.offline.errors import UsageError
 from scheduling.offline.openb import CARD, Pod, flavor
 
 # Only policies that meet their published curve exactly are offered.
-OFFERED = ("bestfit",)
+OFFERED = ("dotprod", "packing", "bestfit")
 KNOWN = ("random", "dotprod", "clustering", "packing", "bestfit", "fgd", "default")
 LAST = 130
 FRAGMENTATION_AT = (50, 80, 90)

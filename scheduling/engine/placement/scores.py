@@ -74,6 +74,52 @@ class BestFit:
         return (FULL * (1.0 - left)).astype(np.int64)
 
 
+class DotProduct:
+    """The published Dot Product: prefer nodes whose free CPU and cards point away from the request.
+
+    Both are divided by the largest node's; cut to a whole number.
+    """
+
+    name, normalised = "dotprod", False
+
+    def score(self, question: Question, rows: Rows) -> Ints:
+        fleet, task = question.fleet, question.task
+        most_cpu, most_cores = largest(fleet)
+        cores = fleet.cores_free[rows].sum(axis=1)
+        dot: NDArray[np.float64] = (fleet.cpu_free[rows] / most_cpu) * (task.cpu / most_cpu)
+        dot = dot + (cores / most_cores) * (task.cards * task.cores / most_cores)
+        return (FULL * (1.0 - dot / 2)).astype(np.int64)
+
+
+class Packing:
+    """The published GPU Packing: shared cards before free cards, and those before free nodes.
+
+    On a node with all its n cards free max(33 − n, n); where k free cards are needed max(50 − k, 33);
+    on a card in use 100 less a tenth of its free percentage, at least 50. Tasks without cards are
+    indifferent.
+    """
+
+    name, normalised = "packing", False
+
+    def score(self, question: Question, rows: Rows) -> Ints:
+        fleet, task = question.fleet, question.task
+        present = fleet.present[rows]
+        count = present.sum(axis=1)
+        if not task.cards:
+            return np.zeros_like(count)
+        free, whole = fleet.cores_free[rows], fleet.card_cores[rows]
+        untouched = (free == whole).all(axis=1)
+        opened = np.full_like(count, max(50 - task.cards, 33))
+        if not task.whole:
+            fits = question.fitting(rows)
+            left = np.where(fits, free, whole.max(initial=1)).min(axis=1)
+            size = whole.max(axis=1, initial=1)
+            used = np.maximum(FULL - FULL * left // size // 10, 50)
+            opened = np.where(left < size, used, opened)
+        scores: Ints = np.where(untouched, np.maximum(33 - count, count), opened)
+        return scores
+
+
 def stretch(scores: Ints, feasible: Bools) -> Ints:
     """Scores of the feasible nodes spread over 0–100 by whole-number division; all equal gives 0."""
     low = scores[feasible].min(initial=np.iinfo(np.int64).max)
@@ -84,4 +130,4 @@ def stretch(scores: Ints, feasible: Bools) -> Ints:
     return stretched
 
 
-SCORES = (Compact(), Spread(), BestFit())
+SCORES = (Compact(), Spread(), BestFit(), DotProduct(), Packing())

@@ -225,3 +225,11 @@ def test_what_had_no_room_is_not_tried_again_for_another_queue() -> None:
     assert started(result) == ["fits"]
     assert [outcome(result, name).numbers["asked"] for name in ("three", "five")] == [4, 5]
     assert [outcome(result, name).numbers["available"] for name in ("three", "five")] == [3, 3]
+
+
+def test_room_that_a_jobs_own_roles_took_is_still_there_for_others() -> None:
+    roles = (role(1, 3, name="x"), role(2, 1, name="y"))
+    jobs = [job("two-roles", "a", *roles), job("small", "a", role(2, 1), at=1)]
+    result = cycle(world([node("n1")], jobs))
+    assert outcome(result, "two-roles").reason is Reason.NO_ROOM
+    assert started(result) == ["small"]

@@ -16,32 +16,41 @@ from scheduling.offline.pools import pool_policy
 pytestmark = pytest.mark.shared
 
 
-def published(folder: Path, table: str, trace: str, seed: int) -> dict[str, str]:
+NAMES = {"bestfit": "05-BestFit", "dotprod": "02-DotProd", "packing": "04-GpuPacking"}
+
+
+def published(folder: Path, table: str, policy: str, trace: str, seed: int) -> dict[str, str]:
+    wanted = (f"openb_pod_list_{trace}", NAMES[policy], str(seed))
     with (folder / f"published_{table}.csv").open() as stream:
-        return next(
-            row
-            for row in csv.DictReader(stream)
-            if (row["workload"], row["sc_policy"], row["seed"])
-            == (f"openb_pod_list_{trace}", "05-BestFit", str(seed))
-        )
+        rows = csv.DictReader(stream)
+        return next(row for row in rows if (row["workload"], row["sc_policy"], row["seed"]) == wanted)
 
 
 @pytest.mark.parametrize(
-    ("trace", "seed"),
-    [("default", 42), ("default", 45), ("multigpu50", 42), ("gpuspec33", 42), ("cpu250", 43)],
+    ("policy", "trace", "seed"),
+    [
+        ("bestfit", "default", 42),
+        ("bestfit", "default", 45),
+        ("bestfit", "gpuspec33", 42),
+        ("bestfit", "cpu250", 43),
+        ("dotprod", "default", 42),
+        ("dotprod", "gpushare40", 44),
+        ("packing", "default", 42),
+        ("packing", "multigpu50", 46),
+    ],
 )
-def test_best_fit_meets_its_published_curve(shared_dir: Path, trace: str, seed: int) -> None:
+def test_policies_meet_their_published_curves(shared_dir: Path, policy: str, trace: str, seed: int) -> None:
     folder = shared_dir / "traces" / "openb"
     nodes = read_nodes(folder / "openb_node_list_gpu_node.csv")
     pods = read_pods(folder / f"openb_pod_list_{trace}.csv")
     stream = folder / "arrivals" / f"{trace}.jsonl.gz"
     arrivals = read_arrivals(stream, seed, pods=len(pods), nodes=len(nodes))
     ranked, order = scaled(nodes, arrivals, len(pods), 1)
-    report = run_pack(ranked, pods, order, policy="bestfit", seed=seed)
-    curve = published(folder, "allocation", trace, seed)
+    report = run_pack(ranked, pods, order, policy=policy, seed=seed)
+    curve = published(folder, "allocation", policy, trace, seed)
     for at, value in enumerate(report.curve):
         assert value == pytest.approx(float(curve[str(at)]), abs=0.0101), at
-    ratios = published(folder, "fragmentation_ratio", trace, seed)
+    ratios = published(folder, "fragmentation_ratio", policy, trace, seed)
     for at, ratio in report.fragmentation.items():
         assert ratio == pytest.approx(float(ratios[str(at)]), abs=0.0101), at
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +14,8 @@ from scheduling.engine import ConfigError, EngineConfig, PlacementStream
 from scheduling.engine.model import Node, PlacementRules, Role
 from scheduling.engine.placement.devices import BestFitDevices
 from scheduling.engine.placement.placer import PlacementRule, Placer
-from scheduling.engine.placement.scores import BestFit, Compact, Spread, stretch
+from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.scores import BestFit, Compact, DotProduct, Packing, Spread, stretch
 from scheduling.engine.placement.shape import resolve
 from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.state import fleet as fleet_module
@@ -22,6 +26,8 @@ POLICIES = (
     ("compact", ((Compact(), 1),)),
     ("spread", ((Spread(), 1),)),
     ("bestfit", ((BestFit(), 1),)),
+    ("packing", ((Packing(), 1),)),
+    ("dotprod", ((DotProduct(), 1),)),
     ("mixed", ((BestFit(), 2), (Spread(), 1))),
 )
 RULE = PlacementRule(VETOES, POLICIES, BestFitDevices())
@@ -61,6 +67,38 @@ def test_best_fit_cuts_to_whole_numbers() -> None:
     assert chosen("bestfit", [node("a"), node("b", used_cpu=9_000)], role(1, 1, cpu=1_000)) == "b"
 
 
+PART = {"cores": 20, "card_memory": 0}
+
+
+@pytest.mark.parametrize(
+    ("cards", "asked", "expected"),
+    [
+        # A card in use: 100 less a tenth of its free percentage. Free cards: max(50 − k, 33).
+        ([(0, 50), (0, 30)], {"tasks": 1, "cards": 1, **PART}, [100 - 5, 100 - 7]),
+        ([(0, 0, 50), (0, 0, 90)], {"tasks": 1, "cards": 1, **PART}, [95, 50 - 1]),
+        ([(0, 0, 1), (0, 0)], {"tasks": 1, "cards": 1}, [49, 33 - 2]),
+        ([(0, 0, 1), (0, 0)], {"tasks": 1, "cards": 2}, [48, 31]),
+        ([(0, 0, 1), (0, 0)], {"tasks": 1, "cards": 0, "cpu": 1}, [0, 0]),
+    ],
+)
+def test_packing_bands(cards: list[tuple[int, ...]], asked: dict[str, Any], expected: list[int]) -> None:
+    nodes = []
+    for index, fill in enumerate(cards):
+        bare = node(f"n{index}", len(fill))
+        devices = [replace(d, **used(cores)) for d, cores in zip(bare.devices, fill, strict=True)]
+        nodes.append(replace(bare, devices=tuple(devices)))
+    pool = flavor(policy="packing")
+    task = resolve(role(asked.pop("tasks"), asked.pop("cards"), **asked).request, PlacementRules(), pool)
+    question = Question(Fleet(nodes), task, pool)
+    assert Packing().score(question, slice(None)).tolist() == expected
+
+
+def test_dot_product_prefers_what_is_free_elsewhere() -> None:
+    nodes = [node("cpu-rich", 4, device=used(50)), node("card-rich", 4, used_cpu=32_000)]
+    assert chosen("dotprod", nodes, role(1, 0, cpu=32_000)) == "card-rich"
+    assert chosen("dotprod", nodes, role(1, 1, cores=50, card_memory=0)) == "cpu-rich"
+
+
 def test_normalising_spreads_feasible_scores_over_the_scale() -> None:
     scores = np.array([10, 30, 20, 90], np.int64)
     assert stretch(scores, np.array([True, True, True, False])).tolist()[:3] == [0, 100, 50]
@@ -94,10 +132,14 @@ def test_a_board_that_followed_changes_equals_a_new_one(
     warm = Placer(fleet, RULE)
     limit, fleet_module.KEPT_CHANGES = fleet_module.KEPT_CHANGES, kept
     try:
-        for row, column, amount in steps:
+        for step, (row, column, amount) in enumerate(steps):
             fleet.hold(row, fleet_module.Hold(amount * 1_000, 0, ((column, amount, 0, False),)))
-            for shape in shapes:
-                assert warm.choose(shape, pool) == Placer(fleet, RULE).choose(shape, pool)
+            # Each shape is asked now and then, so that several rows change in between.
+            for shape in shapes[step % 4 : step % 4 + 1]:
+                fresh = Placer(fleet, RULE)
+                assert warm.choose(shape, pool) == fresh.choose(shape, pool)
+                same = warm.board(shape, pool).feasible() == fresh.board(shape, pool).feasible()
+                assert same.all()
     finally:
         fleet_module.KEPT_CHANGES = limit
 
@@ -115,6 +157,15 @@ class TestDevices:
             picks.append([part.device for part in seat.slices])
         assert picks == [["n1-gpu0"], ["n1-gpu1"], ["n1-gpu0"], ["n1-gpu1"]]
         assert stream.place(role(1, 1, cores=1).request) is None
+
+    def test_equal_cores_left_are_told_apart_by_memory(self) -> None:
+        half = node("n1", 2, device={"used_cores": 50, "holders": 1})
+        fuller = replace(half.devices[1], used_memory=9_000)
+        seat = self.stream(replace(half, devices=(half.devices[0], fuller))).place(
+            role(1, 1, cores=10, card_memory=1).request
+        )
+        assert seat is not None
+        assert [part.device for part in seat.slices] == ["n1-gpu1"]
 
     def test_two_slices_of_one_task_never_share_a_card(self) -> None:
         stream = self.stream(node("n1", 2))
