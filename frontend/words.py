@@ -93,6 +93,26 @@ RULES: dict[str, str | Promise] = {
     "QUEUE_DRAINED": _("queue drained"),
     "CONSOLIDATION": _("moved to gather free cards"),
     "TIME_LIMIT": _("run-time limit reached"),
+    "TASK_FAILED": _("a task failed"),
+    "USER": _("a user asked for it"),
+    "CANCELLED": _("cancelled by a user"),
+}
+
+ROLES: dict[str, str | Promise] = {
+    "admin": _("Admin"),
+    "editor": _("Editor"),
+    "viewer": _("Viewer"),
+    "platform-admin": _("Platform admin"),
+    "platform-viewer": _("Platform viewer"),
+    "auditor": _("Auditor"),
+}
+
+JOB_KINDS: dict[str, str | Promise] = {
+    "batch": _("Batch"),
+    "pytorch": "PyTorch",
+    "mpi": "MPI",
+    "notebook": _("Notebook"),
+    "service": _("Service"),
 }
 
 _KINDS = {
@@ -112,3 +132,13 @@ def state_word(kind: str, state: str) -> Word:
 def rule_word(rule: str) -> str:
     """The word of the rule named in an eviction."""
     return str(RULES.get(rule, rule))
+
+
+def role_word(role: str) -> str:
+    """The word of a member's role."""
+    return str(ROLES.get(role, role))
+
+
+def kind_word(kind: str) -> str:
+    """The word of a job's kind."""
+    return str(JOB_KINDS.get(kind, kind))

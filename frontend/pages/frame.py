@@ -129,7 +129,7 @@ def time_range(request: HttpRequest, default: str = "24h") -> TimeRange:
     key = request.GET.get("range", default)
     key = key if key in RANGES else default
     now = clock.now()
-    return TimeRange(key, now - RANGES[key], now, [(name, _range_label(name)) for name in RANGES])
+    return TimeRange(key, now - RANGES[key], now, [(name, range_label(name)) for name in RANGES])
 
 
 def error_page(request: HttpRequest, error: AllotmentError) -> HttpResponse:
@@ -171,7 +171,8 @@ def _return_address(request: HttpRequest) -> str:
     return f"{parts_of.path}?{parts_of.query}" if parts_of.query else parts_of.path
 
 
-def _range_label(key: str) -> str:
+def range_label(key: str) -> str:
+    """A range in the reader's language: `6 h`."""
     words = formats.unit_words()
     return words[key[-1]] % {"n": key[:-1]}
 

@@ -20,6 +20,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(API, include("quotas.api.urls")),
     path(API, include("scheduling.api.urls")),
     path(API, include("telemetry.api.urls")),
+    path("", include("frontend.urls")),
 ]
 
 handler404 = "allotment.errors.not_found"

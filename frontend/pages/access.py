@@ -1,0 +1,27 @@
+"""Signing in and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+LOCKED_OUT_STATUS = 429
+
+
+class SignIn(LoginView):
+    """The sign-in page; who is signed in already goes on."""
+
+    template_name = "frontend/login.html"
+    redirect_authenticated_user = True
+
+
+def locked_out(
+    request: HttpRequest, response: HttpResponse | None = None, credentials: dict[str, Any] | None = None
+) -> HttpResponse:
+    """The sign-in page after too many wrong passwords; axes calls this in place of its own page."""
+    context = {"form": AuthenticationForm(request), "locked": True, "next": request.POST.get("next", "")}
+    return render(request, "frontend/login.html", context, status=LOCKED_OUT_STATUS)

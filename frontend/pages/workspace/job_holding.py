@@ -1,0 +1,132 @@
+"""What a job holds and does now, or what became of it, as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+
+from frontend import formats, words
+from frontend.pages.workspace.job_facts import cards_of, ran, waited
+from scheduling.models import Job, TaskState
+from scheduling.selectors.task import TaskRow
+from telemetry.series import UseNow
+
+Facts = list[tuple[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLine:
+    """One task as the table shows it."""
+
+    row: TaskRow
+    node: str
+    node_url: str
+    cards: str
+    cores: str
+    memory: str
+    ran: object
+
+
+def task_lines(rows: Sequence[TaskRow], now: datetime, node_url: object) -> list[TaskLine]:
+    """Rows of the task table; `node_url` is a function of a node's name, or None for no links."""
+    return [_task_line(row, now, node_url) for row in rows]
+
+
+def _task_line(row: TaskRow, now: datetime, node_url: object) -> TaskLine:
+    task, role, allocation = row.task, row.task.role, row.allocation
+    node = allocation.node.name if allocation else ""
+    if row.slices:
+        cards = ", ".join(f"GPU {part.device.index}" for part in row.slices)
+        cores = formats.percent(row.slices[0].cores)
+        memory = formats.memory(row.slices[0].memory_mib)
+    elif role.gpu_cards:
+        cards = f"{role.gpu_cards} × {' / '.join(role.gpu_models) or 'GPU'}"
+        cores = formats.percent(role.gpu_cores)
+        memory = formats.memory(role.gpu_memory_mib)
+    else:
+        cards = cores = memory = formats.MISSING
+    end = task.finished_at or (now if task.state == TaskState.RUNNING else None)
+    span = end - task.started_at if end and task.started_at else None
+    url = node_url(node) if node and callable(node_url) else ""
+    return TaskLine(row, node, url, cards, cores, memory, span)
+
+
+def holds(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
+    """What a job that was admitted has on the nodes."""
+    live = [row for row in rows if row.allocation is not None]
+    nodes = sorted({row.allocation.node.name for row in live if row.allocation})
+    pools = sorted({row.allocation.flavor.name for row in live if row.allocation})
+    slices = [part for row in live for part in row.slices]
+    facts: Facts = [
+        (_("GPUs"), _("%(cards)s cards, compute of %(whole)s") % _cards(len(slices), cards_of(job))),
+        (_("GPU memory"), formats.memory(sum(part.memory_mib for part in slices))),
+        (_("Pool"), ", ".join(pools) or formats.MISSING),
+        (_("Nodes"), ", ".join(nodes[:4]) + (" …" if len(nodes) > 4 else "") or formats.MISSING),
+        (_("Borrowed"), _borrowed(live)),
+        (_("Since"), formats.clock_html(job.admitted_at) if job.admitted_at else formats.MISSING),
+        (_("May be preempted"), _preemption(job, now)),
+    ]
+    if job.deadline_at:
+        facts.append((_("Ends at the latest"), formats.clock_html(job.deadline_at)))
+    return facts
+
+
+def _cards(count: int, whole: float) -> dict[str, str]:
+    return {"cards": formats.number(count), "whole": formats.number(whole, 0 if whole == int(whole) else 1)}
+
+
+def _borrowed(rows: Sequence[TaskRow]) -> str:
+    amounts = rows[0].allocation.attempt.borrowed if rows and rows[0].allocation else {}
+    cards = sum(amount for key, amount in amounts.items() if key.endswith("/gpu.cards"))
+    return formats.number(cards) if cards else _("nothing")
+
+
+def _preemption(job: Job, now: datetime) -> object:
+    if not job.preemptible:
+        return _("no")
+    if job.min_run_s and job.started_at:
+        left = job.min_run_s - (now - job.started_at).total_seconds()
+        if left > 0:
+            return _("in %(span)s at the earliest") % {"span": formats.duration(left)}
+    return _("yes, if an owner needs its quota")
+
+
+def use(job: Job, now: UseNow | None) -> Facts:
+    """What was measured last."""
+    if now is None:
+        return []
+    return [
+        (_("Compute"), _("%(part)s of what was granted") % {"part": _part(now)}),
+        (
+            _("GPU memory"),
+            _("%(used)s of %(granted)s")
+            % {
+                "used": formats.memory(now.memory_used_mib),
+                "granted": formats.memory(now.memory_granted_mib),
+            },
+        ),
+    ]
+
+
+def _part(now: UseNow) -> str:
+    return formats.percent(now.utilisation_of_grant_percent)
+
+
+def ended(job: Job, now: datetime) -> Facts:
+    """What became of a job that has ended."""
+    time = ran(job, now)
+    hours = cards_of(job) * time.total_seconds() / 3600 if time else 0
+    facts: Facts = []
+    if job.end_reason:
+        facts.append((_("Cause"), words.rule_word(job.end_reason)))
+    return [
+        *facts,
+        (_("Ended"), formats.clock_html(job.finished_at) if job.finished_at else formats.MISSING),
+        (_("Ran"), formats.duration(time)),
+        (_("GPU-hours"), formats.number(hours, 1)),
+        (_("Waited"), formats.duration(waited(job, now))),
+        (_("Attempts"), formats.number(job.attempt_number)),
+    ]

@@ -1,0 +1,39 @@
+"""A job file as YAML text for people: what is empty or usual is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from scheduling.models import Job
+from scheduling.spec import to_mapping
+
+
+def job_text(job: Job) -> str:
+    """The job file of a stored job."""
+    return spec_text(to_mapping(job))
+
+
+def spec_text(mapping: Mapping[str, Any]) -> str:
+    """YAML in the order of the mapping; nothing, empty lists and empty mappings are left out."""
+    pruned = _pruned(mapping)
+    if pruned.get("gang", {}).get("min_available") == _least(pruned):
+        pruned.pop("gang")
+    return yaml.safe_dump(pruned, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _pruned(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        found = {key: _pruned(item) for key, item in value.items()}
+        return {key: item for key, item in found.items() if item not in (None, "", [], {})}
+    if isinstance(value, list | tuple):
+        return [_pruned(item) for item in value]
+    return value
+
+
+def _least(mapping: Mapping[str, Any]) -> int:
+    """What the gang defaults to: the sum of the roles' least sizes."""
+    roles = mapping.get("roles", ())
+    return sum(role.get("min_replicas", role.get("replicas", 1)) for role in roles)

@@ -1,0 +1,135 @@
+"""A job's events as sentences, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from frontend import parts, words
+from scheduling.models import JobEvent
+
+Numbers = Mapping[str, Any]
+
+# Tag and tone of each event code; those without a tag are steps that everybody expects.
+_TAGS: Final[dict[str, tuple[str | Promise, str]]] = {
+    "evicting": (gettext_lazy("Evicted"), "waiting"),
+    "succeeded": (gettext_lazy("Succeeded"), "running"),
+    "failed": (gettext_lazy("Failed"), "failed"),
+    "stopping": (gettext_lazy("Stopping"), "waiting"),
+    "cancelled": (gettext_lazy("Cancelled"), "done"),
+    "suspended": (gettext_lazy("Suspended"), "done"),
+}
+
+
+def rows(events: Iterable[JobEvent]) -> Sequence[parts.StoryRow]:
+    """One row per event; an unknown code is shown as it is."""
+    return [_row(event) for event in reversed(list(events))]
+
+
+def _row(event: JobEvent) -> parts.StoryRow:
+    numbers = event.numbers
+    sentence = _SENTENCES.get(event.code)
+    text = sentence(event.actor, numbers) if sentence else event.code
+    tag, tone = _TAGS.get(event.code, ("", "info"))
+    return parts.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone, detail=_detail(numbers))
+
+
+def _detail(numbers: Numbers) -> str:
+    """What the cluster said about it: pod, exit code, message."""
+    said = []
+    if numbers.get("pod"):
+        said.append(_("pod %(pod)s") % {"pod": numbers["pod"]})
+    if numbers.get("exit_code") is not None:
+        said.append(_("exit code %(code)s") % {"code": numbers["exit_code"]})
+    said += [str(numbers[key]) for key in ("code", "message") if numbers.get(key)]
+    return " · ".join(said)
+
+
+def _submitted(actor: str, numbers: Numbers) -> str:
+    return _("Submitted by %(user)s.") % {"user": actor} if actor else _("Submitted.")
+
+
+def _admitted(actor: str, numbers: Numbers) -> str:
+    known = {name: numbers.get(name, 0) for name in ("attempt", "cards", "nodes", "borrowed_cards")}
+    if not numbers:
+        return _("Admitted: quota and place are reserved.")
+    if known["borrowed_cards"]:
+        return _(
+            "Admitted, attempt %(attempt)s: GPUs %(cards)s (borrowed %(borrowed_cards)s), nodes %(nodes)s."
+        ) % (known)
+    return _("Admitted, attempt %(attempt)s: GPUs %(cards)s from its own quota, nodes %(nodes)s.") % known
+
+
+def _starting(actor: str, numbers: Numbers) -> str:
+    return _("Starting: the cluster creates its pods.")
+
+
+def _running(actor: str, numbers: Numbers) -> str:
+    return _("Running: enough of its tasks are up.")
+
+
+def _evicting(actor: str, numbers: Numbers) -> str:
+    rule = str(numbers.get("rule", ""))
+    if rule == "USER" and actor:
+        return _("%(user)s suspends it; it gives back what it holds.") % {"user": actor}
+    if rule:
+        return _("It gives back what it holds: %(rule)s.") % {"rule": words.rule_word(rule)}
+    return _("It gives back what it holds.")
+
+
+def _requeued(actor: str, numbers: Numbers) -> str:
+    rule = str(numbers.get("rule", ""))
+    if rule:
+        return _("Back in the queue with its first submission time, after: %(rule)s.") % {
+            "rule": words.rule_word(rule)
+        }
+    return _("Back in the queue with its first submission time.")
+
+
+def _succeeded(actor: str, numbers: Numbers) -> str:
+    return _("All tasks ended well; everything it held is free again.")
+
+
+def _failed(actor: str, numbers: Numbers) -> str:
+    rule = str(numbers.get("rule", ""))
+    return _("It ended: %(rule)s.") % {"rule": words.rule_word(rule)} if rule else _("It ended.")
+
+
+def _stopping(actor: str, numbers: Numbers) -> str:
+    if actor:
+        return _("%(user)s cancels it; its pods are told to end.") % {"user": actor}
+    return _("Its pods are told to end.")
+
+
+def _cancelled(actor: str, numbers: Numbers) -> str:
+    return _("Cancelled by %(user)s.") % {"user": actor} if actor else _("Everything it held is free again.")
+
+
+def _suspended(actor: str, numbers: Numbers) -> str:
+    if actor:
+        return _("%(user)s took it out of the queue until someone resumes it.") % {"user": actor}
+    return _("It waits until someone resumes it.")
+
+
+def _resumed(actor: str, numbers: Numbers) -> str:
+    return _("%(user)s put it back into the queue.") % {"user": actor or _("The platform")}
+
+
+_SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
+    "submitted": _submitted,
+    "admitted": _admitted,
+    "starting": _starting,
+    "running": _running,
+    "evicting": _evicting,
+    "requeued": _requeued,
+    "succeeded": _succeeded,
+    "failed": _failed,
+    "stopping": _stopping,
+    "cancelled": _cancelled,
+    "suspended": _suspended,
+    "resumed": _resumed,
+}

@@ -1,0 +1,38 @@
+"""Addresses of the console."""
+
+from __future__ import annotations
+
+from django.contrib.auth.views import LogoutView
+from django.urls import include, path
+
+from frontend.pages import access, account, home, search
+from frontend.pages.workspace import job, job_actions, job_new, jobs, overview
+
+app_name = "frontend"
+
+_WORKSPACE = [
+    path("overview", overview.overview, name="workspace-overview"),
+    path("overview/live", overview.overview_live, name="workspace-overview-live"),
+    path("jobs", jobs.job_list, name="job-list"),
+    path("jobs/live", jobs.job_list_live, name="job-list-live"),
+    path("jobs/new", job_new.job_new, name="job-new"),
+    path("jobs/new/check", job_new.job_new_check, name="job-new-check"),
+    path("jobs/new/convert", job_new.job_new_convert, name="job-new-convert"),
+    path("jobs/<str:job>", job.job_detail, name="job-detail"),
+    path("jobs/<str:job>/live", job.job_live, name="job-live"),
+    path("jobs/<str:job>/charts/<slug:measure>", job.job_chart, name="job-chart"),
+    path("jobs/<str:job>/cancel", job_actions.cancel, name="job-cancel"),
+    path("jobs/<str:job>/suspend", job_actions.suspend, name="job-suspend"),
+    path("jobs/<str:job>/resume", job_actions.resume, name="job-resume"),
+]
+
+urlpatterns = [
+    path("", home.home, name="home"),
+    path("login", access.SignIn.as_view(), name="login"),
+    path("logout", LogoutView.as_view(), name="logout"),
+    path("account", account.account, name="account"),
+    path("search", search.search, name="search"),
+    path("w/<slug:workspace>", overview.start, name="workspace"),
+    path("w/<slug:workspace>/", include(_WORKSPACE)),
+    path("ops/", include("frontend.pages.ops.urls")),
+]

@@ -1,0 +1,125 @@
+"""What a list of jobs shows beside each job, for all rows of a page at once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Count, F, Min, Q, Window
+from django.db.models.functions import RowNumber
+
+from foundation.actor import Actor
+from scheduling.models import HOLDING_STATES, Allocation, Job, JobState, Task, TaskState
+from scheduling.selectors.job import JobFilter, job_query
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+@dataclass(slots=True)
+class JobRow:
+    """Tasks of a job and how many run, where it holds something, and its place in its queue, from 1."""
+
+    tasks: int = 0
+    running: int = 0
+    nodes: list[str] = field(default_factory=list)
+    flavors: list[str] = field(default_factory=list)
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWork:
+    """Jobs of one queue: waiting and since when, holding something, and failed lately."""
+
+    waiting: int
+    oldest_waiting_at: datetime | None
+    holding: int
+    failed: int
+
+
+def job_rows(*, viewer: Actor, workspace: Tenant, jobs: Collection[Job]) -> dict[uuid.UUID, JobRow]:
+    """One entry per job that belongs to the workspace, in four queries whatever their number.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    rows = {job.pk: JobRow() for job in jobs if job.workspace_id == workspace.pk}
+    running = Count("pk", filter=Q(state=TaskState.RUNNING))
+    counts = Task.unscoped.filter(job__in=rows).order_by().values_list("job_id")
+    for job_id, total, up in counts.annotate(total=Count("pk"), up=running):
+        rows[job_id].tasks, rows[job_id].running = total, up
+    held = Allocation.unscoped.filter(attempt__job__in=rows, released_at__isnull=True)
+    places = held.order_by("node__name", "flavor__name").values_list(
+        "attempt__job_id", "node__name", "flavor__name"
+    )
+    for job_id, node, flavor in places.distinct():
+        _append(rows[job_id].nodes, node)
+        _append(rows[job_id].flavors, flavor)
+    queued = {job.queue_id for job in jobs if job.state == JobState.QUEUED}
+    for job_id, place in _places(queued).items():
+        if job_id in rows:
+            rows[job_id].position = place
+    return rows
+
+
+def _append(names: list[str], name: str) -> None:
+    if name not in names:
+        names.append(name)
+
+
+def _places(queues: Collection[uuid.UUID]) -> Mapping[uuid.UUID, int]:
+    """Where each queued job of these queues stands: higher priority first, then who came first."""
+    if not queues:
+        return {}
+    queued = Job.unscoped.filter(queue__in=queues, state=JobState.QUEUED).order_by()
+    order = [F("priority").desc(), F("submitted_at").asc(), F("pk").asc()]
+    place = Window(RowNumber(), partition_by=[F("queue_id")], order_by=order)
+    return dict(queued.annotate(place=place).values_list("pk", "place"))
+
+
+def job_state_counts(*, viewer: Actor, workspace: Tenant, filters: JobFilter) -> dict[str, int]:
+    """How many of the jobs that match are in each state; states without any are absent.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    jobs = job_query(viewer=viewer, workspace=workspace, filters=filters)
+    return dict(jobs.order_by().values_list("state").annotate(count=Count("pk")))
+
+
+def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> dict[uuid.UUID, QueueWork]:
+    """Queue id → the work in it; queues without any are absent.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    waiting = Q(state__in=[JobState.SUBMITTED, JobState.QUEUED])
+    rows = Job.unscoped.filter(workspace=workspace).order_by().values_list("queue_id")
+    return {
+        queue_id: QueueWork(*values)
+        for queue_id, *values in rows.annotate(
+            waiting=Count("pk", filter=waiting),
+            oldest=Min("submitted_at", filter=waiting),
+            holding=Count("pk", filter=Q(state__in=HOLDING_STATES)),
+            failed=Count("pk", filter=Q(state=JobState.FAILED, finished_at__gte=failed_since)),
+        )
+    }
+
+
+def job_latest(*, viewer: Actor, workspace: Tenant, limit: int) -> Sequence[Job]:
+    """The newest jobs of a workspace.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    return list(job_query(viewer=viewer, workspace=workspace).order_by("-submitted_at", "-pk")[:limit])
+
+
+def job_holding(*, viewer: Actor, workspace: Tenant) -> Sequence[Job]:
+    """The jobs of a workspace that hold quota and cards, longest running first.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    filters = JobFilter(states=HOLDING_STATES)
+    jobs = job_query(viewer=viewer, workspace=workspace, filters=filters)
+    return list(jobs.order_by("started_at", "pk"))
