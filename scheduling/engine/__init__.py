@@ -4,13 +4,16 @@ A pure function over a snapshot. Import from here and from `scheduling.engine.mo
 inside.
 """
 
-from scheduling.engine.config import EngineConfig, Explain
+from scheduling.engine.config import EngineConfig, Explain, resolve_config
 from scheduling.engine.cycle import never_fits, run_cycle
 from scheduling.engine.placement.counting import stand_together
 from scheduling.engine.placement.fragmentation import FragmentationGauge, WorkloadShape, typical
 from scheduling.engine.placement.placer import Seat
 from scheduling.engine.placement.stream import PlacementStream
+from scheduling.engine.plugins.builtin import BUILTIN
+from scheduling.engine.plugins.discovery import with_entry_points
 from scheduling.engine.plugins.registry import ConfigError
+from scheduling.engine.plugins.sets import PluginSet
 from scheduling.engine.state.codec import CodecError, canonical, decode, encode
 from scheduling.engine.state.delta import (
     AllocationGone,
@@ -29,6 +32,7 @@ from scheduling.engine.state.snapshot import Snapshot, SnapshotError
 from scheduling.engine.state.statement import Statement, StatementError
 
 __all__ = [
+    "BUILTIN",
     "AllocationGone",
     "AllocationPut",
     "Change",
@@ -44,6 +48,7 @@ __all__ = [
     "NodeGone",
     "NodePut",
     "PlacementStream",
+    "PluginSet",
     "QueuePut",
     "QuotaPut",
     "Seat",
@@ -56,7 +61,9 @@ __all__ = [
     "decode",
     "encode",
     "never_fits",
+    "resolve_config",
     "run_cycle",
     "stand_together",
     "typical",
+    "with_entry_points",
 ]

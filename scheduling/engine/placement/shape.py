@@ -6,7 +6,7 @@ shape is the key of every cache here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scheduling.engine.model import (
     Expression,
@@ -41,12 +41,7 @@ class TaskShape:
     selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[tuple[Expression, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    whole: bool = field(default=False)
-
-    @property
-    def tightness(self) -> tuple[int, int, int, int]:
-        """How hard the task is to place, hardest first when sorted descending."""
-        return (self.cards if self.whole else 0, self.cards, self.cores, self.cpu)
+    whole: bool = False
 
 
 def resolve(request: Request, rules: PlacementRules, flavor: Flavor) -> TaskShape:

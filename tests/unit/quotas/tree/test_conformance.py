@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quotas.tree import Branch, Limits, QuotaTree
-
-SHARED = Path(os.environ.get("ALLOTMENT_SHARED", Path(__file__).parents[5] / "shared"))
-CASES = SHARED / "conformance" / "kueue" / "TestAvailable.json"
 
 
 def canonical(resource: str, quantity: str | None) -> int | None:
@@ -56,10 +52,11 @@ def tree_of(case: dict[str, Any]) -> QuotaTree[str]:
 
 
 @pytest.mark.shared
-def test_kueue_available() -> None:
-    if not CASES.exists():
-        pytest.skip(f"no {CASES}: set ALLOTMENT_SHARED to the folder with the conformance cases")
-    cases = json.loads(CASES.read_text())["cases"]
+def test_kueue_available(shared_dir: Path) -> None:
+    file = shared_dir / "conformance" / "kueue" / "TestAvailable.json"
+    if not file.exists():
+        pytest.skip(f"no {file}: set ALLOTMENT_SHARED to the folder with the conformance cases")
+    cases = json.loads(file.read_text())["cases"]
     assert cases
     for case in cases:
         quotas = tree_of(case["input"])

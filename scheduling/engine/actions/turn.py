@@ -1,0 +1,65 @@
+"""A queue's turn in a cycle: which of its jobs is at the head, and when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduling.engine.actions.equivalence import equivalence
+from scheduling.engine.model import Job, JobState, Outcome, Queue, Strategy
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+
+class Turn:
+    """One queue's place in the round: whose turn it is, and when the queue is done for this cycle."""
+
+    def __init__(self, session: Session, queue: Queue) -> None:
+        self.queue = queue
+        self._session = session
+        self._jobs = self._eligible()
+        self._failed: dict[Hashable, Outcome] = {}
+        self._tries_left = session.config.heads_per_queue
+        self.head: Job | None = None
+        self._advance()
+
+    def admitted(self) -> None:
+        """The head has started: the next one follows, where the configuration refills."""
+        if self._session.config.refill:
+            self._advance()
+        else:
+            self._close()
+
+    def failed(self, outcome: Outcome) -> None:
+        """The head waits: it blocks a strict queue, and its like are not tried again."""
+        if self.head is not None:
+            self._failed[equivalence(self.head)] = outcome
+        if self._tries_left is not None:
+            self._tries_left -= 1
+        if self.queue.strategy is Strategy.STRICT_FIFO or self._tries_left == 0:
+            self._close()
+        else:
+            self._advance()
+
+    def _eligible(self) -> Iterator[Job]:
+        for job_id in self._session.line(self.queue):
+            job = self._session.job(job_id)
+            ready = job.backoff_until is None or job.backoff_until <= self._session.now
+            free = not self._session.snapshot.holds(job_id)
+            if job.state is JobState.QUEUED and ready and free and job_id not in self._session.outcomes:
+                yield job
+
+    def _advance(self) -> None:
+        for job in self._jobs:
+            like = self._failed.get(equivalence(job)) if self._failed else None
+            if like is None:
+                self.head = job
+                return
+            self._session.counters["skipped_as_equivalent"] += 1
+            self._session.record(replace(like, job=job.id))
+        self._close()
+
+    def _close(self) -> None:
+        self.head = None
