@@ -14,10 +14,13 @@ import frontend
 ROOT = Path(frontend.__file__).parent
 FOLDER = ROOT / "locale" / "zh_Hans" / "LC_MESSAGES"
 _ENTRY = re.compile(
-    r'((?:^#.*\n)*)(?:^msgctxt "(?P<context>.*)"\n)?^msgid (?P<id>(?:".*"\n)+)^msgstr (?P<text>(?:".*"\n?)+)',
+    r'((?:^#.*\n)*)(?:^msgctxt "(?P<context>.*)"\n)?^msgid (?P<id>(?:".*"\n)+)'
+    r'(?:^msgid_plural (?:".*"\n)+)?^msgstr(?:\[0\])? (?P<text>(?:".*"\n?)+)',
     re.M,
 )
 _CALLS = {"_", "gettext", "gettext_lazy", "gettext_noop", "pgettext", "pgettext_lazy"}
+# Chinese has one form for every number, so an entry with a plural is known by its singular.
+_PLURALS = {"ngettext", "ngettext_lazy"}
 
 
 def _unquoted(lines: str) -> str:
@@ -38,11 +41,12 @@ def used_in_python() -> set[str]:
     found = set()
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _CALLS:
+            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            if isinstance(node, ast.Call) and name in _CALLS | _PLURALS:
                 texts = [
                     a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)
                 ]
-                found.add("\x04".join(texts))
+                found.add(texts[0] if name in _PLURALS else "\x04".join(texts))
     return found
 
 
@@ -76,4 +80,5 @@ def test_the_compiled_catalogue_is_up_to_date() -> None:
     with (FOLDER / "django.mo").open("rb") as file:
         compiled = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
     wanted = {key: text for key, text in catalogue().items() if key}
-    assert {key: text for key, text in compiled.items() if key} == wanted, "run msgfmt again"
+    found = {key[0] if isinstance(key, tuple) else key: text for key, text in compiled.items() if key}
+    assert found == wanted, "run msgfmt again"

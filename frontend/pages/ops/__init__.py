@@ -1,0 +1,1 @@
+"""The operators' pages: what the clusters hold, use, and could still take."""

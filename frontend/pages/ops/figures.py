@@ -1,0 +1,140 @@
+"""The charts of a cluster and of a node, from the telemetry's series.
+
+Allocation is what the ledger granted, utilisation what was measured. They share a chart as an area and
+a line, and are never put into one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from frontend import charts
+from telemetry.series import Gap, SeriesSet
+
+Samples = tuple[tuple[datetime, float | None], ...]
+Figure = Callable[[SeriesSet], charts.Chart]
+
+_GIB: Final = 1024
+
+
+def gaps_of(found: SeriesSet) -> list[charts.Gap]:
+    """The gaps inside the chart's time, with their cause in words."""
+    return [
+        charts.Gap(max(gap.start, found.start), min(gap.end or found.end, found.end), _cause(gap))
+        for gap in found.gaps
+    ]
+
+
+def _cause(gap: Gap) -> str:
+    if gap.cause == "unreachable":
+        said = _("%(cluster)s did not answer") % {"cluster": gap.cluster}
+        return f"{said} ({gap.message})" if gap.message else said
+    return _("%(cluster)s answered without any reading") % {"cluster": gap.cluster}
+
+
+def _points(found: SeriesSet, measure: str, per: float = 1) -> Samples:
+    series = found.get(measure)
+    if series is None:
+        return ()
+    return tuple((at, None if value is None else value / per) for at, value in series.points)
+
+
+def _peak(*lines: Samples) -> float | None:
+    values = [value for line in lines for _at, value in line if value is not None]
+    return max(values) if values else None
+
+
+def allocation(found: SeriesSet) -> charts.Chart:
+    """Compute allocated and compute used, both in percent of all cards."""
+    return charts.allocation(
+        "allocation",
+        allocated=_points(found, "cores_allocated"),
+        used=_points(found, "utilisation"),
+        unit="%",
+        title=_("Allocation and utilisation"),
+        gaps=gaps_of(found),
+        span=(found.start, found.end),
+    )
+
+
+def memory(found: SeriesSet) -> charts.Chart:
+    """GPU memory allocated and used, in GiB, up to what the cards have."""
+    return charts.allocation(
+        "memory",
+        allocated=_points(found, "memory_allocated", _GIB),
+        used=_points(found, "memory_used", _GIB),
+        unit="GiB",
+        title=_("GPU memory"),
+        capacity=_peak(_points(found, "memory_total", _GIB)),
+        gaps=gaps_of(found),
+        span=(found.start, found.end),
+    )
+
+
+def power(found: SeriesSet) -> charts.Chart:
+    """Power of all cards together, in kilowatts."""
+    line = charts.Line(name=_("power"), points=_points(found, "power", 1000), color="series-5")
+    return charts.time_series(
+        "power",
+        [line],
+        unit="kW",
+        title=_("Power"),
+        gaps=gaps_of(found),
+        span=(found.start, found.end),
+    )
+
+
+def temperature(found: SeriesSet) -> charts.Chart:
+    """Mean and hottest card."""
+    lines = [
+        charts.Line(name=_("hottest card"), points=_points(found, "temperature_max"), color="series-3"),
+        charts.Line(name=_("mean"), points=_points(found, "temperature"), color="series-8"),
+    ]
+    return charts.time_series(
+        "temperature",
+        lines,
+        unit="°C",
+        title=_("Temperature"),
+        gaps=gaps_of(found),
+        span=(found.start, found.end),
+    )
+
+
+def _cards(measure: str, key: str, unit: str, title: Callable[[], str], per: float = 1) -> Figure:
+    def figure(found: SeriesSet) -> charts.Chart:
+        cards = {
+            series.label: tuple((at, None if value is None else value / per) for at, value in series.points)
+            for series in found.series
+            if series.measure == measure
+        }
+        return charts.per_card(
+            key, cards, unit=unit, title=title(), gaps=gaps_of(found), span=(found.start, found.end)
+        )
+
+    return figure
+
+
+CLUSTER_FIGURES: Final[Mapping[str, Figure]] = {
+    "allocation": allocation,
+    "memory": memory,
+    "power": power,
+    "temperature": temperature,
+}
+NODE_FIGURES: Final[Mapping[str, Figure]] = {
+    "allocation": allocation,
+    "memory": memory,
+    "card-utilisation": _cards(
+        "card_utilisation", "card-utilisation", "%", lambda: _("Utilisation per card")
+    ),
+    "card-memory": _cards(
+        "card_memory_used", "card-memory", "GiB", lambda: _("GPU memory used per card"), _GIB
+    ),
+    "card-temperature": _cards(
+        "card_temperature", "card-temperature", "°C", lambda: _("Temperature per card")
+    ),
+    "card-power": _cards("card_power", "card-power", "W", lambda: _("Power per card")),
+}

@@ -1,0 +1,176 @@
+"""One node: its cards, who holds them, its charts, and what came and went."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from clusters.models import Node
+from clusters.selectors.grid import node_state
+from clusters.selectors.node import node_get
+from foundation import clock
+from foundation.errors import NotFound
+from foundation.quantities import format_cpu
+from frontend import formats, parts
+from frontend.pages.frame import operator_required, time_range, viewer
+from frontend.pages.ops import figures, words
+from frontend.pages.ops.node_cards import card_views, hold_rows
+from frontend.pages.ops.nodes import taint_text
+from frontend.pages.ops.overview import CHART_EVERY, DEFAULT_RANGE
+from frontend.pages.ops.place import Scope, address, ops_frame, scope_of
+from scheduling.selectors.holder import device_holds, node_holds
+from scheduling.selectors.holding import NodeEvent, node_events
+from telemetry.series import node_series, utilisation_now
+
+
+@require_GET
+@operator_required
+def node(request: HttpRequest, name: str) -> HttpResponse:
+    """The whole page."""
+    scope = scope_of(request)
+    found = _node(request, scope, name)
+    ops_frame(request, scope, path=reverse("frontend:ops-nodes"))
+    chosen = time_range(request, DEFAULT_RANGE)
+    own = reverse("frontend:ops-node", kwargs={"name": found.name})
+    context = {
+        **_context(request, scope, found),
+        "crumbs": [parts.Crumb(label=_("Nodes"), url=reverse("frontend:ops-nodes"))],
+        "range": chosen,
+        "ranges": [
+            (key, label, address(own, {"cluster": scope.cluster_name, "range": key}))
+            for key, label in chosen.choices
+        ],
+    }
+    return render(request, "frontend/ops/node.html", context)
+
+
+@require_GET
+@operator_required
+def node_live(request: HttpRequest, name: str) -> HttpResponse:
+    """Cards, holders and events with fresh numbers."""
+    scope = scope_of(request)
+    found = _node(request, scope, name)
+    return render(request, "frontend/ops/node_live.html", _context(request, scope, found))
+
+
+@require_GET
+@operator_required
+def node_chart(request: HttpRequest, name: str, kind: str) -> HttpResponse:
+    """One chart of the node as data."""
+    figure = figures.NODE_FIGURES.get(kind)
+    if figure is None:
+        raise NotFound(f"no chart {kind!r}")
+    found = _node(request, scope_of(request), name)
+    chosen = time_range(request, DEFAULT_RANGE)
+    series = node_series(viewer(request), found, chosen.start, chosen.end)
+    return JsonResponse(figure(series).as_json())
+
+
+def _node(request: HttpRequest, scope: Scope, name: str) -> Node:
+    return node_get(viewer=viewer(request), name=name, cluster=scope.cluster_name)
+
+
+def _addresses(request: HttpRequest, scope: Scope, found: Node) -> dict[str, Any]:
+    """Where the page's live parts ask again, for the same cluster and range."""
+    chosen = time_range(request, DEFAULT_RANGE)
+    query = {"cluster": scope.cluster_name, "range": chosen.key}
+    own = {"name": found.name}
+    return {
+        "live_url": address(reverse("frontend:ops-node-live", kwargs=own), query),
+        "chart_urls": {
+            kind.replace("-", "_"): address(
+                reverse("frontend:ops-node-chart", kwargs={**own, "kind": kind}), query
+            )
+            for kind in figures.NODE_FIGURES
+        },
+        "chart_every": CHART_EVERY[chosen.key],
+    }
+
+
+def _context(request: HttpRequest, scope: Scope, found: Node) -> dict[str, Any]:
+    who = viewer(request)
+    devices = list(found.devices.all())
+    holds = device_holds(viewer=who, devices=devices)
+    allocations = node_holds(viewer=who, nodes=[found]).get(found.pk, [])
+    now = utilisation_now(who, node_id=found.pk)
+    return {
+        **_addresses(request, scope, found),
+        "node": found,
+        "labels": sorted(found.labels.items()),
+        "taints": [taint_text(taint) for taint in found.taints],
+        "state": node_state(found.ready, found.cordoned),
+        "trouble": _trouble(found),
+        "facts": _facts(found, len(allocations)),
+        "cards": card_views(devices, holds, now),
+        "holds": hold_rows(allocations, devices, holds),
+        "events": [_event(event) for event in node_events(viewer=who, node=found)],
+    }
+
+
+def _trouble(found: Node) -> parts.Problem | None:
+    """What keeps the node from taking work."""
+    if not found.ready:
+        since = formats.relative(found.not_ready_since, clock.now()) if found.not_ready_since else ""
+        return parts.Problem(
+            title=_("This node is not ready"),
+            detail=_("Since: %(since)s") % {"since": since} if since else "",
+            kept=_("Jobs on it keep their cards until the node is given up, then they are queued again."),
+        )
+    if found.cordoned:
+        return parts.Problem(
+            title=_("This node is cordoned"),
+            detail=_("It takes no new work. What runs on it goes on."),
+            tone="waiting",
+        )
+    return None
+
+
+def _facts(found: Node, pods: int) -> list[tuple[str, str]]:
+    devices = list(found.devices.all())
+    return [
+        (_("CPU allocated"), _of(format_cpu(found.cpu_granted), format_cpu(found.cpu_millicores))),
+        (_("Memory allocated"), _of(formats.memory(found.memory_granted), formats.memory(found.memory_mib))),
+        (
+            _("GPU compute allocated"),
+            _of(
+                words.cards(sum(device.cores_granted for device in devices)),
+                words.cards(sum(device.cores_capacity for device in devices)),
+            ),
+        ),
+        (
+            _("GPU memory allocated"),
+            _of(
+                formats.memory(sum(device.memory_granted for device in devices)),
+                formats.memory(sum(device.memory_capacity for device in devices)),
+            ),
+        ),
+        (_("Wholly free GPUs"), str(sum(device.healthy and not device.holders for device in devices))),
+        (_("Pods"), str(pods)),
+    ]
+
+
+def _of(part: str, whole: str) -> str:
+    return _("%(part)s of %(whole)s") % {"part": part, "whole": whole}
+
+
+def _event(event: NodeEvent) -> parts.StoryRow:
+    """A task that came or left, as a line of a story."""
+    row = event.allocation
+    job = row.attempt.job
+    values = {
+        "task": f"{row.task.role.name}-{row.task.index}",
+        "job": job.name,
+        "workspace": job.workspace.name,
+    }
+    text = _("%(task)s of %(job)s (%(workspace)s)")
+    return parts.StoryRow(
+        at=event.at,
+        text=text % values,
+        tag=_("placed") if event.came else _("left"),
+        tone="running" if event.came else "done",
+    )

@@ -1,0 +1,18 @@
+"""Addresses of the operators' pages, mounted below `ops/`."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from frontend.pages.ops import node, nodes, overview
+
+urlpatterns = [
+    path("overview", overview.overview, name="ops-overview"),
+    path("overview/live", overview.overview_live, name="ops-overview-live"),
+    path("overview/charts/<slug:kind>", overview.overview_chart, name="ops-overview-chart"),
+    path("nodes", nodes.nodes, name="ops-nodes"),
+    path("nodes-live", nodes.nodes_live, name="ops-nodes-live"),
+    path("nodes/<str:name>", node.node, name="ops-node"),
+    path("nodes/<str:name>/live", node.node_live, name="ops-node-live"),
+    path("nodes/<str:name>/charts/<slug:kind>", node.node_chart, name="ops-node-chart"),
+]

@@ -1,0 +1,112 @@
+"""The operators' list of nodes: one row per node with the sums of its cards, sorted by the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import Count, F, Max, Prefetch, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
+
+from clusters.models import Device, Flavor, Node
+from clusters.selectors.grid import CORDONED, NOT_READY, READY
+from foundation.actor import Actor
+from tenants import permissions
+from tenants.permissions import Permission
+
+STATES: Final[Mapping[str, Q]] = {
+    READY: Q(ready=True, cordoned=False),
+    CORDONED: Q(ready=True, cordoned=True),
+    NOT_READY: Q(ready=False),
+}
+# What a column sorts by. Every order ends in cluster, name and id, so that pages never overlap.
+SORTS: Final[Mapping[str, str]] = {
+    "name": "name",
+    "flavor": "flavor__name",
+    "cards": "cards",
+    "free": "free_cards",
+    "fraction": "largest_left",
+    "allocated": "cores_granted_sum",
+    "memory": "memory_granted_sum",
+    "cpu": "cpu_granted",
+    "rack": "rack",
+}
+_FREE: Final = Q(devices__healthy=True, devices__holders=0)
+_OPEN: Final = Q(devices__healthy=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeQuery:
+    """What the list is narrowed to and sorted by; `name` matches anywhere, the others exactly."""
+
+    cluster: str = ""
+    flavor: str = ""
+    state: str = ""
+    name: str = ""
+    sort: str = "name"
+
+
+def _match(query: NodeQuery) -> Q:
+    match = Q(present=True)
+    if query.cluster:
+        match &= Q(cluster__name=query.cluster)
+    if query.flavor:
+        match &= Q(flavor__name=query.flavor)
+    if query.name:
+        match &= Q(name__icontains=query.name)
+    return match
+
+
+def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
+    """Nodes, each with the sums of its cards and their ids at hand; an unknown sort or state is ignored.
+
+    `cards`; `free_cards`, whole and healthy; `unhealthy_cards`; `largest_left`, in percent points of one
+    healthy card; `fragments`, cards partly taken; `cores_granted_sum`; `memory_…_sum` in MiB.
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    match = _match(query) & STATES.get(query.state, Q())
+    nodes: QuerySet[Any, Any] = Node.unscoped.filter(match).select_related("cluster", "flavor")
+    ids = Device.unscoped.only("id", "node_id").order_by("index", "id")
+    nodes = nodes.prefetch_related(Prefetch("devices", queryset=ids))
+    nodes = nodes.annotate(
+        cards=Count("devices"),
+        free_cards=Count("devices", filter=_FREE),
+        unhealthy_cards=Count("devices", filter=Q(devices__healthy=False)),
+        largest_left=Coalesce(
+            Max(F("devices__cores_capacity") - F("devices__cores_granted"), filter=_OPEN), 0
+        ),
+        fragments=Count(
+            "devices",
+            filter=_OPEN & Q(devices__holders__gt=0, devices__cores_granted__lt=F("devices__cores_capacity")),
+        ),
+        cores_granted_sum=Coalesce(Sum("devices__cores_granted"), 0),
+        memory_capacity_sum=Coalesce(Sum("devices__memory_capacity"), 0),
+        memory_granted_sum=Coalesce(Sum("devices__memory_granted"), 0),
+    )
+    column = SORTS.get(query.sort.removeprefix("-"), "name")
+    sign = "-" if query.sort.startswith("-") else ""
+    return nodes.order_by(f"{sign}{column}", "cluster__name", "name", "pk")
+
+
+def node_state_counts(*, viewer: Actor, query: NodeQuery) -> dict[str, int]:
+    """How many nodes are in each state under the other filters.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    # Named apart from the columns: an aggregate hides the column that shares its name.
+    counts = {f"count_{number}": Count("pk", filter=match) for number, match in enumerate(STATES.values())}
+    found = Node.unscoped.filter(_match(query)).aggregate(**counts)
+    return {state: found[f"count_{number}"] for number, state in enumerate(STATES)}
+
+
+def flavor_list(*, viewer: Actor, cluster: str = "") -> list[Flavor]:
+    """Flavors by name with their cluster; of one cluster when it is named.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    flavors = Flavor.unscoped.select_related("cluster").order_by("name", "cluster__name", "pk")
+    return list(flavors.filter(cluster__name=cluster) if cluster else flavors)
