@@ -22,7 +22,6 @@ from foundation.actor import SYSTEM  # noqa: E402
 from foundation.quantities import Resource  # noqa: E402
 from quotas.services.queue import queue_create  # noqa: E402
 from quotas.services.quota import QuotaAmount, quota_set  # noqa: E402
-from scheduling.models import PriorityClass  # noqa: E402
 from tenants.models import Role, Tenant, TenantKind, User  # noqa: E402
 from tenants.services.access_key import access_key_create  # noqa: E402
 from tenants.services.member import member_set, user_create  # noqa: E402
@@ -43,7 +42,6 @@ def build(nodes: int, cards: int, speed: float) -> str:
         cluster=cluster, name="a100", card_model="A100-40G", card_memory_mib=MEMORY_MIB
     )
     inventory_sync(cluster=cluster, inventory=backend_for(cluster).inventory())
-    PriorityClass.unscoped.get_or_create(name="normal", defaults={"value": 0})
     root = Tenant.unscoped.filter(parent=None).first() or tenant_create(
         acting_user=SYSTEM, parent=None, kind=TenantKind.FOLDER, slug="root", name="Root"
     )

@@ -6,8 +6,9 @@ import uuid
 
 from celery import shared_task
 
+from foundation import clock
 from scheduling.execution import execute, observe
-from scheduling.services import cycle
+from scheduling.services import cycle, idempotency
 from scheduling.services import sweep as sweeping
 
 
@@ -33,6 +34,12 @@ def observe_cluster(cluster_id: str) -> None:
 def observe_clusters() -> None:
     """Ask for a look at every cluster."""
     sweeping.hint_observation()
+
+
+@shared_task(name="scheduling.tasks.prune")
+def prune() -> None:
+    """Forget idempotency keys that nobody can rely on any more."""
+    idempotency.idempotency_prune(before=clock.now() - idempotency.KEPT)
 
 
 @shared_task(name="scheduling.tasks.sweep")

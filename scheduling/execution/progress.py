@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,10 +13,11 @@ from django.db.models import Q
 from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
 from foundation import outbox
+from scheduling.execution import restart
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
-from scheduling.services.lifecycle import begin_eviction, end_attempt, finish, settle
+from scheduling.services.lifecycle import ask_removal, begin_eviction, end_attempt, finish, settle
 from scheduling.services.release import allocations_release
-from scheduling.services.retry import after_failure
+from scheduling.services.retry import after_failure, rule_for
 from scheduling.transitions import transition
 
 log = structlog.get_logger(__name__)
@@ -51,6 +52,11 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
         allocation = allocations.get((seen.ref.namespace, seen.ref.name))
         if allocation is None:
             continue  # not ours, or of a cluster that was forgotten
+        if _of_a_predecessor(allocation, seen):
+            continue
+        if restart.applies(allocation, seen):
+            restart.step(allocation, seen, now=now)
+            continue
         if seen.phase in _ENDED:
             ended.append(allocation)
         if _apply_pod(allocation, seen, now):
@@ -69,7 +75,7 @@ def _allocations(
     names = [seen.ref.name for seen in observations]
     rows = Allocation.unscoped.filter(
         Q(removed_at__isnull=True), node__cluster=cluster, pod_name__in=names
-    ).select_related("attempt__job__queue", "task")
+    ).select_related("attempt__job__queue", "task__role", "node")
     by_name: dict[tuple[str, str], Allocation] = {}
     jobs: dict[object, Job] = {}
     for row in rows:
@@ -77,6 +83,11 @@ def _allocations(
         row.attempt.job = jobs.setdefault(row.attempt.job_id, row.attempt.job)
         by_name[(row.namespace, row.pod_name)] = row
     return by_name
+
+
+def _of_a_predecessor(allocation: Allocation, seen: PodObservation) -> bool:
+    """A task restarted in place has a new pod by the same name; news of the old one is no longer news."""
+    return bool(allocation.pod_uid and seen.ref.uid and allocation.pod_uid != seen.ref.uid)
 
 
 def _apply_pod(allocation: Allocation, seen: PodObservation, now: datetime) -> bool:
@@ -111,16 +122,30 @@ def _advance(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
         return
     if job.is_waiting:
         return
-    states = list(Task.unscoped.filter(job=job).exclude(state=_S.WAITING).values_list("state", flat=True))
+    tasks = Task.unscoped.filter(job=job).exclude(state=_S.WAITING)
+    by_role: dict[str, list[str]] = {}
+    for role, state in tasks.values_list("role__name", "state"):
+        by_role.setdefault(role, []).append(state)
+    states = [state for group in by_role.values() for state in group]
     if _S.FAILED in states:
         _fail(job, seen, now)
-    elif all(state == _S.SUCCEEDED for state in states):
-        end_attempt(job, reason="SUCCEEDED", now=now)
-        started = {"started_at": job.started_at or now}
-        _note_start(job, started["started_at"])
-        finish(job, JobState.SUCCEEDED, now=now)
+    elif _complete(job, by_role):
+        _succeed(job, now)
     elif job.state in (JobState.ADMITTED, JobState.STARTING):
         _start(job, states, seen, now)
+
+
+def _complete(job: Job, by_role: Mapping[str, Sequence[str]]) -> bool:
+    """Whether all tasks have succeeded, or all of a role with whose end the job's rules say it is done."""
+    done = [role for role, states in by_role.items() if all(state == _S.SUCCEEDED for state in states)]
+    return len(done) == len(by_role) or any(rule_for(job, "role_completed", role=role) for role in done)
+
+
+def _succeed(job: Job, now: datetime) -> None:
+    _note_start(job, job.started_at or now)
+    end_attempt(job, reason="SUCCEEDED", now=now)
+    finish(job, JobState.SUCCEEDED, now=now)
+    ask_removal(job, now)  # of what still runs when one role has ended the job
 
 
 def _start(job: Job, states: Sequence[str], seen: Sequence[PodObservation], now: datetime) -> None:
@@ -141,7 +166,8 @@ def _note_start(job: Job, at: datetime) -> None:
 def _fail(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
     """A task has failed: the whole attempt gives way, and the job's rules say where to."""
     cause = next((s for s in seen if s.phase in (PodPhase.FAILED, PodPhase.GONE)), seen[0])
-    verdict = after_failure(job, cause)
+    failed = Task.unscoped.filter(job=job, state=_S.FAILED).select_related("role").order_by("id").first()
+    verdict = after_failure(job, failed.role.name if failed else "", cause)
     begin_eviction(
         job=job,
         rule=verdict.rule,

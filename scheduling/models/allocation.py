@@ -53,6 +53,9 @@ class Allocation(BaseModel):
     namespace = models.CharField(max_length=63)
     pod_name = models.CharField(max_length=63)
     pod_uid = models.CharField(max_length=64, blank=True, default="")
+    restarts = models.PositiveIntegerField(default=0)
+    # The pod is being removed to be made again by the same name: the hold stays.
+    restarting = models.BooleanField(default=False)
     ensured_at = models.DateTimeField(null=True, blank=True)
     removal_asked_at = models.DateTimeField(null=True, blank=True)
     removal_sent_at = models.DateTimeField(null=True, blank=True)

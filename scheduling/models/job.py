@@ -111,6 +111,7 @@ class Job(BaseModel):
         indexes: ClassVar = [
             models.Index(fields=["state", "queue"]),
             models.Index(fields=["workspace", "-submitted_at"]),
+            models.Index(fields=["workspace", "name"]),
         ]
 
     def __str__(self) -> str:

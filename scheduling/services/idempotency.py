@@ -10,8 +10,8 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
@@ -19,6 +19,8 @@ from django.utils.translation import gettext as _
 from foundation.errors import Refused
 from scheduling.models import IdempotencyKey
 from tenants.models import Tenant
+
+KEPT: Final = timedelta(hours=48)
 
 
 class KeyReused(Refused):

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from foundation import outbox
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
+from scheduling.services.retry import after_eviction
 from scheduling.transitions import transition
 
 BACKOFF_BASE_S: Final = 60
@@ -33,7 +34,7 @@ def begin_stopping(*, job: Job, now: datetime, actor: str = "") -> None:
         end_reason="CANCELLED",
         after_eviction="",
     )
-    _ask_removal(job, now)
+    ask_removal(job, now)
 
 
 def begin_eviction(
@@ -52,6 +53,8 @@ def begin_eviction(
     one minute to one hour.
     Raises: IllegalTransition, StaleJob.
     """
+    if rule != "TASK_FAILED":
+        then = after_eviction(job, then)
     fields: dict[str, Any] = {"after_eviction": then.value, "end_reason": rule}
     if backoff:
         fields["failures"] = job.failures + 1
@@ -66,14 +69,15 @@ def begin_eviction(
         numbers={"rule": rule, **(numbers or {})},
         **fields,
     )
-    _ask_removal(job, now)
+    ask_removal(job, now)
 
 
-def _ask_removal(job: Job, now: datetime) -> None:
+def ask_removal(job: Job, now: datetime) -> None:
+    """Have every pod of the job removed; what they hold comes back as each is confirmed gone."""
     Task.unscoped.filter(job=job, state__in=_UNFINISHED).update(state=TaskState.LEAVING)
-    live = Allocation.unscoped.filter(
-        attempt__job=job, removed_at__isnull=True, removal_asked_at__isnull=True
-    )
+    present = Allocation.unscoped.filter(attempt__job=job, removed_at__isnull=True)
+    present.filter(restarting=True).update(restarting=False)  # not to be made again after all
+    live = present.filter(removal_asked_at__isnull=True)
     clusters = set(live.values_list("node__cluster_id", flat=True))
     live.update(removal_asked_at=now)
     for cluster_id in sorted(clusters):

@@ -10,6 +10,12 @@ from scheduling.spec.section import Section
 
 EVENTS: Final = ("task_failed", "task_evicted", "role_completed")
 ACTIONS: Final = ("restart_task", "restart_job", "complete_job", "fail_job")
+# What may follow what; anything else would be stored and never happen.
+_FOLLOWS: Final = {
+    "task_failed": ("restart_task", "restart_job", "fail_job"),
+    "task_evicted": ("restart_job", "fail_job"),
+    "role_completed": ("complete_job",),
+}
 _ATTEMPTS_MAX: Final = 100
 
 
@@ -25,6 +31,10 @@ def _rule(job: Section, path: str, raw: Any, roles: tuple[str, ...]) -> dict[str
     for key, choices in (("on", EVENTS), ("do", ACTIONS)):
         if not rule.has(key):
             rule.add(key, "REQUIRED", _("must be one of: %(choices)s") % {"choices": ", ".join(choices)})
+    if event and action and action not in _FOLLOWS[event]:
+        allowed = ", ".join(_FOLLOWS[event])
+        message = _("after this event it must be one of: %(choices)s") % {"choices": allowed}
+        rule.add("do", "CONTRADICTION", message)
     found: dict[str, Any] = {"on": event, "do": action}
     if rule.has("role"):
         found["role"] = rule.choice("role", roles, default="")

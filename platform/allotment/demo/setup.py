@@ -55,7 +55,6 @@ WORKSPACES: Final = (
     DemoWorkspace("robotics", "Robotics", "products", 16, 4, 24, ("kenji", "nadia")),
 )
 # Classes above zero are granted, not chosen freely; here one team has the right to `high`.
-PRIORITIES: Final = (("low", -50), ("normal", 0), ("high", 100))
 MAY_USE_HIGH: Final = "search-ads"
 
 
@@ -63,8 +62,6 @@ MAY_USE_HIGH: Final = "search-ads"
 def demo_setup(*, home: Path) -> User:
     """Make whatever is missing; writes the operator's one-time password into `home` when it is new."""
     operator = _operator(home)
-    for name, value in PRIORITIES:
-        PriorityClass.unscoped.get_or_create(name=name, defaults={"value": value})
     cell, _ = Cell.unscoped.get_or_create(name="default")
     flavors = _flavors(_cluster(cell))
     root = Tenant.unscoped.filter(parent=None).first() or _tenant(None, TenantKind.FOLDER, "acme", "Acme")

@@ -1,0 +1,33 @@
+"""`allotment cycle-dump`: write down everything one engine cycle of a cell would see."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from clusters.models import Cell
+from foundation import clock
+from scheduling.dump import dump
+from scheduling.snapshots import cell_snapshot
+
+
+class Command(BaseCommand):
+    help = "Save what one engine cycle sees, so that it can be run again elsewhere"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--cell", default="default", metavar="NAME")
+        parser.add_argument("--json", default="-", metavar="FILE", help="default: standard output")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        cell = Cell.unscoped.filter(name=options["cell"]).first()
+        if cell is None:
+            raise CommandError(f"no cell {options['cell']!r}", returncode=2)
+        text = dump(cell_snapshot(cell.pk).snapshot, clock.now().timestamp())
+        if options["json"] == "-":
+            sys.stdout.write(text + "\n")
+        else:
+            Path(options["json"]).write_text(text + "\n", encoding="utf-8")
