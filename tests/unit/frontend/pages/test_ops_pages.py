@@ -1,0 +1,255 @@
+"""The operators' pages: who may see them, what they answer, and how many queries they may take."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from clusters.models import Device, Node
+from foundation import clock
+from scheduling.models import JobState
+from telemetry.models import Channel, GapCause, Reading, Scope, TelemetryGap
+from telemetry.times import to_ms
+from tests.builders import clusters, jobs, quotas, tenancy
+from tests.builders.world import World, world
+
+pytestmark = pytest.mark.django_db
+
+PAGES = ("/ops/overview", "/ops/overview/live", "/ops/nodes", "/ops/nodes-live", "/ops/nodes/node-1")
+CHARTS = ("/ops/overview/charts/allocation", "/ops/nodes/node-1/charts/card-utilisation")
+
+
+@pytest.fixture
+def there() -> World:
+    """Two nodes; one job of two cards runs on the first, one of a slice beside it, and one waits."""
+    made = world()
+    two = jobs.job(made.queue, made.editor, "train", roles=[jobs.RoleOf(cards=2)])
+    jobs.allocate(two, made.nodes[0])
+    quotas.used(made.queue, made.flavor, quotas.Resource.GPU_CORES, 200)
+    jobs.job(made.queue, made.editor, "late", reason="NO_ROOM")
+    return made
+
+
+@pytest.fixture
+def operator(there: World, client: Client) -> Client:
+    client.force_login(there.platform_admin)
+    return client
+
+
+def reading(device: Device, used: float, cores: int = 100) -> None:
+    """A reading of one card, a few seconds old."""
+    channel = Channel.unscoped.create(
+        scope=Scope.CARD, cluster_id=device.node.cluster_id, node_id=device.node_id, device_id=device.pk
+    )
+    Reading.unscoped.create(
+        channel=channel,
+        at_ms=to_ms(clock.now() - timedelta(seconds=5)),
+        cores_used=used,
+        cores_allocated=cores,
+        memory_used_mib=1024,
+        memory_allocated_mib=40960,
+        temperature_c=61.0,
+        power_w=240.0,
+    )
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_an_operator_sees_the_page(operator: Client, address: str) -> None:
+    assert operator.get(address).status_code == 200
+
+
+@pytest.mark.parametrize("address", [*PAGES, *CHARTS])
+def test_a_member_without_the_right_is_refused(there: World, client: Client, address: str) -> None:
+    client.force_login(there.admin)
+    assert client.get(address).status_code == 403
+
+
+@pytest.mark.parametrize("address", [*PAGES, *CHARTS])
+def test_a_stranger_is_sent_to_sign_in(there: World, client: Client, address: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/login?next=")
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_pages_only_answer_reading_requests(operator: Client, address: str) -> None:
+    assert operator.post(address).status_code == 405
+
+
+def test_the_overview_counts_and_names(there: World, operator: Client) -> None:
+    first = Device.unscoped.filter(node=there.nodes[0], index=0).get()
+    reading(first, 80)
+    html = operator.get("/ops/overview").content.decode()
+    assert "12.5 %" in html  # two of sixteen cards
+    assert "2 of 16 GPUs" in html
+    assert "80.0 %" in html  # the only card that answered
+    assert "Jobs waiting" in html
+    assert "No room on the nodes" in html
+    assert "Team A" in html
+    assert "2 / 8" in html
+    assert 'href="/ops/nodes/node-1#gpu-0"' in html
+
+
+def test_without_readings_nothing_is_said_about_use(operator: Client) -> None:
+    assert "no reading in the last 30 s" in operator.get("/ops/overview").content.decode()
+
+
+def test_stranded_cards_have_their_reason(there: World, operator: Client) -> None:
+    Node.unscoped.filter(pk=there.nodes[1].pk).update(cordoned=True)
+    html = operator.get("/ops/overview").content.decode()
+    assert "8 free GPUs are stranded: 1 node cordoned." in html
+
+
+def test_no_nodes_at_all_say_what_to_do(client: Client) -> None:
+    client.force_login(tenancy.platform_admin())
+    for address in ("/ops/overview", "/ops/nodes"):
+        assert "No nodes yet" in client.get(address).content.decode()
+
+
+def test_the_cluster_switcher_narrows_everything(there: World, operator: Client) -> None:
+    other = clusters.cluster(there.cell, "west")
+    clusters.node(clusters.flavor(other, "h200", card_model="H200"), "west-1")
+    html = operator.get("/ops/overview?cluster=west").content.decode()
+    assert "0 of 8 GPUs" in html
+    assert "node-1" not in html
+    assert "/ops/nodes/west-1?cluster=west" in html
+    assert "24 GPUs" in operator.get("/ops/overview").content.decode()
+    assert "node-1" not in operator.get("/ops/nodes?cluster=west").content.decode()
+
+
+@pytest.mark.parametrize("page", ["/ops/overview", "/ops/nodes", "/ops/overview/charts/power"])
+def test_an_unknown_cluster_is_not_found(operator: Client, page: str) -> None:
+    assert operator.get(f"{page}?cluster=nowhere").status_code == 404
+
+
+def test_an_unknown_range_is_the_usual_one(operator: Client) -> None:
+    html = operator.get("/ops/overview?range=1000y").content.decode()
+    assert 'range=1h" aria-current="true"' in html
+    assert operator.get("/ops/overview/charts/memory?range=1000y").status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["allocation", "memory", "power", "temperature"])
+def test_charts_of_the_clusters_are_data(operator: Client, kind: str) -> None:
+    answer = operator.get(f"/ops/overview/charts/{kind}?range=6h")
+    assert answer.status_code == 200
+    assert set(json.loads(answer.content)) == {"figure", "summary"}
+
+
+@pytest.mark.parametrize(
+    "kind", ["allocation", "memory", "card-utilisation", "card-memory", "card-temperature", "card-power"]
+)
+def test_charts_of_a_node_are_data(operator: Client, kind: str) -> None:
+    assert operator.get(f"/ops/nodes/node-1/charts/{kind}").status_code == 200
+
+
+def test_a_gap_is_shown_with_its_cause(there: World, operator: Client) -> None:
+    now = clock.now()
+    TelemetryGap.unscoped.create(
+        cluster=there.cluster,
+        started_at=now - timedelta(minutes=20),
+        ended_at=now - timedelta(minutes=10),
+        cause=GapCause.UNREACHABLE,
+        message="connection refused",
+    )
+    answer = json.loads(operator.get("/ops/overview/charts/allocation").content)
+    [[_start, _end, cause]] = answer["figure"]["layout"]["meta"]["gaps"]
+    assert cause == "sim did not answer (connection refused)"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["/ops/nodes/nowhere", "/ops/nodes/nowhere/live", "/ops/nodes/nowhere/charts/memory",
+     "/ops/nodes/node-1/charts/nothing", "/ops/overview/charts/nothing"],
+)  # fmt: skip
+def test_what_does_not_exist_is_not_found(operator: Client, address: str) -> None:
+    assert operator.get(address).status_code == 404
+
+
+def test_the_list_is_filtered_by_the_address(there: World, operator: Client) -> None:
+    Node.unscoped.filter(pk=there.nodes[1].pk).update(ready=False, not_ready_since=clock.now())
+    ready = operator.get("/ops/nodes?state=ready").content.decode()
+    assert "node-1" in ready
+    assert "node-2" not in ready
+    lost = operator.get("/ops/nodes?state=not-ready&flavor=a100&name=ODE-2").content.decode()
+    assert "node-2" in lost
+    assert "Not ready" in lost
+    nothing = operator.get("/ops/nodes?name=xyz").content.decode()
+    assert "No node matches these filters" in nothing
+
+
+@pytest.mark.parametrize(
+    "query", ["page=0", "page=-3", "page=last", "page=99999", "sort=password", "state=odd"]
+)
+def test_odd_parameters_show_the_list(operator: Client, query: str) -> None:
+    html = operator.get(f"/ops/nodes?{query}").content.decode()
+    assert "node-1" in html
+
+
+def test_sorting_turns_the_list_round(operator: Client) -> None:
+    html = operator.get("/ops/nodes?sort=-name").content.decode()
+    assert html.index(">node-2<") < html.index(">node-1<")
+    html = operator.get("/ops/nodes?sort=free").content.decode()
+    assert html.index(">node-1<") < html.index(">node-2<")
+
+
+def test_a_long_list_is_paged(there: World, operator: Client) -> None:
+    for number in range(60):
+        clusters.node(there.flavor, f"more-{number:02}", cards=1)
+    first = operator.get("/ops/nodes").content.decode()
+    assert "page 1 of 2" in first
+    assert "node-2" in operator.get("/ops/nodes?page=2").content.decode()
+
+
+def test_the_node_names_who_holds_its_cards(there: World, operator: Client) -> None:
+    device = Device.unscoped.filter(node=there.nodes[0], index=0).get()
+    reading(device, 37)
+    job = there.queue.jobs.get(name="train")
+    html = operator.get("/ops/nodes/node-1").content.decode()
+    assert f'href="/w/team-a/jobs/{job.pk}"' in html
+    assert "0–1" in html
+    assert "37 %" in html
+    assert "61 °C" in html
+    assert "whole card" in html
+    assert "placed" in html
+
+
+def test_a_broken_card_and_node_say_so(there: World, operator: Client) -> None:
+    Device.unscoped.filter(node=there.nodes[1], index=3).update(healthy=False)
+    Node.unscoped.filter(pk=there.nodes[1].pk).update(ready=False, not_ready_since=clock.now())
+    html = operator.get("/ops/nodes/node-2").content.decode()
+    assert "This node is not ready" in html
+    assert "Unhealthy" in html
+    assert "takes no work" in html
+
+
+def test_many_nodes_are_drawn_small(there: World, operator: Client) -> None:
+    clusters.nodes(there.flavor, 60, cards=2, prefix="more")
+    html = operator.get("/ops/overview").content.decode()
+    assert html.count('class="mosaic ') == 62
+    assert 'class="gpu"' not in html
+
+
+@pytest.mark.parametrize(
+    ("address", "budget"), [("/ops/overview", 40), ("/ops/nodes", 25), ("/ops/nodes/node-1", 25)]
+)
+def test_queries_do_not_grow_with_nodes_and_jobs(
+    there: World, operator: Client, address: str, budget: int
+) -> None:
+    operator.get(address)
+    with CaptureQueriesContext(connection) as few:
+        operator.get(address)
+    for number in range(6):
+        node = clusters.node(there.flavor, f"extra-{number}")
+        job = jobs.job(there.other_queue, there.outsider, roles=[jobs.RoleOf(cards=2)])
+        jobs.allocate(job, node)
+        jobs.allocate(jobs.job(there.queue, there.editor), there.nodes[0])
+        jobs.job(there.queue, there.editor, state=JobState.QUEUED)
+    with CaptureQueriesContext(connection) as many:
+        operator.get(address)
+    assert len(many) <= len(few) + 1  # the reader's session may be read once more
+    assert len(few) <= budget
