@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from foundation import health, outbox
+from foundation import health, metrics, outbox
+from scheduling import metrics as scheduling_metrics
 from scheduling import potential, tasks
 from scheduling.services import feasibility
 
@@ -12,6 +13,8 @@ def connect() -> None:
     outbox.register(outbox.Topic.CYCLE, lambda key: tasks.run_cycle.delay(key))
     outbox.register(outbox.Topic.EXECUTE, lambda key: tasks.execute_cluster.delay(key))
     outbox.register(outbox.Topic.OBSERVE, lambda key: tasks.observe_cluster.delay(key))
+    metrics.register("foundation", metrics.own_figures)
+    metrics.register("scheduling", scheduling_metrics.figures)
     feasibility.register(potential.misfit)
     health.register("worker", health.worker_heartbeat())
     health.register(

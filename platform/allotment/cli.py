@@ -27,7 +27,7 @@ OWN_PACKAGES: Final = (
 )  # fmt: skip
 
 GROUPS: Final = {
-    "Run": ("up", "doctor", "relay", "agent", "seed_demo"),
+    "Run": ("up", "doctor", "relay", "seed_demo"),
     "Administer": ("cluster", "flavor", "tenant", "quota", "job"),
     "Study": (
         "pack",

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def _entry(task: str, every_s: float) -> dict[str, Any]:
-    return {"task": task, "schedule": every_s, "options": {"expires": min(2 * every_s, 240.0)}}
+    return {"task": task, "schedule": every_s, "options": {"expires": 2 * every_s}}
 
 
 def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, Any]]:
@@ -20,7 +20,7 @@ def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, 
         "observe-clusters": _entry("scheduling.tasks.observe_clusters", observe_every_s),
         "collect-samples": _entry("telemetry.tasks.collect_samples", 10.0),
         "roll-up": _entry("telemetry.tasks.roll_up", 60.0),
-        "prune": _entry("scheduling.tasks.prune", 3600.0),
+        "prune": _entry("scheduling.tasks.prune", 100.0),
         "heartbeat": _entry("foundation.tasks.heartbeat", 10.0),
     }
     if demo:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from foundation import health
+from foundation import health, metrics
 
 API = "api/v1/"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.view, name="metrics"),
     path("i18n/", include("django.conf.urls.i18n")),
     path(f"{API}schema", SpectacularAPIView.as_view(), name="schema"),
     path(f"{API}docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
