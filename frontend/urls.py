@@ -17,7 +17,6 @@ _WORKSPACE = [
     path("jobs/live", jobs.job_list_live, name="job-list-live"),
     path("jobs/new", job_new.job_new, name="job-new"),
     path("jobs/new/check", job_new.job_new_check, name="job-new-check"),
-    path("jobs/new/convert", job_new.job_new_convert, name="job-new-convert"),
     path("jobs/<str:job>", job.job_detail, name="job-detail"),
     path("jobs/<str:job>/live", job.job_live, name="job-live"),
     path("jobs/<str:job>/charts/<slug:measure>", job.job_chart, name="job-chart"),

@@ -95,30 +95,32 @@ def frame(
     trail: str = "",
     choices: Sequence[context.Choice] = (),
 ) -> None:
-    """Say where the visitor is. Without a workspace the page belongs to the operators' side.
+    """Say where the visitor is: in a workspace, or with a `label` on the operators' side.
 
     There, `label`, `trail` and `choices` fill the switcher; in a workspace they come from what the
-    viewer may see.
+    viewer may see. A page that belongs to neither shows the workspace that was visited last.
     """
     who = viewer(request)
     operations = permissions.may(who, Permission.CLUSTER_VIEW)
-    if workspace is None:
+    if workspace is None and not label:
+        workspace = _last_workspace(request, who)
+    if label or workspace is None:
+        last = _last_workspace(request, who)
         place = context.Place(
-            workspace=_last_workspace(request, who),
+            workspace=last.slug if last else "",
             label=label,
             trail=trail,
             choices=choices,
             operations_allowed=operations,
         )
     else:
-        counts = job_counts(viewer=who, workspace=workspace)
         _remember(request, workspace)
         place = context.Place(
             workspace=workspace.slug,
             label=workspace.name,
             trail=workspace.parent.name if workspace.parent else "",
             choices=_workspaces(who, workspace),
-            counts={"jobs": sum(counts[state] for state in _LIVE)},
+            counts=_counts(who, workspace),
             operations_allowed=operations,
         )
     context.place(request, place)
@@ -195,10 +197,16 @@ def _remember(request: HttpRequest, workspace: Tenant) -> None:
         request.session[REMEMBERED] = workspace.slug
 
 
-def _last_workspace(request: HttpRequest, who: User) -> str:
-    """The workspace that the product switch leads back to."""
+def _last_workspace(request: HttpRequest, who: User) -> Tenant | None:
+    """The workspace that the product switch leads back to: the last visited, else the first."""
+    visible = permissions.visible_workspaces(who).select_related("parent")
     remembered = request.session.get(REMEMBERED)
-    if remembered:
-        return str(remembered)
-    first = permissions.visible_workspaces(who).first()
-    return first.slug if first else ""
+    found = visible.filter(slug=remembered).first() if remembered else None
+    return found or visible.first()
+
+
+def _counts(who: User, workspace: Tenant) -> dict[str, int]:
+    if not permissions.may(who, Permission.JOB_VIEW, workspace):
+        return {}
+    counts = job_counts(viewer=who, workspace=workspace)
+    return {"jobs": sum(counts[state] for state in _LIVE)}

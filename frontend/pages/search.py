@@ -6,13 +6,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from clusters.selectors.node import NodeFilter, node_list
-from frontend.pages.frame import REMEMBERED, frame, login_required, viewer
+from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.workspace.addresses import job_address, node_address
 from scheduling.selectors.search import job_find
 from tenants import permissions
 from tenants.models import User
 from tenants.permissions import Permission
-from tenants.selectors.tenant import workspace_list
 
 _LIMIT = 20
 
@@ -29,9 +28,7 @@ def search(request: HttpRequest) -> HttpResponse:
     ]
     if len(addresses) == 1 and addresses[0]:
         return redirect(addresses[0])
-    remembered = request.session.get(REMEMBERED)
-    here = next((w for w in workspace_list(viewer=who) if w.slug == remembered), None)
-    frame(request, here)
+    frame(request)
     page = {"text": text, "jobs": jobs, "nodes": nodes, "limit": _LIMIT}
     return render(request, "frontend/account/search.html", page)
 

@@ -31,3 +31,9 @@ def reason_title(code: str) -> str:
 def rule_word(rule: str) -> str:
     """The word of the rule that ended an attempt."""
     return words.rule_word(rule)
+
+
+@register.filter
+def kind_word(kind: str) -> str:
+    """The word of a job's kind."""
+    return words.kind_word(kind)

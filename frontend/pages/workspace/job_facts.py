@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,7 +10,7 @@ from datetime import datetime, timedelta
 from django.utils.translation import gettext as _
 
 from frontend import formats
-from scheduling.models import GpuRequestMode, Job, JobState
+from scheduling.models import GpuRequestMode, Job, JobRole, JobState
 from scheduling.selectors.job import job_cards
 from tenants import permissions
 from tenants.models import Tenant, User
@@ -75,22 +76,23 @@ def waited(job: Job, now: datetime) -> timedelta:
 
 
 def ran(job: Job, now: datetime) -> timedelta | None:
-    """How long the present or last attempt has run."""
-    return None if job.started_at is None else (job.finished_at or now) - job.started_at
+    """How long the present or last attempt has run; a very short one was never seen to start."""
+    began = job.started_at or (job.admitted_at if job.finished_at else None)
+    return None if began is None else (job.finished_at or now) - began
 
 
 def size(job: Job) -> str:
-    """`9 × A100-40G`, `2 × 30 %`, or a dash for a job without GPUs."""
-    shown = [_role_size(role.replicas * role.gpu_cards, role) for role in job.roles.all() if role.gpu_cards]
-    return " + ".join(dict.fromkeys(shown)) or formats.MISSING
+    """`9 × A100-40G`, `2 × 30 %`, or a dash for a job without GPUs; like roles are added up."""
+    counts: Counter[str] = Counter()
+    for role in job.roles.all():
+        if role.gpu_cards:
+            counts[_card(role)] += role.replicas * role.gpu_cards
+    return " + ".join(f"{cards} × {what}" for what, cards in counts.items()) or formats.MISSING
 
 
-def _role_size(cards: int, role: object) -> str:
-    mode, cores = getattr(role, "gpu_mode", ""), getattr(role, "gpu_cores", 100)
-    what = " / ".join(getattr(role, "gpu_models", ())) or _("GPU")
-    if mode == GpuRequestMode.SLICE:
-        return f"{cards} × {formats.percent(cores)} {what}"
-    return f"{cards} × {what}"
+def _card(role: JobRole) -> str:
+    what = " / ".join(role.gpu_models) or "GPU"
+    return f"{formats.percent(role.gpu_cores)} {what}" if role.gpu_mode == GpuRequestMode.SLICE else what
 
 
 def cards_asked(job: Job) -> int:

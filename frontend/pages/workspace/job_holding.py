@@ -61,7 +61,7 @@ def holds(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
     pools = sorted({row.allocation.flavor.name for row in live if row.allocation})
     slices = [part for row in live for part in row.slices]
     facts: Facts = [
-        (_("GPUs"), _("%(cards)s cards, compute of %(whole)s") % _cards(len(slices), cards_of(job))),
+        (_("GPUs"), _gpus(len(slices), cards_of(job))),
         (_("GPU memory"), formats.memory(sum(part.memory_mib for part in slices))),
         (_("Pool"), ", ".join(pools) or formats.MISSING),
         (_("Nodes"), ", ".join(nodes[:4]) + (" …" if len(nodes) > 4 else "") or formats.MISSING),
@@ -74,8 +74,13 @@ def holds(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
     return facts
 
 
-def _cards(count: int, whole: float) -> dict[str, str]:
-    return {"cards": formats.number(count), "whole": formats.number(whole, 0 if whole == int(whole) else 1)}
+def _gpus(count: int, whole: float) -> str:
+    if count == whole:
+        return formats.number(count)
+    return _("%(count)s slices, compute of %(whole)s") % {
+        "count": formats.number(count),
+        "whole": formats.number(whole, 0 if whole == int(whole) else 1),
+    }
 
 
 def _borrowed(rows: Sequence[TaskRow]) -> str:
@@ -98,21 +103,11 @@ def use(job: Job, now: UseNow | None) -> Facts:
     """What was measured last."""
     if now is None:
         return []
+    amounts = {"used": formats.memory(now.memory_used_mib), "granted": formats.memory(now.memory_granted_mib)}
     return [
-        (_("Compute"), _("%(part)s of what was granted") % {"part": _part(now)}),
-        (
-            _("GPU memory"),
-            _("%(used)s of %(granted)s")
-            % {
-                "used": formats.memory(now.memory_used_mib),
-                "granted": formats.memory(now.memory_granted_mib),
-            },
-        ),
+        (_("GPU memory"), _("%(used)s of %(granted)s") % amounts),
+        (_("Measured"), formats.clock_html(now.at, seconds=True)),
     ]
-
-
-def _part(now: UseNow) -> str:
-    return formats.percent(now.utilisation_of_grant_percent)
 
 
 def ended(job: Job, now: datetime) -> Facts:

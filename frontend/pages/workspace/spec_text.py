@@ -21,6 +21,11 @@ def spec_text(mapping: Mapping[str, Any]) -> str:
     pruned = _pruned(mapping)
     if pruned.get("gang", {}).get("min_available") == _least(pruned):
         pruned.pop("gang")
+    if pruned.get("min_run_s") == 0:
+        pruned.pop("min_run_s")
+    for role in pruned.get("roles", ()):
+        if isinstance(role, dict) and role.get("min_replicas") == role.get("replicas"):
+            role.pop("min_replicas", None)
     return yaml.safe_dump(pruned, sort_keys=False, allow_unicode=True, width=100)
 
 

@@ -1,0 +1,31 @@
+// Small behaviours of pages: copying a text, and form fields that matter only beside a certain choice.
+(() => {
+  "use strict";
+
+  // data-copy names the element whose text is copied; data-copied is what the button says then.
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    const source = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      window.allotment.toast(button.dataset.copied, "running");
+    } catch {
+      // Without leave to write the clipboard the text is at least selected, ready for the keyboard.
+      getSelection().selectAllChildren(source);
+    }
+  });
+
+  // data-when names a field; the element shows while its value starts with data-when-starts, or is not
+  // data-when-not. Without scripts everything shows.
+  function suit(form) {
+    for (const element of form.querySelectorAll("[data-when]")) {
+      const value = form.elements[element.dataset.when]?.value ?? "";
+      const { whenStarts: starts, whenNot: not } = element.dataset;
+      element.hidden = starts ? !value.startsWith(starts) : value === not;
+    }
+  }
+
+  document.querySelectorAll("form").forEach(suit);
+  document.addEventListener("change", (event) => event.target.form && suit(event.target.form));
+})();

@@ -1,0 +1,56 @@
+"""What the pools of a workspace's queues could give right now: sums only, no names of others."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusters.models import Device, Flavor
+from foundation.actor import Actor
+from quotas.selectors.queue import queue_list
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One pool: its cards, those wholly free and usable, and the most of them together on one node.
+
+    `free_cores` sums, in percent points, the compute that slices could still get.
+    """
+
+    flavor: Flavor
+    cards: int
+    free: int
+    one_node: int
+    free_cores: int
+
+
+def pool_list(viewer: Actor, workspace: Tenant) -> list[Pool]:
+    """The pools with cards that any queue of the workspace may use, in the queues' order of trying.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    flavors: dict[uuid.UUID, Flavor] = {}
+    for queue in queue_list(viewer, workspace):
+        for place in queue.queue_flavors.all():
+            if place.flavor.card_model:
+                flavors.setdefault(place.flavor_id, place.flavor)
+    devices: defaultdict[uuid.UUID, list[Device]] = defaultdict(list)
+    rows = Device.unscoped.filter(node__present=True, node__flavor__in=flavors).select_related("node")
+    for device in rows:
+        if device.node.flavor_id is not None:
+            devices[device.node.flavor_id].append(device)
+    return [_pool(flavor, devices[pk]) for pk, flavor in flavors.items()]
+
+
+def _pool(flavor: Flavor, devices: Sequence[Device]) -> Pool:
+    usable = [d for d in devices if d.healthy and d.node.ready and not d.node.cordoned]
+    free = [device for device in usable if not device.holders]
+    by_node = Counter(device.node_id for device in free)
+    cores = sum(max(0, device.cores_capacity - device.cores_granted) for device in usable)
+    return Pool(flavor, len(devices), len(free), max(by_node.values(), default=0), cores)

@@ -1,0 +1,21 @@
+"""Which priority classes a workspace may use."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+
+from foundation.actor import Actor
+from scheduling.models import PriorityClass
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+def priority_class_list(*, viewer: Actor, workspace: Tenant) -> list[PriorityClass]:
+    """Classes that need no grant or are granted to the workspace or a folder above it, highest first.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    allowed = Q(value__lte=0) | Q(grants__tenant_id__in=workspace.ancestor_ids())
+    return list(PriorityClass.unscoped.filter(allowed).distinct().order_by("-value", "name"))
