@@ -7,7 +7,7 @@ a line, and are never put into one number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.utils.translation import gettext as _
@@ -22,11 +22,17 @@ _GIB: Final = 1024
 
 
 def gaps_of(found: SeriesSet) -> list[charts.Gap]:
-    """The gaps inside the chart's time, with their cause in words."""
-    return [
+    """The gaps inside the chart's time, with their cause in words; the time before all readings is one."""
+    gaps = [
         charts.Gap(max(gap.start, found.start), min(gap.end or found.end, found.end), _cause(gap))
         for gap in found.gaps
     ]
+    known = [at for series in found.series for at, value in series.points if value is not None]
+    first = min([*known, *(gap.start for gap in gaps)], default=found.end)
+    # One missing bucket at the edge is the grid's, not a gap.
+    if first - found.start > timedelta(seconds=2 * found.step_s):
+        gaps.insert(0, charts.Gap(found.start, first, _("before the first reading")))
+    return gaps
 
 
 def _cause(gap: Gap) -> str:

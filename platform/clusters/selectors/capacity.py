@@ -14,6 +14,11 @@ from tenants import permissions
 from tenants.permissions import Permission
 
 SLICE_CORES: Final = 30
+_COLUMNS: Final = (
+    *("healthy", "holders", "cores_capacity", "cores_granted", "memory_capacity", "memory_granted"),
+    *("node__cluster", "node__flavor", "node__rack", "node__ready", "node__cordoned"),
+    *("node__cpu_granted", "node__cpu_millicores"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
     permissions.require(viewer, Permission.CLUSTER_VIEW)
     devices: defaultdict[uuid.UUID, list[Device]] = defaultdict(list)
     rows = Device.unscoped.filter(node__present=True, node__flavor__isnull=False).select_related("node")
-    for device in rows:
+    # Without the labels and taints of the node, which would be decoded once per card.
+    for device in rows.only(*_COLUMNS):
         if device.node.flavor_id is not None:
             devices[device.node.flavor_id].append(device)
     flavors = Flavor.unscoped.order_by("name", "id")

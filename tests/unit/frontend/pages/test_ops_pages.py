@@ -157,7 +157,7 @@ def test_a_gap_is_shown_with_its_cause(there: World, operator: Client) -> None:
         message="connection refused",
     )
     answer = json.loads(operator.get("/ops/overview/charts/allocation").content)
-    [[_start, _end, cause]] = answer["figure"]["layout"]["meta"]["gaps"]
+    [_start, _end, cause] = answer["figure"]["layout"]["meta"]["gaps"][-1]
     assert cause == "sim did not answer (connection refused)"
 
 
@@ -253,3 +253,9 @@ def test_queries_do_not_grow_with_nodes_and_jobs(
         operator.get(address)
     assert len(many) <= len(few) + 1  # the reader's session may be read once more
     assert len(few) <= budget
+
+
+def test_time_before_the_first_reading_is_no_zero(operator: Client) -> None:
+    answer = json.loads(operator.get("/ops/overview/charts/power").content)
+    [[_start, _end, cause]] = answer["figure"]["layout"]["meta"]["gaps"]
+    assert cause == "before the first reading"
