@@ -77,7 +77,10 @@ class _Leaf:
 
 
 def tenant_usage(*, viewer: Actor) -> list[TenantUsage]:
-    """Every tenant in the viewer's sight, parents first; a folder is the sum of what is below it."""
+    """Every tenant in the viewer's sight, parents first; a folder is the sum of what is below it.
+
+    A folder borrows and lends only what crosses its border.
+    """
     tenants = tenant_list(viewer=viewer)
     leaves = _leaves()
     _share_lending(leaves)
@@ -135,13 +138,15 @@ def _flavors(
         )
         if leaf.nominal is None:
             unlimited.add(leaf.flavor_id)
+    # What one team of a folder lends to another does not leave the folder.
+    inside = {pk: min(part["borrowed"], part["lent"]) for pk, part in sums.items()}
     return [
         FlavorUsage(
             flavor,
             None if pk in unlimited else sums[pk]["nominal"],
             sums[pk]["used"],
-            sums[pk]["borrowed"],
-            sums[pk]["lent"],
+            sums[pk]["borrowed"] - inside[pk],
+            sums[pk]["lent"] - inside[pk],
         )
         for pk, flavor in flavors.items()
         if pk in sums

@@ -1,0 +1,73 @@
+"""Who holds, borrows and lends how much, summed up the tree."""
+
+from __future__ import annotations
+
+import pytest
+
+from foundation.quantities import Resource
+from quotas.selectors.usage import TenantUsage, tenant_usage
+from tenants.models import Role, Tenant, User
+from tests.builders import clusters, quotas, tenancy
+
+pytestmark = pytest.mark.django_db
+
+
+class Tree:
+    """Two folders: one with teams A and B, the other with team C; 8 cards of quota each."""
+
+    def __init__(self) -> None:
+        cell = clusters.cell()
+        self.flavor = clusters.flavor(clusters.cluster(cell))
+        left, right = tenancy.folder("left"), tenancy.folder("right")
+        self.teams = {
+            name: tenancy.workspace(name, parent)
+            for name, parent in (("team-a", left), ("team-b", left), ("team-c", right))
+        }
+        self.queues = {
+            name: quotas.queue(cell, team, [self.flavor], cards=8) for name, team in self.teams.items()
+        }
+        self.operator: User = tenancy.platform_admin()
+
+    def use(self, name: str, cards: int) -> None:
+        quotas.used(self.queues[name], self.flavor, Resource.GPU_CORES, 100 * cards)
+
+    def seen(self, viewer: User | None = None) -> dict[str, TenantUsage]:
+        return {usage.tenant.slug: usage for usage in tenant_usage(viewer=viewer or self.operator)}
+
+
+def amounts(usage: TenantUsage) -> tuple[int, int, int, int]:
+    return usage.nominal, usage.allocated, usage.borrowed, usage.lent
+
+
+def test_a_team_that_borrows_and_those_that_lend() -> None:
+    tree = Tree()
+    tree.use("team-a", 12)
+    tree.use("team-b", 2)
+    tree.use("team-c", 7)
+
+    seen = tree.seen()
+
+    assert amounts(seen["team-a"]) == (800, 1200, 400, 0)
+    # 4 cards are borrowed; B leaves 6 unused and C leaves 1.
+    assert amounts(seen["team-b"])[3] + amounts(seen["team-c"])[3] == 400
+    assert amounts(seen["team-b"])[3] > amounts(seen["team-c"])[3] > 0
+
+
+def test_what_stays_inside_a_folder_is_neither_borrowed_nor_lent_by_it() -> None:
+    tree = Tree()
+    tree.use("team-a", 10)
+    tree.use("team-c", 8)
+
+    seen = tree.seen()
+
+    assert amounts(seen["left"]) == (1600, 1000, 0, 0)
+    assert amounts(seen["right"]) == (800, 800, 0, 0)
+    root = next(usage for usage in seen.values() if usage.depth == 0)
+    assert amounts(root) == (2400, 1800, 0, 0)
+
+
+def test_nobody_sees_a_tenant_beyond_their_own() -> None:
+    tree = Tree()
+    viewer = tenancy.user("vera", Tenant.unscoped.get(slug="team-c"), Role.VIEWER)
+
+    assert set(tree.seen(viewer)) == {"team-c"}
