@@ -117,7 +117,7 @@ def _roles(gpus: int) -> list[dict[str, Any]]:
     resources = {
         "cpu": 8 * per_task,
         "memory": f"{64 * per_task}Gi",
-        "gpu": {"cards": per_task, "mode": "whole"},
+        "gpu": {"cards": per_task, "mode": "whole", "model": ["A100-40G"]},
     }
     common = {"image": "pytorch/pytorch:2.8", "command": ["python", "train.py"], "resources": resources}
     master = {"name": "master", "replicas": 1, **common}
