@@ -19,19 +19,37 @@ Samples = tuple[tuple[datetime, float | None], ...]
 Figure = Callable[[SeriesSet], charts.Chart]
 
 _GIB: Final = 1024
+_SHORTEST: Final = timedelta(minutes=15)
+
+
+def span_of(found: SeriesSet) -> tuple[datetime, datetime]:
+    """The time a chart shows: what was asked for, less what lies before all readings and gaps.
+
+    A new installation would otherwise show its first minutes as a sliver beside an hour of nothing.
+    """
+    latest = max(found.start, found.end - _SHORTEST)
+    return min(_first(found), latest), found.end
+
+
+def _first(found: SeriesSet) -> datetime:
+    """When anything is known for the first time; the start where that is right at the edge."""
+    known = [at for series in found.series for at, value in series.points if value is not None]
+    first = min([*known, *(gap.start for gap in found.gaps)], default=found.end)
+    # One missing bucket at the edge is the grid's doing.
+    return first if first - found.start > timedelta(seconds=2 * found.step_s) else found.start
 
 
 def gaps_of(found: SeriesSet) -> list[charts.Gap]:
     """The gaps inside the chart's time, with their cause in words; the time before all readings is one."""
+    start, end = span_of(found)
     gaps = [
-        charts.Gap(max(gap.start, found.start), min(gap.end or found.end, found.end), _cause(gap))
+        charts.Gap(max(gap.start, start), min(gap.end or end, end), _cause(gap))
         for gap in found.gaps
+        if gap.end is None or gap.end > start
     ]
-    known = [at for series in found.series for at, value in series.points if value is not None]
-    first = min([*known, *(gap.start for gap in gaps)], default=found.end)
-    # One missing bucket at the edge is the grid's, not a gap.
-    if first - found.start > timedelta(seconds=2 * found.step_s):
-        gaps.insert(0, charts.Gap(found.start, first, _("before the first reading")))
+    first = _first(found)
+    if first > start:
+        gaps.insert(0, charts.Gap(start, first, _("before the first reading")))
     return gaps
 
 
@@ -63,7 +81,7 @@ def allocation(found: SeriesSet) -> charts.Chart:
         unit="%",
         title=_("Allocation and utilisation"),
         gaps=gaps_of(found),
-        span=(found.start, found.end),
+        span=span_of(found),
     )
 
 
@@ -77,7 +95,7 @@ def memory(found: SeriesSet) -> charts.Chart:
         title=_("GPU memory"),
         capacity=_peak(_points(found, "memory_total", _GIB)),
         gaps=gaps_of(found),
-        span=(found.start, found.end),
+        span=span_of(found),
     )
 
 
@@ -90,7 +108,7 @@ def power(found: SeriesSet) -> charts.Chart:
         unit="kW",
         title=_("Power"),
         gaps=gaps_of(found),
-        span=(found.start, found.end),
+        span=span_of(found),
     )
 
 
@@ -106,7 +124,7 @@ def temperature(found: SeriesSet) -> charts.Chart:
         unit="°C",
         title=_("Temperature"),
         gaps=gaps_of(found),
-        span=(found.start, found.end),
+        span=span_of(found),
     )
 
 
@@ -117,9 +135,7 @@ def _cards(measure: str, key: str, unit: str, title: Callable[[], str], per: flo
             for series in found.series
             if series.measure == measure
         }
-        return charts.per_card(
-            key, cards, unit=unit, title=title(), gaps=gaps_of(found), span=(found.start, found.end)
-        )
+        return charts.per_card(key, cards, unit=unit, title=title(), gaps=gaps_of(found), span=span_of(found))
 
     return figure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from clusters.models import Device, Node
 from foundation import clock
 from scheduling.models import JobState
-from telemetry.models import Channel, GapCause, Reading, Scope, TelemetryGap
+from telemetry.models import Channel, GapCause, Reading, Scope, TelemetryGap, Tick
 from telemetry.times import to_ms
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
@@ -259,3 +259,28 @@ def test_time_before_the_first_reading_is_no_zero(operator: Client) -> None:
     answer = json.loads(operator.get("/ops/overview/charts/power").content)
     [[_start, _end, cause]] = answer["figure"]["layout"]["meta"]["gaps"]
     assert cause == "before the first reading"
+
+
+def test_a_chart_begins_with_the_first_reading(there: World, operator: Client) -> None:
+    channel = Channel.unscoped.create(scope=Scope.CLUSTER, cluster_id=there.cluster.pk)
+    began = clock.now() - timedelta(minutes=30)
+    for minutes in range(30):
+        Tick.unscoped.create(
+            channel=channel,
+            at_ms=to_ms(began + timedelta(minutes=minutes)),
+            cards=16,
+            cards_sampled=16,
+            cards_allocated=8,
+            cores_used=400,
+            cores_allocated=800,
+            memory_capacity_mib=1,
+            memory_used_mib=1,
+            memory_allocated_mib=1,
+            power_w=2000.0,
+            temperature_c=50.0,
+            temperature_max_c=60.0,
+        )
+    figure = json.loads(operator.get("/ops/overview/charts/allocation?range=6h").content)["figure"]
+    start = datetime.fromisoformat(figure["layout"]["xaxis"]["range"][0])
+    assert abs(start - began) < timedelta(minutes=2)
+    assert figure["layout"]["meta"]["gaps"] == []
