@@ -19,7 +19,7 @@ Samples = tuple[tuple[datetime, float | None], ...]
 Figure = Callable[[SeriesSet], charts.Chart]
 
 _GIB: Final = 1024
-_SHORTEST: Final = timedelta(minutes=15)
+_SHORTEST: Final = timedelta(minutes=5)
 
 
 def span_of(found: SeriesSet) -> tuple[datetime, datetime]:

@@ -22,7 +22,7 @@ from frontend.pages.ops import figures, words
 from frontend.pages.ops.node_cards import card_views, hold_rows
 from frontend.pages.ops.nodes import taint_text
 from frontend.pages.ops.overview import CHART_EVERY, DEFAULT_RANGE
-from frontend.pages.ops.place import Scope, address, ops_frame, scope_of
+from frontend.pages.ops.place import Scope, address, ops_frame, scope_of, storable
 from scheduling.selectors.holder import device_holds, node_holds
 from scheduling.selectors.holding import NodeEvent, node_events
 from telemetry.series import node_series, utilisation_now
@@ -72,7 +72,7 @@ def node_chart(request: HttpRequest, name: str, kind: str) -> HttpResponse:
 
 
 def _node(request: HttpRequest, scope: Scope, name: str) -> Node:
-    return node_get(viewer=viewer(request), name=name, cluster=scope.cluster_name)
+    return node_get(viewer=viewer(request), name=storable(name), cluster=scope.cluster_name)
 
 
 def _addresses(request: HttpRequest, scope: Scope, found: Node) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from frontend import parts
 from frontend.capacity import Meter
 from frontend.pages.frame import operator_required, viewer
 from frontend.pages.ops import words
-from frontend.pages.ops.place import Scope, ops_frame, scope_of
+from frontend.pages.ops.place import Scope, ops_frame, scope_of, storable
 from frontend.words import state_word
 from scheduling.selectors.holding import pods_by_node
 from telemetry.series import CardNow, utilisation_now
@@ -85,9 +85,9 @@ def node_query(request: HttpRequest, scope: Scope) -> NodeQuery:
     state = request.GET.get("state", "")
     return NodeQuery(
         cluster=scope.cluster_name,
-        flavor=request.GET.get("flavor", ""),
+        flavor=storable(request.GET.get("flavor", "")),
         state=state if state in STATES else "",
-        name=request.GET.get("name", "").strip(),
+        name=storable(request.GET.get("name", "")).strip(),
         sort=request.GET.get("sort", ""),
     )
 

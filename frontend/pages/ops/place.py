@@ -50,6 +50,11 @@ def address(path: str, query: dict[str, str]) -> str:
     return f"{path}?{text}" if text else path
 
 
+def storable(text: str) -> str:
+    """What is typed into an address, less the character that PostgreSQL refuses to compare with."""
+    return text.replace("\x00", "")
+
+
 def scope_of(request: HttpRequest) -> Scope:
     """Read `?cluster=`.
 

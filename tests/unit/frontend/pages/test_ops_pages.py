@@ -183,7 +183,7 @@ def test_the_list_is_filtered_by_the_address(there: World, operator: Client) -> 
 
 
 @pytest.mark.parametrize(
-    "query", ["page=0", "page=-3", "page=last", "page=99999", "sort=password", "state=odd"]
+    "query", ["page=0", "page=-3", "page=last", "page=99999", "sort=password", "state=odd", "name=%00"]
 )
 def test_odd_parameters_show_the_list(operator: Client, query: str) -> None:
     html = operator.get(f"/ops/nodes?{query}").content.decode()
