@@ -25,7 +25,10 @@ _MOMENTS = frozenset({"at", "until", "retry_at"})
 _SPANS = frozenset({"age", "window"})
 # Plain counts; every other number is an amount of the resource.
 _COUNTS = frozenset(
-    {"position", "waiting", "ahead", "victims", "attempts", "nodes", "cards", "tasks", "ahead_cards"}
+    {
+        *("position", "waiting", "ahead", "victims", "attempts", "nodes", "cards", "tasks", "ahead_cards"),
+        *("cards_per_task", "most_free_on_one_node", "free_cards"),
+    }
 )
 
 Numbers = Mapping[str, object]

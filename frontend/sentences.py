@@ -62,6 +62,10 @@ SENTENCES: dict[str, Sentences] = {
         _("The quota exists, but others use it and may not be preempted for this job."),
     ),
     "NO_ROOM": (
+        _(
+            "Room for %(available)s of %(asked)s tasks: each needs %(cards_per_task)s GPUs on one node, and"
+            " the most free on one is %(most_free_on_one_node)s (free in all: %(free_cards)s)."
+        ),
         _("Quota is free, but the largest place holds %(largest)s of %(asked)s; free in pieces: %(free)s."),
         _("Quota is free, but the largest place holds %(largest)s of %(asked)s."),
         _("Asked %(asked)s, available on the nodes %(available)s."),

@@ -93,6 +93,10 @@ RULES: dict[str, str | Promise] = {
     "QUEUE_DRAINED": _("queue drained"),
     "CONSOLIDATION": _("moved to gather free cards"),
     "TIME_LIMIT": _("run-time limit reached"),
+}
+
+# Why an attempt ends where no rule of the engine is behind it.
+CAUSES: dict[str, str | Promise] = {
     "TASK_FAILED": _("a task failed"),
     "USER": _("a user asked for it"),
     "CANCELLED": _("cancelled by a user"),
@@ -130,8 +134,8 @@ def state_word(kind: str, state: str) -> Word:
 
 
 def rule_word(rule: str) -> str:
-    """The word of the rule named in an eviction."""
-    return str(RULES.get(rule, rule))
+    """The word of the rule or cause that ended an attempt."""
+    return str(RULES.get(rule) or CAUSES.get(rule, rule))
 
 
 def role_word(role: str) -> str:

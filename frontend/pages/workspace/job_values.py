@@ -62,11 +62,13 @@ def to_mapping(values: FormValues) -> dict[str, Any]:
     if _said(main.get("min_available")):
         found["gang"] = {"min_available": _number(main["min_available"])}
     found["roles"] = [_role_mapping(role) for role in values.roles]
-    placement = dict(rest.pop("placement", None) or {})
-    if selector := _pairs(main.get("node_selector")):
-        placement["node_selector"] = selector
-    if placement:
-        found["placement"] = placement
+    placement = rest.get("placement") or {}
+    # A placement of another shape stays in `rest`, where the spec complains about it.
+    if isinstance(placement, Mapping):
+        rest.pop("placement", None)
+        selector = _pairs(main.get("node_selector"))
+        if merged := {**placement, **({"node_selector": selector} if selector else {})}:
+            found["placement"] = merged
     if environment := _pairs(main.get("environment")):
         found["environment"] = environment
     if simulate := {key: _number(main[key]) for key in SIMULATE if _said(main.get(key))}:

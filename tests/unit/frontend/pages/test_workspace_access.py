@@ -1,0 +1,124 @@
+"""Signing in, the one-time password, one's account, the first page, the search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from clusters.models import Node
+from foundation.actor import SYSTEM
+from scheduling.models import JobState
+from tenants.services.member import user_create
+from tests.builders import jobs, tenancy
+from tests.builders.world import World, world
+
+PASSWORD = "a long password 1"
+
+
+@pytest.fixture
+def w(db: None) -> World:
+    return world()
+
+
+def sign_in(client: Client, name: str, password: str = PASSWORD, **more: str) -> Any:
+    return client.post("/login", {"username": name, "password": password, **more})
+
+
+def test_strangers_are_sent_to_sign_in_and_back(client: Client, w: World) -> None:
+    answer = client.get("/w/team-a/jobs?state=failed")
+    assert answer.status_code == 302
+    assert answer["Location"] == "/login?next=/w/team-a/jobs%3Fstate%3Dfailed"
+
+    answer = sign_in(client, "ed", next="/w/team-a/jobs?state=failed")
+    assert answer["Location"] == "/w/team-a/jobs?state=failed"
+
+
+def test_a_refreshed_part_leads_back_to_its_page(client: Client, w: World) -> None:
+    shown = "http://testserver/w/team-a/jobs?who=mine"
+    answer = client.get("/w/team-a/jobs/live?who=mine", headers={"HX-Current-URL": shown})
+    assert answer["Location"] == "/login?next=/w/team-a/jobs%3Fwho%3Dmine"
+
+
+def test_a_wrong_password_is_said_and_the_name_kept(client: Client, w: World) -> None:
+    answer = sign_in(client, "ed", "wrong")
+    assert answer.status_code == 200
+    assert 'value="ed"' in answer.content.decode()
+
+
+def test_too_many_wrong_passwords_lock(client: Client, w: World, settings: Any) -> None:
+    settings.AXES_ENABLED = True
+    for _try in range(9):
+        answer = sign_in(client, "ed", "wrong")
+    assert answer.status_code == 429
+    assert "Too many wrong passwords" in answer.content.decode()
+
+
+def test_a_one_time_password_opens_only_the_account(client: Client, w: World) -> None:
+    user = user_create(acting_user=SYSTEM, username="new", password=PASSWORD, must_change_password=True)
+    tenancy.member(user, w.workspace, tenancy.Role.EDITOR)
+    sign_in(client, "new")
+    assert client.get("/w/team-a/overview")["Location"] == "/account"
+    assert "works only once" in client.get("/account").content.decode()
+
+    fresh = "quite another 2"
+    answer = client.post("/account", {"old": PASSWORD, "new": fresh, "again": fresh})
+    assert answer["Location"] == "/"
+    assert client.get("/w/team-a/overview").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "again", "said"),
+    [
+        ("wrong", "quite another 2", "quite another 2", "This is not your password."),
+        (PASSWORD, "short", "short", "too short"),
+        (PASSWORD, "quite another 2", "quite another 3", "The two new passwords differ."),
+        (PASSWORD, PASSWORD, PASSWORD, "Choose one that differs"),
+    ],
+)
+def test_bad_passwords_are_refused(
+    client: Client, w: World, old: str, new: str, again: str, said: str
+) -> None:
+    client.force_login(w.editor)
+    answer = client.post("/account", {"old": old, "new": new, "again": again})
+    assert answer.status_code == 200
+    assert said in answer.content.decode()
+    w.editor.refresh_from_db()
+    assert w.editor.check_password(PASSWORD)
+
+
+def test_signing_out_needs_a_post(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    assert client.get("/logout").status_code == 405
+    assert client.post("/logout")["Location"] == "/login"
+    assert client.get("/account").status_code == 302
+
+
+def test_the_first_page_is_where_ones_work_is(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    assert client.get("/")["Location"] == "/w/team-a/overview"
+    client.force_login(w.platform_admin)
+    assert client.get("/")["Location"] == "/ops/overview"
+    client.force_login(tenancy.user("nobody"))
+    assert "You belong to no workspace yet" in client.get("/").content.decode()
+
+
+def test_search_finds_what_is_in_sight(client: Client, w: World) -> None:
+    mine = jobs.job(w.queue, w.editor, "llama-1")
+    jobs.job(w.other_queue, w.outsider, "llama-2", state=JobState.SUCCEEDED)
+    client.force_login(w.viewer)
+    assert client.get("/search?q=llama")["Location"] == f"/w/team-a/jobs/{mine.pk}"
+
+    client.force_login(w.platform_admin)
+    page = client.get("/search?q=llama").content.decode()
+    assert "llama-1" in page
+    assert "llama-2" in page
+
+
+def test_search_shows_nodes_to_operators_only(client: Client, w: World) -> None:
+    name = Node.unscoped.order_by("name").values_list("name", flat=True)[0]
+    client.force_login(w.platform_admin)
+    assert client.get(f"/search?q={name}")["Location"] == f"/ops/nodes/{name}"
+    client.force_login(w.viewer)
+    assert "Nothing has this in its name" in client.get(f"/search?q={name}").content.decode()

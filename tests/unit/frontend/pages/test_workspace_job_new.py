@@ -1,0 +1,202 @@
+"""The form for a job: conversions lose nothing, mistakes stand beside their fields, typed text stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from frontend.pages.workspace.job_values import FormValues, field_of, to_form, to_mapping
+from frontend.pages.workspace.spec_text import spec_text
+from scheduling.models import Job
+from scheduling.spec import load_text, parse_job
+from tests.builders import jobs
+from tests.builders.world import World, world
+
+NEW = "/w/team-a/jobs/new"
+TYPED: dict[str, Any] = {
+    "tab": "form", "name": "train-1", "kind": "pytorch", "queue": "default", "priority_class": "normal",
+    "preemptible": "on", "roles-0-name": "worker", "roles-0-replicas": "2", "roles-0-cpu": "8",
+    "roles-0-role_memory": "32Gi", "roles-0-gpu": "whole:A100-40G", "roles-0-cards": "1",
+    "roles-0-image": "pytorch/pytorch:2.8", "roles-0-command": "python 'my train.py' --fast",
+    "environment": "A=1\nB=two=2", "max_run_s": "3600", "do": "submit",
+}  # fmt: skip
+FULL = """
+kind: pytorch
+name: llama
+queue: default
+priority_class: normal
+preemptible: false
+min_run_s: 600
+max_run_s: 86400
+gang: {min_available: 5}
+roles:
+  - name: master
+    replicas: 1
+    image: pytorch/pytorch:2.8
+    command: [python, "a b.py"]
+    resources: {cpu: 8, memory: 64Gi, gpu: {cards: 1, mode: whole}}
+  - name: worker
+    replicas: 8
+    min_replicas: 4
+    resources: {cpu: 500m, memory: 64Gi, gpu: {cards: 1, mode: slice, cores: 30, memory: 50%, model: [A, B]}}
+placement: {node_selector: {disk: ssd}, tolerations: [{key: x, operator: Exists}]}
+lifecycle: [{on: task_failed, do: restart_job, max: 3}]
+environment: {KEY: value}
+volumes: [{claim: data, mount: /data, read_only: true}]
+simulate: {run_s: 1200, gpu_utilisation: 0.7}
+"""
+
+
+@pytest.fixture
+def w(db: None) -> World:
+    return world()
+
+
+def test_a_full_file_survives_the_way_to_the_form_and_back() -> None:
+    body = load_text(FULL)
+    assert parse_job(to_mapping(to_form(body))) == parse_job(body)
+    assert parse_job(load_text(spec_text(body))) == parse_job(body)
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"roles": 3}, {"roles": [1, None]}, {"gang": "x", "environment": [1], "placement": "y"}]
+)
+def test_a_file_of_the_wrong_shape_does_not_break_the_form(body: dict[str, Any]) -> None:
+    assert isinstance(to_form(body), FormValues)
+    to_mapping(to_form(body))
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("name", (None, "name")),
+        ("gang.min_available", (None, "min_available")),
+        ("environment.A", (None, "environment")),
+        ("roles.1.resources.memory", (1, "role_memory")),
+        ("roles.0.resources.gpu.memory", (0, "memory")),
+        ("roles.0.resources.gpu.model.0", (0, "gpu")),
+        ("roles.0.command.2", (0, "command")),
+        ("volumes.0.mount", (None, "")),
+        ("roles", (None, "")),
+    ],
+)
+def test_paths_find_their_field(path: str, field: tuple[int | None, str]) -> None:
+    assert field_of(path) == field
+
+
+def test_the_form_submits_a_job(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    assert client.get(NEW).status_code == 200
+    answer = client.post(NEW, TYPED)
+    job = Job.unscoped.get(name="train-1")
+    assert answer["Location"] == f"/w/team-a/jobs/{job.pk}"
+    role = job.roles.get()
+    assert (role.replicas, role.gpu_cards, role.gpu_models) == (2, 1, ["A100-40G"])
+    assert role.command == ["python", "my train.py", "--fast"]
+    assert job.environment == {"A": "1", "B": "two=2"}
+    assert job.max_run_s == 3600
+
+
+def test_mistakes_stand_beside_their_fields_and_what_was_typed_stays(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    wrong = TYPED | {"name": "Not Good", "roles-0-replicas": "many", "roles-0-role_memory": "32 bananas"}
+    answer = client.post(NEW, wrong)
+    assert answer.status_code == 400
+    text = answer.content.decode()
+    for field in ("id_name", "id_roles-0-replicas", "id_roles-0-role_memory"):
+        assert f'id="{field}_error"' in text, field
+    for typed in ("Not Good", "many", "32 bananas", "B=two=2", "my train.py"):
+        assert typed in text
+    assert not Job.unscoped.exists()
+
+
+def test_a_job_that_never_fits_is_refused_with_the_reason(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    answer = client.post(NEW, TYPED | {"roles-0-cards": "64"})
+    assert answer.status_code == 422
+    assert "It could never start" in answer.content.decode()
+
+
+def test_a_taken_name_is_said(client: Client, w: World) -> None:
+    jobs.job(w.queue, w.editor, "train-1")
+    client.force_login(w.editor)
+    assert client.post(NEW, TYPED).status_code == 409
+
+
+def test_form_to_yaml_and_back(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    text = client.post(NEW, TYPED | {"do": "to-yaml"}).content.decode()
+    assert "name: train-1" in text
+    assert 'name="tab" value="yaml"' in text
+    back = client.post(NEW, {"tab": "yaml", "yaml": FULL, "do": "to-form"}).content.decode()
+    assert 'value="llama"' in back
+    assert "Kept from the YAML: lifecycle, placement, volumes" in back
+    bad = client.post(NEW, {"tab": "yaml", "yaml": "a: [", "do": "to-form"}).content.decode()
+    assert "not valid YAML" in bad
+    assert "a: [" in bad
+
+
+def test_yaml_is_submitted_and_its_mistakes_are_named(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    answer = client.post(NEW, {"tab": "yaml", "yaml": "name: y-1\nroles: [{replicas: 0}]", "do": "submit"})
+    assert answer.status_code == 400
+    assert "roles.0.replicas" in answer.content.decode()
+    answer = client.post(NEW, {"tab": "yaml", "yaml": "name: y-1\nroles: [{replicas: 1}]", "do": "submit"})
+    assert answer.status_code == 302
+
+
+def test_roles_are_added_and_removed(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    two = client.post(NEW, TYPED | {"do": "add-role"}).content.decode()
+    assert "roles-1-replicas" in two
+    more = TYPED | {"roles-1-name": "second", "roles-1-replicas": "1"}
+    one = client.post(NEW, more | {"do": "remove-role-0"}).content.decode()
+    assert 'value="second"' in one
+    assert "roles-1-replicas" not in one
+
+
+def test_a_clone_starts_from_the_job(client: Client, w: World) -> None:
+    source = jobs.job(w.queue, w.editor, "origin")
+    client.force_login(w.editor)
+    text = client.get(f"{NEW}?from={source.pk}").content.decode()
+    assert 'value="origin-' in text
+    assert client.get(f"{NEW}?from=nothing").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "It could start at once"),
+        ({"roles-0-cards": "64"}, "It could never start"),
+        ({"roles-0-cards": "x"}, "Not complete yet"),
+        ({"queue": "none"}, "It would be refused"),
+        ({"roles-0-gpu": "none"}, "It would be accepted"),
+        ({"tab": "yaml", "yaml": "a: ["}, "not valid YAML"),
+    ],
+)
+def test_the_rail_tells_before_it_is_sent(
+    client: Client, w: World, changes: dict[str, str], said: str
+) -> None:
+    client.force_login(w.editor)
+    answer = client.post(f"{NEW}/check", TYPED | changes)
+    assert answer.status_code == 200
+    assert said in answer.content.decode()
+    assert not Job.unscoped.exists()
+
+
+def test_the_rail_tells_that_nothing_is_free(client: Client, w: World) -> None:
+    for node in w.nodes:
+        holder = jobs.job(w.other_queue, w.outsider, roles=[jobs.RoleOf(cards=8)])
+        jobs.allocate(holder, node)
+    client.force_login(w.editor)
+    assert "It would wait" in client.post(f"{NEW}/check", TYPED).content.decode()
+
+
+def test_only_granted_classes_are_offered(client: Client, w: World) -> None:
+    jobs.priority_class("high", 100)
+    client.force_login(w.editor)
+    text = client.get(NEW).content.decode()
+    assert "normal (0)" in text
+    assert "high (100)" not in text

@@ -1,0 +1,227 @@
+"""The overview, the list of jobs and a job's page: what they show, to whom, at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from foundation import clock
+from frontend.pages.workspace import story
+from scheduling.models import Job, JobEvent, JobState
+from tests.builders import jobs
+from tests.builders.world import World, world
+
+QUERIES = {"overview": 46, "jobs": 28, "job": 32, "live": 24}
+
+
+@pytest.fixture
+def w(db: None) -> World:
+    return world()
+
+
+def page(client: Client, address: str, status: int = 200) -> str:
+    answer = client.get(address)
+    assert answer.status_code == status, answer.content.decode()[-2000:]
+    return answer.content.decode()
+
+
+def cost(act: Callable[[], Any]) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        act()
+    return len(captured)
+
+
+def waiting(w: World, name: str = "waits", **fields: Any) -> Job:
+    numbers = {"flavor": "a100", "resource": "gpu.cards", "asked": 9, "available": 2}
+    fields.setdefault("reason_help", [{"code": "ASK_FEWER_CARDS", "numbers": {"cards": 2}}])
+    return jobs.job(w.queue, w.editor, name, reason="WAITING_FOR_QUOTA", reason_numbers=numbers, **fields)
+
+
+def running(w: World, name: str = "runs") -> Job:
+    job = jobs.job(w.queue, w.editor, name)
+    jobs.allocate(job, w.nodes[0])
+    Job.unscoped.filter(pk=job.pk).update(started_at=clock.now())
+    return job
+
+
+def test_the_overview_counts_what_waits_and_runs(client: Client, w: World) -> None:
+    waiting(w)
+    running(w)
+    jobs.job(w.queue, w.editor, "broke", state=JobState.FAILED, finished_at=clock.now())
+    client.force_login(w.viewer)
+    text = page(client, "/w/team-a/overview")
+    for part in ("waits", "runs", "broke", "of 8"):
+        assert part in text
+    assert "Submit a job" not in text, "a viewer may not submit"
+
+
+def test_an_empty_workspace_says_what_to_do(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    assert "Submit the first one" in page(client, "/w/team-a/jobs")
+    client.force_login(w.viewer)
+    assert "Editors of this workspace submit jobs" in page(client, "/w/team-a/jobs")
+
+
+def test_the_list_is_narrowed_by_its_address(client: Client, w: World) -> None:
+    waiting(w, "alpha")
+    running(w, "beta")
+    jobs.job(w.queue, w.admin, "gamma", state=JobState.SUCCEEDED, finished_at=clock.now())
+    client.force_login(w.editor)
+    cases = {
+        "": {"alpha", "beta", "gamma"},
+        "?state=waiting": {"alpha"},
+        "?state=running": {"beta"},
+        "?who=mine": {"alpha", "beta"},
+        "?q=amm": {"gamma"},
+        "?queue=default&sort=name": {"alpha", "beta", "gamma"},
+        "?queue=none": set(),
+        "?sort=nonsense&page=99": {"alpha", "beta", "gamma"},
+    }
+    for query, names in cases.items():
+        for address in ("/w/team-a/jobs", "/w/team-a/jobs/live"):
+            text = page(client, address + query)
+            assert {name for name in ("alpha", "beta", "gamma") if f">{name}</a>" in text} == names, query
+
+
+def test_another_tenants_pages_do_not_exist(client: Client, w: World) -> None:
+    job = waiting(w)
+    client.force_login(w.outsider)
+    for rest in (
+        "overview",
+        "overview/live",
+        "jobs",
+        "jobs/live",
+        "jobs/new",
+        f"jobs/{job.pk}",
+        f"jobs/{job.pk}/live",
+    ):
+        page(client, f"/w/team-a/{rest}", 404)
+    # The job exists, but not in the outsider's own workspace.
+    page(client, f"/w/team-b/jobs/{job.pk}", 404)
+    page(client, f"/w/team-b/jobs/{job.pk}/charts/utilisation", 404)
+    for act in ("cancel", "suspend", "resume"):
+        assert client.post(f"/w/team-a/jobs/{job.pk}/{act}").status_code == 404
+        assert client.post(f"/w/team-b/jobs/{job.pk}/{act}").status_code == 404
+    job.refresh_from_db()
+    assert job.state == JobState.QUEUED
+
+
+def test_a_viewer_looks_but_does_not_touch(client: Client, w: World) -> None:
+    job = waiting(w)
+    client.force_login(w.viewer)
+    assert f'data-dialog-open="cancel-{job.pk}"' not in page(client, f"/w/team-a/jobs/{job.pk}")
+    assert client.post(f"/w/team-a/jobs/{job.pk}/cancel").status_code == 403
+    page(client, "/w/team-a/jobs/new", 403)
+
+
+def test_an_editor_ends_own_jobs_only(client: Client, w: World) -> None:
+    own, others = waiting(w, "own"), jobs.job(w.queue, w.admin, "others")
+    client.force_login(w.editor)
+    answer = client.post(f"/w/team-a/jobs/{own.pk}/cancel", {"next": "/w/team-a/jobs?who=mine"})
+    assert answer["Location"] == "/w/team-a/jobs?who=mine"
+    assert client.post(f"/w/team-a/jobs/{others.pk}/cancel").status_code == 403
+    own.refresh_from_db()
+    assert own.state == JobState.CANCELLED
+
+    # A second press: it has ended meanwhile, which is said in place.
+    answer = client.post(f"/w/team-a/jobs/{own.pk}/cancel", {"next": "https://elsewhere.example/"})
+    assert answer["Location"] == f"/w/team-a/jobs/{own.pk}"
+    assert "ended already" in page(client, f"/w/team-a/jobs/{own.pk}")
+
+
+def test_suspend_and_resume(client: Client, w: World) -> None:
+    job = waiting(w)
+    client.force_login(w.editor)
+    client.post(f"/w/team-a/jobs/{job.pk}/suspend")
+    text = page(client, f"/w/team-a/jobs/{job.pk}")
+    assert "Why does it not run?" in text
+    assert f'data-dialog-open="resume-{job.pk}"' in text
+    client.post(f"/w/team-a/jobs/{job.pk}/resume")
+    job.refresh_from_db()
+    assert job.state == JobState.QUEUED
+
+
+def test_a_waiting_job_says_why_and_what_would_help(client: Client, w: World) -> None:
+    job = waiting(w)
+    client.force_login(w.editor)
+    text = page(client, f"/w/team-a/jobs/{job.pk}")
+    assert "Why does it wait?" in text
+    assert "Quota of default" in text
+    assert "Asked <b>9 GPUs</b> of <b>a100</b>, available <b>2 GPUs</b>." in text
+    assert "Ask for at most <b>2</b> cards per task" in text
+    assert f"/w/team-a/jobs/new?from={job.pk}" in text
+
+
+def test_a_running_job_says_what_it_holds_and_what_ends_with_it(client: Client, w: World) -> None:
+    job = running(w)
+    client.force_login(w.editor)
+    text = page(client, f"/w/team-a/jobs/{job.pk}")
+    for part in ("What it holds", w.nodes[0].name, "GPU-hours of work by ed", "chart-utilisation"):
+        assert part in text
+    assert "/ops/nodes/" not in text, "nodes are links for operators only"
+    client.force_login(w.platform_admin)
+    assert f"/ops/nodes/{w.nodes[0].name}" in page(client, f"/w/team-a/jobs/{job.pk}")
+
+
+def test_the_page_of_an_ended_job_stops_asking(client: Client, w: World) -> None:
+    job = jobs.job(w.queue, w.editor, state=JobState.SUCCEEDED, finished_at=clock.now())
+    client.force_login(w.editor)
+    assert client.get(f"/w/team-a/jobs/{job.pk}/live").status_code == 286
+    assert client.get(f"/w/team-a/jobs/{waiting(w).pk}/live").status_code == 200
+
+
+@pytest.mark.parametrize("measure", ["utilisation", "memory"])
+@pytest.mark.parametrize("span", ["", "run", "1h", "7d", "nonsense"])
+def test_charts_answer_figures(client: Client, w: World, measure: str, span: str) -> None:
+    job = running(w)
+    client.force_login(w.viewer)
+    answer = client.get(f"/w/team-a/jobs/{job.pk}/charts/{measure}?range={span}")
+    assert answer.status_code == 200
+    assert set(answer.json()) == {"figure", "summary"}
+
+
+def test_an_unknown_chart_does_not_exist(client: Client, w: World) -> None:
+    client.force_login(w.viewer)
+    page(client, f"/w/team-a/jobs/{running(w).pk}/charts/nonsense", 404)
+
+
+def test_every_event_has_its_sentence(w: World) -> None:
+    job = waiting(w)
+    codes = ["submitted", "admitted", "starting", "running", "evicting", "requeued", "succeeded", "failed",
+             "stopping", "cancelled", "suspended", "resumed"]  # fmt: skip
+    for actor in ("", "ed"):
+        for numbers in (
+            {},
+            {"rule": "RECLAIM_NOMINAL", "attempt": 2, "cards": 9, "nodes": 2, "borrowed_cards": 5},
+        ):
+            events = [
+                JobEvent(job=job, at=clock.now(), code=code, actor=actor, numbers=numbers) for code in codes
+            ]
+            rows = story.rows(events)
+            assert [row.text for row in rows if not row.text.endswith(".") or "%" in row.text] == []
+
+
+def test_pages_stay_within_their_query_budget(client: Client, w: World) -> None:
+    for number in range(12):
+        waiting(w, f"w-{number}")
+    first = running(w, "r-0")
+    client.force_login(w.editor)
+    addresses = {
+        "overview": "/w/team-a/overview",
+        "jobs": "/w/team-a/jobs",
+        "job": f"/w/team-a/jobs/{first.pk}",
+        "live": "/w/team-a/jobs/live",
+    }
+    for address in addresses.values():
+        client.get(address)  # the session is written once
+    spent = {key: cost(lambda address=address: client.get(address)) for key, address in addresses.items()}
+    for number in range(1, 6):
+        running(w, f"r-{number}")
+    again = {key: cost(lambda address=address: client.get(address)) for key, address in addresses.items()}
+    assert again == spent, "more jobs must not cost more queries"
+    assert {key: count for key, count in spent.items() if count > QUERIES[key]} == {}
