@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.translation import ngettext
+
 from clusters.models import Device
 from foundation.quantities import format_cpu
+from frontend import formats
 from frontend.capacity import Meter
 from frontend.pages.ops.summary import job_url
 from scheduling.models import Allocation
@@ -60,7 +63,7 @@ class HoldRow:
     task: str
     state: str
     cards: str
-    cores: int
+    compute: str
     memory_mib: int
     cpu: str
     host_memory_mib: int
@@ -145,12 +148,21 @@ def _hold(row: Allocation, held: Sequence[tuple[int, DeviceHold]]) -> HoldRow:
         task=f"{row.task.role.name}-{row.task.index}",
         state=row.task.state,
         cards=ranges([index for index, _hold_ in held]),
-        cores=sum(hold.cores for _index, hold in held),
+        compute=_compute(sum(hold.cores for _index, hold in held)),
         memory_mib=sum(hold.memory_mib for _index, hold in held),
         cpu=format_cpu(row.cpu_millicores),
         host_memory_mib=row.memory_mib,
         since=row.created_at,
     )
+
+
+def _compute(cores: int) -> str:
+    """Percent points of compute for people: whole cards as such, less than that in percent."""
+    if not cores:
+        return formats.MISSING
+    if cores % 100:
+        return formats.percent(cores)
+    return ngettext("%(n)s GPU", "%(n)s GPUs", cores // 100) % {"n": cores // 100}
 
 
 def ranges(indices: Sequence[int]) -> str:

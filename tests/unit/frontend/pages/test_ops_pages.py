@@ -212,6 +212,7 @@ def test_the_node_names_who_holds_its_cards(there: World, operator: Client) -> N
     html = operator.get("/ops/nodes/node-1").content.decode()
     assert f'href="/w/team-a/jobs/{job.pk}"' in html
     assert "0–1" in html
+    assert ">2 GPUs<" in html
     assert "37 %" in html
     assert "61 °C" in html
     assert "whole card" in html
