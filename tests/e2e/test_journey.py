@@ -1,0 +1,118 @@
+"""One person's first quarter of an hour, in a real browser on a running platform."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Error, Page, expect, sync_playwright
+
+from benchmarks.running import Running, platform
+from tests.fixtures.need import need
+
+pytestmark = pytest.mark.browser
+
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+OWN_PASSWORD = "my own long password 1"
+# Of simulated time: the seeded cluster runs 600 times as fast, so this lasts longer than the test.
+LONG_RUN_S = 200_000
+SOON_MS = 30_000
+
+
+def chromium() -> str:
+    """Where the browser is; the test is left out, or fails where everything is required, without one."""
+    path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+    found = shutil.which(path)
+    if found is None:
+        need("Chromium", "apt-get install chromium, or set CHROMIUM to its path")
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser_path() -> str:
+    return chromium()
+
+
+@pytest.fixture(scope="module")
+def running(browser_path: str) -> Iterator[Running]:
+    # After the browser, so that nothing is started where there is none.
+    with platform(nodes=1, cards=1, speed=600) as it:
+        yield it
+
+
+@pytest.fixture
+def page(browser_path: str, running: Running) -> Iterator[Page]:
+    with sync_playwright() as driver:
+        try:
+            browser = driver.chromium.launch(executable_path=browser_path, args=list(ARGUMENTS))
+        except Error as error:
+            need("Chromium", f"it does not start: {error.message.splitlines()[0]}")
+        context = browser.new_context(base_url=running.url, viewport={"width": 1280, "height": 900})
+        opened = context.new_page()
+        opened.set_default_timeout(SOON_MS)
+        yield opened
+        browser.close()
+
+
+def sign_in(page: Page, home: Path) -> None:
+    """With the printed one-time password, which has to be changed before anything else opens."""
+    first = json.loads((home / "first-sign-in.json").read_text("utf-8"))
+    assert first["password"] in (home / "up.log").read_text("utf-8")
+    page.goto("/w/speech-lab/jobs")
+    page.get_by_label("Username").fill(first["user"])
+    page.get_by_label("Password").fill(first["password"])
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("Choose your own password first")).to_be_visible()
+    page.get_by_label("Password until now").fill(first["password"])
+    page.get_by_label("New password", exact=True).fill(OWN_PASSWORD)
+    page.get_by_label("New password once more").fill(OWN_PASSWORD)
+    page.get_by_role("button", name="Change the password").click()
+    expect(page.get_by_text("Your password was changed.")).to_be_visible()
+
+
+def submit(page: Page, name: str) -> None:
+    page.goto("/w/speech-lab/jobs")
+    page.get_by_role("link", name="Submit a job").first.click()
+    page.locator("#id_name").fill(name)
+    page.locator("#id_run_s").fill(str(LONG_RUN_S))
+    expect(page.get_by_text("It could start at once")).to_be_visible()
+    page.locator(".rail").get_by_role("button", name="Submit").click()
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+
+
+@pytest.mark.timeout(150)
+def test_from_the_first_sign_in_to_a_cancelled_job(page: Page, running: Running) -> None:
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+    sign_in(page, running.home)
+
+    submit(page, "watched")
+    page.evaluate("window.notReloaded = true")
+    head = page.locator("#job-head")
+    expect(head.get_by_text("Running", exact=True)).to_be_visible(timeout=SOON_MS)
+    expect(page.locator("#story").get_by_text("Running: enough of its tasks are up.")).to_be_visible()
+    expect(page.locator("#tasks").get_by_role("link", name="gpu-")).to_be_visible()
+    expect(page.locator("#uses").get_by_text("of the compute it was granted")).to_be_visible(timeout=SOON_MS)
+    line = page.locator("#chart-utilisation .scatterlayer path.js-line").first
+    line.wait_for(state="attached", timeout=2 * SOON_MS)
+    assert page.evaluate("window.notReloaded"), "the page was refreshed in place"
+
+    head.get_by_role("link", name="Clone").click()
+    page.locator(".rail").get_by_role("button", name="Submit").click()
+    head.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("This will be lost:")).to_be_visible()
+    dialog.get_by_role("button", name="Cancel the job").click()
+    expect(head.get_by_text("Cancelled", exact=True)).to_be_visible(timeout=SOON_MS)
+
+    page.goto("/w/speech-lab/jobs?state=running")
+    expect(page.get_by_role("link", name="watched", exact=True)).to_be_visible()
+    assert problems == []
