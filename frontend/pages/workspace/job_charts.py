@@ -16,7 +16,7 @@ from frontend.charts import Chart, Gap, Line
 from frontend.pages.frame import RANGES, range_label
 from frontend.pages.ops.figures import gaps_of
 from scheduling.models import Job
-from telemetry.series import SeriesSet, job_series
+from telemetry.series import Series, SeriesSet, job_series
 from tenants.models import User
 
 WHOLE_RUN: Final = "run"
@@ -70,13 +70,22 @@ def _utilisation(found: SeriesSet, gaps: Sequence[Gap]) -> Chart:
     lines = [Line(name=_("average"), points=average.points if average else (), color="used")]
     if 1 < len(each) <= _LINES_MAX:
         lines += [
-            Line(name=one.label, points=one.points, color=f"series-{place % 8 + 1}", dash="dot")
-            for place, one in enumerate(each)
+            Line(name=name, points=one.points, color=f"series-{place % 8 + 1}", dash="dot")
+            for place, (one, name) in enumerate(zip(each, _told_apart(each), strict=True))
         ]
     title = _("Compute used of what was granted")
     return charts.time_series(
         "utilisation", lines, unit="%", title=title, gaps=gaps, span=(found.start, found.end)
     )
+
+
+def _told_apart(each: Sequence[Series]) -> list[str]:
+    """The labels without the parts that all of them share: `GPU 3` where task and node are the same."""
+    split = [one.label.split(" · ") for one in each]
+    if len({len(parts) for parts in split}) > 1:
+        return [one.label for one in each]
+    differs = [len(set(column)) > 1 for column in zip(*split, strict=True)]
+    return [" · ".join(part for part, told in zip(parts, differs, strict=True) if told) for parts in split]
 
 
 def _memory(found: SeriesSet, gaps: Sequence[Gap]) -> Chart:

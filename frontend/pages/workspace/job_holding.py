@@ -39,7 +39,7 @@ def _task_line(row: TaskRow, now: datetime, node_url: object) -> TaskLine:
     task, role, allocation = row.task, row.task.role, row.allocation
     node = allocation.node.name if allocation else ""
     if row.slices:
-        cards = ", ".join(f"GPU {part.device.index}" for part in row.slices)
+        cards = _places([part.device.index for part in row.slices])
         cores = formats.percent(row.slices[0].cores)
         memory = formats.memory(row.slices[0].memory_mib)
     elif role.gpu_cards:
@@ -52,6 +52,17 @@ def _task_line(row: TaskRow, now: datetime, node_url: object) -> TaskLine:
     span = end - task.started_at if end and task.started_at else None
     url = node_url(node) if node and callable(node_url) else ""
     return TaskLine(row, node, url, cards, cores, memory, span)
+
+
+def _places(indices: Sequence[int]) -> str:
+    """Cards of a node by index, neighbours joined: `GPU 0–3, 6`."""
+    runs: list[list[int]] = []
+    for index in sorted(indices):
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return "GPU " + ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
 
 
 def holds(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:

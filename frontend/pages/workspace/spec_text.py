@@ -24,6 +24,9 @@ def spec_text(mapping: Mapping[str, Any]) -> str:
     if pruned.get("min_run_s") == 0:
         pruned.pop("min_run_s")
     for role in pruned.get("roles", ()):
+        resources = role.get("resources") if isinstance(role, dict) else None
+        if isinstance(resources, dict) and str(resources.get("cpu", "")).isdecimal():
+            resources["cpu"] = int(resources["cpu"])
         if isinstance(role, dict) and role.get("min_replicas") == role.get("replicas"):
             role.pop("min_replicas", None)
     return yaml.safe_dump(pruned, sort_keys=False, allow_unicode=True, width=100)

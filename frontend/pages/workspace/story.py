@@ -23,6 +23,8 @@ _TAGS: Final[dict[str, tuple[str | Promise, str]]] = {
     "cancelled": (gettext_lazy("Cancelled"), "done"),
     "suspended": (gettext_lazy("Suspended"), "done"),
 }
+# Nobody took anything away: the job, or its owner, ended the attempt.
+_OWN_DOING: Final = ("TASK_FAILED", "USER")
 
 
 def rows(events: Iterable[JobEvent]) -> Sequence[parts.StoryRow]:
@@ -35,6 +37,8 @@ def _row(event: JobEvent) -> parts.StoryRow:
     sentence = _SENTENCES.get(event.code)
     text = sentence(event.actor, numbers) if sentence else event.code
     tag, tone = _TAGS.get(event.code, ("", "info"))
+    if numbers.get("rule") in _OWN_DOING:
+        tag = "" if event.code == "evicting" else tag
     return parts.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone, detail=_detail(numbers))
 
 
