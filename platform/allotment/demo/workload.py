@@ -21,7 +21,7 @@ from clusters.backends.simulated.timeline import Timeline
 from clusters.models import Device, SimulatedCluster
 from foundation import clock
 from foundation.models import Heartbeat
-from scheduling.models import WAITING_STATES, Job
+from scheduling.models import WAITING_STATES, Job, JobRole
 from scheduling.services.job import job_submit
 from scheduling.spec import parse_job
 from tenants.models import Tenant, User
@@ -30,7 +30,9 @@ _CLOCK: Final = "demo-workload"
 _LOAD: Final = 1.25  # a little more than there is, so that somebody always waits
 _FIRST_BURST: Final = 60
 _MOST_AT_ONCE: Final = 8
-_MOST_WAITING: Final = 24
+_MOST_WAITING: Final = 60
+_MOST_LARGE_WAITING: Final = 8  # beyond that nobody asks for a whole node: the small ones keep it lively
+_WHOLE_NODE: Final = 8
 _SLICE_SHARE: Final = 0.35
 _WORDS: Final = ("llama-sft", "asr-train", "resnet", "ctr-rank", "diffusion", "policy-grad", "embed", "eval")
 
@@ -41,9 +43,11 @@ def workload_tick() -> int:
         due = _due()
     if Job.unscoped.filter(state__in=WAITING_STATES).count() >= _MOST_WAITING:
         return 0
+    waiting = JobRole.unscoped.filter(job__state__in=WAITING_STATES, gpu_cards__gte=_WHOLE_NODE)
+    crowded = waiting.count() >= _MOST_LARGE_WAITING
     number = Job.unscoped.count()
     for offset in range(due):
-        _submit(number + offset)
+        _submit(number + offset, largest=_WHOLE_NODE // 2 if crowded else None)
     return due
 
 
@@ -69,17 +73,17 @@ def _rate() -> float:
     return max(_LOAD * cards * speed / philly.mean_gpu_seconds(), 1e-6)
 
 
-def _submit(number: int) -> None:
+def _submit(number: int, *, largest: int | None) -> None:
     chance = random.Random(f"{settings.SECRET_KEY}:{number}")
     plan = chance.choices(WORKSPACES, weights=[w.a100_cards for w in WORKSPACES])[0]
     user = User.objects.get(username=chance.choice(plan.people))
     workspace = Tenant.unscoped.get(slug=plan.slug)
-    spec = parse_job(_mapping(chance, number, plan.slug))
+    spec = parse_job(_mapping(chance, number, plan.slug, largest))
     job_submit(acting_user=user, workspace=workspace, spec=spec)
 
 
-def _mapping(chance: random.Random, number: int, slug: str) -> Mapping[str, Any]:
-    gpus = philly.draw_gpus(chance)
+def _mapping(chance: random.Random, number: int, slug: str, largest: int | None) -> Mapping[str, Any]:
+    gpus = min(philly.draw_gpus(chance), largest or max(philly.JOBS_BY_GPUS))
     sliced = gpus == 1 and chance.random() < _SLICE_SHARE
     roles = [_slice_role(chance)] if sliced else _roles(gpus)
     body: dict[str, Any] = {
