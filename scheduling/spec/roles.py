@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.identifiers import is_dns_label
+from foundation.identifiers import dns_label, is_dns_label
 from foundation.quantities import (
     Mebibytes,
     Millicores,
@@ -37,7 +37,7 @@ def read_roles(job: Section) -> tuple[RoleSpec, ...]:
         job.add("roles", "REQUIRED", _("a job needs at least one role"))
     roles = [_role(job, index, item) for index, item in enumerate(raw)]
     # Pod names carry this much of a role's name, so that much must tell the roles apart.
-    heads = [role.name[:_NAME_IN_POD] for role in roles]
+    heads = [dns_label(role.name, _NAME_IN_POD) for role in roles]
     for index, head in enumerate(heads):
         if head in heads[:index]:
             message = _("the first %(count)s characters of each role's name must differ")

@@ -137,6 +137,11 @@ def test_an_unknown_key_comes_with_a_suggestion() -> None:
         ({"roles": [{"resources": {"memory": 64}}]}, {"roles.0.resources.memory": "QUANTITY"}),
         ({"roles": [{"replicas": 4, "min_replicas": 5}]}, {"roles.0.min_replicas": "RANGE"}),
         ({"roles": [{"name": "a"}, {"name": "a"}]}, {"roles.1.name": "DUPLICATE"}),
+        # The first twelve characters end in a hyphen, which a pod's name drops.
+        (
+            {"roles": [{"name": "long-worker"}, {"name": "long-worker-b"}]},
+            {"roles.1.name": "DUPLICATE"},
+        ),
         ({"roles": [{"replicas": 4096}] * 3}, {"roles": "RANGE"}),
         ({"environment": {"1X": "a"}}, {"environment.1X": "FORMAT"}),
         ({"environment": {"X": "a" * 70_000}}, {"environment": "TOO_LONG"}),
