@@ -27,8 +27,11 @@ def inventory_sync(*, cluster: Cluster, inventory: Inventory) -> int:
 @transaction.atomic
 def nodes_observe(*, cluster: Cluster, observations: Iterable[NodeObservation]) -> None:
     """Apply what was seen of nodes; a change of anything the engine reads asks for a cycle."""
+    # In the order in which an admission locks them: the cell, then nodes by key, then cards.
+    Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
     flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("name"))
-    known = {node.name: node for node in Node.unscoped.filter(cluster=cluster).prefetch_related("devices")}
+    rows = Node.unscoped.select_for_update(no_key=True).filter(cluster=cluster).order_by("pk")
+    known = {node.name: node for node in rows.prefetch_related("devices")}
     changed = False
     for seen in sorted(observations, key=lambda item: (item.name, item.at)):
         node = known.get(seen.name)
@@ -103,13 +106,17 @@ def _matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 def _devices(node: Node, known: Mapping[str, Device], fact: NodeFact) -> bool:
-    """Add cards and update what can change; a card that is no longer reported is unhealthy, not deleted."""
+    """Add cards and update what can change; a card that is no longer reported is unhealthy, not deleted.
+
+    A card that is known from elsewhere was put into this node, or its node has a new name: it moves, and
+    what is held of it moves with it until its holder is confirmed gone.
+    """
     changed = False
     new: list[Device] = []
-    reported = set()
+    reported = {seen.uuid for seen in fact.devices}
+    elsewhere = Device.unscoped.filter(uuid__in=reported - known.keys()).in_bulk(field_name="uuid")
     for seen in fact.devices:
-        reported.add(seen.uuid)
-        device = known.get(seen.uuid)
+        device = known.get(seen.uuid) or elsewhere.get(seen.uuid)
         if device is None:
             new.append(
                 Device(
@@ -123,13 +130,13 @@ def _devices(node: Node, known: Mapping[str, Device], fact: NodeFact) -> bool:
                     healthy=seen.healthy,
                 )
             )
-        elif (device.healthy, device.mode, device.index) != (seen.healthy, seen.mode, seen.index):
-            Device.unscoped.filter(pk=device.pk).update(
-                healthy=seen.healthy, mode=seen.mode, index=seen.index
-            )
+            continue
+        now = {"node_id": node.pk, "healthy": seen.healthy, "mode": seen.mode, "index": seen.index}
+        if any(getattr(device, name) != value for name, value in now.items()):
+            Device.unscoped.filter(pk=device.pk).update(**now)
             changed = True
     lost = [device.pk for uuid_, device in known.items() if uuid_ not in reported and device.healthy]
     if lost:
-        Device.unscoped.filter(pk__in=lost).update(healthy=False)
+        Device.unscoped.filter(pk__in=lost, node=node).update(healthy=False)
     Device.unscoped.bulk_create(new)
     return changed or bool(new) or bool(lost)
