@@ -23,9 +23,9 @@ def task_specs(allocations: Sequence[Allocation]) -> list[TaskSpec]:
     Needs `task__role`, `attempt__job` and `node` selected. Three queries, however many pods.
     """
     grants = _grants(allocations)
-    gangs = _gangs({allocation.attempt.job_id for allocation in allocations})
+    gangs = _gangs({allocation.attempt_id for allocation in allocations})
     return [
-        _spec(allocation, grants.get(allocation.pk, ()), gangs[allocation.attempt.job_id])
+        _spec(allocation, grants.get(allocation.pk, ()), gangs[allocation.attempt_id])
         for allocation in allocations
     ]
 
@@ -38,12 +38,15 @@ def _grants(allocations: Sequence[Allocation]) -> dict[uuid.UUID, list[DeviceGra
     return dict(by_allocation)
 
 
-def _gangs(job_ids: set[uuid.UUID]) -> dict[uuid.UUID, list[Task]]:
-    """All tasks of each job in rank order: by role as written, then by index."""
+def _gangs(attempt_ids: set[uuid.UUID]) -> dict[uuid.UUID, list[Task]]:
+    """The tasks that each attempt started, in rank order: by role as written, then by index.
+
+    An elastic role may have more; whoever waited for those would wait for ever.
+    """
     gangs: defaultdict[uuid.UUID, list[Task]] = defaultdict(list)
-    tasks = Task.unscoped.filter(job__in=job_ids).select_related("role")
-    for task in tasks.order_by("job_id", "role__position", "index"):
-        gangs[task.job_id].append(task)
+    members = Allocation.unscoped.filter(attempt__in=attempt_ids).select_related("task__role")
+    for member in members.order_by("attempt_id", "task__role__position", "task__index"):
+        gangs[member.attempt_id].append(member.task)
     return dict(gangs)
 
 
