@@ -13,6 +13,10 @@ Sentences = tuple[str | Promise, ...]
 
 SENTENCES: dict[str, Sentences] = {
     "NEVER_FITS": (
+        _(
+            "No node of %(flavor)s could hold a task of %(cards_per_task)s GPUs with the CPU and memory it"
+            " asks for; the largest has %(most_free_on_one_node)s GPUs."
+        ),
         _("It asks for %(asked)s per task; the largest node that matches has %(largest)s."),
         _("It asks for %(asked)s per task; a node of %(flavor)s has at most %(available)s."),
         _("No node could hold it even if every node were empty: %(detail)s"),

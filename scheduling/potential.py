@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +18,7 @@ from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.models import GpuRequestMode
 from scheduling.services.feasibility import Misfit
-from scheduling.snapshots import empty_snapshot, placement_rules
+from scheduling.snapshots import empty_snapshot, names_in, placement_rules
 from scheduling.spec import JobSpec, RoleSpec
 
 Version = tuple[int, int]
@@ -27,6 +28,8 @@ Version = tuple[int, int]
 class _Cached:
     version: Version
     snapshot: engine.Snapshot
+    # The engine speaks in ids, people read names.
+    names: dict[str, str]
 
 
 _cache: Final[dict[uuid.UUID, _Cached]] = {}
@@ -38,22 +41,27 @@ def misfit(spec: JobSpec, queue: Queue) -> Misfit | None:
     """Say why the job can never run in that queue, or None when it could if enough were free."""
     job = _job(spec, queue)
     with _lock:
-        snapshot = _snapshot(queue.cell_id)
-        if str(queue.pk) not in snapshot.queues:
+        known = _known(queue.cell_id)
+        if str(queue.pk) not in known.snapshot.queues:
             return None  # opened a moment ago; the next cycle will say
-        outcome = engine.never_fits(snapshot, job)
+        outcome = engine.never_fits(known.snapshot, job)
     if outcome is None:
         return None
-    help_items = [{"code": item.code.value, "numbers": dict(item.numbers)} for item in outcome.help]
-    return Misfit(dict(outcome.numbers), help_items)
+    names = known.names
+    helps = [{"code": item.code.value, "numbers": _named(item.numbers, names)} for item in outcome.help]
+    return Misfit(_named(outcome.numbers, names), helps)
 
 
-def _snapshot(cell_id: uuid.UUID) -> engine.Snapshot:
+def _named(numbers: Mapping[str, int | str], names: Mapping[str, str]) -> dict[str, int | str]:
+    return {key: names.get(item, item) if isinstance(item, str) else item for key, item in numbers.items()}
+
+
+def _known(cell_id: uuid.UUID) -> _Cached:
     version: Version = Cell.unscoped.values_list("inventory_version", "quota_version").get(pk=cell_id)
     cached = _cache.get(cell_id)
     if cached is None or cached.version != version:
-        cached = _cache[cell_id] = _Cached(version, empty_snapshot(cell_id))
-    return cached.snapshot
+        cached = _cache[cell_id] = _Cached(version, empty_snapshot(cell_id), names_in(cell_id))
+    return cached
 
 
 def _job(spec: JobSpec, queue: Queue) -> em.Job:

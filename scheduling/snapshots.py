@@ -49,10 +49,11 @@ def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
         allocations=_allocations(cell_id),
     )
     pks = {device.uuid: device.pk for rows in devices.values() for device in rows}
-    return CellSnapshot(snapshot, {str(job.pk): job for job in jobs}, pks, _names(cell_id))
+    return CellSnapshot(snapshot, {str(job.pk): job for job in jobs}, pks, names_in(cell_id))
 
 
-def _names(cell_id: uuid.UUID) -> dict[str, str]:
+def names_in(cell_id: uuid.UUID) -> dict[str, str]:
+    """Names of flavors, queues and nodes of a cell by id."""
     flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
     queues = Queue.unscoped.filter(cell_id=cell_id).values_list("id", "name")
     nodes = Node.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
