@@ -114,11 +114,13 @@ def _remove(cluster: Cluster, backend: ClusterBackend) -> int:
             unsent, node__cluster=cluster, removal_asked_at__isnull=False, removed_at__isnull=True
         ).order_by("id")[: 5 * _BATCH]
     )
-    refs = [TaskRef(a.namespace, a.pod_name, a.pod_uid) for a in unwanted]
+    refs = [TaskRef(a.namespace, a.pod_name, a.known_uid) for a in unwanted]
     outcomes = backend.remove_many(refs, _GRACE_S) if refs else []
     faults.point("execute.after_remove")
     done = [a.pk for a, outcome in zip(unwanted, outcomes, strict=True) if outcome.kind is OutcomeKind.DONE]
     with transaction.atomic():
         for start in range(0, len(done), _BATCH):
-            Allocation.unscoped.filter(pk__in=done[start : start + _BATCH]).update(removal_sent_at=now)
+            rows = Allocation.unscoped.filter(pk__in=done[start : start + _BATCH])
+            list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk"))
+            rows.update(removal_sent_at=now)
     return len(done)

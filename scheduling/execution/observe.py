@@ -17,6 +17,7 @@ from django.db import transaction
 
 from clusters.backends.base import (
     BackendUnavailable,
+    ClusterBackend,
     NodeObservation,
     ObservedBatch,
     PodObservation,
@@ -33,6 +34,7 @@ from scheduling.models import Allocation
 log = structlog.get_logger(__name__)
 # Small: embedded, each transaction holds the one write lock that submissions wait for.
 _CHUNK: Final = 50
+_NAMES: Final = 500
 _LIST_EVERY: Final = timedelta(seconds=20)
 _RETRY_S: Final = 0.3
 
@@ -48,13 +50,15 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         cluster = Cluster.unscoped.get(pk=cluster_id)
         now = clock.now()
         listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
+        backend = backend_for(cluster)
         try:
-            batch = backend_for(cluster).observe(None if listing else cluster.cursor)
+            batch = backend.observe(None if listing else cluster.cursor)
         except BackendUnavailable as error:
             _note_health(cluster, ClusterHealth.UNREACHABLE, str(error))
             return 0
         faults.point("observe.before_apply")
         _apply(cluster, batch, now)
+        _remove_strays(cluster, backend, batch)
         return len(batch.observations)
 
 
@@ -87,7 +91,7 @@ def _absent(cluster: Cluster, pods: Sequence[PodObservation], now: datetime) -> 
     settled = expected.filter(ensured_at__lt=now) | expected.filter(removal_sent_at__lt=now)
     missing = [
         allocation
-        for allocation in settled.only("id", "namespace", "pod_name", "pod_uid").order_by("id")
+        for allocation in settled.only("id", "namespace", "pod_name", "pod_uid", "ensured_at").order_by("id")
         if (allocation.namespace, allocation.pod_name) not in seen
     ]
     with transaction.atomic():
@@ -96,7 +100,33 @@ def _absent(cluster: Cluster, pods: Sequence[PodObservation], now: datetime) -> 
             pods_apply(cluster=cluster, observations=gone[start : start + _CHUNK], now=now)
 
 
+def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch) -> None:
+    """Remove pods that came after their hold was given back, from a worker that outlived its lease.
+
+    Only pods whose name was given out here and is used up, and only the very pod that was seen.
+    """
+    pods = [seen for seen in batch.observations if isinstance(seen, PodObservation)]
+    there = {
+        (seen.ref.namespace, seen.ref.name): seen.ref for seen in pods if seen.phase is not PodPhase.GONE
+    }
+    names = sorted({name for _, name in there})
+    strays: list[TaskRef] = []
+    for start in range(0, len(names), _NAMES):
+        ended = Allocation.unscoped.filter(
+            node__cluster=cluster, removed_at__isnull=False, pod_name__in=names[start : start + _NAMES]
+        )
+        known = ended.order_by("id").values_list("namespace", "pod_name")
+        strays += [there[key] for key in known if key in there]
+    if not strays:
+        return
+    log.warning("pods without a hold are removed", cluster=cluster.name, pods=[ref.name for ref in strays])
+    try:
+        backend.remove_many(strays, 0)
+    except BackendUnavailable as error:
+        log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
+
+
 def _gone(allocation: Allocation, now: datetime) -> PodObservation:
     from_list = "absent from a complete list"
-    ref = TaskRef(allocation.namespace, allocation.pod_name, allocation.pod_uid)
+    ref = TaskRef(allocation.namespace, allocation.pod_name, allocation.known_uid)
     return PodObservation(ref, PodPhase.GONE, now, message=from_list)

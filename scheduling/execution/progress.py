@@ -8,7 +8,6 @@ from typing import Final
 
 import structlog
 from django.db import transaction
-from django.db.models import Q
 
 from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
@@ -44,10 +43,16 @@ _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
 
 @transaction.atomic
 def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now: datetime) -> None:
-    """Apply one batch; jobs whose tasks changed are moved on in the same transaction."""
+    """Apply one batch; jobs whose tasks changed are moved on in the same transaction.
+
+    Rows are locked in the order that every change of a job keeps: the job, its allocations, then what
+    they hold. Two pods of one job that end at the same moment in two clusters see each other that way.
+    """
     allocations = _allocations(cluster, observations)
     touched: dict[Job, list[PodObservation]] = {}
     ended: list[Allocation] = []
+    # Finished pods are still objects in the cluster; have them cleared away.
+    owed = any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations)
     for seen in observations:
         allocation = allocations.get((seen.ref.namespace, seen.ref.name))
         if allocation is None:
@@ -56,38 +61,42 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
             continue
         if restart.applies(allocation, seen):
             restart.step(allocation, seen, now=now)
+            owed = True
             continue
         if seen.phase in _ENDED:
             ended.append(allocation)
         if _apply_pod(allocation, seen, now):
             touched.setdefault(allocation.attempt.job, []).append(seen)
     allocations_release(ended, now=now)
-    if any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations):
-        # Finished pods are still objects in the cluster; have them cleared away.
-        outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
     for job in sorted(touched, key=lambda job: job.pk):
         _advance(job, touched[job], now)
+    if owed:
+        outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
 
 
 def _allocations(
     cluster: Cluster, observations: Sequence[PodObservation]
 ) -> dict[tuple[str, str], Allocation]:
     names = [seen.ref.name for seen in observations]
-    rows = Allocation.unscoped.filter(
-        Q(removed_at__isnull=True), node__cluster=cluster, pod_name__in=names
-    ).select_related("attempt__job__queue", "task__role", "node")
+    named = Allocation.unscoped.filter(removed_at__isnull=True, node__cluster=cluster, pod_name__in=names)
+    of_jobs = set(named.values_list("attempt__job_id", flat=True))
+    held = Job.unscoped.select_for_update(of=("self",), no_key=True).filter(pk__in=of_jobs).order_by("pk")
+    jobs = {job.pk: job for job in held.select_related("queue")}
+    rows = named.select_for_update(of=("self",), no_key=True).filter(attempt__job__in=jobs).order_by("pk")
     by_name: dict[tuple[str, str], Allocation] = {}
-    jobs: dict[object, Job] = {}
-    for row in rows:
+    for row in rows.select_related("attempt", "task__role", "node"):
         # One object per job, so that a version raised for one task is seen by the next.
-        row.attempt.job = jobs.setdefault(row.attempt.job_id, row.attempt.job)
+        row.attempt.job = jobs[row.attempt.job_id]
         by_name[(row.namespace, row.pod_name)] = row
     return by_name
 
 
 def _of_a_predecessor(allocation: Allocation, seen: PodObservation) -> bool:
     """A task restarted in place has a new pod by the same name; news of the old one is no longer news."""
-    return bool(allocation.pod_uid and seen.ref.uid and allocation.pod_uid != seen.ref.uid)
+    if not allocation.pod_uid or not seen.ref.uid:
+        return False
+    same = allocation.pod_uid == seen.ref.uid
+    return not same if allocation.ensured_at else same
 
 
 def _apply_pod(allocation: Allocation, seen: PodObservation, now: datetime) -> bool:

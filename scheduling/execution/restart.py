@@ -12,7 +12,6 @@ from typing import Final
 from django.db.models import F
 
 from clusters.backends.base import PodObservation, PodPhase
-from foundation import outbox
 from scheduling.models import Allocation, JobState, Task, TaskState
 from scheduling.services.retry import restarts_in_place
 from scheduling.transitions import note
@@ -35,7 +34,10 @@ def applies(allocation: Allocation, seen: PodObservation) -> bool:
 
 
 def step(allocation: Allocation, seen: PodObservation, *, now: datetime) -> None:
-    """Have the failed pod removed, and once it is gone have the next one made."""
+    """Have the failed pod removed, and once it is gone have the next one made; the caller hints at it.
+
+    The caller holds the job's row: a cancellation at the same moment comes before or after, not between.
+    """
     rows = Allocation.unscoped.filter(pk=allocation.pk)
     if not allocation.restarting:
         _begin(allocation, seen, now)
@@ -45,12 +47,10 @@ def step(allocation: Allocation, seen: PodObservation, *, now: datetime) -> None
             restarts=F("restarts") + 1,
             removal_asked_at=None,
             removal_sent_at=None,
-            ensured_at=None,
-            pod_uid="",
+            ensured_at=None,  # `pod_uid` stays: news of the pod that is gone may come again
         )
         leaving = Task.unscoped.filter(pk=allocation.task_id, state=TaskState.LEAVING)
         leaving.update(state=TaskState.BOUND, started_at=None, finished_at=None)
-        outbox.hint(outbox.Topic.EXECUTE, allocation.node.cluster_id)
 
 
 def _begin(allocation: Allocation, seen: PodObservation, now: datetime) -> None:
@@ -66,4 +66,3 @@ def _begin(allocation: Allocation, seen: PodObservation, now: datetime) -> None:
         "restart": allocation.restarts + 1,
     }
     note(allocation.attempt.job, "task_restarting", now=now, numbers=numbers)
-    outbox.hint(outbox.Topic.EXECUTE, allocation.node.cluster_id)

@@ -52,6 +52,7 @@ class Allocation(BaseModel):
     charge = models.JSONField(help_text="resource -> amount taken from the ledger")
     namespace = models.CharField(max_length=63)
     pod_name = models.CharField(max_length=63)
+    # While `ensured_at` is unset: the uid of a predecessor by the same name, which is gone.
     pod_uid = models.CharField(max_length=64, blank=True, default="")
     restarts = models.PositiveIntegerField(default=0)
     # The pod is being removed to be made again by the same name: the hold stays.
@@ -78,6 +79,11 @@ class Allocation(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.task} on {self.node}"
+
+    @property
+    def known_uid(self) -> str:
+        """The uid of the pod as it is now; empty while no answer has told it."""
+        return self.pod_uid if self.ensured_at else ""
 
 
 class DeviceSlice(BaseModel):

@@ -76,6 +76,8 @@ def ask_removal(job: Job, now: datetime) -> None:
     """Have every pod of the job removed; what they hold comes back as each is confirmed gone."""
     Task.unscoped.filter(job=job, state__in=_UNFINISHED).update(state=TaskState.LEAVING)
     present = Allocation.unscoped.filter(attempt__job=job, removed_at__isnull=True)
+    # In the order in which workers note what they did with them.
+    list(present.select_for_update(no_key=True).order_by("pk").values_list("pk"))
     present.filter(restarting=True).update(restarting=False)  # not to be made again after all
     live = present.filter(removal_asked_at__isnull=True)
     clusters = set(live.values_list("node__cluster_id", flat=True))

@@ -1,0 +1,103 @@
+"""What must be true of the books and of every job after any step, whoever ran what and when."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from clusters.models import Device, Node, SimulatedPod
+from quotas.models import LedgerEntry
+from scheduling.models import (
+    HOLDING_STATES,
+    TERMINAL_STATES,
+    WAITING_STATES,
+    Allocation,
+    Attempt,
+    DeviceSlice,
+    Job,
+    JobState,
+    Task,
+    TaskState,
+)
+
+_LIVE = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+_ACTIVE = {TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING}
+
+
+def assert_books() -> None:
+    """Sums of the ledger, the nodes and the cards; one hold per task; no pod without a hold."""
+    held = list(Allocation.unscoped.filter(released_at__isnull=True).select_related("attempt__job__queue"))
+    _ledger(held)
+    _nodes(held)
+    _devices()
+    tasks = Counter(allocation.task_id for allocation in held)
+    assert not [task for task, count in tasks.items() if count > 1]
+    names = {(allocation.namespace, allocation.pod_name) for allocation in held}
+    pods = set(SimulatedPod.unscoped.filter(holds=True).values_list("namespace", "name"))
+    assert pods <= names, f"freed while pods still held their cards: {pods - names}"
+    short = SimulatedPod.unscoped.filter(reason__startswith="OutOf")
+    assert not short.exists(), f"a node was over-filled: {short.first()}"
+
+
+def _ledger(held: Iterable[Allocation]) -> None:
+    wanted: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
+    for allocation in held:
+        node = allocation.attempt.job.queue.node_id
+        wanted.update({(node, allocation.flavor_id, name): n for name, n in allocation.charge.items() if n})
+    rows = LedgerEntry.unscoped.values_list("node_id", "flavor_id", "resource", "used")
+    found = {(node, flavor, name): used for node, flavor, name, used in rows if used}
+    assert all(used > 0 for used in found.values())
+    assert found == dict(wanted)
+
+
+def _nodes(held: Iterable[Allocation]) -> None:
+    cpu: Counter[uuid.UUID] = Counter()
+    memory: Counter[uuid.UUID] = Counter()
+    for allocation in held:
+        cpu[allocation.node_id] += allocation.cpu_millicores
+        memory[allocation.node_id] += allocation.memory_mib
+    for node in Node.unscoped.all():
+        assert (node.cpu_granted, node.memory_granted) == (cpu[node.pk], memory[node.pk])
+
+
+def _devices() -> None:
+    sums: defaultdict[uuid.UUID, list[int]] = defaultdict(lambda: [0, 0, 0])
+    parts = DeviceSlice.unscoped.filter(allocation__released_at__isnull=True)
+    for pk, cores, memory in parts.values_list("device", "cores", "memory_mib"):
+        for place, amount in enumerate((cores, memory, 1)):
+            sums[pk][place] += amount
+    for device in Device.unscoped.all():
+        assert [device.cores_granted, device.memory_granted, device.holders] == sums[device.pk]
+        assert device.cores_granted <= device.cores_capacity
+        assert device.memory_granted <= device.memory_capacity
+
+
+def assert_jobs() -> None:
+    """The state of each job agrees with its tasks, its attempts and what it holds."""
+    attempts = Counter(Attempt.unscoped.filter(ended_at__isnull=True).values_list("job", flat=True))
+    tasks: defaultdict[uuid.UUID, set[str]] = defaultdict(set)
+    for pk, state in Task.unscoped.values_list("job", "state"):
+        tasks[pk].add(state)
+    present: defaultdict[uuid.UUID, list[Allocation]] = defaultdict(list)
+    for allocation in Allocation.unscoped.filter(removed_at__isnull=True).select_related("attempt"):
+        present[allocation.attempt.job_id].append(allocation)
+    for job in Job.unscoped.all():
+        assert attempts[job.pk] == (1 if job.state in HOLDING_STATES else 0), job.state
+        _job(job, tasks[job.pk], present[job.pk])
+
+
+def _job(job: Job, tasks: set[str], present: list[Allocation]) -> None:
+    about = f"{job.name} is {job.state} ({job.reason or job.end_reason}) with tasks {sorted(tasks)}"
+    if job.state in WAITING_STATES:
+        assert job.reason, about
+        assert tasks == {TaskState.WAITING}, about
+        assert not present, about
+    elif job.state in _LIVE:
+        assert TaskState.FAILED not in tasks, about
+        assert tasks - {TaskState.WAITING, TaskState.SUCCEEDED}, about
+    else:
+        assert not tasks & _ACTIVE, about
+        assert all(allocation.removal_asked_at for allocation in present), about
+        assert not any(allocation.restarting for allocation in present), about
+    assert job.state in TERMINAL_STATES or job.finished_at is None, about
