@@ -22,7 +22,7 @@ from tenants.models import User
 WHOLE_RUN: Final = "run"
 MEASURES: Final = ("utilisation", "memory")
 _LINES_MAX: Final = 8
-_SHORTEST: Final = timedelta(minutes=5)
+_SHORTEST: Final = timedelta(minutes=1)
 _LONGEST: Final = timedelta(days=30)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.test import Client
@@ -122,3 +123,22 @@ def test_search_shows_nodes_to_operators_only(client: Client, w: World) -> None:
     assert client.get(f"/search?q={name}")["Location"] == f"/ops/nodes/{name}"
     client.force_login(w.viewer)
     assert "Nothing has this in its name" in client.get(f"/search?q={name}").content.decode()
+
+
+@pytest.mark.parametrize("signed_in", [True, False])
+def test_an_unknown_address_has_a_page_of_its_own(client: Client, w: World, signed_in: bool) -> None:
+    if signed_in:
+        client.force_login(w.editor)
+    answer = client.get("/no/such/page")
+    assert answer.status_code == 404
+    assert "There is nothing here that you may see" in answer.content.decode()
+
+
+def test_a_failure_of_the_server_shows_nothing_of_itself(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    client.raise_request_exception = False
+    with patch("frontend.pages.workspace.overview._page", side_effect=RuntimeError("secret detail")):
+        answer = client.get("/w/team-a/overview")
+    assert answer.status_code == 500
+    assert "This could not be done" in answer.content.decode()
+    assert "secret detail" not in answer.content.decode()
