@@ -47,7 +47,8 @@ def held(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
     if not taken:
         yield None
         return
-    epoch: int = rows.values_list("epoch", flat=True).get()
+    # Only while the row still names us: after a pause the epoch may be a successor's.
+    epoch = rows.filter(lease_holder=holder).values_list("epoch", flat=True).first()
     try:
         yield epoch
     finally:

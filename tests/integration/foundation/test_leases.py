@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from clusters.models import Cell
@@ -47,3 +48,21 @@ def test_a_paused_holder_does_not_release_its_successor() -> None:
         outer.__exit__(None, None, None)
         with leases.held(Cell, cell.pk) as third:
             assert third is None
+
+
+def test_a_holder_paused_before_it_learnt_its_epoch_holds_nothing() -> None:
+    cell = Cell.unscoped.create(name="c")
+    seen: list[int | None] = []
+
+    def overtake(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        answer = execute(sql, params, many, context)
+        if sql.startswith("UPDATE") and not seen:
+            seen.append(None)
+            Cell.unscoped.filter(pk=cell.pk).update(lease_until=Now() - timedelta(seconds=1))
+            with leases.held(Cell, cell.pk) as successor:
+                seen.append(successor)
+        return answer
+
+    with connection.execute_wrapper(overtake), leases.held(Cell, cell.pk) as paused:
+        assert paused is None
+    assert seen == [None, 2]
