@@ -40,11 +40,12 @@ def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
         .order_by("submitted_at", "id")
     )
     devices = _devices(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
+    queues = engine_queues(cell_id)  # before the tree: a queue opened meanwhile must not lack its node
     snapshot = engine.Snapshot(
         nodes=_nodes(cell_id, devices),
         flavors=engine_flavors(cell_id),
         quota_nodes=engine_quota_nodes(cell_id),
-        queues=engine_queues(cell_id),
+        queues=queues,
         jobs=_jobs(cell_id, jobs),
         allocations=_allocations(cell_id),
     )
@@ -63,11 +64,12 @@ def names_in(cell_id: uuid.UUID) -> dict[str, str]:
 def empty_snapshot(cell_id: uuid.UUID) -> engine.Snapshot:
     """Nodes, flavors and queues of a cell without jobs: what could fit, not what does."""
     devices = _devices(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
+    queues = engine_queues(cell_id)  # before the tree, as above
     return engine.Snapshot(
         nodes=_nodes(cell_id, devices),
         flavors=engine_flavors(cell_id),
         quota_nodes=engine_quota_nodes(cell_id),
-        queues=engine_queues(cell_id),
+        queues=queues,
     )
 
 
@@ -180,6 +182,7 @@ def engine_quota_nodes(cell_id: uuid.UUID) -> list[em.QuotaNode]:
 
 def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
     """The queues of a cell with their flavors in order."""
+    queues = list(Queue.unscoped.filter(cell_id=cell_id).order_by("id"))
     flavors: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
     for row in QueueFlavor.unscoped.filter(queue__cell_id=cell_id).order_by("queue_id", "position"):
         flavors[row.queue_id].append(str(row.flavor_id))
@@ -193,7 +196,7 @@ def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
             allocation_mode=em.AllocationMode(AllocationMode(queue.allocation_mode).value),
             preemption=queue.preemption,
         )
-        for queue in Queue.unscoped.filter(cell_id=cell_id).order_by("id")
+        for queue in queues
     ]
 
 
