@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import structlog
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from clusters.models import Cell
@@ -81,9 +81,9 @@ def commit_cycle(
     admits = [d for d in result.decisions if d.kind is em.DecisionKind.ADMIT]
     try:
         admitted = _commit_admits(cell_id, epoch, taken, admits, now)
-    except NoLongerFree:
-        # Something was taken or has failed since the snapshot. One by one, so that only the decision
-        # that no longer holds is lost and not its whole cycle.
+    except (NoLongerFree, IntegrityError):
+        # Something was taken or has failed since the snapshot, or cannot be written at all. One by one,
+        # so that only the decision that no longer holds is lost and not its whole cycle.
         admitted = sum(_commit_alone(cell_id, epoch, taken, decision, now) for decision in admits)
     changed = _commit_reasons(cell_id, epoch, taken, result.outcomes, now)
     return Committed(admitted, len(admits) - admitted, changed)
@@ -96,7 +96,9 @@ def _commit_alone(
         return _commit_admits(cell_id, epoch, taken, [decision], now)
     except NoLongerFree as error:
         log.info("decision dropped", job=decision.job, why=error.detail)
-        return 0
+    except IntegrityError as error:
+        log.exception("decision cannot be written", job=decision.job, why=str(error))
+    return 0
 
 
 @transaction.atomic

@@ -14,6 +14,7 @@ from quotas.models import LedgerEntry
 from scheduling.commit import commit_cycle
 from scheduling.engine import model as em
 from scheduling.models import Allocation, DeviceSlice, Job, JobEvent, JobState, TaskState
+from scheduling.services.cycle import cycle_run
 from scheduling.snapshots import cell_snapshot
 from scheduling.transitions import IllegalTransition, StaleJob, transition
 from tests.builders import jobs
@@ -112,6 +113,21 @@ def test_only_the_decision_whose_card_is_gone_is_lost() -> None:
 
     assert set(Job.unscoped.filter(state=JobState.ADMITTED)) == {second}
     assert used(here, Resource.GPU_CARDS) == 1
+
+
+def test_a_job_that_cannot_be_written_does_not_hold_up_the_others() -> None:
+    here = world()
+    # Accepted by an earlier release: both roles would name their pods alike.
+    roles = [jobs.RoleOf(name="long-worker", cards=0), jobs.RoleOf(name="long-worker-b", cards=0)]
+    broken, good = jobs.job(here.queue, here.editor, roles=roles), jobs.job(here.queue, here.editor)
+
+    done = cycle_run(cell_id=here.cell.pk)
+
+    assert done is not None and (done.admitted, done.dropped) == (1, 1)
+    assert set(Job.unscoped.filter(state=JobState.ADMITTED)) == {good}
+    broken.refresh_from_db()
+    assert broken.reason
+    assert used(here, Resource.CPU) == 1000
 
 
 def test_a_job_cancelled_meanwhile_is_not_admitted() -> None:
