@@ -176,7 +176,8 @@ def _fail(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
     """A task has failed: the whole attempt gives way, and the job's rules say where to."""
     cause = next((s for s in seen if s.phase in (PodPhase.FAILED, PodPhase.GONE)), seen[0])
     failed = Task.unscoped.filter(job=job, state=_S.FAILED).select_related("role").order_by("id").first()
-    verdict = after_failure(job, failed.role.name if failed else "", cause)
+    before = Attempt.unscoped.filter(job=job, end_reason="TASK_FAILED").count()
+    verdict = after_failure(job, failed.role.name if failed else "", cause, before=before)
     begin_eviction(
         job=job,
         rule=verdict.rule,

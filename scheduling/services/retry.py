@@ -45,12 +45,12 @@ def restarts_in_place(job: Job, role: str, restarts: int, cause: PodObservation)
     return rule is not None and rule["do"] == "restart_task" and restarts < int(rule.get("max", 1))
 
 
-def after_failure(job: Job, role: str, cause: PodObservation) -> Verdict:
+def after_failure(job: Job, role: str, cause: PodObservation, *, before: int) -> Verdict:
     """Decide what follows a failed task that is not restarted in place.
 
     A pod that the cluster lost or could not take is tried again, with back-off, without limit: the
     job was accepted and waits with a reason. A program that failed is tried again only as the job's
-    own lifecycle rules allow.
+    own lifecycle rules allow; `before` is how many attempts its failures have ended so far.
     """
     if cause.phase is PodPhase.GONE:
         return Verdict("NODE_LOST", JobState.QUEUED, backoff=False)
@@ -58,7 +58,7 @@ def after_failure(job: Job, role: str, cause: PodObservation) -> Verdict:
         lost = cause.reason.startswith(_NODE)
         return Verdict("NODE_LOST" if lost else "NOT_READY", JobState.QUEUED, backoff=not lost)
     rule = rule_for(job, "task_failed", exit_code=cause.exit_code, role=role)
-    again = rule is not None and rule["do"] == "restart_job" and job.failures < int(rule.get("max", 1))
+    again = rule is not None and rule["do"] == "restart_job" and before < int(rule.get("max", 1))
     return Verdict("TASK_FAILED", JobState.QUEUED if again else JobState.FAILED, backoff=again)
 
 

@@ -9,7 +9,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from clusters.models import Cell, Cluster
+from clusters.models import Cell, Cluster, ClusterHealth
 from foundation import clock, outbox
 from quotas.models import StopPolicy
 from scheduling.models import Allocation, Job, JobState
@@ -17,9 +17,12 @@ from scheduling.services.lifecycle import begin_eviction, settle
 from scheduling.transitions import StaleJob
 
 log = structlog.get_logger(__name__)
-_RUNNING: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+_STARTING: Final = (JobState.ADMITTED, JobState.STARTING)
+_RUNNING: Final = (*_STARTING, JobState.RUNNING)
 _NODE_GRACE: Final = timedelta(seconds=30)
 _RECHECK: Final = timedelta(seconds=15)
+# An image that cannot be pulled, a volume that does not come: long enough for a large image.
+_START_GRACE: Final = timedelta(minutes=30)
 _LIMIT: Final = 200
 
 
@@ -28,6 +31,7 @@ def sweep() -> None:
     now = clock.now()
     _evict_over_time(now)
     _evict_from_lost_nodes(now)
+    _evict_not_ready(now)
     _evict_drained(now)
     _settle_leaving(now)
     _hint_cells(now)
@@ -59,11 +63,11 @@ def hint_observation() -> None:
         outbox.hint(outbox.Topic.OBSERVE, cluster_id)
 
 
-def _evict_all(jobs: list[Job], rule: str, then: JobState, now: datetime) -> None:
+def _evict_all(jobs: list[Job], rule: str, then: JobState, now: datetime, *, backoff: bool = False) -> None:
     for job in jobs:
         try:
             with transaction.atomic():
-                begin_eviction(job=job, rule=rule, then=then, now=now)
+                begin_eviction(job=job, rule=rule, then=then, now=now, backoff=backoff)
         except StaleJob:
             log.info("job moved on before the sweep", job=str(job.pk), rule=rule)
 
@@ -78,6 +82,18 @@ def _evict_from_lost_nodes(now: datetime) -> None:
     held = Allocation.unscoped.filter(lost, released_at__isnull=True, attempt__job__state__in=_RUNNING)
     ids = set(held.values_list("attempt__job_id", flat=True)[:_LIMIT])
     _evict_all(list(Job.unscoped.filter(pk__in=ids).order_by("id")), "NODE_LOST", JobState.QUEUED, now)
+
+
+def _evict_not_ready(now: datetime) -> None:
+    """Jobs that were admitted long ago and do not run, unless their cluster cannot be asked."""
+    pending = Job.unscoped.filter(state__in=_STARTING, admitted_at__lt=now - _START_GRACE)
+    unheard = Allocation.unscoped.filter(
+        attempt__job=OuterRef("pk"),
+        released_at__isnull=True,
+        node__cluster__health=ClusterHealth.UNREACHABLE,
+    )
+    late = list(pending.filter(~Exists(unheard)).order_by("id")[:_LIMIT])
+    _evict_all(late, "NOT_READY", JobState.QUEUED, now, backoff=True)
 
 
 def _evict_drained(now: datetime) -> None:

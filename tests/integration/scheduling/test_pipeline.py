@@ -13,8 +13,11 @@ from clusters.backends.simulated import faults
 from clusters.models import Cluster, Device, GpuMode, SimulatedPod
 from foundation import clock
 from quotas.models import LedgerEntry, Queue, StopPolicy
+from scheduling.execution.execute import execute_cluster
 from scheduling.models import Allocation, Attempt, DeviceSlice, GpuRequestMode, Job, JobEvent, JobState
+from scheduling.services.cycle import cycle_run
 from scheduling.services.lifecycle import begin_eviction, begin_stopping
+from scheduling.services.sweep import sweep
 from tests.builders import jobs, pipeline
 from tests.builders.stage import Stage, state
 
@@ -101,6 +104,49 @@ def test_a_program_that_fails_ends_the_job_unless_its_rules_restart_it() -> None
             stage.run(90)
         assert state(stubborn) == JobState.FAILED
         assert stubborn.attempt_number == 2
+        stage.assert_nothing_is_held()
+
+
+def test_the_clusters_own_failures_do_not_use_up_the_restarts_of_a_program() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        stage = Stage()
+        again = [{"on": "task_failed", "do": "restart_job", "max": 1}]
+        job = stage.submit("unlucky", simulate={"exit_code": 3}, lifecycle=again)
+        # The card is lost between the decision and the pod: the kubelet refuses it.
+        sweep()
+        cycle_run(cell_id=stage.cell.pk)
+        faults.device_fail(stage.cluster.pk, DeviceSlice.unscoped.get().device.uuid)
+        stage.run(60)
+        assert Attempt.unscoped.get(number=1).end_reason == "NOT_READY"
+
+        traveller.shift(120)
+        stage.run(40)
+        assert Attempt.unscoped.get(number=2).end_reason == "TASK_FAILED"
+        assert state(job) == JobState.QUEUED  # its one restart is still owed
+
+        traveller.shift(400)
+        stage.run(60)
+        assert state(job) == JobState.FAILED
+        assert job.attempt_number == 3
+
+
+def test_a_pod_that_never_starts_gives_its_cards_back() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        stage = Stage()
+        job = stage.submit("no-image")
+        sweep()
+        cycle_run(cell_id=stage.cell.pk)
+        execute_cluster(cluster_id=stage.cluster.pk)
+        SimulatedPod.unscoped.update(next_ms=None)  # its image cannot be pulled
+
+        traveller.shift(1700)
+        stage.run(30)
+        assert state(job) == JobState.ADMITTED
+        traveller.shift(150)
+        stage.run(45)
+        assert state(job) == JobState.QUEUED
+        assert job.reason == "BACKOFF"
+        assert Attempt.unscoped.get().end_reason == "NOT_READY"
         stage.assert_nothing_is_held()
 
 
