@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from scheduling.engine.model import (
     Allocation,
+    Charge,
     Flavor,
     FlavorResource,
     Help,
@@ -140,8 +141,10 @@ class GangTry:
     def _attempt(self, statement: Statement, sized: list[Sized]) -> tuple[Allocation, ...] | Refusal:
         mark = statement.checkpoint()
         placed: list[Allocation] = []
-        for item in sorted(sized, key=self._hardest_first):
-            result = self._role(statement, item, placed) if item.count else ()
+        ordered = sorted(sized, key=self._hardest_first)
+        for position, item in enumerate(ordered):
+            later = ordered[position + 1 :]
+            result = self._role(statement, item, placed, later) if item.count else ()
             if isinstance(result, Refusal):
                 statement.rollback(mark)
                 return result
@@ -154,7 +157,7 @@ class GangTry:
         return (-cards if whole else 0, -cards, -item.role.request.cpu, item.role.name)
 
     def _role(
-        self, statement: Statement, item: Sized, placed: list[Allocation]
+        self, statement: Statement, item: Sized, placed: list[Allocation], later: list[Sized]
     ) -> tuple[Allocation, ...] | Refusal:
         own = summed(charge for allocation in placed for charge in allocation.charges)
         refusals_seen: list[Refusal] = []
@@ -162,7 +165,7 @@ class GangTry:
             flavor = self._snapshot.flavors.get(flavor_id)
             if flavor is None or not tolerates(self._job, flavor):
                 continue
-            result = self._in_flavor(statement, item, flavor, own)
+            result = self._in_flavor(statement, item, flavor, own, later)
             if not isinstance(result, Refusal):
                 return result
             refusals_seen.append(result)
@@ -170,14 +173,15 @@ class GangTry:
         return min(refusals_seen, key=lambda refusal: SEVERITY[refusal.reason], default=nowhere)
 
     def _in_flavor(
-        self, statement: Statement, item: Sized, flavor: Flavor, own: dict[FlavorResource, int]
+        self,
+        statement: Statement,
+        item: Sized,
+        flavor: Flavor,
+        own: dict[FlavorResource, int],
+        later: list[Sized],
     ) -> tuple[Allocation, ...] | Refusal:
         task = resolve(item.role.request, self._job.rules, flavor)
-        charges = times(task_charges(task), item.count)
-        tree = self._snapshot.quota
-        missing = beyond_ceiling(tree, self._queue, self._job, charges, own) or shortage(
-            tree, self._queue, self._job, charges
-        )
+        missing = self._missing(times(task_charges(task), item.count), flavor, own, later)
         if missing is not None:
             return _refused(missing)
         full = self._full.refusal(task, item.count)
@@ -197,6 +201,29 @@ class GangTry:
             statement.allocate(allocation)
             placed.append(allocation)
         return tuple(placed)
+
+    def _missing(
+        self,
+        charges: tuple[Charge, ...],
+        flavor: Flavor,
+        own: dict[FlavorResource, int],
+        later: list[Sized],
+    ) -> Shortage | None:
+        """What quota lacks for these charges, told for the whole gang as far as it would go here."""
+        tree, queue, job = self._snapshot.quota, self._queue, self._job
+        return beyond_ceiling(tree, queue, job, charges, own) or shortage(
+            tree, queue, job, charges, own, self._still_to_come(later, flavor)
+        )
+
+    def _still_to_come(self, later: list[Sized], flavor: Flavor) -> dict[FlavorResource, int]:
+        """What the roles that come later would ask of this flavor, those of another card model left out."""
+        asked: list[Charge] = []
+        for item in later:
+            gpu = item.role.request.gpu
+            if gpu is None or not gpu.models or flavor.card_model in ("", *gpu.models):
+                task = resolve(item.role.request, self._job.rules, flavor)
+                asked.extend(times(task_charges(task), item.count))
+        return summed(asked)
 
     def _seat(self, task: TaskShape, flavor: Flavor, role: Role, index: int) -> Allocation | None:
         seat = self._placer.choose(task, flavor)

@@ -8,7 +8,7 @@ could take back what it borrowed; a static queue never borrows, because its shar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quotas.tree import Amount, QuotaTree, at_least
 from quotas.tree.limits import smaller
@@ -50,7 +50,11 @@ def ceiling(tree: QuotaTree[FlavorResource], queue: Queue, job: Job, key: Flavor
 
 
 def beyond_ceiling(
-    tree: QuotaTree[FlavorResource], queue: Queue, job: Job, charges: Iterable[Charge], own: Held
+    tree: QuotaTree[FlavorResource],
+    queue: Queue,
+    job: Job,
+    charges: Iterable[Charge],
+    own: Held,
 ) -> Shortage | None:
     """EXCEEDS_MAX_QUOTA when the request, with `own` that the job was given before, is above the ceiling."""
     for charge in charges:
@@ -65,9 +69,18 @@ def beyond_ceiling(
 
 
 def shortage(
-    tree: QuotaTree[FlavorResource], queue: Queue, job: Job, charges: Iterable[Charge]
+    tree: QuotaTree[FlavorResource],
+    queue: Queue,
+    job: Job,
+    charges: Iterable[Charge],
+    own: Held,
+    rest: Held,
 ) -> Shortage | None:
-    """Why the request does not fit now, or None when it does; looks at what is used."""
+    """Why the request does not fit now, or None when it does; looks at what is used.
+
+    `own` is what earlier roles of the job hold in this try, `rest` what later ones will ask for: the
+    reason speaks of the whole gang, because nothing of it starts before all of it can.
+    """
     leaf = queue.quota_node
     for charge in charges:
         used, nominal = tree.usage(leaf, charge.key), tree.subtree_quota(leaf, charge.key)
@@ -76,7 +89,15 @@ def shortage(
             available = smaller(available, nominal - used)
         if available is None or at_least(available, charge.amount):
             continue
-        return _missing(queue, charge, used=used, nominal=nominal, available=available, limit=limit)
+        held, more = own.get(charge.key, 0), rest.get(charge.key, 0)
+        return _missing(
+            queue,
+            replace(charge, amount=charge.amount + held + more),
+            used=used - held,
+            nominal=nominal,
+            available=available + held,
+            limit=limit,
+        )
     return None
 
 

@@ -130,6 +130,22 @@ def test_own_quota_used_up() -> None:
     assert helps(result, "two")[HelpCode.WAIT_FOR_RELEASE]["short"] == 1
 
 
+def test_the_numbers_speak_of_the_whole_gang() -> None:
+    gang = job("two", "a", role(1, 2, name="master"), role(3, 2, name="worker"), at=1)
+    jobs = [job("one", "a", role(5, 1)), gang]
+    result = cycle(world([node("n1", 8), node("n2", 8)], jobs, teams={"a": quotas(10)}))
+    found = outcome(result, "two")
+    assert found.reason is Reason.WAITING_FOR_QUOTA
+    # Five cards are free and the master would fit, but nothing of a gang starts before all of it can.
+    assert {key: found.numbers[key] for key in ("asked", "available", "used", "limit")} == {
+        "asked": 8,
+        "available": 5,
+        "used": 5,
+        "limit": 10,
+    }
+    assert helps(result, "two")[HelpCode.WAIT_FOR_RELEASE]["short"] == 3
+
+
 def test_own_quota_lent_to_others() -> None:
     teams = {"a": quotas(2), "b": quotas(2)}
     jobs = [job("borrower", "b", role(1, 4)), job("owner", "a", role(1, 2), at=1)]
