@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
 from foundation import audit, outbox
@@ -63,10 +64,11 @@ def quota_node_ensure(*, acting_user: Actor, cell: Cell, tenant: Tenant, weight:
 def quota_set(*, acting_user: Actor, node: QuotaNode, amounts: Iterable[QuotaAmount]) -> None:
     """Set limits of one node; amounts that are not named stay as they are.
 
-    A limit may go below what is in use: nothing new is admitted then.
+    A limit may go below what is in use: nothing new is admitted then. What a tenant has is decided
+    above it: the right is needed on its parent, so that nobody raises their own quota.
     Raises: PermissionDenied; Invalid for a negative amount or a flavor of another cell.
     """
-    permissions.require(acting_user, Permission.QUOTA_EDIT, node.tenant)
+    permissions.require(acting_user, Permission.QUOTA_EDIT, node.tenant.parent)
     Cell.unscoped.select_for_update().get(pk=node.cell_id)
     for amount in amounts:
         _check(node, amount)
@@ -94,7 +96,7 @@ def quota_set(*, acting_user: Actor, node: QuotaNode, amounts: Iterable[QuotaAmo
 
 def _check(node: QuotaNode, amount: QuotaAmount) -> None:
     if amount.flavor.cluster.cell_id != node.cell_id:
-        raise Invalid(f"flavor {amount.flavor} belongs to another cell")
+        raise Invalid(_("The flavor %(flavor)s belongs to another cell.") % {"flavor": amount.flavor})
     limits = (amount.nominal, amount.borrowing_limit, amount.lending_limit)
     if any(limit is not None and limit < 0 for limit in limits):
-        raise Invalid("a quota is not negative; write 0 for nothing and leave it empty for unlimited")
+        raise Invalid(_("A quota is not negative; write 0 for nothing and leave it empty for unlimited."))

@@ -16,7 +16,9 @@ from django.db import transaction
 
 from foundation import audit, clock
 from foundation.actor import Actor
+from tenants import permissions
 from tenants.models import AccessKey, User
+from tenants.permissions import Permission
 
 _MARK: Final = "alt"
 _TOUCH_EVERY: Final = timedelta(minutes=1)
@@ -38,7 +40,9 @@ def access_key_create(
     """Make a key for `user`; returns the row and the token, which cannot be read again.
 
     An empty `scopes` means every point the user has.
+    Raises: PermissionDenied for somebody else's key without the right to edit members.
     """
+    _require_own(acting_user, user)
     prefix, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
     key = AccessKey.unscoped.create(
         user=user,
@@ -56,9 +60,15 @@ def access_key_create(
 
 @transaction.atomic
 def access_key_revoke(*, acting_user: Actor, key: AccessKey) -> None:
-    """End a key at once."""
+    """End a key at once. Raises: as `access_key_create`."""
+    _require_own(acting_user, key.user)
     AccessKey.unscoped.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=clock.now())
     audit.record(acting_user, "access-key.revoke", entity="access-key", entity_id=key.pk)
+
+
+def _require_own(acting_user: Actor, user: User) -> None:
+    if acting_user.pk != user.pk:
+        permissions.require(acting_user, Permission.MEMBER_EDIT)
 
 
 def access_key_check(token: str) -> AccessKey | None:
