@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from foundation.errors import Conflict
 from scheduling.models import Job, JobEvent, JobState
@@ -66,12 +67,13 @@ def transition(
     Raises: IllegalTransition; StaleJob when `job.version` is no longer current.
     """
     if to not in ALLOWED[job.state]:
-        raise IllegalTransition(f"a job that is {job.state} cannot become {to.value}")
+        states = {"state": job.state, "to": to.value}
+        raise IllegalTransition(_("A job that is %(state)s cannot become %(to)s.") % states)
     changed = Job.unscoped.filter(pk=job.pk, version=job.version, state=job.state).update(
         state=to, version=F("version") + 1, **fields
     )
     if not changed:
-        raise StaleJob(f"job {job.name} was changed meanwhile")
+        raise StaleJob(_("The job %(name)s was changed meanwhile.") % {"name": job.name})
     job.state, job.version = to, job.version + 1
     for name, value in fields.items():
         setattr(job, name, value)

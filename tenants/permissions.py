@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from foundation.actor import SYSTEM, Actor
 from foundation.errors import NotFound, PermissionDenied
@@ -74,7 +75,8 @@ def require(actor: Actor, permission: Permission, tenant: Tenant | None = None) 
         return
     if tenant is not None and Permission.TENANT_VIEW not in points:
         raise NotFound
-    raise PermissionDenied(f"{actor.get_username()} lacks {permission.value}")
+    lacking = {"user": actor.get_username(), "permission": permission.value}
+    raise PermissionDenied(_("%(user)s lacks the permission %(permission)s.") % lacking)
 
 
 def visible_tenants(actor: Actor) -> QuerySet[Tenant]:

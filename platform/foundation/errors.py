@@ -1,7 +1,7 @@
 """Errors are types with a stable code.
 
 The API's problem+json, the console's message and the log line all come from the same object, so the
-three never tell different stories. `detail` is a translatable sentence, `code` never changes.
+three never tell different stories. `detail` is a sentence in the reader's language, `code` never changes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from django.utils.translation import gettext_lazy as _
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class AllotmentError(Exception):
     """Base of everything the platform refuses to do, with the HTTP status it answers."""
 
     code = "ERROR"
-    title = "The request could not be carried out"
+    title = _("The request could not be carried out")
     status = 400
 
     def __init__(
@@ -35,8 +37,8 @@ class AllotmentError(Exception):
         numbers: Mapping[str, Any] | None = None,
         errors: Sequence[FieldError] = (),
     ) -> None:
-        super().__init__(detail or self.title)
-        self.detail = detail or self.title
+        self.detail = detail or str(self.title)
+        super().__init__(self.detail)
         self.code = code or type(self).code
         self.numbers = dict(numbers or {})
         self.errors = tuple(errors)
@@ -46,7 +48,7 @@ class Invalid(AllotmentError):
     """The request is well-formed but its content is not acceptable."""
 
     code = "INVALID"
-    title = "The request is not valid"
+    title = _("The request is not valid")
     status = 400
 
 
@@ -54,7 +56,7 @@ class Refused(AllotmentError):
     """Understood, but against a rule: quota, policy, or a shape that can never fit."""
 
     code = "REFUSED"
-    title = "The request was refused"
+    title = _("The request was refused")
     status = 422
 
 
@@ -62,7 +64,7 @@ class PermissionDenied(AllotmentError):
     """The user may see the thing but not do this with it."""
 
     code = "PERMISSION_DENIED"
-    title = "You may not do this"
+    title = _("You may not do this")
     status = 403
 
 
@@ -70,7 +72,7 @@ class NotFound(AllotmentError):
     """No such thing in the viewer's sight; another tenant's thing answers the same."""
 
     code = "NOT_FOUND"
-    title = "Not found"
+    title = _("Not found")
     status = 404
 
 
@@ -78,5 +80,5 @@ class Conflict(AllotmentError):
     """Somebody else changed it first, or its present state does not allow this."""
 
     code = "CONFLICT"
-    title = "The state has changed meanwhile"
+    title = _("The state has changed meanwhile")
     status = 409

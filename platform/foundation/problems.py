@@ -7,6 +7,7 @@ from typing import Any
 import structlog
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.http import Http404, HttpRequest, JsonResponse
+from django.utils.translation import gettext as _
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_exception_handler
@@ -41,7 +42,7 @@ def of_error(error: AllotmentError) -> dict[str, Any]:
         status=error.status,
         code=error.code,
         title=str(error.title),
-        detail=str(error.detail),
+        detail=error.detail,
         errors=error.errors,
         **extra,
     )
@@ -83,6 +84,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
 def server_error(request: HttpRequest) -> JsonResponse:
     """The 500 answered outside DRF, in the same shape and without a trace."""
     body = problem(
-        status=500, code="INTERNAL", title="Internal error", detail="Something failed here; it was logged."
+        status=500,
+        code="INTERNAL",
+        title=_("Internal error"),
+        detail=_("Something failed here; it was logged."),
     )
     return JsonResponse(body, status=500, content_type=CONTENT_TYPE)

@@ -41,17 +41,34 @@ class Resource(StrEnum):
 
 
 class QuantityError(ValueError):
-    """A quantity that cannot be read; the message names what was typed and what would be right."""
+    """A quantity that cannot be read; the message names what was typed and what would be right.
+
+    `sentence` is that message with a place for `values`, in English: whoever shows it translates it.
+    """
+
+    def __init__(self, sentence: str, **values: str) -> None:
+        super().__init__(sentence % values)
+        self.sentence, self.values = sentence, values
 
 
-def _split(text: str | int | float, what: str) -> tuple[Decimal, str]:
+def gettext_noop(sentence: str) -> str:
+    """Mark a sentence for the catalogue. Django's own is not to be had: the engine reads this module."""
+    return sentence
+
+
+_NO_CPU: Final = gettext_noop("%(text)s is not a CPU amount; write 8, 0.5 or 500m")
+_NO_MEMORY: Final = gettext_noop("%(text)s is not a memory amount; write 64Gi or 20480Mi")
+_NO_SHARE: Final = gettext_noop("%(text)s is not a share of a card; write a whole percentage from 1 to 100")
+
+
+def _split(text: str | int | float, refusal: str) -> tuple[Decimal, str]:
     match = _QUANTITY.match(str(text))
     if match is None:
-        raise QuantityError(f"{text!r} is not a {what}")
+        raise QuantityError(refusal, text=repr(text))
     try:
         return Decimal(match[1]), match[2]
     except InvalidOperation as error:
-        raise QuantityError(f"{text!r} is not a {what}") from error
+        raise QuantityError(refusal, text=repr(text)) from error
 
 
 def _ceil(value: Decimal) -> int:
@@ -60,20 +77,20 @@ def _ceil(value: Decimal) -> int:
 
 def parse_cpu(text: str | int | float) -> Millicores:
     """Read a CPU amount as Kubernetes writes it (`8`, `0.5`, `500m`) into millicores, rounded up."""
-    value, suffix = _split(text, "CPU amount; write 8, 0.5 or 500m")
+    value, suffix = _split(text, _NO_CPU)
     if suffix == "m":
         return Millicores(_ceil(value))
     if suffix == "":
         return Millicores(_ceil(value * 1000))
-    raise QuantityError(f"{text!r} is not a CPU amount; write 8, 0.5 or 500m")
+    raise QuantityError(_NO_CPU, text=repr(text))
 
 
 def parse_memory(text: str | int | float) -> Mebibytes:
     """Read a memory amount as Kubernetes writes it (`64Gi`, `20480Mi`, bytes) into MiB, rounded up."""
-    value, suffix = _split(text, "memory amount; write 64Gi or 20480Mi")
+    value, suffix = _split(text, _NO_MEMORY)
     factor = _MEMORY_FACTORS.get(suffix)
     if factor is None:
-        raise QuantityError(f"{text!r} is not a memory amount; write 64Gi or 20480Mi")
+        raise QuantityError(_NO_MEMORY, text=repr(text))
     return Mebibytes(_ceil(value * factor / _MEBI))
 
 
@@ -82,9 +99,9 @@ def parse_percent(text: str | int | float) -> Percent:
 
     Zero is refused: slicing layers read it as "no limit".
     """
-    value, suffix = _split(text, "share of a card; write 30 or 30%")
+    value, suffix = _split(text, _NO_SHARE)
     if suffix not in ("", "%") or value != value.to_integral_value() or not 1 <= value <= 100:
-        raise QuantityError(f"{text!r} is not a share of a card; write a whole percentage from 1 to 100")
+        raise QuantityError(_NO_SHARE, text=repr(text))
     return Percent(int(value))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db.models import Prefetch
+from django.utils.translation import gettext as _
 
 from foundation.actor import Actor
 from foundation.errors import NotFound
@@ -31,4 +32,4 @@ def queue_get(viewer: Actor, workspace: Tenant, name: str) -> Queue:
     for queue in queue_list(viewer, workspace):
         if queue.name == name:
             return queue
-    raise NotFound(f"no queue {name!r}")
+    raise NotFound(_("There is no queue named %(name)s.") % {"name": name})

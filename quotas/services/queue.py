@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
 from foundation import audit
@@ -37,13 +38,16 @@ def queue_create(
     """
     permissions.require(acting_user, Permission.QUEUE_EDIT, workspace)
     if not workspace.is_workspace:
-        raise Invalid(f"{workspace} is a folder; only a workspace has queues")
+        message = _("%(tenant)s is a folder; only a workspace has queues.")
+        raise Invalid(message % {"tenant": workspace})
     if not is_dns_label(name):
-        raise Invalid(f"{name!r} cannot name a queue: use lower-case letters, digits and hyphens")
+        message = _("%(name)s cannot name a queue: use lower-case letters, digits and hyphens.")
+        raise Invalid(message % {"name": name})
     if not flavors or any(flavor.cluster.cell_id != cell.pk for flavor in flavors):
-        raise Invalid("a queue needs flavors, all of its own cell")
+        raise Invalid(_("A queue needs flavors, all of its own cell."))
     if Queue.unscoped.filter(workspace=workspace, name=name).exists():
-        raise Conflict(f"workspace {workspace} has a queue {name!r} already")
+        message = _("The workspace %(workspace)s has a queue named %(name)s already.")
+        raise Conflict(message % {"workspace": workspace, "name": name})
     parent = quota_node_ensure(acting_user=acting_user, cell=cell, tenant=workspace)
     node = QuotaNode.unscoped.create(cell=cell, tenant=workspace, parent=parent, is_queue=True)
     queue = Queue.unscoped.create(

@@ -49,7 +49,7 @@ class JobJsonParser(BaseParser):
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(_("%(name)s is not JSON") % {"name": name})
 
 
 class JobYamlParser(BaseParser):

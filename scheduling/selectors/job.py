@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.db.models import Count, F, Q, QuerySet, Sum
+from django.utils.translation import gettext as _
 
 from foundation.actor import Actor
 from foundation.errors import NotFound
@@ -111,7 +112,7 @@ def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
     if job is None:
         job = jobs.filter(name=ref).order_by("-submitted_at", "-pk").first()
     if job is None:
-        raise NotFound(f"no job {ref!r}")
+        raise NotFound(_("There is no job %(name)s.") % {"name": ref})
     return job
 
 

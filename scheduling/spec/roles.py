@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from foundation.identifiers import dns_label, is_dns_label
 from foundation.quantities import (
@@ -79,7 +80,7 @@ def _bounded(section: Section, key: str, amount: int, high: int) -> int:
 def _memory(text: Any) -> Mebibytes:
     # Kubernetes reads a bare number as bytes; whoever writes 64 means 64 GiB and would get nothing.
     if _NO_UNIT.fullmatch(str(text).strip()):
-        raise QuantityError(_("name the unit of memory, as in 64Gi or 20480Mi"))
+        raise QuantityError(gettext_noop("name the unit of memory, as in 64Gi or 20480Mi"))
     return parse_memory(text)
 
 

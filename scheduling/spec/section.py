@@ -122,7 +122,7 @@ class Section:
         try:
             return parse(value)
         except QuantityError as error:
-            self.add(key, "QUANTITY", str(error))
+            self.add(key, "QUANTITY", _(error.sentence) % error.values)
             return default
 
     def items(self, key: str, *, limit: int) -> list[Any]:

@@ -43,7 +43,7 @@ def load_text(text: str | bytes) -> dict[str, Any]:
     try:
         # A few lines of aliases can expand to gigabytes, so they are refused before anything is built.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_Loader)):
-            raise yaml.YAMLError("aliases are not allowed here")
+            raise yaml.YAMLError(_("aliases are not allowed here"))
         value = yaml.load(text, Loader=_Loader)  # noqa: S506 (it is a safe loader)
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())

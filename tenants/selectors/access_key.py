@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from foundation.errors import NotFound
 from tenants.models import AccessKey, User
@@ -22,5 +23,5 @@ def access_key_get(*, viewer: User, prefix: str) -> AccessKey:
     """
     key = access_key_list(viewer=viewer).filter(prefix=prefix).first()
     if key is None:
-        raise NotFound("no such key")
+        raise NotFound(_("There is no such access key."))
     return key

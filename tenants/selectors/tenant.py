@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext as _
+
 from foundation.actor import Actor
 from foundation.errors import NotFound
 from tenants import permissions
@@ -22,7 +24,7 @@ def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
     workspaces = Tenant.unscoped.filter(kind=TenantKind.WORKSPACE).select_related("parent")
     workspace = workspaces.filter(slug=slug).first()
     if workspace is None or not permissions.may(viewer, Permission.TENANT_VIEW, workspace):
-        raise NotFound(f"no workspace {slug!r}")
+        raise NotFound(_("There is no workspace named %(name)s.") % {"name": slug})
     return workspace
 
 

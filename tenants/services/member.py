@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from foundation import audit
 from foundation.actor import Actor
@@ -21,7 +22,7 @@ def user_create(*, acting_user: Actor, username: str, password: str, must_change
     """
     permissions.require(acting_user, Permission.MEMBER_EDIT)
     if User.objects.filter(username=username).exists():
-        raise Conflict(f"a user {username!r} exists already")
+        raise Conflict(_("There is a user named %(name)s already.") % {"name": username})
     user = User.objects.create_user(username=username, password=password)
     user.must_change_password = must_change_password
     user.save(update_fields=["must_change_password"])
@@ -37,8 +38,13 @@ def member_set(*, acting_user: Actor, user: User, tenant: Tenant | None, role: R
     """
     permissions.require(acting_user, Permission.MEMBER_EDIT, tenant)
     if (tenant is None) != (role in PLATFORM_ROLES):
-        raise Invalid(f"role {role} cannot be given {'on the platform' if tenant is None else 'on a tenant'}")
-    member, _ = Member.unscoped.update_or_create(user=user, tenant=tenant, defaults={"role": role})
+        message = (
+            _("The role %(role)s cannot be given on the platform.")
+            if tenant is None
+            else _("The role %(role)s cannot be given on a tenant.")
+        )
+        raise Invalid(message % {"role": role})
+    member = Member.unscoped.update_or_create(user=user, tenant=tenant, defaults={"role": role})[0]
     audit.record(
         acting_user,
         "member.set",
@@ -57,7 +63,7 @@ def password_change(*, acting_user: User, old_password: str, new_password: str) 
     Raises: Invalid when the old password is wrong.
     """
     if not acting_user.check_password(old_password):
-        raise Invalid("the old password is not right")
+        raise Invalid(_("The old password is not right."))
     acting_user.set_password(new_password)
     acting_user.must_change_password = False
     acting_user.save(update_fields=["password", "must_change_password"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from foundation import audit
 from foundation.actor import Actor
@@ -24,16 +25,17 @@ def tenant_create(
     """
     permissions.require(acting_user, Permission.TENANT_EDIT, parent)
     if not is_dns_label(slug):
-        raise Invalid(f"{slug!r} cannot name a tenant: use lower-case letters, digits and hyphens")
+        message = _("%(name)s cannot name a tenant: use lower-case letters, digits and hyphens.")
+        raise Invalid(message % {"name": slug})
     if parent is not None and parent.is_workspace:
-        raise Invalid("a workspace has no tenants below it; choose a folder")
+        raise Invalid(_("A workspace has no tenants below it; choose a folder."))
     tenant = Tenant(id=new_id(), parent=parent, kind=kind, slug=slug, name=name)
     tenant.path = f"{parent.path if parent else '/'}{tenant.id}/"
     try:
         with transaction.atomic():
             tenant.save(force_insert=True)
     except IntegrityError as error:
-        raise Conflict(f"a tenant {slug!r} exists already") from error
+        raise Conflict(_("There is a tenant named %(name)s already.") % {"name": slug}) from error
     audit.record(
         acting_user,
         "tenant.create",

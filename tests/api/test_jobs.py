@@ -74,6 +74,22 @@ def test_mistakes_are_told_in_one_problem(editor: APIClient) -> None:
     assert {error["field"] for error in answer.json()["errors"]} == {"kind", "gangs"}
 
 
+def test_mistakes_are_told_in_the_readers_language(editor: APIClient) -> None:
+    body = BODY | {"kind": "spark", "roles": [{"resources": {"cpu": "eight"}}]}
+    answers = [editor.post(JOBS, body, headers={"Accept-Language": tag}).json() for tag in ("en", "zh-hans")]
+
+    for answer in answers:
+        assert (answer["status"], answer["code"]) == (400, "SPEC_INVALID")
+        codes = {(error["field"], error["code"]) for error in answer["errors"]}
+        assert codes == {("kind", "CHOICE"), ("roles.0.resources.cpu", "QUANTITY")}
+    english, chinese = answers
+    assert english["detail"] == "The job file has 2 mistakes."
+    assert chinese["title"] == "请求无效"
+    assert chinese["detail"] == "任务文件有 2 处错误。"
+    messages = {error["field"]: error["message"] for error in chinese["errors"]}
+    assert messages["roles.0.resources.cpu"] == "'eight' 不是有效的 CPU 数量；请写成 8、0.5 或 500m"
+
+
 @pytest.mark.parametrize(
     ("body", "media", "status", "code"),
     [

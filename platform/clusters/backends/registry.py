@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
 from clusters.backends.base import ClusterBackend
 from clusters.backends.simulated import SimulatedBackend
 from clusters.models import BackendKind, Cluster
@@ -19,7 +22,7 @@ class BackendMissing(AllotmentError):
     """The cluster is of a kind that this installation cannot talk to."""
 
     code = "BACKEND_MISSING"
-    title = "This kind of cluster is not available"
+    title = gettext_lazy("This kind of cluster is not available")
     status = 501
 
 
@@ -28,7 +31,6 @@ def backend_for(cluster: Cluster) -> ClusterBackend:
     factory = _FACTORIES.get(cluster.backend)
     if factory is None:
         known = ", ".join(sorted(_FACTORIES))
-        raise BackendMissing(
-            f"cluster {cluster.name}: the {cluster.backend} backend is not available yet; available: {known}"
-        )
+        message = _("cluster %(name)s: the %(kind)s backend is not available yet; available: %(known)s")
+        raise BackendMissing(message % {"name": cluster.name, "kind": cluster.backend, "known": known})
     return factory(cluster)

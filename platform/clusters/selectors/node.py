@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db.models import Prefetch, Q, QuerySet
+from django.utils.translation import gettext as _
 
 from clusters.models import Cluster, Device, Node
 from foundation.actor import Actor
@@ -67,7 +68,7 @@ def node_get(*, viewer: Actor, name: str, cluster: str = "") -> Node:
     """
     node = node_list(viewer=viewer, filters=NodeFilter(cluster=cluster)).filter(name=name).first()
     if node is None:
-        raise NotFound(f"no node {name!r}")
+        raise NotFound(_("There is no node named %(name)s.") % {"name": name})
     return node
 
 
@@ -99,7 +100,7 @@ def device_get(*, viewer: Actor, uuid: str) -> Device:
     """
     device = device_list(viewer=viewer).filter(uuid=uuid).first()
     if device is None:
-        raise NotFound(f"no card {uuid!r}")
+        raise NotFound(_("There is no card %(uuid)s.") % {"uuid": uuid})
     return device
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.utils.translation import gettext as _
 from rest_framework import serializers
 
 from telemetry.series.window import MAX_POINTS, POINTS
@@ -34,12 +35,13 @@ class SeriesQuerySerializer(serializers.Serializer[Any]):
         unknown = sorted(set(self.initial_data) - set(self.fields))
         if unknown:
             raise serializers.ValidationError(
-                dict.fromkeys(unknown, "There is no such parameter."), code="unknown"
+                dict.fromkeys(unknown, _("There is no such parameter.")), code="unknown"
             )
         if "step" in attrs and "numberOfSamples" in attrs:
-            raise serializers.ValidationError({"step": "Give either step or numberOfSamples, not both."})
+            raise serializers.ValidationError({"step": _("Give either step or numberOfSamples, not both.")})
         if attrs["level"] != "cluster" and "id" not in attrs:
-            raise serializers.ValidationError({"id": f"The level {attrs['level']} needs an id."})
+            message = _("The level %(level)s needs an id.") % {"level": attrs["level"]}
+            raise serializers.ValidationError({"id": message})
         return attrs
 
 

@@ -6,6 +6,7 @@ import uuid
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -28,21 +29,21 @@ _DEFAULT_RANGE: Final = timedelta(hours=1)
 def _job(pk: uuid.UUID) -> Job:
     job = Job.unscoped.select_related("workspace").filter(pk=pk).first()
     if job is None:
-        raise NotFound("no such job")
+        raise NotFound(_("There is no such job."))
     return job
 
 
 def _node(pk: uuid.UUID) -> Node:
     node = Node.unscoped.filter(pk=pk).first()
     if node is None:
-        raise NotFound("no such node")
+        raise NotFound(_("There is no such node."))
     return node
 
 
 def _cluster(pk: uuid.UUID) -> Cluster:
     cluster = Cluster.unscoped.filter(pk=pk).first()
     if cluster is None:
-        raise NotFound("no such cluster")
+        raise NotFound(_("There is no such cluster."))
     return cluster
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from django.utils.translation import gettext as _
+
 from clusters.models import Device
 from foundation.actor import Actor
 from foundation.errors import NotFound
@@ -120,7 +122,7 @@ def _latest_attempts(means: Buckets, channels: Sequence[Channel]) -> Buckets:
 
 def _slice_series(window: Window, means: Buckets, line: _Line) -> list[Series]:
     found: dict[int, dict[str, float | None]] = {}
-    for bucket, _ in window.times():
+    for bucket, _at in window.times():
         parts = [means[c][bucket] for c in line.channels if c in means and bucket in means[c]]
         found[bucket] = _measures(parts, 1)
     return [
@@ -170,7 +172,7 @@ def job_series(
     Raises: NotFound when the viewer may not see the job; Invalid for a bad range.
     """
     if not permissions.may(viewer, Permission.JOB_VIEW, job.workspace):
-        raise NotFound("no such job")
+        raise NotFound(_("There is no such job."))
     window = window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points)
     rows = Channel.unscoped.filter(job_id=job.pk)
     channels = list(rows.order_by("id"))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.utils.translation import gettext as _
+
 from foundation import clock
 from foundation.errors import Invalid
 from telemetry.times import ROLL_UP_MS, TICK_MS, floor_ms, from_ms, span_ms, to_ms
@@ -64,17 +66,19 @@ def _auto_step_ms(length: timedelta, points: int) -> int:
 
 def _checked(start: datetime, end: datetime, step_s: int | None, points: int) -> None:
     if start >= end:
-        raise Invalid("start must be before end")
+        raise Invalid(_("start must be before end"))
     if end - start > MAX_RANGE:
-        raise Invalid(f"the range is longer than {MAX_RANGE.days} days", numbers={"days": MAX_RANGE.days})
+        days = {"days": MAX_RANGE.days}
+        raise Invalid(_("the range is longer than %(days)s days") % days, numbers=days)
     if not 1 <= points <= MAX_POINTS:
-        raise Invalid(f"the number of samples must be from 1 to {MAX_POINTS}")
+        raise Invalid(_("the number of samples must be from 1 to %(most)s") % {"most": MAX_POINTS})
     if step_s is None:
         return
     if step_s < TICK_MS // 1000:
-        raise Invalid(f"step must be at least {TICK_MS // 1000} seconds")
+        raise Invalid(_("step must be at least %(seconds)s seconds") % {"seconds": TICK_MS // 1000})
     if end - start > timedelta(seconds=step_s * MAX_POINTS):
-        raise Invalid(f"step is too small for this range: more than {MAX_POINTS} points")
+        message = _("step is too small for this range: more than %(most)s points")
+        raise Invalid(message % {"most": MAX_POINTS})
 
 
 def window_of(

@@ -1,0 +1,132 @@
+"""Every package speaks Chinese in full, and each compiled catalogue is the one of its sources."""
+
+from __future__ import annotations
+
+import ast
+import gettext
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+from django.utils.translation.template import templatize
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = sorted(
+    path.parent
+    for pattern in ("*/apps.py", "platform/*/apps.py")
+    for path in ROOT.glob(pattern)
+    if path.parent.name != "tests"
+)
+_ENTRY = re.compile(
+    r'((?:^#.*\n)*)(?:^msgctxt "(?P<context>.*)"\n)?^msgid (?P<id>(?:".*"\n)+)'
+    r'(?:^msgid_plural (?:".*"\n)+)?^msgstr(?:\[0\])? (?P<text>(?:".*"\n?)+)',
+    re.M,
+)
+_PLACE = re.compile(r"%\(\w+\)[a-z]|%%")
+_CALLS = {"_", "gettext", "gettext_lazy", "gettext_noop", "pgettext", "pgettext_lazy"}
+# Chinese has one form for every number, so an entry with a plural is known by its singular.
+_PLURALS = {"ngettext", "ngettext_lazy"}
+every_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+
+
+def _folder(package: Path) -> Path:
+    return package / "locale" / "zh_Hans" / "LC_MESSAGES"
+
+
+def _unquoted(lines: str) -> str:
+    return "".join(ast.literal_eval(line) for line in lines.splitlines())
+
+
+@cache
+def source(package: Path) -> str:
+    file = _folder(package) / "django.po"
+    return file.read_text("utf-8") if file.exists() else ""
+
+
+@cache
+def catalogue(package: Path) -> dict[str, str]:
+    entries = {}
+    for match in _ENTRY.finditer(source(package)):
+        context = f"{match['context']}\x04" if match["context"] else ""
+        entries[context + _unquoted(match["id"])] = _unquoted(match["text"])
+    entries.pop("", None)
+    return entries
+
+
+def _texts(call: ast.Call) -> list[str]:
+    return [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+
+
+def used_in_python(package: Path) -> set[str]:
+    found = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            if isinstance(node, ast.Call) and name in _CALLS | _PLURALS and (texts := _texts(node)):
+                found.add(texts[0] if name in _PLURALS else "\x04".join(texts))
+    return found
+
+
+def used_in_templates(package: Path) -> set[str]:
+    found = set()
+    for path in package.rglob("*.html"):
+        python = str(templatize(path.read_text("utf-8"), origin=str(path)))
+        for text in re.findall(r"gettext\(u?('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", python):
+            found.add(ast.literal_eval(text))
+    return found
+
+
+def test_the_packages_are_found() -> None:
+    names = {package.name for package in PACKAGES}
+    assert names == {
+        "allotment", "clusters", "foundation", "frontend", "quotas", "scheduling", "telemetry", "tenants",
+    }  # fmt: skip
+
+
+@every_package
+def test_every_string_is_translated(package: Path) -> None:
+    known = catalogue(package)
+    used = used_in_python(package) | used_in_templates(package)
+    assert used - set(known) == set(), "run makemessages and translate them"
+    assert [key for key, text in known.items() if not text] == []
+    assert set(known) - used == set(), "no longer used"
+    assert "#, fuzzy" not in source(package)
+    assert "#~" not in source(package), "no longer used"
+
+
+@every_package
+def test_nothing_is_put_into_a_string_before_it_is_translated(package: Path) -> None:
+    bad = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _CALLS | _PLURALS
+        # The third argument of a plural is the number.
+        if any(isinstance(argument, ast.JoinedStr | ast.BinOp) for argument in node.args[:2])
+    ]
+    assert bad == []
+
+
+@every_package
+def test_placeholders_survive_translation(package: Path) -> None:
+    for key, text in catalogue(package).items():
+        assert sorted(_PLACE.findall(key)) == sorted(_PLACE.findall(text)), key
+
+
+@every_package
+def test_the_compiled_catalogue_is_up_to_date(package: Path) -> None:
+    with (_folder(package) / "django.mo").open("rb") as file:
+        compiled = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
+    found = {key[0] if isinstance(key, tuple) else key: text for key, text in compiled.items() if key}
+    assert found == catalogue(package), "run msgfmt again"
+
+
+def test_a_sentence_of_two_packages_has_one_translation() -> None:
+    # Django merges the catalogues, so one of two would win, and which one is nobody's choice.
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for package in PACKAGES:
+        for key, text in catalogue(package).items():
+            found[key].add(text)
+    assert {key: texts for key, texts in found.items() if len(texts) > 1} == {}
