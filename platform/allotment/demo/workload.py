@@ -27,7 +27,7 @@ from scheduling.spec import parse_job
 from tenants.models import Tenant, User
 
 _CLOCK: Final = "demo-workload"
-_LOAD: Final = 1.25  # a little more than there is, so that somebody always waits
+_LOAD: Final = 1.5  # a little more than there is, so that somebody always waits
 _FIRST_BURST: Final = 60
 _MOST_AT_ONCE: Final = 8
 _MOST_WAITING: Final = 60

@@ -26,7 +26,7 @@ from scheduling.engine.placement.feasibility import tolerates
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.placement.shape import TaskShape, resolve
 from scheduling.engine.quota.charges import summed, task_charges, times
-from scheduling.engine.quota.verdict import Shortage, beyond_ceiling, shortage
+from scheduling.engine.quota.verdict import Gang, Shortage, beyond_ceiling, shortage
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Statement
 
@@ -211,19 +211,29 @@ class GangTry:
     ) -> Shortage | None:
         """What quota lacks for these charges, told for the whole gang as far as it would go here."""
         tree, queue, job = self._snapshot.quota, self._queue, self._job
-        return beyond_ceiling(tree, queue, job, charges, own) or shortage(
-            tree, queue, job, charges, own, self._still_to_come(later, flavor)
+        here = [item for item in later if flavor.id in self._flavors_for(item.role)]
+        bound = [item for item in here if len(self._flavors_for(item.role)) == 1]
+        gang = Gang(own, self._asked(here, flavor), self._asked(bound, flavor))
+        return beyond_ceiling(tree, queue, job, charges, own) or shortage(tree, queue, job, charges, gang)
+
+    def _asked(self, items: list[Sized], flavor: Flavor) -> dict[FlavorResource, int]:
+        return summed(
+            charge
+            for item in items
+            for charge in times(task_charges(resolve(item.role.request, self._job.rules, flavor)), item.count)
         )
 
-    def _still_to_come(self, later: list[Sized], flavor: Flavor) -> dict[FlavorResource, int]:
-        """What the roles that come later would ask of this flavor, those of another card model left out."""
-        asked: list[Charge] = []
-        for item in later:
-            gpu = item.role.request.gpu
-            if gpu is None or not gpu.models or flavor.card_model in ("", *gpu.models):
-                task = resolve(item.role.request, self._job.rules, flavor)
-                asked.extend(times(task_charges(task), item.count))
-        return summed(asked)
+    def _flavors_for(self, role: Role) -> tuple[str, ...]:
+        """Flavors of the queue that the job's tolerations and the role's card models admit."""
+        models = role.request.gpu.models if role.request.gpu else ()
+        known = (self._snapshot.flavors.get(flavor_id) for flavor_id in self._queue.flavors)
+        return tuple(
+            flavor.id
+            for flavor in known
+            if flavor is not None
+            and tolerates(self._job, flavor)
+            and (not models or flavor.card_model in ("", *models))
+        )
 
     def _seat(self, task: TaskShape, flavor: Flavor, role: Role, index: int) -> Allocation | None:
         seat = self._placer.choose(task, flavor)

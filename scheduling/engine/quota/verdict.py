@@ -36,6 +36,19 @@ class Shortage:
     help: tuple[Help, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """What the other roles of a job have to do with the flavor that one role asks for.
+
+    `own` is what earlier roles hold in this try, `later` what later ones could ask for here, and
+    `bound` the part of it that they can have nowhere else.
+    """
+
+    own: Held
+    later: Held
+    bound: Held
+
+
 def may_borrow(queue: Queue, job: Job) -> bool:
     """Whether a job of this queue may use more than the queue's own nominal."""
     return queue.allocation_mode is AllocationMode.DYNAMIC and job.preemptible
@@ -73,13 +86,11 @@ def shortage(
     queue: Queue,
     job: Job,
     charges: Iterable[Charge],
-    own: Held,
-    rest: Held,
+    gang: Gang,
 ) -> Shortage | None:
     """Why the request does not fit now, or None when it does; looks at what is used.
 
-    `own` is what earlier roles of the job hold in this try, `rest` what later ones will ask for: the
-    reason speaks of the whole gang, because nothing of it starts before all of it can.
+    The reason speaks of the whole gang, because nothing of it starts before all of it can.
     """
     leaf = queue.quota_node
     for charge in charges:
@@ -87,9 +98,9 @@ def shortage(
         available, limit = tree.available(leaf, charge.key), ceiling(tree, queue, job, charge.key)
         if not may_borrow(queue, job) and nominal is not None:
             available = smaller(available, nominal - used)
-        if available is None or at_least(available, charge.amount):
+        if available is None or at_least(available, charge.amount + gang.bound.get(charge.key, 0)):
             continue
-        held, more = own.get(charge.key, 0), rest.get(charge.key, 0)
+        held, more = gang.own.get(charge.key, 0), gang.later.get(charge.key, 0)
         return _missing(
             queue,
             replace(charge, amount=charge.amount + held + more),

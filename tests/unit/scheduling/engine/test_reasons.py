@@ -146,6 +146,17 @@ def test_the_numbers_speak_of_the_whole_gang() -> None:
     assert helps(result, "two")[HelpCode.WAIT_FOR_RELEASE]["short"] == 3
 
 
+def test_quota_for_the_whole_gang_comes_before_room_for_its_first_role() -> None:
+    gang = job("two", "a", role(1, 4, name="master"), role(2, 4, name="worker"), at=1)
+    jobs = [job("one", "a", role(3, 3)), gang]
+    # Seven cards of quota are left, but each node has one free: the master alone would say NO_ROOM.
+    nodes = [node("n1", 4), node("n2", 4), node("n3", 4)]
+    result = cycle(world(nodes, jobs, teams={"a": quotas(16)}))
+    found = outcome(result, "two")
+    assert found.reason is Reason.WAITING_FOR_QUOTA
+    assert (found.numbers["asked"], found.numbers["available"]) == (12, 7)
+
+
 def test_own_quota_lent_to_others() -> None:
     teams = {"a": quotas(2), "b": quotas(2)}
     jobs = [job("borrower", "b", role(1, 4)), job("owner", "a", role(1, 2), at=1)]
