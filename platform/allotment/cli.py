@@ -28,7 +28,7 @@ OWN_PACKAGES: Final = (
 
 GROUPS: Final = {
     "Run": ("up", "doctor", "relay", "seed_demo"),
-    "Administer": ("cluster", "flavor", "tenant", "quota", "job"),
+    "Administer": ("cluster", "flavor", "tenant", "quota", "job", "access-key"),
     "Study": (
         "pack",
         "replay",

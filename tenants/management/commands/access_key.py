@@ -1,0 +1,40 @@
+"""`allotment access-key create`: a token for the REST API, for whoever has a shell on the platform."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from foundation.actor import SYSTEM
+from tenants.models import User
+from tenants.services.access_key import access_key_create
+
+
+class Command(BaseCommand):
+    help = "Make an access key for the REST API; the token is shown once"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser("create", help="print a new token")
+        create.add_argument("--user", required=True, metavar="NAME", help="whose key it is")
+        create.add_argument("--name", default="command line", help="what it is for")
+        create.add_argument("--json", metavar="FILE", help="write it as JSON; - is standard output")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = User.objects.filter(username=options["user"], is_active=True).first()
+        if user is None:
+            raise CommandError(f"there is no user {options['user']!r}", returncode=2)
+        key, token = access_key_create(acting_user=SYSTEM, user=user, name=options["name"])
+        if options["json"] is None:
+            sys.stdout.write(f"{token}\n")
+            return
+        body = json.dumps({"user": user.username, "name": key.name, "prefix": key.prefix, "token": token})
+        if options["json"] == "-":
+            sys.stdout.write(f"{body}\n")
+            return
+        Path(options["json"]).write_text(f"{body}\n", encoding="utf-8")
