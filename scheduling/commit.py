@@ -39,7 +39,8 @@ from scheduling.models import (
     TaskState,
 )
 from scheduling.naming import pod_name
-from scheduling.snapshots import CellSnapshot
+from scheduling.snapshots import CellSnapshot, with_names
+from scheduling.transitions import admit
 
 log = structlog.get_logger(__name__)
 _BATCH: Final = 500
@@ -114,7 +115,7 @@ def _commit_admits(
         job = taken.jobs[decision.job]
         amounts = _amounts(decision)
         queue_node = str(job.queue.node_id)
-        if not _fits(tree, queue_node, amounts) or not _take_job(job, now):
+        if not _fits(tree, queue_node, amounts) or not admit(job, now=now):
             log.info("decision dropped", job=decision.job, why="quota or the job itself has changed")
             continue
         for key, amount in amounts.items():
@@ -135,22 +136,6 @@ def _amounts(decision: em.Decision) -> dict[TreeKey, int]:
 
 def _fits(tree: QuotaTree[TreeKey], queue_node: str, amounts: Mapping[TreeKey, int]) -> bool:
     return all(at_least(tree.available(queue_node, key), amount) for key, amount in amounts.items())
-
-
-def _take_job(job: Job, now: datetime) -> bool:
-    """Move the job on if it is still as the snapshot read it."""
-    return bool(
-        Job.unscoped.filter(pk=job.pk, version=job.version, state=JobState.QUEUED).update(
-            state=JobState.ADMITTED,
-            version=F("version") + 1,
-            admitted_at=now,
-            attempt_number=F("attempt_number") + 1,
-            reason="",
-            reason_numbers={},
-            reason_help=[],
-            reason_at=now,
-        )
-    )
 
 
 def _tasks(decisions: Iterable[em.Decision]) -> dict[str, dict[tuple[str, int], uuid.UUID]]:
@@ -255,11 +240,22 @@ _VOLATILE: Final = frozenset({"position", "ahead"})
 
 
 def _steady(numbers: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        key: names.get(value, value) if isinstance(value, str) else value
-        for key, value in numbers.items()
-        if key not in _VOLATILE
-    }
+    return {key: value for key, value in with_names(numbers, names).items() if key not in _VOLATILE}
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Why a job waits, as it is stored."""
+
+    job: Job
+    code: str
+    numbers: dict[str, Any]
+    helps: list[dict[str, Any]]
+
+    @property
+    def is_news(self) -> bool:
+        known = (self.job.reason, self.job.reason_numbers, self.job.reason_help)
+        return known != (self.code, self.numbers, self.helps) or self.job.reason_at is None
 
 
 def _commit_reasons(
@@ -270,37 +266,29 @@ def _commit_reasons(
     now: datetime,
 ) -> int:
     """Store why each job waits, where that has changed since it was last written."""
-    changed: list[tuple[Job, em.Outcome]] = []
+    changed: list[_Wait] = []
     for outcome in outcomes:
         job = taken.jobs.get(outcome.job)
         if job is None or outcome.reason is None:
             continue
-        same = job.reason == outcome.reason.value and job.reason_numbers == _steady(
-            outcome.numbers, taken.names
-        )
-        if not same or job.reason_at is None:
-            changed.append((job, outcome))
+        helps = [{"code": h.code.value, "numbers": _steady(h.numbers, taken.names)} for h in outcome.help]
+        wait = _Wait(job, outcome.reason.value, _steady(outcome.numbers, taken.names), helps)
+        if wait.is_news:
+            changed.append(wait)
     with transaction.atomic():
         batch = _Batch(leases.lock_current(Cell, cell_id, epoch), now)
-        for job, outcome in changed:
-            _write_reason(batch, job, outcome, taken.names)
+        for wait in changed:
+            _write_reason(batch, wait)
         Decision.unscoped.bulk_create(batch.decisions, batch_size=_BATCH)
         Cell.unscoped.filter(pk=cell_id).update(cycle_number=F("cycle_number") + 1, last_cycle_at=now)
     return len(changed)
 
 
-def _write_reason(batch: _Batch, job: Job, outcome: em.Outcome, names: Mapping[str, str]) -> None:
-    if outcome.reason is None:
-        return
-    numbers = _steady(outcome.numbers, names)
+def _write_reason(batch: _Batch, wait: _Wait) -> None:
+    job = wait.job
     # Guarded by the version: a job that has moved on keeps what it says now.
     Job.unscoped.filter(pk=job.pk, version=job.version, state=JobState.QUEUED).update(
-        reason=outcome.reason.value,
-        reason_numbers=numbers,
-        reason_help=[
-            {"code": item.code.value, "numbers": _steady(item.numbers, names)} for item in outcome.help
-        ],
-        reason_at=batch.now,
+        reason=wait.code, reason_numbers=wait.numbers, reason_help=wait.helps, reason_at=batch.now
     )
-    if job.reason != outcome.reason.value:
-        batch.decisions.append(_decision(batch, job, DecisionKind.PARK, outcome.reason.value, numbers))
+    if job.reason != wait.code:
+        batch.decisions.append(_decision(batch, job, DecisionKind.PARK, wait.code, wait.numbers))

@@ -18,7 +18,8 @@ from quotas.models import AllocationMode, Queue, QueueFlavor
 from quotas.selectors.tree import tree_rows
 from scheduling import engine
 from scheduling.engine import model as em
-from scheduling.models import Allocation, DeviceSlice, GpuRequestMode, Job, JobRole, JobState
+from scheduling.engine_jobs import engine_job, toleration
+from scheduling.models import Allocation, DeviceSlice, Job, JobRole, JobState
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
     )
     pks = {device.uuid: device.pk for rows in devices.values() for device in rows}
     return CellSnapshot(snapshot, {str(job.pk): job for job in jobs}, pks, names_in(cell_id))
+
+
+def with_names(numbers: em.Numbers, names: Mapping[str, str]) -> dict[str, int | str]:
+    """Numbers of an outcome with ids replaced by names: the engine speaks in ids, people read names."""
+    return {key: names.get(item, item) if isinstance(item, str) else item for key, item in numbers.items()}
 
 
 def names_in(cell_id: uuid.UUID) -> dict[str, str]:
@@ -124,16 +130,6 @@ def _taint(taint: Mapping[str, str]) -> em.Taint:
     return em.Taint(taint["key"], taint.get("value", ""), em.TaintEffect(taint.get("effect", "NoSchedule")))
 
 
-def _toleration(item: Mapping[str, Any]) -> em.Toleration:
-    effect = item.get("effect")
-    return em.Toleration(
-        key=item.get("key", ""),
-        operator=em.TolerationOperator(item.get("operator", "Equal")),
-        value=item.get("value", ""),
-        effect=em.TaintEffect(effect) if effect else None,
-    )
-
-
 def engine_flavors(cell_id: uuid.UUID) -> list[em.Flavor]:
     """The flavors of a cell."""
     rows = Flavor.unscoped.filter(cluster__cell_id=cell_id).order_by("id")
@@ -143,7 +139,7 @@ def engine_flavors(cell_id: uuid.UUID) -> list[em.Flavor]:
             cluster=str(flavor.cluster_id),
             node_labels=flavor.node_selector,
             taints=tuple(_taint(taint) for taint in flavor.taints),
-            tolerations=tuple(_toleration(item) for item in flavor.tolerations),
+            tolerations=tuple(toleration(item) for item in flavor.tolerations),
             card_model=flavor.card_model,
             card_memory=flavor.card_memory_mib,
             mode=em.GpuMode.WHOLE if flavor.gpu_mode == GpuMode.NONE else em.GpuMode(flavor.gpu_mode),
@@ -207,64 +203,6 @@ def _jobs(cell_id: uuid.UUID, jobs: Sequence[Job]) -> list[em.Job]:
         roles[role.job_id].append(role)
     # A job submitted between the two queries has roles but is not in `jobs`; the next cycle sees it.
     return [engine_job(job, roles[job.pk]) for job in jobs]
-
-
-def engine_job(job: Job, roles: Sequence[JobRole]) -> em.Job:
-    """One job as the engine sees it; `roles` in their order."""
-    backoff = job.backoff_until
-    return em.Job(
-        id=str(job.pk),
-        queue=str(job.queue_id),
-        roles=tuple(_role(role) for role in roles),
-        submitted_at=em.Instant(job.submitted_at.timestamp()),
-        user=str(job.submitted_by_id),
-        priority=job.priority,
-        min_available=job.min_available,
-        preemptible=job.preemptible,
-        min_run_s=job.min_run_s,
-        max_run_s=job.max_run_s,
-        rules=placement_rules(job.placement),
-        backoff_until=em.Instant(backoff.timestamp()) if backoff else None,
-        evictions=job.attempt_number,
-    )
-
-
-def _role(role: JobRole) -> em.Role:
-    request = em.Request(cpu=role.cpu_millicores, memory=role.memory_mib, gpu=_gpu(role))
-    return em.Role(name=role.name, replicas=role.replicas, min_replicas=role.min_replicas, request=request)
-
-
-def _gpu(role: JobRole) -> em.GpuRequest | None:
-    if role.gpu_mode == GpuRequestMode.NONE or not role.gpu_cards:
-        return None
-    models = tuple(role.gpu_models)
-    if role.gpu_mode == GpuRequestMode.WHOLE:
-        return em.GpuRequest(cards=role.gpu_cards, models=models)
-    return em.GpuRequest(
-        cards=role.gpu_cards,
-        mode=em.GpuMode.SLICE,
-        cores=role.gpu_cores,
-        memory=role.gpu_memory_mib,
-        memory_percent=role.gpu_memory_percent,
-        models=models,
-    )
-
-
-def placement_rules(placement: Mapping[str, Any]) -> em.PlacementRules:
-    """Where a job may run, from its stored (normalised) form."""
-    terms = placement.get("node_affinity") or {}
-    return em.PlacementRules(
-        node_name=placement.get("node_name"),
-        node_selector=placement.get("node_selector") or {},
-        node_affinity=tuple(
-            tuple(
-                em.Expression(e["key"], em.AffinityOperator(e["operator"]), tuple(e.get("values", ())))
-                for e in term
-            )
-            for term in terms.get("required", ())
-        ),
-        tolerations=tuple(_toleration(item) for item in placement.get("tolerations") or ()),
-    )
 
 
 def _allocations(cell_id: uuid.UUID) -> list[em.Allocation]:

@@ -1,4 +1,4 @@
-"""The job's state machine: every change of `Job.state` goes through `transition`.
+"""The job's state machine: `Job.state` is changed here and nowhere else.
 
 One compare-and-set on `job.version`, one event, nothing else. Whoever loses the race learns it as
 `StaleJob` and looks again; no lock is held while deciding.
@@ -78,3 +78,23 @@ def transition(
     for name, value in fields.items():
         setattr(job, name, value)
     note(job, code, now=now, actor=actor, numbers=numbers)
+
+
+def admit(job: Job, *, now: datetime) -> bool:
+    """Admit `job` if it is still as the snapshot read it; returns whether it was.
+
+    The one move that does not raise and notes no event: a cycle admits many jobs at once, drops those
+    that have moved on, and writes the events of the others together.
+    """
+    return bool(
+        Job.unscoped.filter(pk=job.pk, version=job.version, state=JobState.QUEUED).update(
+            state=JobState.ADMITTED,
+            version=F("version") + 1,
+            admitted_at=now,
+            attempt_number=F("attempt_number") + 1,
+            reason="",
+            reason_numbers={},
+            reason_help=[],
+            reason_at=now,
+        )
+    )

@@ -17,16 +17,12 @@ from tenants.permissions import Permission
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One pool: its cards, those wholly free and usable, and the most of them together on one node.
-
-    `free_cores` sums, in percent points, the compute that slices could still get.
-    """
+    """One pool: its cards, those wholly free and usable, and the most of them together on one node."""
 
     flavor: Flavor
     cards: int
     free: int
     one_node: int
-    free_cores: int
 
 
 def pool_list(viewer: Actor, workspace: Tenant) -> list[Pool]:
@@ -52,5 +48,4 @@ def _pool(flavor: Flavor, devices: Sequence[Device]) -> Pool:
     usable = [d for d in devices if d.healthy and d.node.ready and not d.node.cordoned]
     free = [device for device in usable if not device.holders]
     by_node = Counter(device.node_id for device in free)
-    cores = sum(max(0, device.cores_capacity - device.cores_granted) for device in usable)
-    return Pool(flavor, len(devices), len(free), max(by_node.values(), default=0), cores)
+    return Pool(flavor, len(devices), len(free), max(by_node.values(), default=0))

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
-from django.db import transaction
 
 from clusters.backends.base import (
     BackendUnavailable,
@@ -41,8 +40,7 @@ _RETRY_S: Final = 0.3
 
 def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     """Read what changed in one cluster and apply it; returns the number of observations."""
-    # A lease of its own name would be nicer, but one worker per cluster is enough: execution and
-    # observation of a cluster take turns.
+    # The same lease as execution's: the two take turns, so a list is never read while pods are made.
     with leases.held(Cluster, cluster_id) as epoch:
         if epoch is None:
             outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_RETRY_S)
@@ -94,10 +92,9 @@ def _absent(cluster: Cluster, pods: Sequence[PodObservation], now: datetime) -> 
         for allocation in settled.only("id", "namespace", "pod_name", "pod_uid", "ensured_at").order_by("id")
         if (allocation.namespace, allocation.pod_name) not in seen
     ]
-    with transaction.atomic():
-        gone = [_gone(allocation, now) for allocation in missing]
-        for start in range(0, len(gone), _CHUNK):
-            pods_apply(cluster=cluster, observations=gone[start : start + _CHUNK], now=now)
+    gone = [_gone(allocation, now) for allocation in missing]
+    for start in range(0, len(gone), _CHUNK):
+        pods_apply(cluster=cluster, observations=gone[start : start + _CHUNK], now=now)
 
 
 def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch) -> None:

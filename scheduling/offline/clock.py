@@ -30,6 +30,10 @@ from scheduling.offline.pools import PoolPolicy, engine_job, world
 CONFIG = EngineConfig(heads_per_queue=None, explain=Explain.CONSIDERED)
 
 
+class UnexpectedDecision(RuntimeError):
+    """The engine decided something that a replay without preemption does not configure."""
+
+
 @dataclass(slots=True)
 class Record:
     """What became of one job. Times are in seconds of the trace; `lost_s` was run and thrown away."""
@@ -136,7 +140,7 @@ class Replay:
 
     def _start(self, now: int, decision: Decision, changes: list[Change]) -> Record:
         if decision.kind is not DecisionKind.ADMIT:
-            raise NotImplementedError(f"a replay without preemption cannot carry out {decision.kind}")
+            raise UnexpectedDecision(f"a replay only admits; the engine decided {decision.kind}")
         record = self.records[decision.job]
         record.started_s = now
         record.nodes = tuple(allocation.node for allocation in decision.allocations)

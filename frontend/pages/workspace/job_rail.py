@@ -17,6 +17,7 @@ from frontend.capacity import Meter
 from quotas.selectors.pool import Pool
 from quotas.selectors.quota import QuotaRow, workspace_quota
 from scheduling.models import GpuRequestMode
+from scheduling.preview import preview
 from scheduling.services.job import job_check
 from scheduling.spec import JobSpec, RoleSpec, parse_job
 from tenants.models import Tenant, User
@@ -48,17 +49,21 @@ def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequen
     """Check a job file as a submission would, and say where it would go."""
     try:
         spec = parse_job(body)
-        job_check(acting_user=who, workspace=workspace, spec=spec)
+        submission = job_check(acting_user=who, workspace=workspace, spec=spec)
     except AllotmentError as error:
         return refusal(error)
     after = _after(who, workspace, spec, pools)
-    if not any(role.gpu for role in spec.roles):
-        return Verdict("running", _("It would be accepted"), _("It asks for no GPU."), after=after)
-    if _starts(spec, pools, after):
+    seen = preview(submission)
+    if seen.starts:
         text = _("Quota and cards for it are free at this moment.")
         return Verdict("running", _("It could start at once"), text, after=after)
-    text = _("It is valid, but quota or cards for all its tasks are not free together at this moment.")
-    return Verdict("waiting", _("It would wait"), text, after=after)
+    return Verdict(
+        "waiting",
+        _("It would wait"),
+        reasons.reason_sentence(seen.reason, seen.numbers),
+        reasons.help_sentences(seen.reason, seen.numbers, seen.help),
+        after=after,
+    )
 
 
 def refusal(error: AllotmentError) -> Verdict:
@@ -81,7 +86,9 @@ def _eligible(role: RoleSpec, pool: Pool) -> bool:
     gpu = role.gpu
     if gpu is None:
         return False
-    return pool.flavor.gpu_mode == gpu.mode and (not gpu.models or pool.flavor.card_model in gpu.models)
+    # A whole card may come from a pool of slices, a slice from nowhere else.
+    given = gpu.mode == GpuRequestMode.WHOLE or pool.flavor.gpu_mode == gpu.mode
+    return given and (not gpu.models or pool.flavor.card_model in gpu.models)
 
 
 def _asked(spec: JobSpec, pools: Sequence[Pool]) -> Counter[str]:
@@ -110,23 +117,3 @@ def _pool_after(row: QuotaRow, asked: float) -> PoolAfter:
         nominal=(row.nominal or 0) / 100, allocated=row.used / 100, borrowed=row.borrowed / 100, held=asked
     )
     return PoolAfter(row.flavor.name, meter, asked, None if row.available is None else row.available / 100)
-
-
-def _starts(spec: JobSpec, pools: Sequence[Pool], after: Sequence[PoolAfter]) -> bool:
-    """Whether what is free now covers it. The engine decides; this counts cards and quota only."""
-    if any(item.free is not None and item.asked > item.free for item in after):
-        return False
-    need: Counter[str] = Counter()
-    for role in spec.roles:
-        if role.gpu is None:
-            continue
-        pool = next((pool for pool in pools if _eligible(role, pool)), None)
-        if pool is None:
-            return False
-        if role.gpu.mode == GpuRequestMode.WHOLE:
-            need[pool.flavor.name] += role.replicas * role.gpu.cards
-            if role.gpu.cards > pool.one_node:
-                return False
-        elif role.replicas * role.gpu.cards * role.gpu.cores > pool.free_cores:
-            return False
-    return all(need[pool.flavor.name] <= pool.free for pool in pools)

@@ -32,7 +32,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django.contrib.humanize",
     "rest_framework",
-    "django_filters",
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_htmx",
@@ -168,7 +167,6 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "foundation.problems.exception_handler",
     "DEFAULT_PAGINATION_CLASS": "foundation.paging.ListPagination",
@@ -197,7 +195,6 @@ SPECTACULAR_SETTINGS = {
 
 # --- Platform -------------------------------------------------------------------------------------
 ALLOTMENT_HOME = HOME
-ALLOTMENT_PROMETHEUS_URL = env.address("ALLOTMENT_PROMETHEUS_URL", schemes=("http", "https"), default="")
 ALLOTMENT_OBSERVE_EVERY_S = 5
 ALLOTMENT_LEASE_S = env.number("ALLOTMENT_LEASE_S", default=30, low=2, high=600)
 ALLOTMENT_EMBEDDED = False

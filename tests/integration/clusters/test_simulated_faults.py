@@ -94,7 +94,7 @@ def test_a_removal_repeated_during_the_failure_comes_to_an_end(sim: Any) -> None
     sim.backend.remove(TaskRef("team", "a"), 600)
     faults.node_fail(sim.cluster.pk, "whole-01")
     sim.backend.remove(TaskRef("team", "a"), 30)
-    sim.until("a", PodPhase.GONE, limit_s=31)
+    assert sim.until("a", PodPhase.GONE, limit_s=31).phase is PodPhase.GONE
 
 
 def test_a_cordoned_node_says_so_and_recovers(sim: Any) -> None:

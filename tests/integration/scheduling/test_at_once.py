@@ -20,7 +20,7 @@ from foundation.errors import Conflict
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply
-from scheduling.models import TERMINAL_STATES, Allocation, Attempt, Job, JobState
+from scheduling.models import TERMINAL_STATES, Allocation, Attempt, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.job import job_cancel, job_resume, job_submit, job_suspend
 from scheduling.services.lifecycle import begin_stopping
@@ -124,6 +124,7 @@ class Crowd:
             quotas.queue(self.cell, team, [flavor], cards=6)
         jobs.priority_class()
         self._end = time.monotonic() + _AT_WORK_S
+        self._seen = threading.local()
         self._numbers: Iterator[int] = iter(range(_JOBS))
 
     def cycles(self) -> None:
@@ -153,7 +154,7 @@ class Crowd:
 
     def interferes(self) -> None:
         number = time.monotonic_ns() // 1000
-        time.sleep(0.1)  # the jobs are to get somewhere
+        self._until(lambda: JobEvent.unscoped.filter(id__gt=self._last_event()).exists())
         live = list(Job.unscoped.exclude(state__in=TERMINAL_STATES).order_by("id"))
         if live:
             service = (job_suspend, job_resume, job_resume, job_cancel)[number % 4]
@@ -161,9 +162,28 @@ class Crowd:
                 service(acting_user=self.user, job=live[number % len(live)])
 
     def breaks(self) -> None:
+        node = Node.unscoped.filter(cluster=self.cluster, name="node-01")
         faults.node_fail(self.cluster.pk, "node-01")
-        time.sleep(0.2)
+        self._until(lambda: node.filter(ready=False).exists())  # somebody has seen it
         faults.node_recover(self.cluster.pk, "node-01")
+        self._until(lambda: node.filter(ready=True).exists())
+
+    def _last_event(self) -> int:
+        """The newest event when this thread last asked; the next act waits for a newer one."""
+        before = getattr(self._seen, "event", 0)
+        newest = JobEvent.unscoped.order_by("-id").values_list("id", flat=True).first() or 0
+        if newest > before:
+            self._seen.event = newest
+        return before
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        """Wait for others to get somewhere, but not beyond the end."""
+        wait_until(
+            lambda: condition() or time.monotonic() > self._end,
+            "the others get somewhere, or the time is over",
+            within_s=_AT_WORK_S + 10,
+            every_s=0.01,
+        )
 
     def keep(self, act: Callable[[], None]) -> int:
         """Do it over and over until the time is up; returns how often."""
@@ -172,7 +192,6 @@ class Crowd:
             while time.monotonic() < self._end:
                 act()
                 done += 1
-                time.sleep(0.01)
         finally:
             connection.close()
         return done

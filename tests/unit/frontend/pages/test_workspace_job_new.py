@@ -172,7 +172,7 @@ def test_a_clone_starts_from_the_job(client: Client, w: World) -> None:
         ({"roles-0-cards": "64"}, "It could never start"),
         ({"roles-0-cards": "x"}, "Not complete yet"),
         ({"queue": "none"}, "It would be refused"),
-        ({"roles-0-gpu": "none"}, "It would be accepted"),
+        ({"roles-0-gpu": "none"}, "It could start at once"),
         ({"tab": "yaml", "yaml": "a: ["}, "not valid YAML"),
     ],
 )

@@ -187,7 +187,7 @@ def test_charts_answer_figures(client: Client, w: World, measure: str, span: str
 
 def test_an_unknown_chart_does_not_exist(client: Client, w: World) -> None:
     client.force_login(w.viewer)
-    page(client, f"/w/team-a/jobs/{running(w).pk}/charts/nonsense", 404)
+    assert client.get(f"/w/team-a/jobs/{running(w).pk}/charts/nonsense").status_code == 404
 
 
 def test_every_event_has_its_sentence(w: World) -> None:

@@ -1,0 +1,73 @@
+"""What a submission is told beforehand is what the next cycle does, and asking writes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from foundation.models import Hint
+from foundation.quantities import Resource
+from scheduling.models import Decision, Job, JobState
+from scheduling.preview import preview
+from scheduling.services.cycle import cycle_run
+from scheduling.services.job import job_check, job_submit
+from scheduling.spec import JobSpec, parse_job
+from tests.builders import jobs, quotas
+from tests.builders.world import World, world
+
+pytestmark = pytest.mark.django_db
+
+
+def spec(*cards: int, **gpu: Any) -> JobSpec:
+    roles = [
+        {"name": f"role-{n}", "replicas": 1, "resources": {"cpu": 1, "gpu": {"cards": c, **gpu}}}
+        for n, c in enumerate(cards)
+    ]
+    return parse_job({"name": "asked", "roles": roles})
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ((8,), ""),
+        ((8, 8), "WAITING_FOR_BORROWED"),  # the team's own eight, and the other team holds four of its own
+        ((8, 4), "NO_ROOM"),  # twelve are allowed, but no node has eight beside the four
+    ],
+)
+def test_the_answer_is_what_the_next_cycle_does(asked: tuple[int, ...], reason: str) -> None:
+    here = world()
+    jobs.allocate(jobs.job(here.other_queue, here.outsider, roles=[jobs.RoleOf(cards=4)]), here.nodes[0])
+    busy(here, 4)
+    if reason == "NO_ROOM":
+        jobs.allocate(jobs.job(here.other_queue, here.outsider), here.nodes[1])
+    submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(*asked))
+
+    told = preview(submission)
+
+    assert told.reason == reason
+    assert not Decision.unscoped.exists()
+    assert not Hint.unscoped.exists()
+    job = job_submit(acting_user=here.editor, workspace=here.workspace, spec=submission.spec)
+    cycle_run(cell_id=here.cell.pk)
+    job.refresh_from_db()
+    assert told.starts == (job.state == JobState.ADMITTED)
+    if reason:
+        assert (job.reason, job.reason_numbers) == (told.reason, dict(told.numbers))
+        assert job.reason_numbers["flavor"] == here.flavor.name
+
+
+def busy(here: World, cards: int) -> None:
+    """Let the ledger carry what the other team holds."""
+    quotas.used(here.other_queue, here.flavor, Resource.GPU_CARDS, cards)
+
+
+def test_those_who_wait_come_first() -> None:
+    here = world()
+    first = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=8), jobs.RoleOf(name="b", cards=8)])
+    submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(8))
+
+    told = preview(submission)
+
+    assert not told.starts  # the sixteen cards go to the job that waits already
+    assert Job.unscoped.get() == first
