@@ -130,7 +130,7 @@ def _amounts(decision: em.Decision) -> dict[TreeKey, int]:
     amounts: Counter[TreeKey] = Counter()
     for allocation in decision.allocations:
         for charge in allocation.charges:
-            amounts[(charge.flavor, charge.resource.value)] += charge.amount
+            amounts[(charge.flavor, charge.resource)] += charge.amount
     return dict(sorted(amounts.items()))
 
 
@@ -157,7 +157,7 @@ def _collect(
     tasks: Mapping[tuple[str, int], uuid.UUID],
 ) -> None:
     number = job.attempt_number + 1
-    borrowed = {f"{c.flavor}/{c.resource.value}": c.amount for c in decision.borrowed}
+    borrowed = {f"{c.flavor}/{c.resource}": c.amount for c in decision.borrowed}
     attempt = Attempt(
         job=job, number=number, epoch=batch.cell.epoch, admitted_at=batch.now, borrowed=borrowed
     )
@@ -174,7 +174,7 @@ def _collect(
             flavor_id=uuid.UUID(item.flavor),
             cpu_millicores=item.cpu,
             memory_mib=item.memory,
-            charge={charge.resource.value: charge.amount for charge in item.charges},
+            charge={charge.resource: charge.amount for charge in item.charges},
             namespace=job.workspace.slug,
             pod_name=pod_name(job, number, item.role, item.index),
         )
@@ -200,7 +200,7 @@ def _summary(decision: em.Decision, attempt: int) -> dict[str, Any]:
         "tasks": len(decision.allocations),
         "nodes": len({allocation.node for allocation in decision.allocations}),
         "cards": sum(len(allocation.slices) for allocation in decision.allocations),
-        "borrowed_cards": sum(c.amount for c in decision.borrowed if c.resource.value == "gpu.cards"),
+        "borrowed_cards": sum(c.amount for c in decision.borrowed if c.resource == "gpu.cards"),
     }
 
 

@@ -10,7 +10,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from clusters.models import Device, Flavor, GpuMode, Node
 from foundation.quantities import Resource
@@ -20,6 +20,11 @@ from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_jobs import engine_job, toleration
 from scheduling.models import Allocation, DeviceSlice, Job, JobRole, JobState
+
+# Own quota is taken back from whoever borrowed it; inside the queue, equal priority is left alone.
+_TAKE_BACK: Final = em.PreemptionPolicy(
+    within_queue=em.PreemptWithin.LOWER_PRIORITY, reclaim=em.PreemptOthers.ANY
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +195,7 @@ def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
             strategy=em.Strategy(queue.strategy),
             stop_policy=em.StopPolicy(queue.stop_policy),
             allocation_mode=em.AllocationMode(AllocationMode(queue.allocation_mode).value),
-            preemption=queue.preemption,
+            preemption=_TAKE_BACK if queue.preemption else em.PreemptionPolicy(),
         )
         for queue in queues
     ]

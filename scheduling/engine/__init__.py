@@ -19,6 +19,8 @@ from scheduling.engine.state.delta import (
     AllocationGone,
     AllocationPut,
     Change,
+    ClaimGone,
+    ClaimPut,
     Delta,
     FlavorPut,
     JobGone,
@@ -27,6 +29,7 @@ from scheduling.engine.state.delta import (
     NodePut,
     QueuePut,
     QuotaPut,
+    UsagePut,
 )
 from scheduling.engine.state.snapshot import Snapshot, SnapshotError
 from scheduling.engine.state.statement import Statement, StatementError
@@ -36,6 +39,8 @@ __all__ = [
     "AllocationGone",
     "AllocationPut",
     "Change",
+    "ClaimGone",
+    "ClaimPut",
     "CodecError",
     "ConfigError",
     "Delta",
@@ -56,6 +61,7 @@ __all__ = [
     "SnapshotError",
     "Statement",
     "StatementError",
+    "UsagePut",
     "WorkloadShape",
     "canonical",
     "decode",

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from scheduling.engine.options import (
+    ConsolidationOptions,
+    FairSharing,
+    Nominate,
+    PreemptionOptions,
+    UserShares,
+)
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.plugins.builtin import BUILTIN
@@ -40,7 +47,9 @@ class EngineConfig:
     `policies` maps a flavor's policy to weighted scores, `orderings` a queue's ordering to criteria,
     `cycle_order` orders the heads of different queues. `heads_per_queue` bounds how many differently
     shaped jobs of a best-effort queue may fail in one cycle (None: all are tried); `refill` lets the
-    next job have its turn in the same cycle when a head was admitted. `stopwatch`, if given, returns
+    next job have its turn in the same cycle when a head was admitted. `nominate` says whether the heads
+    of a round are judged together or each at its turn, `fair_sharing` (None: classical) how queues are
+    ordered and who may preempt whom, `user_shares` whether users' past counts. `stopwatch`, if given, returns
     seconds and is read around each action; results do not depend on it.
     """
 
@@ -52,6 +61,11 @@ class EngineConfig:
     cycle_order: tuple[str, ...] = ("borrow-level", "priority", "submitted")
     heads_per_queue: int | None = 64
     refill: bool = True
+    nominate: Nominate = Nominate.FRESH
+    fair_sharing: FairSharing | None = None
+    user_shares: UserShares | None = None
+    preemption: PreemptionOptions = field(default_factory=PreemptionOptions)
+    consolidation: ConsolidationOptions = field(default_factory=ConsolidationOptions)
     explain: Explain = Explain.ALL
     plugins: PluginSet = BUILTIN
     stopwatch: Callable[[], float] | None = None

@@ -112,6 +112,8 @@ class Flavor:
     `card_memory` (MiB) is the nominal memory that a whole card charges and that percentages refer
     to; `card_cores` the core units of a whole card. An empty `card_model` means that the pool is
     not tied to one model. `policy` names a placement policy of the engine's configuration.
+    A flavor that is not `placed` is quota only: somebody else finds the nodes. `topology` lists the
+    node labels that name its domains, coarse to fine.
     """
 
     id: str
@@ -124,3 +126,5 @@ class Flavor:
     card_cores: int = 100
     mode: GpuMode = GpuMode.WHOLE
     policy: str = "compact"
+    placed: bool = True
+    topology: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scheduling.engine.model.inventory import Toleration
-from scheduling.engine.model.kinds import GpuMode, Instant, JobState
+from scheduling.engine.model.kinds import GpuMode, Instant, JobState, TopologyMode
 from scheduling.engine.model.quota import Charge
 
 
@@ -77,23 +77,71 @@ class GpuRequest:
             raise ValueError("a slice names its memory once: in MiB or in percent")
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Extended:
+    """An amount of a resource that nodes offer under a name of their own, such as a network card."""
+
+    resource: str
+    amount: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What one task asks for: `cpu` in millicores, `memory` in MiB, and cards."""
+    """What one task asks for: `cpu` in millicores, `memory` in MiB, cards, and named resources."""
 
     cpu: int = 0
     memory: int = 0
     gpu: GpuRequest | None = None
+    extended: tuple[Extended, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyRule:
+    """How near to each other tasks are to stand.
+
+    `level` is the node label that names the domains (a rack, a zone, `kubernetes.io/hostname`); empty
+    only when unconstrained. `slice_level` and `slice_size` ask further that every so many tasks share
+    a domain of a finer level. Roles with the same `companions` name are placed in one domain.
+    """
+
+    level: str = ""
+    mode: TopologyMode = TopologyMode.PREFERRED
+    slice_level: str = ""
+    slice_size: int = 0
+    companions: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubGang:
+    """A part of a job that starts as a whole or not at all; parts may nest.
+
+    `min_available` counts tasks of the roles that name this part, `min_parts` the parts below that
+    must start; None means all of them.
+    """
+
+    name: str
+    parent: str | None = None
+    min_available: int | None = None
+    min_parts: int | None = None
+    topology: TopologyRule | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """A group of like tasks. `min_replicas` below `replicas` makes it elastic; None means all."""
+    """A group of like tasks. `min_replicas` below `replicas` makes it elastic; None means all.
+
+    `rules` and `topology`, where given, stand in place of the job's. `ended` tasks have finished:
+    they need no place and no quota any more. `sub_gang` names the part of the job it belongs to.
+    """
 
     name: str
     replicas: int
     request: Request
     min_replicas: int | None = None
+    ended: int = 0
+    rules: PlacementRules | None = None
+    topology: TopologyRule | None = None
+    sub_gang: str = ""
 
     @property
     def least(self) -> int:
@@ -106,7 +154,10 @@ class Job:
     """One job. Run times in seconds; `backoff_until` is when it may be tried again.
 
     `min_available` is the smallest gang that may run; None means the sum over roles of their least
-    replicas. `admitted_at` and `evictions` describe earlier and present attempts.
+    replicas. `admitted_at` (when quota was reserved) and `evictions` describe earlier and present
+    attempts; `running_since` is when the last task of the present gang came up. Work is saved every
+    `checkpoint_interval_s`; None means never. `broken_since` is when the gang fell below its minimum.
+    `preempting` marks a job for which others were told to leave.
     """
 
     id: str
@@ -124,6 +175,16 @@ class Job:
     state: JobState = JobState.QUEUED
     admitted_at: Instant | None = None
     evictions: int = 0
+    running_since: Instant | None = None
+    checkpoint_interval_s: int | None = None
+    broken_since: Instant | None = None
+    preempting: bool = False
+    topology: TopologyRule | None = None
+    sub_gangs: tuple[SubGang, ...] = ()
+
+    def rules_of(self, role: Role) -> PlacementRules:
+        """Where tasks of a role may run."""
+        return self.rules if role.rules is None else role.rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +202,8 @@ class Allocation:
     """One task's hold on a node, on cards, and on quota.
 
     `charges` is what the ledger of `queue` carries for this task; removing the allocation gives it
-    back. One task has one live allocation: its id is `<job>/<role>/<index>`.
+    back. One task has one live allocation: its id is `<job>/<role>/<index>`. `leaving` says that the
+    task was told to go and still holds all this. `node` is empty where the flavor is not placed.
     """
 
     job: str
@@ -154,8 +216,24 @@ class Allocation:
     memory: int = 0
     slices: tuple[DeviceSlice, ...] = ()
     charges: tuple[Charge, ...] = ()
+    extended: tuple[Extended, ...] = ()
+    leaving: bool = False
 
     @property
     def id(self) -> str:
         """The task's name inside the snapshot."""
         return f"{self.job}/{self.role}/{self.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a waiting job was promised: a place and quota that others are still leaving.
+
+    `allocations` is where its tasks will stand, `leaving` the ids of the allocations that must be gone
+    first, `until` when the promise ends.
+    """
+
+    job: str
+    allocations: tuple[Allocation, ...]
+    leaving: tuple[str, ...]
+    until: Instant

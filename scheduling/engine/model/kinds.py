@@ -35,6 +35,44 @@ class StopPolicy(StrEnum):
     HOLD_AND_DRAIN = "hold-and-drain"
 
 
+class PreemptWithin(StrEnum):
+    """Which jobs of the own queue a job may push out."""
+
+    NEVER = "never"
+    LOWER_PRIORITY = "lower-priority"
+    LOWER_OR_NEWER_EQUAL_PRIORITY = "lower-or-newer-equal-priority"
+
+
+class PreemptOthers(StrEnum):
+    """Which jobs of other queues a job may push out; `any` is of no meaning while borrowing."""
+
+    NEVER = "never"
+    LOWER_PRIORITY = "lower-priority"
+    ANY = "any"
+
+
+class WhenCan(StrEnum):
+    """Whether a flavor that would do ends the search."""
+
+    MAY_STOP_SEARCH = "may-stop-search"
+    TRY_NEXT_FLAVOR = "try-next-flavor"
+
+
+class Preference(StrEnum):
+    """Which of two flavors is better: one that borrows, or one that must push others out."""
+
+    BORROWING_OVER_PREEMPTION = "borrowing-over-preemption"
+    PREEMPTION_OVER_BORROWING = "preemption-over-borrowing"
+
+
+class TopologyMode(StrEnum):
+    """How strongly tasks are to stand together."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+    UNCONSTRAINED = "unconstrained"
+
+
 class AllocationMode(StrEnum):
     """`static`: a queue's own nominal only. `dynamic`: it may borrow."""
 

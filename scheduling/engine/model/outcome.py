@@ -38,7 +38,9 @@ class Decision:
 
     `admit`: `allocations` holds one entry per task (node, cards, charges), `borrowed` the part of
     the charges above the queue's own nominal. `evict`: `rule` and `beneficiary` say by which rule
-    and for which job.
+    and for which job. `shrink`, `grow` and `migrate`: `allocations` is what the job holds more
+    afterwards and `released` the ids of what it gives back. `park` with `allocations` is a claim: the
+    places that the job gets once `released`, held by others, are gone.
     """
 
     kind: DecisionKind
@@ -47,6 +49,8 @@ class Decision:
     borrowed: tuple[Charge, ...] = ()
     rule: EvictRule | None = None
     beneficiary: str | None = None
+    released: tuple[str, ...] = ()
+    numbers: Numbers = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,18 +6,29 @@ at the leaves; what a folder uses follows from its children and is never passed 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from foundation.quantities import Resource
-from scheduling.engine.model.kinds import AllocationMode, StopPolicy, Strategy
+from scheduling.engine.model.kinds import (
+    AllocationMode,
+    Instant,
+    PreemptOthers,
+    PreemptWithin,
+    Preference,
+    StopPolicy,
+    Strategy,
+    WhenCan,
+)
+
+ResourceName = str
+"""One of the platform's resources (`foundation.quantities.Resource`), or any name a cluster counts by."""
 
 
 class FlavorResource(NamedTuple):
     """What a quota is kept for: one resource of one flavor."""
 
     flavor: str
-    resource: Resource
+    resource: ResourceName
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,7 +36,7 @@ class Charge:
     """An amount of one resource of one flavor."""
 
     flavor: str
-    resource: Resource
+    resource: ResourceName
     amount: int
 
     @property
@@ -39,7 +50,7 @@ class Quota:
     """The limits of one quota node for one resource of one flavor. None is unlimited."""
 
     flavor: str
-    resource: Resource
+    resource: ResourceName
     nominal: int | None
     borrowing_limit: int | None = None
     lending_limit: int | None = None
@@ -64,18 +75,86 @@ class QuotaNode:
     weight_milli: int = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Resources that a role gets from one flavor together, and the flavors tried, in order.
+
+    No resources means all of them: the queue has one group then.
+    """
+
+    resources: tuple[ResourceName, ...] = ()
+    flavors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionPolicy:
+    """Whom the jobs of a queue may push out.
+
+    `within_queue`: jobs of the same queue. `reclaim`: jobs of other queues that stand above their
+    nominal, to get the own nominal back. `while_borrowing`: the same in order to borrow, from jobs
+    of lower priority not above `max_priority` (None: no such bound); classical preemption only.
+    """
+
+    within_queue: PreemptWithin = PreemptWithin.NEVER
+    reclaim: PreemptOthers = PreemptOthers.NEVER
+    while_borrowing: PreemptOthers = PreemptOthers.NEVER
+    max_priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fungibility:
+    """When the search over a queue's ordered flavors goes on although a flavor would do."""
+
+    when_can_borrow: WhenCan = WhenCan.MAY_STOP_SEARCH
+    when_can_preempt: WhenCan = WhenCan.TRY_NEXT_FLAVOR
+    preference: Preference = Preference.BORROWING_OVER_PREEMPTION
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     """Where jobs line up: a leaf of the quota tree with an order and rules.
 
-    `flavors` are tried in this order. `ordering` names an ordering of the engine's configuration.
+    `flavors` are tried in this order for all resources together; where resources come from different
+    flavors, `resource_groups` says so and `flavors` is empty. `ordering` names an ordering of the
+    engine's configuration. With `user_shares` the jobs of users who used less lately come first.
     """
 
     id: str
     quota_node: str
     flavors: tuple[str, ...] = ()
+    resource_groups: tuple[ResourceGroup, ...] = ()
     strategy: Strategy = Strategy.BEST_EFFORT_FIFO
     ordering: str = "fifo"
     stop_policy: StopPolicy = StopPolicy.NONE
     allocation_mode: AllocationMode = AllocationMode.DYNAMIC
-    preemption: bool = True
+    preemption: PreemptionPolicy = field(default_factory=PreemptionPolicy)
+    fungibility: Fungibility = field(default_factory=Fungibility)
+    backfill: bool = True
+    user_shares: bool = False
+
+    @property
+    def groups(self) -> tuple[ResourceGroup, ...]:
+        """The resource groups, one for everything where none are named."""
+        return self.resource_groups or (ResourceGroup((), self.flavors),)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAmount:
+    """An amount of one resource, whatever flavor it comes from; may be a decayed, fractional one."""
+
+    resource: ResourceName
+    amount: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserUsage:
+    """What a user's jobs in one queue used lately: decayed to `at`, in resource units.
+
+    `weight_milli` is the user's weight in thousandths; zero puts the user last.
+    """
+
+    queue: str
+    user: str
+    at: Instant
+    consumed: tuple[ResourceAmount, ...] = ()
+    weight_milli: int = 1000

@@ -75,7 +75,7 @@ def smaller_request(question: Question) -> tuple[Help, ...]:
         (Resource.GPU_MEMORY, 0 if task.whole else task.card_memory, fleet.card_memory[cards].max(initial=0)),
     )
     return tuple(
-        Help(HelpCode.ASK_LESS, {"flavor": task.flavor, "resource": resource.value, "limit": int(most)})
+        Help(HelpCode.ASK_LESS, {"flavor": task.flavor, "resource": resource, "limit": int(most)})
         for resource, asked, most in asked_and_most
         if asked > most
     )

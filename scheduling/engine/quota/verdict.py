@@ -151,4 +151,4 @@ def _ways_out(
 
 
 def _where(charge: Charge) -> dict[str, int | str]:
-    return {"flavor": charge.flavor, "resource": charge.resource.value}
+    return {"flavor": charge.flavor, "resource": charge.resource}

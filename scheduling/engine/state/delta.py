@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduling.engine.model import Allocation, Flavor, Job, Node, Queue, QuotaNode
+from scheduling.engine.model import Allocation, Claim, Flavor, Job, Node, Queue, QuotaNode, UserUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,40 @@ class QuotaPut:
     quota_node: QuotaNode
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimPut:
+    """A job was promised a place that others are leaving."""
+
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimGone:
+    """A promise was kept, or ended."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePut:
+    """What a user used lately was counted again."""
+
+    usage: UserUsage
+
+
 Change = (
-    JobPut | JobGone | AllocationPut | AllocationGone | NodePut | NodeGone | FlavorPut | QueuePut | QuotaPut
+    JobPut
+    | JobGone
+    | AllocationPut
+    | AllocationGone
+    | NodePut
+    | NodeGone
+    | FlavorPut
+    | QueuePut
+    | QuotaPut
+    | ClaimPut
+    | ClaimGone
+    | UsagePut
 )
 
 

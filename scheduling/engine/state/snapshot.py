@@ -8,7 +8,7 @@ a statement is open.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -16,18 +16,23 @@ from quotas.tree import Branch, Limits, QuotaTree
 from scheduling.engine.model import (
     Allocation,
     Charge,
+    Claim,
     Flavor,
     FlavorResource,
     Job,
     Node,
     Queue,
     QuotaNode,
+    UserUsage,
 )
+from scheduling.engine.quota.charges import summed
 from scheduling.engine.state.codec import CodecError, canonical, decode
 from scheduling.engine.state.delta import (
     AllocationGone,
     AllocationPut,
     Change,
+    ClaimGone,
+    ClaimPut,
     Delta,
     FlavorPut,
     JobGone,
@@ -36,12 +41,13 @@ from scheduling.engine.state.delta import (
     NodePut,
     QueuePut,
     QuotaPut,
+    UsagePut,
 )
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.lines import Lines
 from scheduling.engine.state.statement import Mark, Statement, StatementError
 
-FORMAT = 1
+FORMAT = 2
 
 
 class SnapshotError(ValueError):
@@ -59,6 +65,8 @@ class SnapshotData:
     queues: tuple[Queue, ...]
     jobs: tuple[Job, ...]
     allocations: tuple[Allocation, ...]
+    claims: tuple[Claim, ...] = ()
+    usage: tuple[UserUsage, ...] = ()
 
 
 class Snapshot:
@@ -82,13 +90,20 @@ class Snapshot:
         queues: Iterable[Queue] = (),
         jobs: Iterable[Job] = (),
         allocations: Iterable[Allocation] = (),
+        claims: Iterable[Claim] = (),
+        usage: Iterable[UserUsage] = (),
     ) -> None:
         self.fleet = Fleet(nodes)
         self.flavors = {flavor.id: flavor for flavor in sorted(flavors, key=lambda flavor: flavor.id)}
         self.queues = {queue.id: queue for queue in sorted(queues, key=lambda queue: queue.id)}
         self.jobs = {job.id: job for job in jobs}
         self.allocations = {allocation.id: allocation for allocation in allocations}
-        self._holding = Counter(allocation.job for allocation in self.allocations.values())
+        self.claims = {claim.job: claim for claim in sorted(claims, key=lambda claim: claim.job)}
+        self.usage = {(u.queue, u.user): u for u in sorted(usage, key=lambda u: (u.queue, u.user))}
+        self._held: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
+        self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for key in sorted(self.allocations):
+            self._index(self.allocations[key])
         self.lines = Lines(self.jobs)
         self._undo: list[tuple[bool, Allocation]] = []
         self._depth = 0
@@ -98,7 +113,22 @@ class Snapshot:
 
     def holds(self, job_id: str) -> int:
         """How many tasks of a job hold something."""
-        return self._holding[job_id]
+        held = self._held.get(job_id)
+        return 0 if held is None else len(held)
+
+    def held(self, job_id: str) -> tuple[Allocation, ...]:
+        """What a job's tasks hold, by id."""
+        held = self._held.get(job_id)
+        return () if held is None else tuple(held[key] for key in sorted(held))
+
+    def charged(self, job_id: str) -> dict[FlavorResource, int]:
+        """What a job's tasks hold of each quota, together."""
+        held = self._held.get(job_id)
+        return {} if held is None else summed(charge for a in held.values() for charge in a.charges)
+
+    def holders(self, queue_id: str) -> tuple[str, ...]:
+        """The ids of the jobs that hold something of a queue's quota, sorted."""
+        return tuple(sorted(self._holders.get(queue_id, ())))
 
     def nodes(self) -> tuple[Node, ...]:
         """All nodes by id, with their usage as it is now."""
@@ -119,6 +149,8 @@ class Snapshot:
             queues=tuple(self.queues[key] for key in sorted(self.queues)),
             jobs=tuple(self.jobs[key] for key in sorted(self.jobs)),
             allocations=tuple(self.allocations[key] for key in sorted(self.allocations)),
+            claims=tuple(self.claims[key] for key in sorted(self.claims)),
+            usage=tuple(self.usage[key] for key in sorted(self.usage)),
         )
         return canonical(data)
 
@@ -142,6 +174,8 @@ class Snapshot:
             queues=data.queues,
             jobs=data.jobs,
             allocations=data.allocations,
+            claims=data.claims,
+            usage=data.usage,
         )
 
     # What-if
@@ -235,6 +269,17 @@ class Snapshot:
                 self._plant({node.id: node for node in self.quota_nodes()})
             case QuotaPut(quota_node):
                 self._plant({**{node.id: node for node in self.quota_nodes()}, quota_node.id: quota_node})
+            case ClaimPut() | ClaimGone() | UsagePut():
+                self._note(change)
+
+    def _note(self, change: ClaimPut | ClaimGone | UsagePut) -> None:
+        match change:
+            case ClaimPut(claim):
+                self.claims[claim.job] = claim
+            case ClaimGone(job_id):
+                self.claims.pop(job_id, None)
+            case UsagePut(usage):
+                self.usage[usage.queue, usage.user] = usage
 
     def _restock(self, changed: dict[str, Node | None]) -> None:
         kept = {**{node.id: node for node in self.nodes()}, **changed}
@@ -275,7 +320,7 @@ class Snapshot:
         if allocation.id in self.allocations:
             raise SnapshotError(f"{allocation.id} already holds something")
         self.allocations[allocation.id] = allocation
-        self._holding[allocation.job] += 1
+        self._index(allocation)
         row = self.fleet.row.get(allocation.node)
         if row is not None:
             taken = self.fleet.hold_of(row, allocation.cpu, allocation.memory, allocation.slices)
@@ -286,9 +331,7 @@ class Snapshot:
 
     def _drop(self, allocation: Allocation) -> None:
         del self.allocations[allocation.id]
-        self._holding[allocation.job] -= 1
-        if not self._holding[allocation.job]:
-            del self._holding[allocation.job]
+        self._unindex(allocation)
         row = self.fleet.row.get(allocation.node)
         if row is not None:
             taken = self.fleet.hold_of(row, allocation.cpu, allocation.memory, allocation.slices)
@@ -296,6 +339,17 @@ class Snapshot:
         leaf = self._leaf(allocation)
         for charge in allocation.charges:
             self.quota.remove_usage(leaf, charge.key, charge.amount)
+
+    def _index(self, allocation: Allocation) -> None:
+        self._held[allocation.job][allocation.id] = allocation
+        self._holders[allocation.queue][allocation.job] = None
+
+    def _unindex(self, allocation: Allocation) -> None:
+        held = self._held[allocation.job]
+        del held[allocation.id]
+        if not held:
+            del self._held[allocation.job]
+            del self._holders[allocation.queue][allocation.job]
 
     def _leaf(self, allocation: Allocation) -> str:
         queue = self.queues.get(allocation.queue)

@@ -159,8 +159,8 @@ def test_contradictions_are_refused() -> None:
         Snapshot.from_json('{"format": 1}')
     with pytest.raises(SnapshotError, match="no field 'colour'"):
         Snapshot.from_json(world().to_json().replace('"flavors"', '"colour"'))
-    with pytest.raises(SnapshotError, match="format 2"):
-        Snapshot.from_json(world().to_json().replace('"format":1', '"format":2'))
+    with pytest.raises(SnapshotError, match="format 3"):
+        Snapshot.from_json(world().to_json().replace('"format":2', '"format":3'))
 
 
 def test_text_is_the_same_whatever_the_order_of_the_parts() -> None:

@@ -1,0 +1,79 @@
+"""Named switches of the engine: each choice that could sensibly be made otherwise, with its default.
+
+The defaults are the platform's. Where a default is an improvement on the normative rules, its other
+value is the rule as it stands, so that both can be run and compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ShareStrategy(StrEnum):
+    """When a fair-sharing preemption between two queues is just; shares are dominant resource shares."""
+
+    LESS_OR_EQUAL_FINAL_SHARE = "less-or-equal-final-share"
+    LESS_INITIAL_SHARE = "less-initial-share"
+
+
+class VictimOrder(StrEnum):
+    """In which order legal candidates are tried."""
+
+    NORMATIVE = "normative"
+    LEAST_LOSS = "least-loss"
+
+
+class Nominate(StrEnum):
+    """`once`: all heads of a round are judged before the first is processed. `fresh`: each at its turn."""
+
+    ONCE = "once"
+    FRESH = "fresh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairSharing:
+    """Fair order and fair preemption over the quota tree by dominant resource share."""
+
+    strategies: tuple[ShareStrategy, ...] = (
+        ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE,
+        ShareStrategy.LESS_INITIAL_SHARE,
+    )
+    preempt_within_nominal: bool = True
+    prefer_non_borrowing: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserShares:
+    """Decayed usage of users: half-life and sampling in seconds; weights per resource in thousandths."""
+
+    half_life_s: float = 604_800.0
+    sampling_s: float = 300.0
+    resource_weights: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionOptions:
+    """How victims are searched for.
+
+    `final_check` keeps a victim whose return would break the rule that allowed another one (the open
+    fill-back loop of the reference). `recompute_targets` searches again where an earlier entry of the
+    cycle took a target. `grace_s` is how long borrowed use may be protected, `eviction_cap` after how
+    many evictions a job no longer borrows, `budget` the trials of one search.
+    """
+
+    victim_order: VictimOrder = VictimOrder.LEAST_LOSS
+    final_check: bool = True
+    recompute_targets: bool = True
+    grace_s: int = 60
+    eviction_cap: int = 3
+    budget: int = 2_000
+    claim_s: int = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationOptions:
+    """Bounds of moves: tasks moved per cycle, and jobs that may be moved for one waiting job."""
+
+    moves_per_cycle: int = 100
+    jobs_per_move: int = 16

@@ -1,0 +1,104 @@
+"""Which flavor a job's roles get, and how: free, by borrowing, or only if others give way.
+
+The modes are those of Kueue's flavor assignment, worst first, so that they compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from scheduling.engine.model import FlavorResource, Help, Numbers, Reason, ResourceName
+
+
+class Mode(IntEnum):
+    """How a request could be met."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1  # others would have to give way, and nobody may be asked to
+    PREEMPT = 2  # jobs of the own queue or of borrowers would have to give way
+    RECLAIM = 3  # only own nominal has to be taken back
+    FIT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a try failed."""
+
+    reason: Reason
+    numbers: Numbers = field(default_factory=dict)
+    help: tuple[Help, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorTry:
+    """One flavor that was looked at for a role."""
+
+    flavor: str
+    mode: Mode
+    borrow_level: int = 0
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorChoice:
+    """The flavor that one resource of a role gets. `tried_to` is the index the search stopped at, -1 at
+    the end of the list."""
+
+    flavor: str
+    mode: Mode
+    borrow_level: int = 0
+    tried_to: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleAssignment:
+    """The flavors of one role at one size. No choices where no flavor would do."""
+
+    role: str
+    count: int
+    choices: Mapping[ResourceName, FlavorChoice] = field(default_factory=dict)
+    usage: Mapping[FlavorResource, int] = field(default_factory=dict)
+    tries: tuple[FlavorTry, ...] = ()
+    refusal: Refusal | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """The worst of its resources; a role that asks for nothing fits."""
+        if self.refusal is not None and not self.choices:
+            return Mode.NO_FIT
+        return min((choice.mode for choice in self.choices.values()), default=Mode.FIT)
+
+    @property
+    def flavors(self) -> tuple[str, ...]:
+        """The flavors in use, each once, in order of resources."""
+        return tuple(dict.fromkeys(self.choices[name].flavor for name in sorted(self.choices)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What a whole job would get. `usage` sums what its roles would be charged."""
+
+    roles: tuple[RoleAssignment, ...]
+    usage: Mapping[FlavorResource, int] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> Mode:
+        """The worst of its roles."""
+        return min((role.mode for role in self.roles), default=Mode.FIT)
+
+    @property
+    def borrow_level(self) -> int:
+        """How far up the tree the furthest part reaches; 0 inside the own quota."""
+        return max((c.borrow_level for role in self.roles for c in role.choices.values()), default=0)
+
+    @property
+    def contested(self) -> frozenset[FlavorResource]:
+        """The quotas of which something must be given back first."""
+        return frozenset(
+            FlavorResource(choice.flavor, resource)
+            for role in self.roles
+            for resource, choice in role.choices.items()
+            if choice.mode is not Mode.FIT
+        )
