@@ -1,0 +1,134 @@
+"""Order domains and divide tasks among them: the steps that every profile is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.engine.topology.request import Plan
+from scheduling.engine.topology.room import LevelRoom
+
+
+class Part(NamedTuple):
+    """What one domain is given: so many tasks, and the leader or not (1 or 0)."""
+
+    domain: int
+    tasks: int
+    leaders: int
+
+
+class Units(NamedTuple):
+    """Room of the candidate domains in the units that are divided (slices, or groups of tasks)."""
+
+    plain: dict[int, int]
+    led: dict[int, int]
+    leaders: dict[int, int]
+    liking: dict[int, int]
+
+
+class Unplaced(Exception):
+    """Domains that were said to have room had not: `placed` of the tasks found a place."""
+
+    def __init__(self, placed: int) -> None:
+        super().__init__(f"only {placed} tasks placed")
+        self.placed = placed
+
+
+def units_of(room: LevelRoom, domains: Sequence[int], size: int, in_slices: bool) -> Units:
+    """Look up the room of some domains of a level."""
+    index = np.asarray(domains, dtype=np.int64)
+    plain, led = room.units(size, in_slices)
+
+    def listed(array: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> dict[int, int]:
+        return dict(zip(domains, array[index].tolist(), strict=True))
+
+    return Units(listed(plain), listed(led), listed(room.leaders), listed(room.liking))
+
+
+def by_room(room: LevelRoom, domains: Iterable[int], *, least_first: bool) -> list[int]:
+    """Best liked first, then most slices (or fewest), then fewest tasks left over, then path."""
+    index = np.fromiter(domains, dtype=np.int64)
+    sign = 1 if least_first else -1
+    keys = (index, room.tasks[index], sign * room.slices[index], -room.liking[index])
+    ordered: list[int] = index[np.lexsort(keys)].tolist()
+    return ordered
+
+
+def by_room_with_leader(room: LevelRoom, domains: Iterable[int], *, least_first: bool) -> list[int]:
+    """The same with the leader in each, after all domains that can host the leader come the others."""
+    index = np.fromiter(domains, dtype=np.int64)
+    sign = 1 if least_first else -1
+    keys = (
+        index,
+        room.led_tasks[index],
+        sign * room.led_slices[index],
+        -room.liking[index],
+        -room.leaders[index],
+    )
+    ordered: list[int] = index[np.lexsort(keys)].tolist()
+    return ordered
+
+
+def tightest(ordered: Sequence[int], units: Units, need: int, leaders: int) -> int:
+    """The domain with the least room that takes all of `need`, among those liked as well as the first.
+
+    Ties go to the earlier one. When none takes it all, the first.
+    """
+    room = units.led if leaders else units.plain
+    best, best_room = ordered[0], None
+    for domain in ordered:
+        if units.liking[domain] != units.liking[ordered[0]]:
+            break
+        if units.leaders[domain] < leaders or room[domain] < need:
+            continue
+        if best_room is None or room[domain] < best_room:
+            best, best_room = domain, room[domain]
+    return best
+
+
+def host_first(ordered: Sequence[int], units: Units, need: int, leaders: int) -> list[int]:
+    """Put the first domain in front that can host the leader and still leaves room for all workers.
+
+    A domain that hosts the leader at the price of workers may be the one that is too small in the end.
+    """
+    if not leaders or len(ordered) < 2:
+        return list(ordered)
+    spare = sum(units.plain[domain] for domain in ordered) - need
+    for place, domain in enumerate(ordered):
+        if units.leaders[domain] >= leaders and units.plain[domain] - units.led[domain] <= spare:
+            return [domain, *ordered[:place], *ordered[place + 1 :]]
+    return list(ordered)
+
+
+def divide(
+    ordered: Sequence[int], units: Units, need: int, leaders: int, size: int, *, best_fit: bool
+) -> list[Part]:
+    """Fill domains in order until `need` units of `size` tasks and the leader are placed.
+
+    With `best_fit` the last domain is the tightest one that takes the rest.
+
+    Raises:
+        Unplaced: when they do not all find room.
+    """
+    queue = host_first(ordered, units, need, leaders)
+    parts: list[Part] = []
+    wanted = need
+    for place, domain in enumerate(queue):
+        room = units.led if leaders else units.plain
+        if room[domain] >= need and units.leaders[domain] >= leaders:
+            last = tightest(queue[place:], units, need, leaders) if best_fit else domain
+            parts.append(Part(last, need * size, leaders))
+            return parts
+        given, hosted = min(room[domain], need), min(units.leaders[domain], leaders)
+        if given or hosted:
+            parts.append(Part(domain, given * size, hosted))
+        need -= given
+        leaders -= hosted
+    raise Unplaced((wanted - need) * size)
+
+
+def uses_best_fit(plan: Plan, mixed_profile: bool) -> bool:
+    """Unconstrained tasks may use up leftovers; all others keep tight together."""
+    return not (plan.unconstrained and mixed_profile)

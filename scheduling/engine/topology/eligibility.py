@@ -1,0 +1,73 @@
+"""Which leaves a role's tasks may stand in at all, whatever is free there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.engine.model import PlacementRules, Taint, TaintEffect, Toleration
+from scheduling.engine.placement.labels import carries, holds, satisfies
+from scheduling.engine.topology.request import Preference
+from scheduling.engine.topology.result import Exclusions
+from scheduling.engine.topology.tree import Ints, Mask, TopologyNode, TopologyTree
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """`allowed` and `liking` (the weights of the preferences that hold) per leaf, and who was refused."""
+
+    allowed: Mask
+    liking: Ints
+    exclusions: Exclusions
+
+
+def eligible_leaves(
+    tree: TopologyTree,
+    rules: PlacementRules,
+    preferences: tuple[Preference, ...] = (),
+    tolerations: tuple[Toleration, ...] = (),
+) -> Eligibility:
+    """Hold each leaf's node against the rules. Leaves that are groups of nodes are all allowed.
+
+    `tolerations` come on top of those of the rules, from the flavor.
+    """
+    count = tree.size(tree.lowest)
+    found = Eligibility(
+        np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.int64), Exclusions(leaves=count)
+    )
+    accepted = rules.tolerations + tolerations
+    for leaf, node in enumerate(tree.nodes):
+        found.allowed[leaf] = _admits(node, rules, accepted, found.exclusions)
+        if found.allowed[leaf]:
+            found.liking[leaf] = sum(
+                preference.weight
+                for preference in preferences
+                if preference.term and all(holds(node.labels, wish) for wish in preference.term)
+            )
+    return found
+
+
+def _admits(
+    node: TopologyNode, rules: PlacementRules, accepted: tuple[Toleration, ...], refused: Exclusions
+) -> bool:
+    taint = _first_repelling(node.taints, accepted)
+    if taint is not None:
+        refused.taints[taint] = refused.taints.get(taint, 0) + 1
+        return False
+    if not carries(node.labels, rules.node_selector.items()):
+        refused.selector += 1
+        return False
+    if rules.node_affinity and not satisfies(node.labels, rules.node_affinity):
+        refused.affinity += 1
+        return False
+    return True
+
+
+def _first_repelling(taints: tuple[Taint, ...], accepted: tuple[Toleration, ...]) -> Taint | None:
+    for taint in taints:
+        if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE and not any(
+            toleration.covers(taint) for toleration in accepted
+        ):
+            return taint
+    return None

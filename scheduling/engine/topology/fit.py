@@ -1,0 +1,151 @@
+"""Find the level and the domains on it that take a whole role, tightest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduling.engine.topology.choose import (
+    Part,
+    Units,
+    by_room,
+    by_room_with_leader,
+    divide,
+    host_first,
+    tightest,
+    units_of,
+    uses_best_fit,
+)
+from scheduling.engine.topology.request import Plan, TopologyOptions
+from scheduling.engine.topology.result import Exclusions, Failure, LayerRoom, Misfit
+from scheduling.engine.topology.room import Room
+from scheduling.engine.topology.tree import TopologyTree
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """One role's question: the plan, the room that was counted, and who was left out on the way."""
+
+    tree: TopologyTree
+    plan: Plan
+    room: Room
+    exclusions: Exclusions
+    options: TopologyOptions
+
+    @property
+    def best_fit(self) -> bool:
+        """Whether domains are chosen by best fit; otherwise the least free ones come first."""
+        return uses_best_fit(self.plan, self.options.mixed_profile)
+
+    def failure(self, level: int, fitting: int) -> Failure:
+        """No room: `fitting` slices would fit at a level."""
+        several = len(self.plan.inner_sizes) > 0
+        return Failure(
+            Misfit.NO_ROOM,
+            fitting=fitting,
+            needed=self.plan.slices,
+            slice_size=self.plan.slice_size,
+            level=self.tree.levels[level],
+            layers=_layers(self, level) if several else (),
+            exclusions=self.exclusions,
+        )
+
+
+def starting_parts(search: Search) -> tuple[int, list[Part]] | Failure:
+    """The level at which the role is placed, and how many tasks each domain there takes.
+
+    One domain if any takes all: of the requested level, else, unless that level is required, of the
+    finest coarser one that has such a domain. Failing that, several domains of the coarsest level (for
+    unconstrained roles of the requested one).
+    """
+    plan = search.plan
+    chosen = _chosen_domains(search, plan.level)
+    if isinstance(chosen, Failure):
+        return chosen
+    level, domains = chosen
+    units = units_of(search.room[level], domains, plan.slice_size, True)
+    parts = divide(
+        domains, units, plan.slices, plan.leaders, plan.slice_size, best_fit=search.best_fit
+    )  # fmt: skip
+    return level, parts
+
+
+def _chosen_domains(search: Search, level: int) -> tuple[int, list[int]] | Failure:
+    plan = search.plan
+    if not search.tree.size(level):
+        return Failure(Misfit.NO_DOMAINS, level=search.tree.levels[level])
+    room = search.room[level]
+    ordered = by_room_with_leader(
+        room, range(search.tree.size(level)), least_first=not search.best_fit
+    )  # fmt: skip
+    units = units_of(room, ordered, plan.slice_size, True)
+    single = _single_domain(search, ordered, units)
+    if single is not None:
+        return level, [single]
+    if plan.required:
+        return search.failure(level, units.plain[ordered[0]])
+    if level > 0 and not plan.unconstrained:
+        return _chosen_domains(search, level - 1)
+    return _several_domains(search, level, ordered, units)
+
+
+def _single_domain(search: Search, ordered: list[int], units: Units) -> int | None:
+    """A domain that takes everything, if the rules let one be used."""
+    plan = search.plan
+    taking = [
+        place
+        for place, domain in enumerate(ordered)
+        if units.led[domain] >= plan.slices and units.leaders[domain] >= plan.leaders
+    ]
+    if not taking:
+        return None
+    if not search.best_fit:
+        return ordered[taking[0]]
+    # Where the best liked domains are too small, a preferred level gives way before the liking does.
+    if taking[0] > 0 and not plan.required:
+        return None
+    return tightest(ordered[taking[0] :], units, plan.slices, plan.leaders)
+
+
+def _several_domains(
+    search: Search, level: int, ordered: list[int], units: Units
+) -> tuple[int, list[int]] | Failure:
+    """The leader's domain first, then the roomiest (or least free) ones until all slices fit."""
+    plan, need, leaders = search.plan, search.plan.slices, search.plan.leaders
+    chosen: list[int] = []
+    if leaders:
+        # Chosen now, because a leader's domain that is left out here cannot be found further down.
+        ordered = host_first(ordered, units, need, leaders)
+        host = ordered[0]
+        if not units.leaders[host]:
+            return search.failure(level, 0)
+        if search.best_fit and units.led[host] >= need:
+            host = tightest(ordered, units, need, leaders)
+        chosen.append(host)
+        need -= units.led[host]
+    rest = [domain for domain in ordered if domain not in chosen]
+    rest = by_room(search.room[level], rest, least_first=not search.best_fit)
+    for place, domain in enumerate(rest):
+        if need <= 0:
+            break
+        if search.best_fit and units.plain[domain] >= need:
+            domain = tightest(rest[place:], units, need, 0)
+        chosen.append(domain)
+        need -= units.plain[domain]
+    if need > 0:
+        return search.failure(level, plan.slices - need)
+    return level, chosen
+
+
+def _layers(search: Search, level: int) -> tuple[LayerRoom, ...]:
+    """Room for each slice layer inside the domain of a level that takes the most slices."""
+    slices = search.room[level].slices
+    best = int(slices.argmax())
+    found: list[LayerRoom] = []
+    for layer in search.plan.layers:
+        finer = search.tree.level_named(layer.level)
+        if finer is None or finer < level:
+            continue
+        inside = search.tree.inside(level, best, finer)
+        groups = search.room[finer].tasks[inside.start : inside.stop] // layer.size
+        found.append(LayerRoom(layer.level, int(groups.sum()), search.plan.tasks // layer.size))
+    return tuple(found)

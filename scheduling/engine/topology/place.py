@@ -1,0 +1,219 @@
+"""Place the roles of a job one after the other, each seeing what the earlier ones took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from scheduling.engine.model import PlacementRules, Toleration
+from scheduling.engine.topology.balanced import balanced_parts
+from scheduling.engine.topology.choose import Part, Unplaced
+from scheduling.engine.topology.descend import to_leaves
+from scheduling.engine.topology.eligibility import Eligibility, eligible_leaves
+from scheduling.engine.topology.fit import Search, starting_parts
+from scheduling.engine.topology.request import Preference, RoleRequest, TopologyOptions, draw_plan
+from scheduling.engine.topology.result import (
+    Failure,
+    Misfit,
+    Placement,
+    RoleOutcome,
+    Share,
+    Usage,
+    joined,
+    usage_of,
+)
+from scheduling.engine.topology.room import add_up, count_leaves
+from scheduling.engine.topology.stock import Stock
+
+_Rules = tuple[
+    tuple[tuple[str, str], ...],
+    object,
+    tuple[Toleration, ...],
+    tuple[Preference, ...],
+    tuple[Toleration, ...],
+]
+
+
+class GangPlacer:
+    """Answers where roles go. What it places it takes from a copy: the stock itself is not changed.
+
+    Args:
+        stock: free capacity of the leaves; may change between two placers, not while one is used.
+        options: how domains are chosen.
+        tolerations: of the flavor, on top of each role's own.
+        assumed: what other roles of the same job take from the same nodes.
+        if_empty: answer as if all placed tasks were gone.
+        known: eligibility found by earlier placers over the same tree; added to.
+    """
+
+    def __init__(
+        self,
+        stock: Stock,
+        options: TopologyOptions,
+        *,
+        tolerations: tuple[Toleration, ...] = (),
+        assumed: Iterable[Usage] = (),
+        if_empty: bool = False,
+        known: dict[_Rules, Eligibility] | None = None,
+    ) -> None:
+        self._stock = stock
+        self._tree = stock.tree
+        self._options = options
+        self._tolerations = tolerations
+        self._left = stock.remaining(assumed, if_empty=if_empty)
+        self._known = {} if known is None else known
+
+    def place(self, requests: Sequence[RoleRequest]) -> dict[str, RoleOutcome]:
+        """Where each role goes. After the first failure no further role is looked at."""
+        outcomes: dict[str, RoleOutcome] = {}
+        for group in _groups(requests):
+            found = self._place_group(group)
+            outcomes.update(found)
+            if any(isinstance(outcome, Failure) for outcome in found.values()):
+                break
+        return outcomes
+
+    def find(
+        self, workers: RoleRequest, leader: RoleRequest | None = None, within: range | None = None
+    ) -> dict[str, Placement] | Failure:
+        """Where a role, and its leader, would go; takes nothing. `within` is a run of leaves."""
+        if not workers.tasks and leader is None:
+            return {workers.name: Placement(self._tree.key_levels, ())}
+        plan = draw_plan(self._tree, workers, 0 if leader is None else 1)
+        if isinstance(plan, Failure):
+            return plan
+        leaves, exclusions = count_leaves(
+            self._stock, self._left, self._eligible(workers, leader), workers, leader, within
+        )
+        search = Search(self._tree, plan, add_up(self._tree, leaves, plan), exclusions, self._options)
+        parts = self._spread(search) or _tight(search)
+        if isinstance(parts, Failure):
+            return parts
+        found = {workers.name: self._placement(parts, [part.tasks for part in parts])}
+        if leader is not None:
+            found[leader.name] = self._placement(parts, [part.leaders for part in parts])
+        return found
+
+    def take(self, placement: Placement, per_task: Mapping[str, int]) -> None:
+        """Let later questions find what a placement holds taken."""
+        self._stock.take(self._left, usage_of(placement, per_task))
+
+    def stands(self, placement: Placement) -> Failure | None:
+        """None when all domains of a placement still exist, else which one does not."""
+        gone = next((share for share in placement.shares if share.domain not in self._tree.leaf_index), None)
+        return None if gone is None else Failure.stale(gone.domain[0])
+
+    def merged(self, first: Placement, second: Placement) -> Placement:
+        """Two placements of one role as one."""
+        index = self._tree.leaf_index
+        shares = [(index[share.domain], share) for share in (*first.shares, *second.shares)]
+        return joined(self._tree.key_levels, shares)
+
+    def _place_group(self, group: Sequence[RoleRequest]) -> dict[str, RoleOutcome]:
+        roles = _roles_of(group)
+        if isinstance(roles, Failure):
+            return dict.fromkeys((role.name for role in group), roles)
+        workers, leader = roles
+        if self._options.grow_in_place and self._keeps_previous(workers, leader):
+            return self._resize(workers, leader)
+        found = self.find(workers, leader)
+        if isinstance(found, Failure):
+            return dict.fromkeys((role.name for role in group), found)
+        for role in group:
+            self.take(found[role.name], role.per_task)
+        return dict(found)
+
+    def _keeps_previous(self, workers: RoleRequest, leader: RoleRequest | None) -> bool:
+        """Whether everything that ran before can stay where it is."""
+        if workers.previous is None or self.stands(workers.previous) is not None:
+            return False
+        if leader is None:
+            return True
+        if leader.previous is None:
+            return workers.tasks > workers.previous.tasks
+        return self.stands(leader.previous) is None
+
+    def _resize(self, workers: RoleRequest, leader: RoleRequest | None) -> dict[str, RoleOutcome]:
+        """Keep the running tasks, drop the last ones, or place only those that are new."""
+        previous = workers.previous
+        assert previous is not None  # noqa: S101 - _keeps_previous said so
+        kept = previous.shortened(workers.tasks)
+        self.take(kept, workers.per_task)
+        outcomes: dict[str, RoleOutcome] = {workers.name: kept}
+        newcomer = leader
+        if leader is not None and leader.previous is not None:
+            self.take(leader.previous, leader.per_task)
+            outcomes[leader.name], newcomer = leader.previous, None
+        if workers.tasks <= previous.tasks:
+            return outcomes
+        more = replace(workers, tasks=workers.tasks - previous.tasks, previous=None)
+        found = self.find(more, newcomer)
+        if isinstance(found, Failure):
+            return {workers.name: found}
+        self.take(found[workers.name], workers.per_task)
+        outcomes[workers.name] = self.merged(found[workers.name], kept)
+        if newcomer is not None:
+            self.take(found[newcomer.name], newcomer.per_task)
+            outcomes[newcomer.name] = found[newcomer.name]
+        return outcomes
+
+    def _eligible(self, workers: RoleRequest, leader: RoleRequest | None) -> tuple[Eligibility, Eligibility]:
+        """Of the workers and of the leader, who heeds no preferences: it follows the workers."""
+        wishes = workers.preferences if self._options.heed_preferences else ()
+        of_workers = self._rated(workers.rules, wishes)
+        return of_workers, of_workers if leader is None else self._rated(leader.rules, ())
+
+    def _rated(self, rules: PlacementRules, wishes: tuple[Preference, ...]) -> Eligibility:
+        selector = tuple(sorted(rules.node_selector.items()))
+        key = (selector, rules.node_affinity, rules.tolerations, wishes, self._tolerations)
+        if key not in self._known:
+            self._known[key] = eligible_leaves(self._tree, rules, wishes, self._tolerations)
+        return self._known[key]
+
+    def _spread(self, search: Search) -> list[Part] | None:
+        preferred = not (search.plan.required or search.plan.unconstrained)
+        if not (self._options.balanced and preferred and self._tree.paths[0]):
+            return None
+        balance = balanced_parts(search)
+        if balance is None:
+            return None
+        try:
+            return to_leaves(balance.search, balance.level, balance.parts, keep_parts=True)
+        except Unplaced:
+            return None  # an even spread that does not work out further down: best fit decides
+
+    def _placement(self, parts: Sequence[Part], tasks: Sequence[int]) -> Placement:
+        shares = [
+            (part.domain, Share(self._tree.leaf_key(part.domain), given))
+            for part, given in zip(parts, tasks, strict=True)
+            if given
+        ]
+        return joined(self._tree.key_levels, shares)
+
+
+def _tight(search: Search) -> list[Part] | Failure:
+    """The parts on the leaves by best fit, or by least free capacity."""
+    try:
+        start = starting_parts(search)
+        return start if isinstance(start, Failure) else to_leaves(search, *start)
+    except Unplaced as stopped:
+        return search.failure(search.plan.level, stopped.placed // search.plan.slice_size)
+
+
+def _groups(requests: Sequence[RoleRequest]) -> list[list[RoleRequest]]:
+    """Roles that are placed together, in the order in which their first role is named."""
+    groups: dict[tuple[str, int], list[RoleRequest]] = {}
+    for number, request in enumerate(requests):
+        key = ("", number) if request.companions is None else (request.companions, -1)
+        groups.setdefault(key, []).append(request)
+    return list(groups.values())
+
+
+def _roles_of(group: Sequence[RoleRequest]) -> tuple[RoleRequest, RoleRequest | None] | Failure:
+    """The workers and their leader: the smaller role, of equal ones the one named second."""
+    if len(group) == 1:
+        return group[0], None
+    workers, leader = sorted(group[:2], key=lambda role: -role.tasks)
+    if len(group) > 2 or leader.tasks != 1:
+        return Failure(Misfit.NOT_ONE_LEADER, fitting=leader.tasks, needed=len(group))
+    return workers, leader

@@ -1,0 +1,93 @@
+"""Move the tasks of a failed leaf elsewhere, so that what the role was promised still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from scheduling.engine.model import TopologyMode
+from scheduling.engine.topology.place import GangPlacer
+from scheduling.engine.topology.request import RoleRequest, SliceLayer
+from scheduling.engine.topology.result import Failure, Misfit, Placement
+from scheduling.engine.topology.tree import TopologyTree
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The whole placement afterwards, and the part of it that is new."""
+
+    placement: Placement
+    moved: Placement
+
+
+def replace_leaf(
+    placer: GangPlacer, tree: TopologyTree, request: RoleRequest, existing: Placement, failed: str
+) -> Replacement | Failure:
+    """Find new leaves for the tasks that stood in the leaf whose last label value is `failed`.
+
+    The others stay. The new leaves are in the same domain of a required level, and complete the slice
+    that the failure broke, if it broke one; slices that failed as a whole may go anywhere the role may.
+    The placer takes what is new.
+    """
+    rest = existing.without(failed)
+    missing = existing.tasks - rest.tasks
+    stale = placer.stands(rest)
+    if stale is not None:
+        return stale
+    asked = replace(request, tasks=missing, previous=None)
+    broken = _broken_layer(asked)
+    within = _confinement(tree, asked, rest, broken)
+    if broken is not None and within is not None:
+        asked = _regrouped(asked)
+    found = placer.find(asked, None, within)
+    if isinstance(found, Failure):
+        return found
+    moved = found[request.name]
+    if not moved.shares:
+        return Failure(Misfit.NO_REPLACEMENT, level=failed)
+    placer.take(moved, request.per_task)
+    return Replacement(placer.merged(moved, rest), moved)
+
+
+def _broken_layer(request: RoleRequest) -> SliceLayer | None:
+    """The finest slice layer that lost part of a slice; None when whole slices are missing."""
+    layers = request.layers
+    if not layers or request.tasks % layers[0].size == 0:
+        return None
+    return next(layer for layer in reversed(layers) if request.tasks % layer.size)
+
+
+def _confinement(
+    tree: TopologyTree, request: RoleRequest, rest: Placement, broken: SliceLayer | None
+) -> range | None:
+    """The run of leaves that the new tasks must stand in; None for anywhere."""
+    if not rest.shares:
+        return None
+    if broken is not None:
+        return _incomplete_slice(tree, rest, request.tasks, broken)
+    level = tree.level_named(request.level or "")
+    if request.mode is not TopologyMode.REQUIRED or level is None:
+        return None
+    leaf = tree.leaf_index[rest.shares[0].domain]
+    return tree.inside(level, tree.around(leaf, level), tree.lowest)
+
+
+def _incomplete_slice(tree: TopologyTree, rest: Placement, missing: int, layer: SliceLayer) -> range | None:
+    """The first domain whose tasks and the missing ones together make whole slices again."""
+    level = tree.level_named(layer.level)
+    if level is None:
+        return None
+    tasks: dict[int, int] = {}
+    for share in rest.shares:
+        domain = tree.around(tree.leaf_index[share.domain], level)
+        tasks[domain] = tasks.get(domain, 0) + share.tasks
+    for domain, standing in sorted(tasks.items()):
+        if (standing + missing) % layer.size == 0:
+            return tree.inside(level, domain, tree.lowest)
+    return None
+
+
+def _regrouped(request: RoleRequest) -> RoleRequest:
+    """The same tasks in the largest-layer-free grouping that their number still allows."""
+    kept: Sequence[SliceLayer] = [layer for layer in request.layers if request.tasks % layer.size == 0]
+    return replace(request, layers=tuple(kept[-1:]))

@@ -1,0 +1,151 @@
+"""What is asked of a topology, and whether it makes sense there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from scheduling.engine.model import Expression, PlacementRules, TopologyMode
+from scheduling.engine.topology.result import Failure, Misfit, Placement
+from scheduling.engine.topology.tree import TopologyTree
+
+
+class SliceLayer(NamedTuple):
+    """Every `size` tasks share one domain of `level`, a node label."""
+
+    level: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Nodes on which all of `term` holds are liked by `weight` more."""
+
+    weight: int
+    term: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleRequest:
+    """Like tasks of one role that are to stand together.
+
+    `per_task` holds whole units per resource. `level` is a node label: with mode `REQUIRED` all tasks
+    stand in one domain of it, with `PREFERRED` in one domain of it or else of the finest coarser level
+    that has one, or else in as few as possible. `layers` go from coarse to fine. Of two roles with the
+    same `companions` name the smaller one is a single leader, which is placed near the workers.
+    `previous` is where the role's tasks stand already, if it only grows or shrinks.
+    """
+
+    name: str
+    tasks: int
+    per_task: Mapping[str, int]
+    mode: TopologyMode = TopologyMode.UNCONSTRAINED
+    level: str | None = None
+    layers: tuple[SliceLayer, ...] = ()
+    rules: PlacementRules = field(default_factory=PlacementRules)
+    preferences: tuple[Preference, ...] = ()
+    companions: str | None = None
+    previous: Placement | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyOptions:
+    """How domains are chosen.
+
+    mixed_profile: unconstrained roles fill the domains with the least free capacity first, so that
+        large domains stay whole for those who need them; off, they use best fit like the others.
+    balanced: preferred roles are spread evenly over the fewest domains where that is possible.
+    heed_preferences: preferred node affinity ranks domains, ahead of how well they fit.
+    grow_in_place: a role with a previous placement keeps its tasks where they are.
+    """
+
+    mixed_profile: bool = True
+    balanced: bool = False
+    heed_preferences: bool = False
+    grow_in_place: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A request in the terms of one tree: levels as numbers, counts in slices.
+
+    `slice_size` tasks share a domain of `slice_level`; a role without slices has slices of one task on
+    the lowest level. `inner_sizes` gives, for finer levels that have one, the group that must not be
+    split there. `leaders` is 1 when a leader comes along, else 0.
+    """
+
+    tasks: int
+    leaders: int
+    level: int
+    slice_level: int
+    slice_size: int
+    inner_sizes: Mapping[int, int]
+    layers: tuple[SliceLayer, ...]
+    required: bool
+    unconstrained: bool
+
+    @property
+    def slices(self) -> int:
+        """How many slices there are to place."""
+        return self.tasks // self.slice_size
+
+    def size_at(self, level: int) -> int:
+        """How many tasks must not be parted on a level."""
+        return self.slice_size if level <= self.slice_level else self.inner_sizes.get(level, 1)
+
+
+def draw_plan(tree: TopologyTree, request: RoleRequest, leaders: int) -> Plan | Failure:
+    """Resolve the levels of a request, or say which part of it this topology cannot mean."""
+    layers = request.layers
+    if layers and layers[0].size <= 0:
+        return Failure(Misfit.NO_SLICE_SIZE)
+    wanted = request.level
+    if wanted is None:
+        # With slices alone, the tasks as a whole may stand anywhere.
+        wanted = tree.levels[0] if layers else tree.levels[-1]
+    level = tree.level_named(wanted)
+    if level is None:
+        return Failure(Misfit.UNKNOWN_LEVEL, level=wanted)
+    slice_label = layers[0].level if layers else tree.levels[-1]
+    slice_level = tree.level_named(slice_label)
+    if slice_level is None:
+        return Failure(Misfit.UNKNOWN_SLICE_LEVEL, level=slice_label)
+    if level > slice_level:
+        return Failure(Misfit.SLICE_LEVEL_TOO_COARSE, level=slice_label, other=wanted)
+    if layers and request.tasks % layers[0].size:
+        return Failure(Misfit.UNEVEN_SLICES, needed=request.tasks, slice_size=layers[0].size)
+    inner = _inner_sizes(tree, slice_level, layers)
+    if isinstance(inner, Failure):
+        return inner
+    return Plan(
+        tasks=request.tasks,
+        leaders=leaders,
+        level=level,
+        slice_level=slice_level,
+        slice_size=layers[0].size if layers else 1,
+        inner_sizes=inner,
+        layers=layers,
+        required=request.mode is TopologyMode.REQUIRED,
+        unconstrained=request.mode is TopologyMode.UNCONSTRAINED,
+    )
+
+
+def _inner_sizes(
+    tree: TopologyTree, slice_level: int, layers: tuple[SliceLayer, ...]
+) -> dict[int, int] | Failure:
+    """The unsplittable group per level below the slices: each layer holds from the one above it on."""
+    sizes: dict[int, int] = {}
+    above = slice_level
+    for outer, inner in pairwise(layers):
+        level = tree.level_named(inner.level)
+        if level is None:
+            return Failure(Misfit.UNKNOWN_LAYER_LEVEL, level=inner.level)
+        if level <= above:
+            return Failure(Misfit.LAYER_NOT_FINER, level=inner.level, other=tree.levels[above])
+        if inner.size <= 0 or outer.size % inner.size:
+            return Failure(Misfit.LAYER_DOES_NOT_DIVIDE, needed=outer.size, fitting=inner.size)
+        sizes.update(dict.fromkeys(range(above + 1, level + 1), inner.size))
+        above = level
+    return sizes

@@ -1,0 +1,114 @@
+"""How much of each resource is left in each leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from scheduling.engine.topology.result import Usage
+from scheduling.engine.topology.tree import Ints, TopologyNode, TopologyTree
+
+# Amounts beyond this are the same as unlimited, and sums of two of them stay inside 64 bits.
+_CEILING = 2**61
+# How many tasks a leaf is said to take when nothing limits them.
+COUNTLESS = 2**31 - 1
+
+
+class Stock:
+    """Free capacity of the leaves of one tree, as arrays of leaf by resource.
+
+    Two kinds of usage are told apart: what tasks outside the topology's care hold is never given back,
+    what placed tasks hold can be released, and a question may ignore it ("if all of them left").
+    """
+
+    def __init__(self, tree: TopologyTree, nodes: Iterable[TopologyNode]) -> None:
+        """Add up the allocatable amounts of the nodes of each leaf."""
+        members = [node for node in nodes if node.name in tree.leaf_of]
+        names = sorted({name for node in members for name in node.allocatable})
+        self.tree = tree
+        self._column = {name: column for column, name in enumerate(names)}
+        shape = (tree.size(tree.lowest), len(names))
+        self._free = np.zeros(shape, dtype=np.int64)
+        self._placed = np.zeros(shape, dtype=np.int64)
+        for node in members:
+            leaf = tree.leaf_of[node.name]
+            self._free[leaf] = np.minimum(self._free[leaf] + self._vector(node.allocatable), _CEILING)
+
+    def occupy(self, node: str, amounts: Mapping[str, int]) -> None:
+        """Take what a task that is nobody's gang holds on a node. Nodes outside the tree are ignored."""
+        leaf = self.tree.leaf_of.get(node)
+        if leaf is not None:
+            self._free[leaf] -= self._vector(amounts)
+
+    def hold(self, usages: Iterable[Usage]) -> None:
+        """Take what placed tasks hold. Domains that are gone are ignored: nobody can be placed there."""
+        self._add(self._placed, usages, 1)
+
+    def release(self, usages: Iterable[Usage]) -> None:
+        """Give back what placed tasks held."""
+        self._add(self._placed, usages, -1)
+
+    def remaining(self, assumed: Iterable[Usage] = (), *, if_empty: bool = False) -> Ints:
+        """A copy of what is free, less `assumed`; with `if_empty` as if no placed task were there."""
+        left = self._free.copy() if if_empty else self._free - self._placed
+        self.take(left, assumed)
+        return left
+
+    def take(self, left: Ints, usages: Iterable[Usage]) -> None:
+        """Subtract usages from an array that `remaining` gave."""
+        self._add(left, usages, -1)
+
+    def fits(self, usages: Iterable[Usage]) -> bool:
+        """Whether each usage would still find room in its domain, looked at one by one."""
+        for usage in usages:
+            leaf = self.tree.leaf_index.get(usage.domain)
+            if leaf is None:
+                return False
+            left = self._free[leaf : leaf + 1] - self._placed[leaf : leaf + 1]
+            if int(self.count(left, usage.per_task)[0][0]) < usage.tasks:
+                return False
+        return True
+
+    def count(self, left: Ints, per_task: Mapping[str, int]) -> tuple[Ints, Ints, list[str]]:
+        """How many tasks each leaf takes, and which resource is the first to run out there.
+
+        The second array indexes the returned list of resource names; ties go to the earlier name.
+        """
+        names = sorted(per_task)
+        if not names:
+            return np.zeros(len(left), np.int64), np.zeros(len(left), np.int64), names
+        counts = np.empty((len(names), len(left)), dtype=np.int64)
+        for row, name in enumerate(names):
+            counts[row] = self._count_of(left, name, per_task[name])
+        tightest = counts.argmin(axis=0)
+        return counts.min(axis=0), tightest, names
+
+    def subtract(self, left: Ints, amounts: Mapping[str, int], where: Ints) -> Ints:
+        """`left` with the amounts of one task taken from each leaf in `where` (leaf numbers)."""
+        less = left.copy()
+        less[where] -= self._vector(amounts)
+        return less
+
+    def _count_of(self, left: Ints, name: str, amount: int) -> Ints | int:
+        if amount == 0:
+            return COUNTLESS
+        column = self._column.get(name)
+        if column is None:
+            return 0
+        fitting: Ints = np.clip(left[:, column] // amount, 0, COUNTLESS)
+        return fitting
+
+    def _add(self, array: Ints, usages: Iterable[Usage], sign: int) -> None:
+        for usage in usages:
+            leaf = self.tree.leaf_index.get(usage.domain)
+            if leaf is not None:
+                array[leaf] += sign * self._vector(usage.per_task, usage.tasks)
+
+    def _vector(self, amounts: Mapping[str, int], times: int = 1) -> Ints:
+        """One row of amounts. A resource that no node offers has no column: nothing of it can fit."""
+        row = np.zeros(len(self._column), dtype=np.int64)
+        for name, amount in amounts.items():
+            if name in self._column:
+                row[self._column[name]] = min(amount * times, _CEILING)
+        return row

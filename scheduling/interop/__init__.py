@@ -1,0 +1,1 @@
+"""Reading and answering in the terms of other schedulers."""

@@ -1,0 +1,1 @@
+"""Objects and case tables of Kueue, in the terms of the engine."""

@@ -1,0 +1,207 @@
+"""Kubernetes and Kueue objects that topology placement needs, as the engine's.
+
+Objects are mappings with the field names of their JSON form. Amounts are whole units: cpu in millicores,
+everything else in its base unit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from scheduling.engine import topology
+from scheduling.engine.model import (
+    AffinityOperator,
+    Expression,
+    PlacementRules,
+    Taint,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+    TopologyMode,
+)
+
+Object = Mapping[str, Any]
+Amounts = dict[str, int]
+
+_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)([eE][+-]?[0-9]+)?([numkKMGTPE]?i?)")
+_FACTORS = {
+    "n": Decimal(10) ** -9, "u": Decimal(10) ** -6, "m": Decimal(10) ** -3, "": Decimal(1),
+    **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{suffix}i": Decimal(2) ** (10 * power) for power, suffix in enumerate("KMGTPE", start=1)},
+}  # fmt: skip
+# Field selectors see a node's name under this key; no label can be called so.
+_NAME_FIELD = "metadata.name"
+
+
+def amount(resource: str, quantity: str | int) -> int:
+    """A Kubernetes quantity in whole units of its resource, rounded up.
+
+    Raises:
+        ValueError: when it is no quantity.
+    """
+    match = _QUANTITY.fullmatch(str(quantity))
+    factor = _FACTORS.get(match[3]) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"{quantity!r} is not a quantity")
+    value = Decimal(match[1] + (match[2] or "")) * factor * (1000 if resource == "cpu" else 1)
+    return int(value.to_integral_value(rounding=ROUND_CEILING))
+
+
+def amounts(quantities: Mapping[str, str | int] | None) -> Amounts:
+    """A resource list in whole units."""
+    return {name: amount(name, quantity) for name, quantity in (quantities or {}).items()}
+
+
+def added(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
+    """The sum, resource by resource."""
+    return {name: first.get(name, 0) + second.get(name, 0) for name in [*first, *second]}
+
+
+def pod_amounts(spec: Object) -> Amounts:
+    """What a pod holds: its containers together, or an init container's peak where that is higher."""
+    running: Amounts = {}
+    for container in spec.get("containers") or ():
+        running = added(running, _container_amounts(container))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        own = _container_amounts(container)
+        if container.get("restartPolicy") == "Always":
+            sidecars = added(sidecars, own)
+            own = {}
+        peak = _highest(peak, added(sidecars, own))
+    total = _highest(added(running, sidecars), peak)
+    total |= amounts((spec.get("resources") or {}).get("requests"))
+    return added(total, amounts(spec.get("overhead")))
+
+
+def _container_amounts(container: Object) -> Amounts:
+    """Requests; where only a limit is given, the API server requests as much."""
+    resources = container.get("resources") or {}
+    return amounts(resources.get("limits")) | amounts(resources.get("requests"))
+
+
+def _highest(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
+    return {name: max(first.get(name, 0), second.get(name, 0)) for name in [*first, *second]}
+
+
+def usable(node: Object) -> bool:
+    """Whether a node is ready and not cordoned."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    return ready and not (node.get("spec") or {}).get("unschedulable")
+
+
+def topology_node(node: Object) -> topology.TopologyNode:
+    """A node with its labels, allocatable amounts and taints."""
+    name = node["metadata"]["name"]
+    return topology.TopologyNode(
+        name=name,
+        labels={**(node["metadata"].get("labels") or {}), _NAME_FIELD: name},
+        allocatable=amounts((node.get("status") or {}).get("allocatable")),
+        taints=tuple(
+            Taint(taint["key"], taint.get("value", ""), TaintEffect(taint["effect"]))
+            for taint in (node.get("spec") or {}).get("taints") or ()
+        ),
+    )
+
+
+def flavor_nodes(nodes: Iterable[Object], labels: Mapping[str, str] | None) -> list[topology.TopologyNode]:
+    """The usable nodes that carry a flavor's labels."""
+    found = [topology_node(node) for node in nodes if usable(node)]
+    wanted = (labels or {}).items()
+    return [node for node in found if all(node.labels.get(key) == value for key, value in wanted)]
+
+
+def occupants(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
+    """What pods hold that are on a node and have not ended, each with its node."""
+    return [
+        (pod["spec"]["nodeName"], added(pod_amounts(pod["spec"]), {"pods": 1}))
+        for pod in pods
+        if pod["spec"].get("nodeName")
+        and (pod.get("status") or {}).get("phase") not in ("Failed", "Succeeded")
+    ]
+
+
+def tolerations(objects: Iterable[Object] | None) -> tuple[Toleration, ...]:
+    """Tolerations of a pod or flavor."""
+    return tuple(
+        Toleration(
+            key=item.get("key", ""),
+            operator=TolerationOperator(item.get("operator") or "Equal"),
+            value=item.get("value", ""),
+            effect=TaintEffect(item["effect"]) if item.get("effect") else None,
+        )
+        for item in objects or ()
+    )
+
+
+def placement_rules(
+    selector: Mapping[str, str] | None, affinity: Object | None, tolerated: Iterable[Object] | None
+) -> PlacementRules:
+    """Where pods may run. Required affinity without a usable term allows no node."""
+    required = (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    terms = () if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ())) or ((),)
+    return PlacementRules(
+        node_selector=dict(selector or {}), node_affinity=terms, tolerations=tolerations(tolerated)
+    )
+
+
+def preferences(affinity: Object | None) -> tuple[topology.Preference, ...]:
+    """Preferred node affinity."""
+    wishes = (affinity or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return tuple(topology.Preference(wish["weight"], _term(wish["preference"])) for wish in wishes)
+
+
+def _term(term: Object) -> tuple[Expression, ...]:
+    """One term. The only field selector Kubernetes has for nodes is their name."""
+    conditions = [*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ())]
+    return tuple(
+        Expression(one["key"], AffinityOperator(one["operator"]), tuple(one.get("values") or ()))
+        for one in conditions
+    )
+
+
+def topology_rule(request: Object | None) -> tuple[TopologyMode, str | None, tuple[topology.SliceLayer, ...]]:
+    """Mode, level and slice layers of a podset's topology request; without one it is unconstrained."""
+    asked = request or {}
+    layers = tuple(
+        topology.SliceLayer(layer["topology"], layer.get("size", 0))
+        for layer in asked.get("podsetSliceRequiredTopologyConstraints") or ()
+    )
+    if not layers and asked.get("podSetSliceRequiredTopology"):
+        layers = (topology.SliceLayer(asked["podSetSliceRequiredTopology"], asked.get("podSetSliceSize", 0)),)
+    if asked.get("required"):
+        return TopologyMode.REQUIRED, asked["required"], layers
+    if asked.get("preferred"):
+        return TopologyMode.PREFERRED, asked["preferred"], layers
+    return TopologyMode.UNCONSTRAINED, None, layers
+
+
+def placement(assignment: Object | None) -> topology.Placement | None:
+    """A topology assignment of the v1beta2 API, whose domains are kept compressed in slices."""
+    if assignment is None:
+        return None
+    shares: list[topology.Share] = []
+    for piece in assignment.get("slices") or ():
+        count = piece["domainCount"]
+        columns = [_values(level, count) for level in piece["valuesPerLevel"]]
+        tasks = _counts(piece["podCounts"], count)
+        shares.extend(map(topology.Share, zip(*columns, strict=True), tasks))
+    return topology.Placement(tuple(assignment["levels"]), tuple(shares))
+
+
+def _values(values: Object, count: int) -> list[str]:
+    if values.get("universal") is not None:
+        return [values["universal"]] * count
+    own = values["individual"]
+    return [f"{own.get('prefix', '')}{root}{own.get('suffix', '')}" for root in own["roots"]]
+
+
+def _counts(counts: Object, count: int) -> Sequence[int]:
+    if counts.get("universal") is not None:
+        return [counts["universal"]] * count
+    return list(counts["individual"])
