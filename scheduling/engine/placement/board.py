@@ -49,8 +49,10 @@ class Board:
         rows = self._lasting.copy()
         return {**self._lasting_refusals, **_narrow(self.question, self._passing, rows)}
 
-    def best(self) -> int | None:
+    def best(self, within: Bools | None = None) -> int | None:
         """The row with the highest total, the first of equals; None when nothing fits.
+
+        `within`, a mask `[rows]`, confines the answer to some rows; scores are those among all rows.
 
         A single score needs no weighing: normalising is strictly increasing on whole numbers 0–100,
         so it cannot change which row wins or ties.
@@ -59,6 +61,8 @@ class Board:
         if not len(self._single):
             return None
         total = self._single if len(self._scores) == 1 else self._weighed()
+        if within is not None:
+            total = np.where(within, total, INFEASIBLE)
         row = int(total.argmax())
         return row if total[row] >= 0 else None
 

@@ -11,7 +11,7 @@ from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
 from scheduling.engine.plugins.registry import ConfigError
-from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.fleet import Bools, Fleet
 
 # Shapes whose boards are kept. Beyond that the one that was made first goes; it can be made again.
 KEPT_BOARDS = 1024
@@ -63,10 +63,10 @@ class Placer:
             self._boards[task] = board
         return board
 
-    def choose(self, task: TaskShape, flavor: Flavor) -> Seat | None:
-        """The best place for one task now, or None when no node takes it."""
+    def choose(self, task: TaskShape, flavor: Flavor, within: Bools | None = None) -> Seat | None:
+        """The best place for one task now, or None when no node (of the rows marked `within`) takes it."""
         board = self.board(task, flavor)
-        row = board.best()
+        row = board.best(within)
         if row is None:
             return None
         columns = self.rule.devices.pick(board.question, row) if task.cards else ()
