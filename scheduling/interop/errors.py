@@ -1,0 +1,23 @@
+"""What can keep a case or a foreign object from being read."""
+
+from __future__ import annotations
+
+
+class Skipped(Exception):
+    """A case that asks for something the engine does not have; `why` says what."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class BadCase(ValueError):
+    """A case whose input or expectation cannot be read; the message names the part."""
+
+
+class ObjectError(ValueError):
+    """An object that cannot be read: `where` names kind, object and field, `what` the trouble."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(f"{where}: {what}")
+        self.where, self.what = where, what

@@ -1,0 +1,152 @@
+"""PodSets as roles: what one pod asks for, where it may run, and how near to its fellows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from scheduling.engine.model import (
+    AffinityOperator,
+    Expression,
+    Extended,
+    PlacementRules,
+    Request,
+    Role,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+    TopologyMode,
+    TopologyRule,
+)
+from scheduling.interop.errors import ObjectError
+from scheduling.interop.fields import Fields
+from scheduling.interop.kueue import quantities
+
+PODS = "pods"
+MEMORY = "memory"
+OPERATORS = {operator.value: operator for operator in AffinityOperator}
+
+Amounts = dict[str, int]
+"""Amounts by resource, in canonical units."""
+
+
+def role(source: Fields, each: Mapping[str, int], *, ended: int, elastic: bool) -> Role:
+    """A PodSet whose pods ask for `each`; `elastic` says whether its minimum counts."""
+    count = source.number("count")
+    smallest = source.number("minCount") if elastic and "minCount" in source else None
+    return Role(
+        name=source.text("name"),
+        replicas=count,
+        request=request(each),
+        min_replicas=None if smallest is None else min(smallest, count),
+        ended=ended,
+        rules=_rules(source.part("template", "spec")),
+        topology=_topology(source.part("topologyRequest")),
+    )
+
+
+def request(each: Mapping[str, int]) -> Request:
+    """What one pod asks for. An amount of zero is kept: a resource that is named gets a flavor."""
+    plain = {key: each[key] for key in (quantities.CPU, MEMORY) if each.get(key)}
+    return Request(
+        cpu=plain.get(quantities.CPU, 0),
+        memory=plain.get(MEMORY, 0),
+        extended=tuple(Extended(key, each[key]) for key in sorted(each) if key not in plain),
+    )
+
+
+def pod_requests(spec: Fields) -> Amounts:
+    """What one pod asks for by its template: containers together, or the largest step of its start-up.
+
+    A start-up container that keeps running counts with all that follows it. A limit stands in where no
+    request is named, and the overhead of the runtime comes on top.
+    """
+    running = _sum(_container(entry) for entry in spec.parts("containers"))
+    peak: Amounts = {}
+    beside: Amounts = {}
+    for entry in spec.parts("initContainers"):
+        own = _container(entry)
+        if entry.text("restartPolicy") == "Always":
+            beside = _sum((beside, own))
+            own = {}
+        peak = _largest(peak, _sum((beside, own)))
+    total = _largest(_sum((running, beside)), peak)
+    pod = spec.part("resources")
+    total |= _amounts(pod.part("limits")) | _amounts(pod.part("requests"))
+    return _sum((total, _amounts(spec.part("overhead"))))
+
+
+def toleration(source: Fields) -> Toleration:
+    """A toleration of a pod or a flavor."""
+    operators = {operator.value: operator for operator in TolerationOperator}
+    effects = {effect.value: effect for effect in TaintEffect}
+    named = bool(source.text("effect"))
+    return Toleration(
+        key=source.text("key"),
+        operator=source.choice("operator", operators, TolerationOperator.EQUAL),
+        value=source.text("value"),
+        effect=source.choice("effect", effects, TaintEffect.NO_SCHEDULE) if named else None,
+    )
+
+
+def _rules(spec: Fields) -> PlacementRules:
+    required = spec.part("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    return PlacementRules(
+        node_selector=spec.pairs("nodeSelector"),
+        node_affinity=tuple(_term(term) for term in required.parts("nodeSelectorTerms")),
+        tolerations=tuple(toleration(entry) for entry in spec.parts("tolerations")),
+    )
+
+
+def _term(source: Fields) -> tuple[Expression, ...]:
+    return tuple(
+        Expression(
+            entry.text("key"), entry.choice("operator", OPERATORS, AffinityOperator.IN), entry.texts("values")
+        )
+        for key in ("matchExpressions", "matchFields")
+        for entry in source.parts(key)
+    )
+
+
+def _topology(source: Fields) -> TopologyRule | None:
+    if not source.value:
+        return None
+    level, mode = "", TopologyMode.UNCONSTRAINED
+    for key, found in (("required", TopologyMode.REQUIRED), ("preferred", TopologyMode.PREFERRED)):
+        if not level and source.text(key):
+            level, mode = source.text(key), found
+    return TopologyRule(
+        level=level,
+        mode=mode,
+        slice_level=source.text("podSetSliceRequiredTopology"),
+        slice_size=source.number("podSetSliceSize"),
+        companions=source.text("podSetGroupName"),
+    )
+
+
+def _container(source: Fields) -> Amounts:
+    resources = source.part("resources")
+    return _amounts(resources.part("limits")) | _amounts(resources.part("requests"))
+
+
+def _amounts(source: Fields) -> Amounts:
+    return dict(_each_amount(source))
+
+
+def _each_amount(source: Fields) -> Iterator[tuple[str, int]]:
+    for name, text in source.value.items():
+        try:
+            yield name, quantities.amount(text, name)
+        except quantities.QuantityError as error:
+            raise ObjectError(source.at(name), str(error)) from error
+
+
+def _sum(parts: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        for name, number in part.items():
+            total[name] = quantities.saturated(total.get(name, 0) + number)
+    return total
+
+
+def _largest(one: Amounts, other: Amounts) -> Amounts:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}

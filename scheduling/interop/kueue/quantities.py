@@ -1,0 +1,77 @@
+"""Kubernetes quantities as whole numbers: processors in thousandths, everything else in its base unit.
+
+Kueue counts in 64-bit integers and stops at their ceiling. So does this module: an amount at or above
+the ceiling is the ceiling, and a limit at or above it is no limit at all.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_CEILING, Decimal
+from typing import Final
+
+CEILING: Final = 2**63 - 1
+UNLIMITED_WORD: Final = "unlimited"
+CPU: Final = "cpu"
+
+_PATTERN = re.compile(r"^([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?$")
+_FACTORS: Final[dict[str, Decimal]] = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    **{suffix: Decimal(10 ** (3 * power)) for power, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{suffix}i": Decimal(2 ** (10 * power)) for power, suffix in enumerate("KMGTPE", start=1)},
+}
+
+
+class QuantityError(ValueError):
+    """A text that is no quantity, or a negative one."""
+
+
+def value_of(text: str | int) -> Decimal:
+    """The exact number that a quantity stands for, in whole units.
+
+    Raises:
+        QuantityError: when it cannot be read or is negative.
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        number = Decimal(text)
+    else:
+        match = _PATTERN.match(str(text))
+        if match is None:
+            raise QuantityError(f"{text!r} is not a quantity")
+        number = Decimal(match[1])
+        if match[2]:
+            number *= _FACTORS[match[2]]
+        elif match[3]:
+            number = number.scaleb(int(match[3]))
+    if number < 0:
+        raise QuantityError(f"{text!r} is negative")
+    return number
+
+
+def amount(text: str | int, resource: str) -> int:
+    """An amount of a resource in canonical units, rounded up, at most `CEILING`."""
+    if text == UNLIMITED_WORD:
+        return CEILING
+    return _whole(value_of(text) * 1000 if resource == CPU else value_of(text))
+
+
+def limit(text: str | int, resource: str) -> int | None:
+    """The same for a quota or a limit; None where it is at the ceiling."""
+    found = amount(text, resource)
+    return None if found >= CEILING else found
+
+
+def thousandths(text: str | int) -> int:
+    """A weight in thousandths, rounded up."""
+    return _whole(value_of(text) * 1000)
+
+
+def saturated(number: int) -> int:
+    """A sum or product of amounts, at most `CEILING`."""
+    return min(number, CEILING)
+
+
+def _whole(number: Decimal) -> int:
+    return saturated(int(number.to_integral_value(rounding=ROUND_CEILING)))
