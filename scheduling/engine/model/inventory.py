@@ -55,12 +55,72 @@ class Toleration:
         return self.key == taint.key and self.value == taint.value
 
 
+class Pressure(StrEnum):
+    """What a node is short of. Disk and process ids turn every new task away, memory best-effort ones."""
+
+    MEMORY = "memory"
+    DISK = "disk"
+    PID = "pid"
+
+
+class NumaPolicy(StrEnum):
+    """How strictly a node keeps a guaranteed task's CPU, memory and cards in few NUMA zones.
+
+    `single-numa-node` admits a task only where one zone holds all of it; `restricted` only where it
+    gets by with as few zones as it would need on the idle node; `best-effort` admits it anyway.
+    """
+
+    NONE = "none"
+    BEST_EFFORT = "best-effort"
+    RESTRICTED = "restricted"
+    SINGLE_NUMA_NODE = "single-numa-node"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Extended:
+    """An amount of a resource that nodes offer under a name of their own, such as a network card."""
+
+    resource: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HostPort:
+    """A port of the machine itself. No address means all of them, which collides with any one."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = ""
+
+    def collides(self, other: HostPort) -> bool:
+        """Whether two tasks with these ports cannot stand on one node."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.address == other.address or not self.address or not other.address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumaZone:
+    """A NUMA zone of a node: millicores and MiB that it aligns, and what aligned tasks hold of them.
+
+    None means that the node does not align this resource.
+    """
+
+    id: int
+    cpu: int | None = None
+    memory: int | None = None
+    used_cpu: int = 0
+    used_memory: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One card of a node, with everything that is held on it now.
+    """One card of a node, or one MIG instance, with everything that is held on it now.
 
     Units: `cores` in core units (100 per card on a live platform), `memory` in MiB. `holders` counts
-    the tasks that hold a part of it; `exclusive` says that the one holder has the whole card.
+    the tasks that hold a part of it; `exclusive` says that the one holder has the whole card. `numa`
+    is the id of its zone; cards with the same `clique` are joined by NVLink. A MIG instance is a
+    device of mode `mig` with its `profile`, its part of the card's cores, and its own memory.
     """
 
     uuid: str
@@ -74,6 +134,9 @@ class Device:
     used_memory: int = 0
     holders: int = 0
     exclusive: bool = False
+    numa: int | None = None
+    clique: str = ""
+    profile: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +144,9 @@ class Node:
     """One machine. `cpu` in millicores, `memory` in MiB, both allocatable; `used_*` is held now.
 
     `used_*` covers everything on the node, live allocations of the snapshot included. `rank` is
-    the tie-break among equally good nodes: lower first, then the smaller id.
+    the tie-break among equally good nodes: lower first, then the smaller id. `pods` is how many tasks
+    the node takes, None for no limit. `extended` is what it offers under names of its own. `ports` are
+    the host ports in use by others than the snapshot's tasks, `images` what it has at hand.
     """
 
     id: str
@@ -97,6 +162,15 @@ class Node:
     used_memory: int = 0
     devices: tuple[Device, ...] = ()
     rank: int = 0
+    pods: int | None = None
+    used_pods: int = 0
+    extended: tuple[Extended, ...] = ()
+    used_extended: tuple[Extended, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    images: tuple[str, ...] = ()
+    numa_policy: NumaPolicy = NumaPolicy.NONE
+    numa: tuple[NumaZone, ...] = ()
+    pressure: tuple[Pressure, ...] = ()
 
     @property
     def hostname(self) -> str:
@@ -113,7 +187,8 @@ class Flavor:
     to; `card_cores` the core units of a whole card. An empty `card_model` means that the pool is
     not tied to one model. `policy` names a placement policy of the engine's configuration.
     A flavor that is not `placed` is quota only: somebody else finds the nodes. `topology` lists the
-    node labels that name its domains, coarse to fine.
+    node labels that name its domains, coarse to fine. `mig_slices` is into how many equal parts MIG
+    divides a card's compute.
     """
 
     id: str
@@ -128,3 +203,4 @@ class Flavor:
     policy: str = "compact"
     placed: bool = True
     topology: tuple[str, ...] = ()
+    mig_slices: int = 7

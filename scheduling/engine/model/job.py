@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from scheduling.engine.model.inventory import Toleration
-from scheduling.engine.model.kinds import GpuMode, Instant, JobState, TopologyMode
+from scheduling.engine.model.inventory import Extended, HostPort, Toleration
+from scheduling.engine.model.kinds import GpuMode, Instant, JobState, QosClass, TopologyMode
 from scheduling.engine.model.quota import Charge
 
 
@@ -31,27 +31,72 @@ class Expression:
     values: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PreferredNodes:
+    """Nodes on which all expressions hold are liked better by `weight`."""
+
+    weight: int
+    expressions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Other tasks, found by their labels, in the domain of nodes that share the value of `topology_key`.
+
+    A task is meant when all expressions hold for its labels and it belongs to one of `namespaces`;
+    none named means the namespace of the task that asks. No expressions mean every task there.
+    """
+
+    topology_key: str
+    expressions: tuple[Expression, ...] = ()
+    namespaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredPods:
+    """Being near the tasks of a term is liked better by `weight`."""
+
+    weight: int
+    term: PodTerm
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRules:
-    """Where a job's tasks may run.
+    """Where a job's tasks may run, and where they had better.
 
     `node_affinity` holds the required terms: at least one term must hold, and a term holds when all
-    its expressions do. No terms means no restriction.
+    its expressions do. No terms means no restriction. All of `pod_affinity` must be met, none of
+    `pod_anti_affinity` may be, be it by others where the task goes or by the task where others stand.
+    A task takes part in either only under a `namespace`; without one it meets no term of anybody.
+    `group` names tasks that had better stand near each other, `image` and `last_nodes` (host names)
+    what a node may have at hand for the task.
     """
 
     node_name: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     node_affinity: tuple[tuple[Expression, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    preferred_nodes: tuple[PreferredNodes, ...] = ()
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pod_affinity: tuple[PodTerm, ...] = ()
+    pod_anti_affinity: tuple[PodTerm, ...] = ()
+    preferred_pods: tuple[PreferredPods, ...] = ()
+    avoided_pods: tuple[PreferredPods, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    group: str = ""
+    image: str = ""
+    last_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRequest:
     """Cards of one task. `cores` and memory are per card and equal on all its cards.
 
-    A whole card takes all cores and memory and names neither. A slice names `cores` (core units, at
-    least 1) and its memory either in MiB or in percent of the flavor's card. An empty `models`
-    accepts any card.
+    A whole card takes all cores and memory and names neither. A slice names its memory either in MiB
+    or in percent of the flavor's card, and its `cores` (core units, at least 1); without cores it gets
+    the share of the card's cores that its memory is of the card's memory. A MIG instance is named by
+    its `profile`, and `cards` counts instances. An empty `models` accepts any card.
 
     Raises:
         ValueError: when the numbers contradict the mode.
@@ -63,36 +108,37 @@ class GpuRequest:
     memory: int | None = None
     memory_percent: int | None = None
     models: tuple[str, ...] = ()
+    profile: str = ""
 
     def __post_init__(self) -> None:
         if self.cards < 1:
             raise ValueError(f"a GPU request needs at least one card, not {self.cards}")
+        if (self.mode is GpuMode.MIG) != bool(self.profile):
+            raise ValueError("a profile is named for MIG instances, and for nothing else")
         if self.mode is not GpuMode.SLICE:
             if (self.cores, self.memory, self.memory_percent) != (None, None, None):
                 raise ValueError("cores and memory are named for slices only")
             return
-        if self.cores is None or self.cores < 1:
+        if self.cores is not None and self.cores < 1:
             raise ValueError("a slice needs at least 1 core unit: zero would mean no limit")
         if (self.memory is None) == (self.memory_percent is None):
             raise ValueError("a slice names its memory once: in MiB or in percent")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Extended:
-    """An amount of a resource that nodes offer under a name of their own, such as a network card."""
-
-    resource: str
-    amount: int
+        if self.cores is None and not (self.memory or self.memory_percent):
+            raise ValueError("a slice without cores needs some memory to derive them from")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What one task asks for: `cpu` in millicores, `memory` in MiB, cards, and named resources."""
+    """What one task asks for: `cpu` in millicores, `memory` in MiB, cards, and named resources.
+
+    `qos` is the class that Kubernetes derives for it; only guaranteed tasks are aligned to NUMA zones.
+    """
 
     cpu: int = 0
     memory: int = 0
     gpu: GpuRequest | None = None
     extended: tuple[Extended, ...] = ()
+    qos: QosClass = QosClass.GUARANTEED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +148,7 @@ class TopologyRule:
     `level` is the node label that names the domains (a rack, a zone, `kubernetes.io/hostname`); empty
     only when unconstrained. `slice_level` and `slice_size` ask further that every so many tasks share
     a domain of a finer level. Roles with the same `companions` name are placed in one domain.
+    `preferred_level` names a finer level that is to be kept where that is possible.
     """
 
     level: str = ""
@@ -109,6 +156,7 @@ class TopologyRule:
     slice_level: str = ""
     slice_size: int = 0
     companions: str = ""
+    preferred_level: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +245,15 @@ class DeviceSlice:
     exclusive: bool
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class ZoneShare:
+    """A task's hold on one NUMA zone of its node: millicores and MiB."""
+
+    zone: int
+    cpu: int
+    memory: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """One task's hold on a node, on cards, and on quota.
@@ -204,6 +261,7 @@ class Allocation:
     `charges` is what the ledger of `queue` carries for this task; removing the allocation gives it
     back. One task has one live allocation: its id is `<job>/<role>/<index>`. `leaving` says that the
     task was told to go and still holds all this. `node` is empty where the flavor is not placed.
+    `zones` is what an aligned task holds of the node's NUMA zones.
     """
 
     job: str
@@ -218,6 +276,7 @@ class Allocation:
     charges: tuple[Charge, ...] = ()
     extended: tuple[Extended, ...] = ()
     leaving: bool = False
+    zones: tuple[ZoneShare, ...] = ()
 
     @property
     def id(self) -> str:

@@ -20,6 +20,14 @@ class GpuMode(StrEnum):
     MIG = "mig"
 
 
+class QosClass(StrEnum):
+    """The class of a task by its requests and limits; the last gives way first under pressure."""
+
+    GUARANTEED = "guaranteed"
+    BURSTABLE = "burstable"
+    BEST_EFFORT = "best-effort"
+
+
 class Strategy(StrEnum):
     """What a queue does when the job at its head cannot start."""
 
