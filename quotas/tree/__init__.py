@@ -2,6 +2,7 @@
 
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, TreeError, UnknownNodeError
 from quotas.tree.limits import Amount, Limits, at_least
+from quotas.tree.share import Share
 from quotas.tree.tree import Branch, QuotaTree
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "NotALeafError",
     "OverdrawnError",
     "QuotaTree",
+    "Share",
     "TreeError",
     "UnknownNodeError",
     "at_least",

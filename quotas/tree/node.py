@@ -18,14 +18,16 @@ K = TypeVar("K", bound=Hashable)
 class TreeNode(Generic[K]):
     """State of one node; built and linked by `QuotaTree`, which is the way to use it."""
 
-    __slots__ = ("children", "height", "id", "limits", "parent", "subtree", "usage")
+    __slots__ = ("children", "height", "id", "kept", "limits", "parent", "subtree", "usage", "weight_milli")
 
-    def __init__(self, node_id: str, limits: Mapping[K, Limits]) -> None:
+    def __init__(self, node_id: str, limits: Mapping[K, Limits], weight_milli: int = 1000) -> None:
         self.id = node_id
+        self.weight_milli = weight_milli
         self.limits: dict[K, Limits] = dict(limits)
         self.parent: TreeNode[K] | None = None
         self.children: list[TreeNode[K]] = []
         self.subtree: dict[K, Amount] = {}
+        self.kept: dict[K, Amount] = {}
         self.usage: dict[K, int] = {}
         self.height = 0
 
@@ -39,11 +41,7 @@ class TreeNode(Generic[K]):
 
     def local(self, key: K) -> Amount:
         """The part of the subtree's quota that others cannot have."""
-        quota = self.quota(key)
-        if quota is None:
-            return None
-        lending = self.limits.get(key, NOTHING).lending_limit
-        return 0 if lending is None else max(0, quota - lending)
+        return self.kept.get(key, 0)
 
     def lent(self, key: K) -> int:
         """The part of the subtree's quota that counts for the parent."""
@@ -107,6 +105,7 @@ class TreeNode(Generic[K]):
         for child in self.children:
             keys.update(child.subtree, child.usage)
         self.subtree = {key: self._gathered_quota(key) for key in keys}
+        self.kept = {key: self._withheld(key) for key in keys}
         if self.children:
             spills = ((key, sum(child.spill(key) for child in self.children)) for key in keys)
             self.usage = {key: amount for key, amount in spills if amount}
@@ -114,6 +113,13 @@ class TreeNode(Generic[K]):
 
     def _gathered_quota(self, key: K) -> Amount:
         return plus(self.limits.get(key, NOTHING).nominal, sum(child.lent(key) for child in self.children))
+
+    def _withheld(self, key: K) -> Amount:
+        quota = self.subtree[key]
+        if quota is None:
+            return None
+        lending = self.limits.get(key, NOTHING).lending_limit
+        return 0 if lending is None else max(0, quota - lending)
 
     def _set(self, key: K, amount: int) -> None:
         if amount:

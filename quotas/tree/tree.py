@@ -7,39 +7,55 @@ Kueue's hierarchical cohorts; the quota reference of this project states them as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, UnknownNodeError
 from quotas.tree.limits import NOTHING, Amount, Limits
 from quotas.tree.node import K, TreeNode
+from quotas.tree.share import NO_SHARE, Lendable, Share, dominant, lendable
 
 
 @dataclass(frozen=True, slots=True)
 class Branch(Generic[K]):
-    """The description of one node: its id, its parent's id (None for a root) and its limits per key."""
+    """The description of one node: its id, its parent's id (None for a root) and its limits per key.
+
+    `weight_milli` divides its dominant resource share, in thousandths; zero puts it above everyone.
+
+    Raises:
+        ValueError: on a negative weight.
+    """
 
     id: str
     parent: str | None
     limits: Mapping[K, Limits]
+    weight_milli: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.weight_milli < 0:
+            raise ValueError(f"{self.id} has the weight {self.weight_milli}; a weight is not negative")
 
 
 class QuotaTree(Generic[K]):
     """A forest of quota nodes over keys such as (flavor, resource).
 
     Amounts are whole numbers of the key's unit, None is unlimited. A key without limits has nominal
-    zero and no borrowing limit.
+    zero and no borrowing limit. `resource_of` names the resource that a key is an amount of, because
+    shares sum over flavors; keys for which it gives None take no part in shares.
 
     Raises:
         CycleError: when the parents form a cycle.
         UnknownNodeError: when a parent does not exist.
     """
 
-    def __init__(self, branches: Iterable[Branch[K]]) -> None:
+    def __init__(self, branches: Iterable[Branch[K]], resource_of: Callable[[K], str | None] = str) -> None:
         described = {branch.id: branch for branch in branches}
+        self._resource_of = resource_of
+        self._lendable: dict[str, Lendable] = {}
         self._nodes: dict[str, TreeNode[K]] = {
-            node_id: TreeNode(node_id, described[node_id].limits) for node_id in sorted(described)
+            node_id: TreeNode(node_id, described[node_id].limits, described[node_id].weight_milli)
+            for node_id in sorted(described)
         }
         for node_id, node in self._nodes.items():
             parent = described[node_id].parent
@@ -101,6 +117,39 @@ class QuotaTree(Generic[K]):
             remaining -= node.local_available(key) or 0
         return node.height
 
+    def inside(self, node_id: str, keys: Iterable[K]) -> bool:
+        """Whether usage is above what the subtree owns for none of the keys."""
+        node = self._node(node_id)
+        return not any(node.exceeds(key, 0) for key in keys)
+
+    def local_available(self, node_id: str, key: K) -> Amount:
+        """What may be added before the parent notices."""
+        return self._node(node_id).local_available(key)
+
+    def lendable(self, node_id: str) -> dict[str, Amount]:
+        """Per resource, the most that the subtree could ever use, summed over flavors."""
+        return dict(self._lendable_of(self._node(node_id)))
+
+    def share(self, node_id: str, extra: Mapping[K, int] | None = None) -> Share:
+        """The dominant resource share of a node, with `extra` on top of its usage; a root has none."""
+        node = self._node(node_id)
+        if node.parent is None:
+            return NO_SHARE
+        return dominant(node, extra, self._lendable_of(node.parent), self._resource_of)
+
+    def weight_milli(self, node_id: str) -> int:
+        """The weight for fair sharing, in thousandths."""
+        return self._node(node_id).weight_milli
+
+    def children(self, node_id: str) -> tuple[str, ...]:
+        """The ids of the nodes right below, sorted."""
+        return tuple(child.id for child in self._node(node_id).children)
+
+    def parent(self, node_id: str) -> str | None:
+        """The node right above, None at a root."""
+        above = self._node(node_id).parent
+        return None if above is None else above.id
+
     def path(self, node_id: str) -> Iterator[str]:
         """The ids from a node up to its root."""
         node: TreeNode[K] | None = self._node(node_id)
@@ -138,10 +187,17 @@ class QuotaTree(Generic[K]):
         """Replace a node's limits; everything above it follows."""
         node = self._node(node_id)
         node.limits = dict(limits)
+        self._lendable.clear()
         node.gather()
         while node.parent is not None:
             node = node.parent
             node.gather()
+
+    def _lendable_of(self, node: TreeNode[K]) -> Lendable:
+        known = self._lendable.get(node.id)
+        if known is None:
+            known = self._lendable[node.id] = lendable(node, self._resource_of)
+        return known
 
     def _node(self, node_id: str) -> TreeNode[K]:
         try:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from foundation.quantities import Resource
 from quotas.tree import Branch, Limits, QuotaTree
 from scheduling.engine.model import (
     Allocation,
@@ -19,6 +20,7 @@ from scheduling.engine.model import (
     Claim,
     Flavor,
     FlavorResource,
+    GpuMode,
     Job,
     Node,
     Queue,
@@ -264,6 +266,7 @@ class Snapshot:
             case FlavorPut(flavor):
                 self.flavors[flavor.id] = flavor
                 self.fleet.memo.clear()
+                self._plant({node.id: node for node in self.quota_nodes()})
             case QueuePut(queue):
                 self.queues[queue.id] = queue
                 self._plant({node.id: node for node in self.quota_nodes()})
@@ -290,12 +293,16 @@ class Snapshot:
     def _plant(self, quota_nodes: dict[str, QuotaNode]) -> None:
         self._quota_nodes = {key: _sorted(quota_nodes[key]) for key in sorted(quota_nodes)}
         self.quota: QuotaTree[FlavorResource] = QuotaTree(
-            Branch(
-                node.id,
-                node.parent,
-                {q.key: Limits(q.nominal, q.borrowing_limit, q.lending_limit) for q in node.quotas},
-            )
-            for node in self._quota_nodes.values()
+            (
+                Branch(
+                    node.id,
+                    node.parent,
+                    {q.key: Limits(q.nominal, q.borrowing_limit, q.lending_limit) for q in node.quotas},
+                    node.weight_milli,
+                )
+                for node in self._quota_nodes.values()
+            ),
+            self._shared_resource,
         )
         for queue in self.queues.values():
             if queue.quota_node not in self.quota:
@@ -305,6 +312,12 @@ class Snapshot:
         for node in self._quota_nodes.values():
             for charge in node.usage:
                 self.quota.add_usage(node.id, charge.key, charge.amount)
+
+    def _shared_resource(self, key: FlavorResource) -> str | None:
+        # Where cards are sliced their number is a cap only: it says nothing of how much is held.
+        flavor = self.flavors.get(key.flavor)
+        sliced = flavor is not None and flavor.mode is GpuMode.SLICE
+        return None if sliced and key.resource == Resource.GPU_CARDS else key.resource
 
     def _exported(self, key: str) -> QuotaNode:
         node = self._quota_nodes[key]

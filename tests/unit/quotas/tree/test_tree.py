@@ -96,7 +96,7 @@ class TestUnlimited:
 
 
 def test_no_row_means_nothing() -> None:
-    quotas = QuotaTree([Branch("root", None, {}), Branch("q", "root", {})])
+    quotas: QuotaTree[str] = QuotaTree([Branch("root", None, {}), Branch("q", "root", {})])
     assert quotas.available("q", GPU) == 0
     assert quotas.borrows("q", GPU, 1)
 

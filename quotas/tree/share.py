@@ -1,0 +1,135 @@
+"""Dominant resource share: how much of what it could borrow a node borrows, in its scarcest resource.
+
+Per resource, summed over flavors: what the node's subtree uses above its own quota, in thousandths of
+what the parent's subtree could ever use. The highest ratio, divided by the node's weight, is the share.
+Source: dominant resource fairness (Ghodsi et al., NSDI 2011) in the form of Kueue's fair sharing.
+
+Shares are ratios of whole numbers and compare exactly. Division would round two equal shares of unequal
+weights apart, and the order between queues would then hang on the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from quotas.tree.limits import Amount, plus
+from quotas.tree.node import K, TreeNode
+
+HIGHEST = 2**63 - 1
+"""The rounded share of a node of weight zero that borrows."""
+
+Lendable = Mapping[str, Amount]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Share:
+    """A share that orders exactly: `numerator / denominator` in weighted thousandths.
+
+    `infinite` marks a borrower of weight zero: it stands above everyone, and the ratio, unweighted
+    then, orders it among its like. `resource` is the dominant one, empty at share zero. `borrows` is
+    also true where nothing can be lent and the share is therefore zero.
+    """
+
+    numerator: int = 0
+    denominator: int = 1
+    infinite: bool = False
+    resource: str = ""
+    borrows: bool = False
+
+    @property
+    def zero(self) -> bool:
+        """Whether the node takes nothing that others could have."""
+        return self.numerator == 0
+
+    @property
+    def precise(self) -> Fraction | None:
+        """The exact value, None for infinite."""
+        return None if self.infinite else Fraction(self.numerator, self.denominator)
+
+    @property
+    def rounded(self) -> int:
+        """The value rounded up, as it is shown; `HIGHEST` for infinite."""
+        return HIGHEST if self.infinite else -(-self.numerator // self.denominator)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Share):
+            return NotImplemented
+        return self.infinite == other.infinite and self._left(other) == other._left(self)
+
+    def __lt__(self, other: Share) -> bool:
+        if self.infinite != other.infinite:
+            return other.infinite
+        return self._left(other) < other._left(self)
+
+    def __le__(self, other: Share) -> bool:
+        return not other < self
+
+    def __gt__(self, other: Share) -> bool:
+        return other < self
+
+    def __ge__(self, other: Share) -> bool:
+        return not self < other
+
+    def __hash__(self) -> int:
+        return hash((self.infinite, Fraction(self.numerator, self.denominator)))
+
+    def _left(self, other: Share) -> int:
+        return self.numerator * other.denominator
+
+
+NO_SHARE = Share()
+
+
+def lendable(node: TreeNode[K], resource_of: Callable[[K], str | None]) -> Lendable:
+    """Per resource, the most that the node's subtree could ever use, over all keys of its tree."""
+    root = node
+    while root.parent is not None:
+        root = root.parent
+    total: dict[str, Amount] = {}
+    for key in root.subtree:
+        resource = resource_of(key)
+        if resource is not None:
+            total[resource] = plus(total.get(resource, 0), node.potential(key))
+    return total
+
+
+def dominant(
+    node: TreeNode[K],
+    extra: Mapping[K, int] | None,
+    lendable_above: Lendable,
+    resource_of: Callable[[K], str | None],
+) -> Share:
+    """The share of a node below a parent; `extra` counts as used."""
+    borrowed = _borrowed(node, extra, resource_of)
+    if not borrowed:
+        return NO_SHARE
+    best, amount, of = "", 0, 1
+    for resource in sorted(borrowed):
+        limit = lendable_above.get(resource, 0)
+        # Nothing can be a part of what is unlimited, and of nothing.
+        if limit is None or limit <= 0:
+            continue
+        if borrowed[resource] * of > amount * limit:
+            best, amount, of = resource, borrowed[resource], limit
+    if not amount:
+        return Share(borrows=True)
+    if not node.weight_milli:
+        return Share(1000 * amount, of, infinite=True, resource=best, borrows=True)
+    return Share(1_000_000 * amount, of * node.weight_milli, resource=best, borrows=True)
+
+
+def _borrowed(
+    node: TreeNode[K], extra: Mapping[K, int] | None, resource_of: Callable[[K], str | None]
+) -> dict[str, int]:
+    borrowed: dict[str, int] = {}
+    usage, subtree = node.usage, node.subtree
+    for key in usage if not extra else {**usage, **extra}:
+        quota = subtree.get(key, 0)
+        if quota is None:
+            continue
+        above = usage.get(key, 0) - quota + (extra.get(key, 0) if extra else 0)
+        if above > 0 and (resource := resource_of(key)) is not None:
+            borrowed[resource] = borrowed.get(resource, 0) + above
+    return borrowed

@@ -1,0 +1,132 @@
+"""Dominant resource shares: what counts as borrowed, what it is divided by, and an exact order."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quotas.tree import Branch, Limits, QuotaTree, Share
+from quotas.tree.share import HIGHEST
+
+Key = tuple[str, str]
+GPU: Key = ("h100", "gpu")
+OTHER: Key = ("a100", "gpu")
+CPU: Key = ("h100", "cpu")
+
+
+def forest(
+    weights: dict[str, int] | None = None, *, nominal: int | None = 5, lending: int | None = None
+) -> QuotaTree[Key]:
+    """A cohort with two queues of 5 + 5 GPUs and 100 + 100 CPUs, and a queue on its own."""
+    weights = weights or {}
+    own = {GPU: Limits(nominal, None, lending), CPU: Limits(100)}
+    return QuotaTree(
+        [
+            Branch("all", None, {}),
+            Branch("a", "all", own, weights.get("a", 1000)),
+            Branch("b", "all", own, weights.get("b", 1000)),
+            Branch("alone", None, own),
+        ],
+        lambda key: key[1],
+    )
+
+
+@pytest.mark.parametrize(("weight", "rounded"), [(1000, 200), (2000, 100), (500, 400), (0, HIGHEST)])
+def test_two_of_ten_borrowed_are_two_hundred_thousandths_over_the_weight(weight: int, rounded: int) -> None:
+    quotas = forest({"a": weight})
+    quotas.add_usage("a", GPU, 7)
+    share = quotas.share("a")
+    assert (share.rounded, share.resource, share.borrows) == (rounded, "gpu", True)
+
+
+def test_the_scarcest_resource_decides_and_the_first_by_name_where_they_are_equal() -> None:
+    quotas = forest()
+    assert quotas.share("a", {GPU: 7, CPU: 160}).resource == "cpu"
+    assert quotas.share("a", {GPU: 8, CPU: 160}).resource == "cpu"
+    assert quotas.share("a", {GPU: 9, CPU: 160}).resource == "gpu"
+
+
+def test_flavors_of_one_resource_are_summed() -> None:
+    quotas: QuotaTree[Key] = QuotaTree(
+        [
+            Branch("all", None, {}),
+            Branch("a", "all", {GPU: Limits(5), OTHER: Limits(5)}),
+            Branch("b", "all", {GPU: Limits(5), OTHER: Limits(5)}),
+        ],
+        lambda key: key[1],
+    )
+    assert quotas.lendable("all") == {"gpu": 20}
+    assert quotas.share("a", {GPU: 7, OTHER: 3}).precise == 100
+
+
+@pytest.mark.parametrize("node", ["all", "alone"])
+def test_a_root_has_no_share(node: str) -> None:
+    quotas = forest()
+    if node == "alone":
+        quotas.add_usage(node, GPU, 50)
+    assert quotas.share(node, {GPU: 50}) == Share()
+
+
+def test_what_is_not_lent_adds_no_share_but_is_borrowed() -> None:
+    share = forest(lending=0).share("a", {GPU: 7})
+    assert (share.zero, share.borrows, share.resource) == (True, True, "")
+
+
+def test_an_unlimited_nominal_borrows_nothing() -> None:
+    assert forest(nominal=None).share("a", {GPU: 10**9}) == Share()
+
+
+def test_a_key_without_a_resource_takes_no_part() -> None:
+    quotas: QuotaTree[Key] = QuotaTree(
+        [Branch("all", None, {GPU: Limits(10)}), Branch("a", "all", {})],
+        lambda key: None if key[1] == "gpu" else key[1],
+    )
+    share = quotas.share("a", {GPU: 5})
+    assert (share.zero, share.borrows) == (True, False)
+
+
+def test_what_can_be_lent_follows_the_limits() -> None:
+    quotas = forest()
+    assert quotas.share("a", {GPU: 7}).rounded == 200
+    quotas.set_limits("b", {GPU: Limits(15)})
+    assert quotas.share("a", {GPU: 7}).rounded == 100
+
+
+def test_borrowers_of_weight_zero_stand_above_all_and_compare_unweighted() -> None:
+    quotas = forest({"a": 0, "b": 0})
+    little, much = quotas.share("a", {GPU: 6}), quotas.share("b", {GPU: 10})
+    finite = forest().share("a", {GPU: 10_000})
+    assert finite < little < much
+    assert quotas.share("a", {GPU: 5}) < finite
+
+
+def test_a_weight_is_not_negative() -> None:
+    with pytest.raises(ValueError, match="not negative"):
+        Branch("a", None, {}, -1)
+
+
+def test_equal_shares_of_unequal_weights_are_equal() -> None:
+    # 10/3 / 0.3 and 10/9 / 0.1: the same number, which floating point rounds apart.
+    one, other = Share(10, 3 * 300), Share(10, 9 * 100)
+    assert one == other and hash(one) == hash(other)
+
+
+shares = st.builds(Share, st.integers(0, 40), st.integers(1, 40), st.booleans())
+
+
+def rank(share: Share) -> tuple[bool, Fraction]:
+    return share.infinite, Fraction(share.numerator, share.denominator)
+
+
+@given(shares, shares)
+@settings(max_examples=100, deadline=None)
+def test_shares_order_as_exact_fractions_do(one: Share, other: Share) -> None:
+    assert (one < other, one <= other, one == other) == (
+        rank(one) < rank(other),
+        rank(one) <= rank(other),
+        rank(one) == rank(other),
+    )
+    assert (one > other, one >= other) == (rank(one) > rank(other), rank(one) >= rank(other))
