@@ -13,9 +13,11 @@ from scheduling.engine.options import (
     PreemptionOptions,
     UserShares,
 )
+from scheduling.engine.order.orders import fair_chain
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.plugins.builtin import BUILTIN
+from scheduling.engine.plugins.protocols import Order
 from scheduling.engine.plugins.registry import ConfigError
 from scheduling.engine.plugins.sets import PluginSet, Toolbox
 
@@ -33,6 +35,8 @@ DEFAULT_POLICIES = (
     ("bestfit", (("bestfit", 1),)),
     ("dotprod", (("dotprod", 1),)),
     ("packing", (("packing", 1),)),
+    ("clustering", (("clustering", 1),)),
+    ("fgd", (("fgd", 1),)),
 )
 DEFAULT_ORDERINGS = (
     ("fifo", ("priority", "submitted")),
@@ -45,7 +49,8 @@ class EngineConfig:
     """The configuration of a cell's engine.
 
     `policies` maps a flavor's policy to weighted scores, `orderings` a queue's ordering to criteria,
-    `cycle_order` orders the heads of different queues. `heads_per_queue` bounds how many differently
+    `cycle_order` orders the heads of different queues; under fair sharing the share stands in the place
+    of the borrow level. `heads_per_queue` bounds how many differently
     shaped jobs of a best-effort queue may fail in one cycle (None: all are tried); `refill` lets the
     next job have its turn in the same cycle when a head was admitted. `nominate` says whether the heads
     of a round are judged together or each at its turn, `fair_sharing` (None: classical) how queues are
@@ -105,5 +110,17 @@ def resolve_config(config: EngineConfig) -> Toolbox:
         orderings={
             name: tuple(plugins.orders.get(order) for order in chain) for name, chain in config.orderings
         },
-        cycle_order=tuple(plugins.orders.get(order) for order in config.cycle_order),
+        cycle_order=cycle_order(config),
     )
+
+
+def cycle_order(config: EngineConfig) -> tuple[Order, ...]:
+    """The criteria by which heads of different queues are ordered.
+
+    Raises:
+        ConfigError: when one is named that there is not.
+    """
+    chain = config.cycle_order
+    if config.fair_sharing is not None:
+        chain = fair_chain(chain, config.fair_sharing)
+    return tuple(config.plugins.orders.get(name) for name in chain)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scheduling.engine.model import Job
+from quotas.tree import Share
+from scheduling.engine.model import Job, JobState
+from scheduling.engine.options import FairSharing
 from scheduling.engine.plugins.protocols import Candidate, Order
 
 
@@ -46,7 +48,62 @@ class BorrowLevel:
         return candidate.borrow_level
 
 
-ORDERS = (Priority(), Submitted(), RunTime(), BorrowLevel())
+class NonBorrowing:
+    """Whose part of the tree stays inside what it owns, on what the job asks for, goes first."""
+
+    name = "non-borrowing"
+
+    def key(self, candidate: Candidate) -> bool:
+        return candidate.borrows
+
+
+class DominantShare:
+    """The smaller dominant resource share, the job included, goes first."""
+
+    name = "share"
+
+    def key(self, candidate: Candidate) -> Share:
+        return candidate.share
+
+
+class Preempting:
+    """Jobs for which others were told to leave go first, so that nobody else takes what was freed."""
+
+    name = "preempting"
+
+    def key(self, candidate: Candidate) -> bool:
+        return not candidate.job.preempting
+
+
+class Holding:
+    """Jobs that hold their quota already, and are looked at again, go first."""
+
+    name = "holding"
+
+    def key(self, candidate: Candidate) -> bool:
+        return candidate.job.state is not JobState.LIVE
+
+
+ORDERS = (
+    Priority(),
+    Submitted(),
+    RunTime(),
+    BorrowLevel(),
+    NonBorrowing(),
+    DominantShare(),
+    Preempting(),
+    Holding(),
+)
+
+
+def fair_chain(chain: Sequence[str], fair: FairSharing) -> tuple[str, ...]:
+    """The names of a chain with the share in the place of the borrow level.
+
+    The borrow level says how far up a job reaches; under fair sharing that is what the tournament
+    decides level by level, by who borrows and by whose share is larger.
+    """
+    fairly = ("non-borrowing", "share") if fair.prefer_non_borrowing else ("share",)
+    return tuple(name for item in chain for name in (fairly if item == "borrow-level" else (item,)))
 
 
 def job_key(chain: Sequence[Order]) -> Callable[[Job], tuple[Any, ...]]:

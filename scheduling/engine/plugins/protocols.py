@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from quotas.tree import Share
 from scheduling.engine.model import Job
 from scheduling.engine.placement.question import Question
 from scheduling.engine.state.fleet import Bools, Ints, Rows
+
+NO_SHARE = Share()
 
 
 @runtime_checkable
@@ -46,10 +49,17 @@ class Score(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A job to be ordered; `borrow_level` is 0 inside a queue."""
+    """A job to be ordered; inside a queue only the job counts.
+
+    Across queues, `borrow_level` says how far up the quota tree the job reaches. In a fair tournament
+    `borrows` and `share` speak of the part of the tree that the job would win for, the job included:
+    whether it uses more than it owns of what the job asks for, and its dominant resource share.
+    """
 
     job: Job
     borrow_level: int = 0
+    borrows: bool = False
+    share: Share = NO_SHARE
 
 
 @runtime_checkable

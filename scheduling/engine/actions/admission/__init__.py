@@ -1,0 +1,1 @@
+"""The admission of jobs: heads, what each would get, their order, and one decision after another."""
