@@ -5,6 +5,7 @@ topology-aware scheduling (KEP-2724): one domain of a required or preferred leve
 finer domain, leaders next to their workers, replacement of failed nodes.
 """
 
+from scheduling.engine.topology.across import FlavorGround, place_across
 from scheduling.engine.topology.place import GangPlacer
 from scheduling.engine.topology.replace import Replacement, replace_leaf
 from scheduling.engine.topology.request import Preference, RoleRequest, SliceLayer, TopologyOptions
@@ -26,6 +27,7 @@ __all__ = [
     "NODE_LABEL",
     "Exclusions",
     "Failure",
+    "FlavorGround",
     "GangPlacer",
     "LayerRoom",
     "Misfit",
@@ -42,6 +44,7 @@ __all__ = [
     "TopologyTree",
     "Usage",
     "build_tree",
+    "place_across",
     "replace_leaf",
     "usage_of",
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.engine.model import PlacementRules, Taint, TaintEffect, Toleration
+from scheduling.engine.model import Expression, PlacementRules, Taint, TaintEffect, Toleration
 from scheduling.engine.placement.labels import carries, holds, satisfies
 from scheduling.engine.topology.request import Preference
 from scheduling.engine.topology.result import Exclusions
@@ -20,6 +20,31 @@ class Eligibility:
     allowed: Mask
     liking: Ints
     exclusions: Exclusions
+
+
+Rules = tuple[
+    tuple[tuple[str, str], ...],
+    tuple[tuple[Expression, ...], ...],
+    tuple[Toleration, ...],
+    tuple[Preference, ...],
+]
+Known = dict[Rules, Eligibility]
+"""Eligibility found earlier over the same nodes, by all that it depends on."""
+
+
+def recalled(
+    known: Known,
+    tree: TopologyTree,
+    rules: PlacementRules,
+    preferences: tuple[Preference, ...],
+    tolerations: tuple[Toleration, ...],
+) -> Eligibility:
+    """The same as `eligible_leaves`, found once: every role of every queue asks for much the same."""
+    accepted = rules.tolerations + tolerations
+    key = (tuple(sorted(rules.node_selector.items())), rules.node_affinity, accepted, preferences)
+    if key not in known:
+        known[key] = eligible_leaves(tree, rules, preferences, tolerations)
+    return known[key]
 
 
 def eligible_leaves(

@@ -9,7 +9,7 @@ from scheduling.engine.model import PlacementRules, Toleration
 from scheduling.engine.topology.balanced import balanced_parts
 from scheduling.engine.topology.choose import Part, Unplaced
 from scheduling.engine.topology.descend import to_leaves
-from scheduling.engine.topology.eligibility import Eligibility, eligible_leaves
+from scheduling.engine.topology.eligibility import Eligibility, Known, recalled
 from scheduling.engine.topology.fit import Search, starting_parts
 from scheduling.engine.topology.request import Preference, RoleRequest, TopologyOptions, draw_plan
 from scheduling.engine.topology.result import (
@@ -24,14 +24,6 @@ from scheduling.engine.topology.result import (
 )
 from scheduling.engine.topology.room import add_up, count_leaves
 from scheduling.engine.topology.stock import Stock
-
-_Rules = tuple[
-    tuple[tuple[str, str], ...],
-    object,
-    tuple[Toleration, ...],
-    tuple[Preference, ...],
-    tuple[Toleration, ...],
-]
 
 
 class GangPlacer:
@@ -54,14 +46,14 @@ class GangPlacer:
         tolerations: tuple[Toleration, ...] = (),
         assumed: Iterable[Usage] = (),
         if_empty: bool = False,
-        known: dict[_Rules, Eligibility] | None = None,
+        known: Known | None = None,
     ) -> None:
         self._stock = stock
         self._tree = stock.tree
         self._options = options
         self._tolerations = tolerations
         self._left = stock.remaining(assumed, if_empty=if_empty)
-        self._known = {} if known is None else known
+        self._known: Known = {} if known is None else known
 
     def place(self, requests: Sequence[RoleRequest]) -> dict[str, RoleOutcome]:
         """Where each role goes. After the first failure no further role is looked at."""
@@ -164,11 +156,7 @@ class GangPlacer:
         return of_workers, of_workers if leader is None else self._rated(leader.rules, ())
 
     def _rated(self, rules: PlacementRules, wishes: tuple[Preference, ...]) -> Eligibility:
-        selector = tuple(sorted(rules.node_selector.items()))
-        key = (selector, rules.node_affinity, rules.tolerations, wishes, self._tolerations)
-        if key not in self._known:
-            self._known[key] = eligible_leaves(self._tree, rules, wishes, self._tolerations)
-        return self._known[key]
+        return recalled(self._known, self._tree, rules, wishes, self._tolerations)
 
     def _spread(self, search: Search) -> list[Part] | None:
         preferred = not (search.plan.required or search.plan.unconstrained)

@@ -60,14 +60,16 @@ class Stock:
         self._add(left, usages, -1)
 
     def fits(self, usages: Iterable[Usage]) -> bool:
-        """Whether each usage would still find room in its domain, looked at one by one."""
+        """Whether all usages together would still find room in their domains."""
+        rows: dict[int, Ints] = {}
         for usage in usages:
             leaf = self.tree.leaf_index.get(usage.domain)
             if leaf is None:
                 return False
-            left = self._free[leaf : leaf + 1] - self._placed[leaf : leaf + 1]
-            if int(self.count(left, usage.per_task)[0][0]) < usage.tasks:
+            row = rows.setdefault(leaf, self._free[leaf : leaf + 1] - self._placed[leaf : leaf + 1])
+            if int(self.count(row, usage.per_task)[0][0]) < usage.tasks:
                 return False
+            row -= self._vector(usage.per_task, usage.tasks)
         return True
 
     def count(self, left: Ints, per_task: Mapping[str, int]) -> tuple[Ints, Ints, list[str]]:

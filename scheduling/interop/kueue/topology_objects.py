@@ -6,9 +6,7 @@ everything else in its base unit.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from scheduling.engine import topology
@@ -19,73 +17,26 @@ from scheduling.engine.model import (
     Taint,
     TaintEffect,
     Toleration,
-    TolerationOperator,
     TopologyMode,
 )
+from scheduling.interop.fields import Fields
+from scheduling.interop.kueue import podsets, quantities
 
 Object = Mapping[str, Any]
 Amounts = dict[str, int]
 
-_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)([eE][+-]?[0-9]+)?([numkKMGTPE]?i?)")
-_FACTORS = {
-    "n": Decimal(10) ** -9, "u": Decimal(10) ** -6, "m": Decimal(10) ** -3, "": Decimal(1),
-    **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate("kMGTPE", start=1)},
-    **{f"{suffix}i": Decimal(2) ** (10 * power) for power, suffix in enumerate("KMGTPE", start=1)},
-}  # fmt: skip
 # Field selectors see a node's name under this key; no label can be called so.
 _NAME_FIELD = "metadata.name"
 
 
-def amount(resource: str, quantity: str | int) -> int:
-    """A Kubernetes quantity in whole units of its resource, rounded up.
-
-    Raises:
-        ValueError: when it is no quantity.
-    """
-    match = _QUANTITY.fullmatch(str(quantity))
-    factor = _FACTORS.get(match[3]) if match else None
-    if match is None or factor is None:
-        raise ValueError(f"{quantity!r} is not a quantity")
-    value = Decimal(match[1] + (match[2] or "")) * factor * (1000 if resource == "cpu" else 1)
-    return int(value.to_integral_value(rounding=ROUND_CEILING))
-
-
-def amounts(quantities: Mapping[str, str | int] | None) -> Amounts:
+def amounts(listed: Mapping[str, str | int] | None) -> Amounts:
     """A resource list in whole units."""
-    return {name: amount(name, quantity) for name, quantity in (quantities or {}).items()}
+    return {name: quantities.amount(quantity, name) for name, quantity in (listed or {}).items()}
 
 
 def added(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
     """The sum, resource by resource."""
     return {name: first.get(name, 0) + second.get(name, 0) for name in [*first, *second]}
-
-
-def pod_amounts(spec: Object) -> Amounts:
-    """What a pod holds: its containers together, or an init container's peak where that is higher."""
-    running: Amounts = {}
-    for container in spec.get("containers") or ():
-        running = added(running, _container_amounts(container))
-    sidecars: Amounts = {}
-    peak: Amounts = {}
-    for container in spec.get("initContainers") or ():
-        own = _container_amounts(container)
-        if container.get("restartPolicy") == "Always":
-            sidecars = added(sidecars, own)
-            own = {}
-        peak = _highest(peak, added(sidecars, own))
-    total = _highest(added(running, sidecars), peak)
-    total |= amounts((spec.get("resources") or {}).get("requests"))
-    return added(total, amounts(spec.get("overhead")))
-
-
-def _container_amounts(container: Object) -> Amounts:
-    """Requests; where only a limit is given, the API server requests as much."""
-    resources = container.get("resources") or {}
-    return amounts(resources.get("limits")) | amounts(resources.get("requests"))
-
-
-def _highest(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
-    return {name: max(first.get(name, 0), second.get(name, 0)) for name in [*first, *second]}
 
 
 def usable(node: Object) -> bool:
@@ -119,7 +70,7 @@ def flavor_nodes(nodes: Iterable[Object], labels: Mapping[str, str] | None) -> l
 def occupants(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
     """What pods hold that are on a node and have not ended, each with its node."""
     return [
-        (pod["spec"]["nodeName"], added(pod_amounts(pod["spec"]), {"pods": 1}))
+        (pod["spec"]["nodeName"], added(podsets.pod_requests(Fields(pod["spec"], "Pod: spec")), {"pods": 1}))
         for pod in pods
         if pod["spec"].get("nodeName")
         and (pod.get("status") or {}).get("phase") not in ("Failed", "Succeeded")
@@ -128,15 +79,7 @@ def occupants(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
 
 def tolerations(objects: Iterable[Object] | None) -> tuple[Toleration, ...]:
     """Tolerations of a pod or flavor."""
-    return tuple(
-        Toleration(
-            key=item.get("key", ""),
-            operator=TolerationOperator(item.get("operator") or "Equal"),
-            value=item.get("value", ""),
-            effect=TaintEffect(item["effect"]) if item.get("effect") else None,
-        )
-        for item in objects or ()
-    )
+    return tuple(podsets.toleration(Fields(item, "toleration")) for item in objects or ())
 
 
 def placement_rules(

@@ -18,6 +18,7 @@ from scheduling.engine.model import (
 from scheduling.engine.topology import (
     NODE_LABEL,
     Failure,
+    FlavorGround,
     GangPlacer,
     LayerRoom,
     Misfit,
@@ -30,6 +31,7 @@ from scheduling.engine.topology import (
     TopologyOptions,
     Usage,
     build_tree,
+    place_across,
     replace_leaf,
     usage_of,
 )
@@ -195,8 +197,38 @@ def test_held_room_counts_unless_the_question_is_about_an_empty_topology() -> No
     assert isinstance(GangPlacer(stock, TopologyOptions(), if_empty=True).place([role(4)])["w"], Placement)
     stock.release([held])
     assert stock.fits([Usage(("x1",), ONE_CORE, 4)])
+    assert not stock.fits([Usage(("x1",), ONE_CORE, 2), Usage(("x1",), ONE_CORE, 3)])
     assert not stock.fits([Usage(("gone",), ONE_CORE, 1)])
     assert isinstance(placed(stock, role(2), assumed=[held])["w"], Failure)
+
+
+def test_flavors_on_the_same_nodes_do_not_take_the_same_room_twice() -> None:
+    grounds = {name: FlavorGround(ground({"b1/r1/x1": 4, "b1/r1/x2": 4})) for name in ("east", "west")}
+    asked = {
+        "west": [replace(role(3, REQUIRED, NODE_LABEL), name="b")],
+        "east": [role(3, REQUIRED, NODE_LABEL)],
+    }
+    found = place_across(grounds, asked, TopologyOptions())
+    assert [spots(outcome) for outcome in found.values() if isinstance(outcome, Placement)] == [
+        {"x1": 3},
+        {"x2": 3},
+    ]
+
+
+def test_groups_of_nodes_are_each_flavors_own() -> None:
+    grounds = {name: FlavorGround(ground({"b1/r1/x1": 4}, LEVELS[:2])) for name in ("east", "west")}
+    found = place_across(
+        grounds, {"east": [role(4)], "west": [replace(role(4), name="b")]}, TopologyOptions()
+    )
+    assert all(isinstance(outcome, Placement) for outcome in found.values())
+
+
+def test_no_flavor_is_asked_after_one_that_failed() -> None:
+    grounds = {name: FlavorGround(ground({"b1/r1/x1": 4})) for name in ("east", "west")}
+    found = place_across(
+        grounds, {"east": [role(5)], "west": [replace(role(1), name="b")]}, TopologyOptions()
+    )
+    assert list(found) == ["w"]
 
 
 def test_what_others_hold_is_taken_from_the_node_for_good() -> None:

@@ -1,0 +1,62 @@
+"""Place a job whose roles got different flavors, some of which may be the same nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scheduling.engine.model import Toleration
+from scheduling.engine.topology.eligibility import Known
+from scheduling.engine.topology.place import GangPlacer
+from scheduling.engine.topology.request import RoleRequest, TopologyOptions
+from scheduling.engine.topology.result import Failure, Placement, RoleOutcome, Usage, usage_of
+from scheduling.engine.topology.stock import Stock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlavorGround:
+    """The nodes of one flavor: what is free there, what the flavor tolerates, and who may stand where.
+
+    `known` is filled as questions are asked; it holds as long as the nodes do not change.
+    """
+
+    stock: Stock
+    tolerations: tuple[Toleration, ...] = ()
+    known: Known = field(default_factory=dict)
+
+
+def place_across(
+    grounds: Mapping[str, FlavorGround],
+    requests: Mapping[str, Sequence[RoleRequest]],
+    options: TopologyOptions,
+    *,
+    if_empty: bool = False,
+) -> dict[str, RoleOutcome]:
+    """Where each role goes, flavor by flavor in the order of their names, up to the first failure.
+
+    Flavors whose leaves are nodes see what the job's other roles take of the same nodes; a leaf that is
+    a group of nodes belongs to its flavor alone.
+    """
+    outcomes: dict[str, RoleOutcome] = {}
+    taken: list[Usage] = []
+    for flavor in sorted(requests):
+        ground = grounds[flavor]
+        shared = ground.stock.tree.leaves_are_nodes
+        placer = GangPlacer(
+            ground.stock,
+            options,
+            tolerations=ground.tolerations,
+            assumed=taken if shared else (),
+            if_empty=if_empty,
+            known=ground.known,
+        )
+        found = placer.place(requests[flavor])
+        outcomes.update(found)
+        if any(isinstance(outcome, Failure) for outcome in found.values()):
+            break
+        if shared:
+            for request in requests[flavor]:
+                placed = found[request.name]
+                if isinstance(placed, Placement):
+                    taken.extend(usage_of(placed, request.per_task))
+    return outcomes
