@@ -78,7 +78,7 @@ def run_case(case: Case) -> list[dict[str, Any]]:
     workload = given.get("workload") or {}
     if (workload.get("status") or {}).get("unhealthyNodes"):
         pinned = gates["SkipReassignmentForPodOwnedWorkloads"] and _of_single_pod(workload)
-        outcomes = _replaced(placer, tree, requests, workload["status"], pinned=pinned)
+        outcomes = replaced(placer, tree, requests, workload["status"], pinned=pinned)
     else:
         outcomes = placer.place(requests)
     return [_shown(request.name, outcomes.get(request.name)) for request in requests]
@@ -164,7 +164,7 @@ def _request(podset: Mapping[str, Any]) -> topology.RoleRequest:
     )
 
 
-def _replaced(
+def replaced(
     placer: topology.GangPlacer,
     tree: topology.TopologyTree,
     requests: list[topology.RoleRequest],

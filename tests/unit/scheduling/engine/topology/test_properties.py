@@ -139,3 +139,28 @@ def test_the_order_in_which_nodes_are_listed_does_not_matter(
     order.shuffle(shuffled)  # type: ignore[attr-defined]
     first = GangPlacer(ground(cores), chosen).place([role])
     assert GangPlacer(ground(dict(shuffled)), chosen).place([role]) == first
+
+
+@given(
+    cores=clusters,
+    tasks=st.integers(2, 12),
+    leader_cpu=st.integers(1, 4),
+    mode=modes,
+    level=st.integers(0, 2),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_leader_and_its_workers_are_refused_only_for_want_of_room(
+    cores: dict[str, int], tasks: int, leader_cpu: int, mode: TopologyMode, level: int
+) -> None:
+    wanted = None if mode is TopologyMode.UNCONSTRAINED else LEVELS[level]
+    crew = RoleRequest(name="w", tasks=tasks, per_task={"cpu": 1}, mode=mode, level=wanted, companions="g")
+    head = replace(crew, name="l", tasks=1, per_task={"cpu": leader_cpu})
+    outcome = GangPlacer(ground(cores), TopologyOptions()).place([head, crew])["w"]
+    together = level if mode is TopologyMode.REQUIRED else -1
+    hosts = [path for path, cpu in cores.items() if cpu >= leader_cpu]
+    left = [Counter({**cores, host: cores[host] - leader_cpu}) for host in hosts]
+    rooms = [
+        rounded(room, together, 1)["/".join(host.split("/")[: together + 1])]
+        for host, room in zip(hosts, left, strict=True)
+    ]
+    assert isinstance(outcome, Placement) == (max(rooms, default=-1) >= tasks)
