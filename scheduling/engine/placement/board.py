@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from scheduling.engine.placement.grid import BY_PICKER, GridScore
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.scores import stretch
-from scheduling.engine.plugins.protocols import Score, Veto
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows
+from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Rows
 
-INFEASIBLE = -1
+Floats = NDArray[np.float64]
+INFEASIBLE = -np.inf
 
 
 class Board:
@@ -33,8 +36,8 @@ class Board:
         self._lasting_refusals = _narrow(question, fixed, self._lasting)
         size = len(question.fleet)
         self._feasible: Bools = np.zeros(size, np.bool_)
-        self._raw = [np.zeros(size, np.int64) for _ in scores]
-        self._single: Ints = np.full(size, INFEASIBLE, np.int64)
+        self._raw = [np.zeros(size, np.float64) for _ in scores]
+        self._single: Floats = np.full(size, INFEASIBLE)
         self._seen = len(question.fleet.touched)
         self._epoch = question.fleet.epoch
         self._rescore(ALL_ROWS)
@@ -64,10 +67,20 @@ class Board:
         if within is not None:
             total = np.where(within, total, INFEASIBLE)
         row = int(total.argmax())
-        return row if total[row] >= 0 else None
+        return row if total[row] > INFEASIBLE else None
 
-    def _weighed(self) -> Ints:
-        total: Ints = np.zeros(len(self._feasible), np.int64)
+    def cards(self, row: int, picker: DevicePicker) -> tuple[int, ...]:
+        """The columns of the cards on a row that fits: those a score has its mind on, else the picker's."""
+        if not self.question.task.cards:
+            return ()
+        for score, _ in self._scores:
+            column = score.card(self.question, row) if isinstance(score, GridScore) else BY_PICKER
+            if column != BY_PICKER:
+                return (column,)
+        return picker.pick(self.question, row)
+
+    def _weighed(self) -> Floats:
+        total: Floats = np.zeros(len(self._feasible))
         for (score, weight), raw in zip(self._scores, self._raw, strict=True):
             total += weight * (stretch(raw, self._feasible) if score.normalised else raw)
         total[~self._feasible] = INFEASIBLE

@@ -8,44 +8,13 @@ Memory plays no part in it, and a task without cards can use none.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.engine.placement.workload import WorkloadShape
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
-
-COVERAGE = 0.95
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class WorkloadShape:
-    """A kind of task: millicores, core units per card, cards, and accepted models (`A|B`, empty = any)."""
-
-    cpu: int
-    cores: int
-    cards: int
-    models: str = ""
-
-
-def typical(tasks: Iterable[WorkloadShape]) -> list[tuple[WorkloadShape, float]]:
-    """The most frequent shapes that cover 95 % of the tasks, with frequencies that sum to one.
-
-    Equal counts stand in descending order of the shape, which matters where the cut falls among them.
-    """
-    counts = Counter(tasks)
-    ranked = sorted(sorted(counts, reverse=True), key=lambda shape: -counts[shape])
-    total, covered = counts.total(), 0
-    chosen: list[WorkloadShape] = []
-    for shape in ranked:
-        chosen.append(shape)
-        covered += counts[shape]
-        if covered >= COVERAGE * total:
-            break
-    share = covered / total if total else 1.0
-    return [(shape, (counts[shape] / total) / share) for shape in chosen]
 
 
 class FragmentationGauge:

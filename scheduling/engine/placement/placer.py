@@ -6,15 +6,19 @@ from dataclasses import dataclass
 
 from scheduling.engine.model import DeviceSlice, Flavor
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.devices import slices
+from scheduling.engine.placement.devices import CardPicker, slices
+from scheduling.engine.placement.grid import GridScore, LearningScore
+from scheduling.engine.placement.matrix import ScoreMatrix, columnar
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.shape import TaskShape
+from scheduling.engine.placement.workload import Workload
 from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
 from scheduling.engine.plugins.registry import ConfigError
 from scheduling.engine.state.fleet import Bools, Fleet
 
 # Shapes whose boards are kept. Beyond that the one that was made first goes; it can be made again.
 KEPT_BOARDS = 1024
+NOTHING_USUAL = Workload()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,11 @@ class PlacementRule:
     policies: tuple[tuple[str, tuple[tuple[Score, int], ...]], ...]
     devices: DevicePicker
 
+    @property
+    def learns(self) -> bool:
+        """Whether a policy must know what work is usual."""
+        return any(isinstance(score, LearningScore) for _, scores in self.policies for score, _ in scores)
+
 
 @dataclass(frozen=True, slots=True)
 class Seat:
@@ -33,15 +42,17 @@ class Seat:
     row: int
     node: str
     slices: tuple[DeviceSlice, ...]
+    columns: tuple[int, ...] = ()
 
 
 class Placer:
     """Placement over one fleet with one rule. Holds caches only; choosing changes nothing."""
 
-    def __init__(self, fleet: Fleet, rule: PlacementRule) -> None:
+    def __init__(self, fleet: Fleet, rule: PlacementRule, workload: Workload = NOTHING_USUAL) -> None:
         self.fleet = fleet
         self.rule = rule
-        self._policies = dict(rule.policies)
+        self.workload = workload
+        self._policies = {name: _learnt(scores, workload, fleet) for name, scores in rule.policies}
         self._boards: dict[TaskShape, Board] = {}
 
     def board(self, task: TaskShape, flavor: Flavor) -> Board:
@@ -69,13 +80,48 @@ class Placer:
         row = board.best(within)
         if row is None:
             return None
-        columns = self.rule.devices.pick(board.question, row) if task.cards else ()
-        return Seat(row, self.fleet.nodes[row].id, slices(board.question, row, columns))
+        columns = board.cards(row, self.rule.devices)
+        return Seat(row, self.fleet.nodes[row].id, slices(self.fleet, task, row, columns), columns)
+
+    def matrix(self, policy: str) -> ScoreMatrix | None:
+        """The score matrix of a policy over the fleet, or None where only boards can answer.
+
+        A matrix needs a single grid score, vetoes that it knows, and a picker that looks at cards alone.
+
+        Raises:
+            ConfigError: when the policy is not configured.
+        """
+        score, picker = self.grid_score(policy), self.rule.devices
+        if score is None or not columnar(self.rule.vetoes) or not isinstance(picker, CardPicker):
+            return None
+        return ScoreMatrix(self.fleet, score, self.rule.vetoes, picker)
+
+    def grid_score(self, policy: str) -> GridScore | None:
+        """The grid score that a policy consists of, as learnt, or None where there are more scores."""
+        scores = self._policies.get(policy)
+        if scores is None:
+            raise ConfigError(f"there is no policy {policy!r}")
+        score = scores[0][0]
+        return score if len(scores) == 1 and isinstance(score, GridScore) else None
 
 
-def placer_for(fleet: Fleet, rule: PlacementRule) -> Placer:
-    """The placer of a fleet and a rule, with the boards of earlier cycles while the fleet lives."""
+def placer_for(fleet: Fleet, rule: PlacementRule, workload: Workload | None = None) -> Placer:
+    """The placer of a fleet and a rule, with the boards of earlier cycles while the fleet lives.
+
+    Where a policy learns, another workload makes another placer; None leaves it as it is.
+    """
     known = fleet.memo.get(rule)
     if not isinstance(known, Placer):
-        known = fleet.memo[rule] = Placer(fleet, rule)
+        known = fleet.memo[rule] = Placer(fleet, rule, workload or NOTHING_USUAL)
+    elif workload is not None and workload != known.workload and rule.learns:
+        known = fleet.memo[rule] = Placer(fleet, rule, workload)
     return known
+
+
+def _learnt(
+    scores: tuple[tuple[Score, int], ...], workload: Workload, fleet: Fleet
+) -> tuple[tuple[Score, int], ...]:
+    return tuple(
+        (score.learnt(workload, fleet) if isinstance(score, LearningScore) else score, weight)
+        for score, weight in scores
+    )

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.placement.question import Question
-from scheduling.engine.state.fleet import Bools, Fleet, Ints, Rows
+from scheduling.engine.placement.fgd import FragmentationGradient
+from scheduling.engine.placement.grid import CardTable, Grid, GridScore, NodeTable, ShapeTable
+from scheduling.engine.state.fleet import Bools, Fleet, Ints
 
 FULL = 100
+Floats = NDArray[np.float64]
+_MOST = np.iinfo(np.int64).max
 
 
 def largest(fleet: Fleet) -> tuple[int, int]:
@@ -22,43 +25,44 @@ def largest(fleet: Fleet) -> tuple[int, int]:
     return pair
 
 
-def _left(question: Question, rows: Rows) -> tuple[Ints, Ints]:
-    fleet, task = question.fleet, question.task
-    cores: Ints = fleet.cores_free[rows].sum(axis=1) - task.cards * task.cores
-    return fleet.cpu_free[rows] - task.cpu, cores
+def _left(asked: ShapeTable, nodes: NodeTable) -> tuple[Ints, Ints]:
+    """Millicores and core units that would be left. `[shapes, nodes]`."""
+    return nodes.cpu - asked.cpu[:, None], nodes.cards.total - asked.need[:, None]
 
 
-class Compact:
+class Compact(GridScore):
     """Fill nodes up: the less is left after the task, the better.
 
     A task with cards looks at cards, one without at CPU, and keeps away from nodes with free cards.
     """
 
-    name, normalised = "compact", False
+    name = "compact"
 
-    def score(self, question: Question, rows: Rows) -> Ints:
-        cpu, cores = _left(question, rows)
-        most_cpu, most_cores = largest(question.fleet)
-        if question.task.cards:
-            return FULL - np.clip(FULL * cores // most_cores, 0, FULL)
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+        """The scores of all pairs."""
+        cpu, cores = _left(asked, nodes)
+        most_cpu, most_cores = largest(nodes.cards.fleet)
         half = FULL // 2
-        crowded = half - np.clip(half * cpu // most_cpu, 0, half)
-        return crowded + half - np.clip(half * cores // most_cores, 0, half)
+        idle = np.clip(half * cpu // most_cpu, 0, half) + np.clip(half * cores // most_cores, 0, half)
+        crowded = FULL - idle
+        filled = FULL - np.clip(FULL * cores // most_cores, 0, FULL)
+        return Grid(np.where(asked.cards[:, None] > 0, filled, crowded))
 
 
-class Spread:
+class Spread(GridScore):
     """Keep load even: the more is left after the task, the better."""
 
-    name, normalised = "spread", False
+    name = "spread"
 
-    def score(self, question: Question, rows: Rows) -> Ints:
-        cpu, cores = _left(question, rows)
-        most_cpu, most_cores = largest(question.fleet)
-        left, most = (cores, most_cores) if question.task.cards else (cpu, most_cpu)
-        return np.clip(FULL * left // most, 0, FULL)
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+        """The scores of all pairs."""
+        cpu, cores = _left(asked, nodes)
+        most_cpu, most_cores = largest(nodes.cards.fleet)
+        left = np.where(asked.cards[:, None] > 0, FULL * cores // most_cores, FULL * cpu // most_cpu)
+        return Grid(np.clip(left, 0, FULL))
 
 
-class BestFit:
+class BestFit(GridScore):
     """The published Best Fit of the packing traces: least CPU and card cores left, equally weighed.
 
     Both are divided by the largest node's; the result is cut to a whole number, then normalised over
@@ -67,31 +71,31 @@ class BestFit:
 
     name, normalised = "bestfit", True
 
-    def score(self, question: Question, rows: Rows) -> Ints:
-        cpu, cores = _left(question, rows)
-        most_cpu, most_cores = largest(question.fleet)
-        left: NDArray[np.float64] = 0.5 * cpu / most_cpu + 0.5 * cores / most_cores
-        return (FULL * (1.0 - left)).astype(np.int64)
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+        """The scores of all pairs."""
+        cpu, cores = _left(asked, nodes)
+        most_cpu, most_cores = largest(nodes.cards.fleet)
+        left: Floats = 0.5 * cpu / most_cpu + 0.5 * cores / most_cores
+        return Grid((FULL * (1.0 - left)).astype(np.int64))
 
 
-class DotProduct:
+class DotProduct(GridScore):
     """The published Dot Product: prefer nodes whose free CPU and cards point away from the request.
 
     Both are divided by the largest node's; cut to a whole number.
     """
 
-    name, normalised = "dotprod", False
+    name = "dotprod"
 
-    def score(self, question: Question, rows: Rows) -> Ints:
-        fleet, task = question.fleet, question.task
-        most_cpu, most_cores = largest(fleet)
-        cores = fleet.cores_free[rows].sum(axis=1)
-        dot: NDArray[np.float64] = (fleet.cpu_free[rows] / most_cpu) * (task.cpu / most_cpu)
-        dot = dot + (cores / most_cores) * (task.cards * task.cores / most_cores)
-        return (FULL * (1.0 - dot / 2)).astype(np.int64)
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+        """The scores of all pairs."""
+        most_cpu, most_cores = largest(nodes.cards.fleet)
+        dot: Floats = (nodes.cpu / most_cpu) * (asked.cpu / most_cpu)[:, None]
+        dot = dot + (nodes.cards.total / most_cores) * (asked.need / most_cores)[:, None]
+        return Grid((FULL * (1.0 - dot / 2)).astype(np.int64))
 
 
-class Packing:
+class Packing(GridScore):
     """The published GPU Packing: shared cards before free cards, and those before free nodes.
 
     On a node with all its n cards free max(33 − n, n); where k free cards are needed max(50 − k, 33);
@@ -99,35 +103,63 @@ class Packing:
     indifferent.
     """
 
-    name, normalised = "packing", False
+    name = "packing"
 
-    def score(self, question: Question, rows: Rows) -> Ints:
-        fleet, task = question.fleet, question.task
-        present = fleet.present[rows]
-        count = present.sum(axis=1)
-        if not task.cards:
-            return np.zeros_like(count)
-        free, whole = fleet.cores_free[rows], fleet.card_cores[rows]
-        untouched = (free == whole).all(axis=1)
-        opened = np.full_like(count, max(50 - task.cards, 33))
-        if not task.whole:
-            fits = question.fitting(rows)
-            left = np.where(fits, free, whole.max(initial=1)).min(axis=1)
-            size = whole.max(axis=1, initial=1)
-            used = np.maximum(FULL - FULL * left // size // 10, 50)
-            opened = np.where(left < size, used, opened)
-        scores: Ints = np.where(untouched, np.maximum(33 - count, count), opened)
-        return scores
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+        """The scores of all pairs. They depend on the cards alone, and so are kept with them."""
+        known: Ints | None = nodes.cards.memo.get("packing")
+        if known is None:
+            known = nodes.cards.memo["packing"] = self._bands(asked, nodes.cards)
+        return Grid(known)
+
+    def _bands(self, asked: ShapeTable, cards: CardTable) -> Ints:
+        count = cards.present.sum(axis=1)
+        untouched = (cards.left == cards.whole).all(axis=1)
+        left = np.where(cards.fitting, cards.left, cards.whole.max(initial=1)).min(axis=2, initial=_MOST)
+        size = cards.whole.max(axis=1, initial=1)
+        used = np.maximum(FULL - FULL * left // size // 10, 50)
+        opened = np.maximum(50 - asked.cards, 33)[:, None]
+        touched = np.where((left < size) & ~asked.whole[:, None], used, opened)
+        scores: Ints = np.where(untouched, np.maximum(33 - count, count), touched)
+        return np.where(asked.cards[:, None] > 0, scores, 0)
 
 
-def stretch(scores: Ints, feasible: Bools) -> Ints:
+class Clustering(GridScore):
+    """The published GPU Clustering: tasks of one class together. Classes: slices, one card, two cards, …
+
+    A node that holds only this class 75, this among others 50, nothing 25, only others 0, and up to 25
+    by how full its cards are. Tasks without cards are indifferent.
+    """
+
+    name, classes = "clustering", True
+
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+        """The scores of all pairs. They depend on the cards alone, and so are kept with them."""
+        known: Ints | None = nodes.cards.memo.get("clustering")
+        if known is None:
+            known = nodes.cards.memo["clustering"] = self._bands(asked, nodes.cards)
+        return Grid(known)
+
+    def _bands(self, asked: ShapeTable, cards: CardTable) -> Ints:
+        _, most_cores = largest(cards.fleet)
+        own_class = np.minimum(np.where(asked.whole, asked.cards, 0), cards.holds.shape[1] - 1)
+        own = cards.holds.T[own_class] > 0
+        kinds = (cards.holds > 0).sum(axis=1)
+        band = np.where(own, np.where(kinds == 1, 75, 50), np.where(kinds, 0, 25))
+        full = 25 * (most_cores - cards.total) // most_cores
+        return np.where(asked.cards[:, None] > 0, band + full, 0)
+
+
+def stretch(scores: Floats, feasible: Bools) -> Floats:
     """Scores of the feasible nodes spread over 0–100 by whole-number division; all equal gives 0."""
-    low = scores[feasible].min(initial=np.iinfo(np.int64).max)
-    high = scores[feasible].max(initial=0)
+    low = scores[feasible].min(initial=np.inf)
+    high = scores[feasible].max(initial=-np.inf)
     if high <= low:
         return np.zeros_like(scores)
-    stretched: Ints = (scores - low) * FULL // (high - low)
+    stretched: Floats = (scores - low) * FULL // (high - low)
     return stretched
 
 
-SCORES = (Compact(), Spread(), BestFit(), DotProduct(), Packing())
+SCORES: tuple[GridScore, ...] = (
+    Compact(), Spread(), BestFit(), DotProduct(), Packing(), Clustering(), FragmentationGradient(),
+)  # fmt: skip

@@ -1,38 +1,110 @@
 """Placement without queues and quota: tasks arrive one by one and take the best place or none.
 
-What a packing study needs, by the very placement that a cycle uses. Nothing is undone here, so no
-snapshot is kept.
+What a packing study needs, by the very scores, predicates and tie rules that a cycle uses. Nothing is
+undone here, so no snapshot is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
 
 from scheduling.engine.config import EngineConfig, resolve_config
 from scheduling.engine.model import Flavor, Node, PlacementRules, Request
+from scheduling.engine.placement.devices import slices
+from scheduling.engine.placement.matrix import ScoreMatrix, servable
 from scheduling.engine.placement.placer import Placer, Seat
-from scheduling.engine.placement.shape import resolve
+from scheduling.engine.placement.shape import TaskShape, resolve
+from scheduling.engine.placement.workload import Workload
 from scheduling.engine.state.fleet import Fleet
 
 NO_RULES = PlacementRules()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A request made ready for many placements. `index` is its row in the score matrix, if it has one."""
+
+    task: TaskShape
+    index: int | None
+
+
 class PlacementStream:
     """Nodes of one flavor that fill up as tasks arrive.
+
+    Shapes that a column can answer for are placed by a score matrix, others by their boards; both
+    give the same places. `workload` is what a learning policy takes for usual.
 
     Raises:
         ConfigError: when the configuration names what does not exist.
     """
 
-    def __init__(self, nodes: Iterable[Node], flavor: Flavor, config: EngineConfig) -> None:
+    def __init__(
+        self, nodes: Iterable[Node], flavor: Flavor, config: EngineConfig, workload: Workload | None = None
+    ) -> None:
         self.fleet = Fleet(nodes)
         self._flavor = flavor
-        self._placer = Placer(self.fleet, resolve_config(config).rule)
+        self._rule = resolve_config(config).rule
+        self._placer = Placer(self.fleet, self._rule, workload or Workload())
+        self._matrix: ScoreMatrix | None = self._placer.matrix(flavor.policy)
+
+    def expect(self, requests: Iterable[Request], rules: PlacementRules = NO_RULES) -> list[Asked]:
+        """Make requests ready together, which is much cheaper than one by one."""
+        tasks = [resolve(request, rules, self._flavor) for request in requests]
+        if self._matrix is not None:
+            self._matrix.expect((task, self._flavor) for task in tasks if servable(task))
+        return [self._asked(task) for task in tasks]
 
     def place(self, request: Request, rules: PlacementRules = NO_RULES) -> Seat | None:
         """Give one task a node and cards, which it then holds; None when nothing takes it."""
-        task = resolve(request, rules, self._flavor)
+        return self.seat(self._asked(resolve(request, rules, self._flavor)))
+
+    def seat(self, asked: Asked) -> Seat | None:
+        """As `place`, for a request made ready before."""
+        matrix, index = self._matrix, asked.index
+        if matrix is None or index is None:
+            return self._by_board(asked.task)
+        row = matrix.best(index)
+        if row is None:
+            return None
+        columns = matrix.take(index, row)
+        return self._seat(asked.task, row, columns)
+
+    def by_lot(self, asked: Asked, draw: int) -> Seat | None:
+        """Place a task on any node that takes it, and sliced on any card, as a large drawn number says."""
+        board = self._placer.board(asked.task, self._flavor)
+        rows = np.flatnonzero(board.feasible())
+        if not len(rows):
+            return None
+        draw, chosen = divmod(draw, len(rows))
+        row, task = int(rows[chosen]), asked.task
+        fitting = np.flatnonzero(board.question.fitting(slice(row, row + 1))[0]).tolist()
+        first = draw % max(1, len(fitting) - task.cards + 1) if task.cards and not task.whole else 0
+        columns = tuple(fitting[first : first + task.cards])
+        return self._held(task, self._seat(task, row, columns))
+
+    def learn(self, workload: Workload) -> None:
+        """Take other work for usual from now on; scores everything anew where the policy learns."""
+        if self._rule.learns:
+            self._placer = Placer(self.fleet, self._rule, workload)
+            score = self._placer.grid_score(self._flavor.policy)
+            if self._matrix is not None and score is not None:
+                self._matrix.relearn(score)
+
+    def _asked(self, task: TaskShape) -> Asked:
+        if self._matrix is None or not servable(task):
+            return Asked(task, None)
+        return Asked(task, self._matrix.index(task, self._flavor))
+
+    def _by_board(self, task: TaskShape) -> Seat | None:
         seat = self._placer.choose(task, self._flavor)
-        if seat is not None:
-            self.fleet.hold(seat.row, self.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices))
+        return None if seat is None else self._held(task, seat)
+
+    def _held(self, task: TaskShape, seat: Seat) -> Seat:
+        self.fleet.hold(seat.row, self.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices))
         return seat
+
+    def _seat(self, task: TaskShape, row: int, columns: tuple[int, ...]) -> Seat:
+        return Seat(row, self.fleet.nodes[row].id, slices(self.fleet, task, row, columns), columns)

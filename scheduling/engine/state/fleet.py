@@ -3,7 +3,8 @@
 Rows stand in (rank, id) order, so that the first of several equal maxima is also the tie-break.
 What can change while a cycle simulates (free amounts, holders) is apart from what cannot (capacity,
 labels, models); every change of the first kind is written to `touched`, which lets caches rescore
-only the rows that changed.
+only the rows that changed. What lasts through a cycle but not for ever (labels, taints, readiness,
+health) changes by `put`, which writes `revised`. What few nodes have is kept only where one has it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.model import Device, DeviceSlice, GpuMode, Node
+from scheduling.engine.model import Device, DeviceSlice, Extended, GpuMode, Node, ZoneShare
+from scheduling.engine.state.bare import emptied, lasting, layout, normal
+from scheduling.engine.state.presence import Presences
+from scheduling.engine.state.zones import ZoneStock, aligns
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -25,44 +29,52 @@ MODES: tuple[GpuMode, ...] = tuple(GpuMode)
 # A snapshot may live for days. When the log of changes is this long it is cut, and whoever reads it
 # starts over: `epoch` tells.
 KEPT_CHANGES = 1_000_000
+# For nodes that take any number of tasks.
+MANY = 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What one task takes from one row: millicores, MiB, and for each column cores, MiB, exclusive."""
+    """What one task takes from one row: millicores, MiB, and for each column cores, MiB, exclusive.
+
+    `extended` and `zones` as in an allocation.
+    """
 
     cpu: int
     memory: int
     cards: tuple[tuple[int, int, int, bool], ...] = ()
+    extended: tuple[Extended, ...] = ()
+    zones: tuple[ZoneShare, ...] = ()
 
 
 class Fleet:
     """The inventory of a snapshot. Arrays are `[nodes]` or `[nodes, cards]`, integers in model units.
 
-    `memo` keeps facts derived from the inventory for as long as the fleet lives; nothing may depend
-    on whether an entry is there.
+    `extended` and `extended_free` have an array per named resource; `pods` is None where no node limits
+    its tasks, `zones` where no node aligns them, `profile` and `clique` (codes, -1 for none) where no
+    card has one. `classes` `[nodes, cards + 1]` counts the snapshot's tasks with cards: those with parts
+    of cards first, then those with one whole card, with two, and so on. `memo` keeps facts derived from
+    the inventory for as long as it stays as it is; nothing may depend on whether an entry is there.
+    `hypothetical` marks a fleet that stands for what could ever be.
     """
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self.nodes: list[Node] = sorted(nodes, key=lambda node: (node.rank, node.id))
+    follows_fleet = True
+
+    def __init__(self, nodes: Iterable[Node], *, hypothetical: bool = False) -> None:
+        self.nodes: list[Node] = [normal(node) for node in sorted(nodes, key=lambda n: (n.rank, n.id))]
         self.row = {node.id: index for index, node in enumerate(self.nodes)}
         self.models = sorted({device.model for node in self.nodes for device in node.devices})
+        self.hypothetical = hypothetical
         self.touched: list[int] = []
+        self.revised: list[int] = []
         self.epoch = 0
         self.memo: dict[object, object] = {}
-        count, width = len(self.nodes), max((len(node.devices) for node in self.nodes), default=0)
-        self.cpu, self.memory, self.cpu_free, self.memory_free = (np.zeros(count, np.int64) for _ in range(4))
-        self.ready, self.schedulable = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
-        shape = (count, width)
-        self.present, self.healthy, self.exclusive = (np.zeros(shape, np.bool_) for _ in range(3))
-        self.model, self.mode = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
-        self.card_cores, self.card_memory, self.cores_free, self.card_memory_free, self.holders = (
-            np.zeros(shape, np.int64) for _ in range(5)
-        )
-        self.columns: list[dict[str, int]] = [{} for _ in self.nodes]
+        self.presences = Presences()
+        self._allocate_arrays()
         model_code = {model: code for code, model in enumerate(self.models)}
         for index, node in enumerate(self.nodes):
             self._load(index, node, model_code)
+        self._load_rare()
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -79,7 +91,15 @@ class Fleet:
         """Give back what `hold` took."""
         self._book(row, taken, -1)
 
-    def hold_of(self, row: int, cpu: int, memory: int, slices: Sequence[DeviceSlice]) -> Hold:
+    def hold_of(
+        self,
+        row: int,
+        cpu: int,
+        memory: int,
+        slices: Sequence[DeviceSlice],
+        extended: tuple[Extended, ...] = (),
+        zones: tuple[ZoneShare, ...] = (),
+    ) -> Hold:
         """A task's hold in columns; a card that the node does not list is left out."""
         columns = self.columns[row]
         cards = tuple(
@@ -87,7 +107,31 @@ class Fleet:
             for part in slices
             if part.device in columns
         )
-        return Hold(cpu, memory, cards)
+        return Hold(cpu, memory, cards, extended, zones)
+
+    def settle(self, row: int, taken: Hold, sign: int = 1) -> None:
+        """Count a task by its class; for one whose amounts came with the node this is all there is to do."""
+        if taken.cards:
+            self.classes[row, len(taken.cards) if taken.cards[0][3] else 0] += sign
+
+    def put(self, node: Node) -> bool:
+        """Bring a known node up to date in place; False when its size, cards or rank are others.
+
+        Then the fleet is as it was, and a new one has to be made.
+        """
+        row = self.row.get(node.id)
+        if row is None:
+            return False
+        fresh, known = normal(node), self.nodes[row]
+        unknown = any(item.resource not in self.extended for item in fresh.used_extended)
+        if unknown or layout(fresh) != layout(known):
+            return False
+        self.nodes[row] = fresh
+        self._fill(row, fresh)
+        if lasting(fresh) != lasting(known):
+            self._revise(row, fresh)
+        self._touch(row)
+        return True
 
     def export(self, row: int) -> Node:
         """The node with its usage as it is now."""
@@ -102,57 +146,131 @@ class Fleet:
             )
             for column, device in enumerate(node.devices)
         )
+        zones = None if self.zones is None else self.zones.export(row)
         return replace(
             node,
             used_cpu=int(self.cpu[row] - self.cpu_free[row]),
             used_memory=int(self.memory[row] - self.memory_free[row]),
+            used_pods=int(self.used_pods[row]),
+            used_extended=self._used_extended(row),
+            numa=node.numa if zones is None else zones,
             devices=devices,
         )
 
     def emptied(self) -> Fleet:
         """The same inventory with nothing held and nothing broken: what could ever be there."""
-        return Fleet(
-            replace(
-                node,
-                ready=True,
-                schedulable=True,
-                used_cpu=0,
-                used_memory=0,
-                devices=tuple(
-                    replace(d, healthy=True, used_cores=0, used_memory=0, holders=0, exclusive=False)
-                    for d in node.devices
-                ),
-            )
-            for node in self.nodes
+        return Fleet((emptied(node) for node in self.nodes), hypothetical=True)
+
+    def _used_extended(self, row: int) -> tuple[Extended, ...]:
+        used = (
+            (name, int(self.extended[name][row] - self.extended_free[name][row])) for name in self.extended
         )
+        return tuple(Extended(name, amount) for name, amount in used if amount)
+
+    def _touch(self, row: int) -> None:
+        self.touched.append(row)
+        if len(self.touched) > KEPT_CHANGES:
+            self.touched.clear()
+            self.revised.clear()
+            self.epoch += 1
 
     def _book(self, row: int, taken: Hold, sign: int) -> None:
         self.cpu_free[row] -= sign * taken.cpu
         self.memory_free[row] -= sign * taken.memory
+        self.used_pods[row] += sign
+        self.settle(row, taken, sign)
         for column, cores, memory, exclusive in taken.cards:
             self.cores_free[row, column] -= sign * cores
             self.card_memory_free[row, column] -= sign * memory
             self.holders[row, column] += sign
             if exclusive:
                 self.exclusive[row, column] = sign > 0
-        self.touched.append(row)
-        if len(self.touched) > KEPT_CHANGES:
-            self.touched.clear()
-            self.epoch += 1
+        for item in taken.extended:
+            free = self.extended_free.get(item.resource)
+            if free is not None:
+                free[row] -= sign * item.amount
+        if taken.zones and self.zones is not None:
+            self.zones.book(row, taken.zones, sign)
+        self._touch(row)
+
+    def _revise(self, row: int, node: Node) -> None:
+        """Let go of what was derived, but for those who follow `revised` themselves."""
+        kept = {key: item for key, item in self.memo.items() if getattr(item, "follows_fleet", False)}
+        empty = self.memo.get("empty")
+        if isinstance(empty, Fleet):
+            empty.put(emptied(node))
+        self.memo.clear()
+        self.memo.update(kept)
+        self.revised.append(row)
+
+    def _allocate_arrays(self) -> None:
+        count, width = len(self.nodes), max((len(node.devices) for node in self.nodes), default=0)
+        self.cpu, self.memory, self.cpu_free, self.memory_free = (np.zeros(count, np.int64) for _ in range(4))
+        self.used_pods: Ints = np.zeros(count, np.int64)
+        self.ready, self.schedulable = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        shape = (count, width)
+        self.classes: Ints = np.zeros((count, width + 1), np.int64)
+        self.present, self.healthy, self.exclusive = (np.zeros(shape, np.bool_) for _ in range(3))
+        self.model, self.mode = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
+        self.card_cores, self.card_memory, self.cores_free, self.card_memory_free, self.holders = (
+            np.zeros(shape, np.int64) for _ in range(5)
+        )
+        self.columns: list[dict[str, int]] = [{} for _ in self.nodes]
+        named = {item.resource for n in self.nodes for part in (n.extended, n.used_extended) for item in part}
+        self.extended: dict[str, Ints] = {name: np.zeros(count, np.int64) for name in sorted(named)}
+        self.extended_free: dict[str, Ints] = {name: np.zeros(count, np.int64) for name in sorted(named)}
 
     def _load(self, row: int, node: Node, model_code: dict[str, int]) -> None:
-        devices = tuple(sorted(node.devices, key=lambda device: (device.index, device.uuid)))
-        self.nodes[row] = node if devices == node.devices else replace(node, devices=devices)
         self.cpu[row], self.memory[row] = node.cpu, node.memory
-        self.cpu_free[row] = node.cpu - node.used_cpu
-        self.memory_free[row] = node.memory - node.used_memory
-        self.ready[row], self.schedulable[row] = node.ready, node.schedulable
-        for column, device in enumerate(devices):
+        for item in node.extended:
+            self.extended[item.resource][row] += item.amount
+        for column, device in enumerate(node.devices):
             at = (row, column)
             self.columns[row][device.uuid] = column
-            self.present[at], self.healthy[at], self.exclusive[at] = True, device.healthy, device.exclusive
+            self.present[at] = True
             self.model[at], self.mode[at] = model_code[device.model], MODES.index(device.mode)
             self.card_cores[at], self.card_memory[at] = device.cores, device.memory
+        self._fill(row, node, zones=False)
+
+    def _fill(self, row: int, node: Node, *, zones: bool = True) -> None:
+        """Write what is used of a node, and what may change of it."""
+        self.cpu_free[row] = node.cpu - node.used_cpu
+        self.memory_free[row] = node.memory - node.used_memory
+        self.used_pods[row] = node.used_pods
+        self.ready[row], self.schedulable[row] = node.ready, node.schedulable
+        for column, device in enumerate(node.devices):
+            at = (row, column)
+            self.healthy[at], self.exclusive[at] = device.healthy, device.exclusive
             self.cores_free[at] = device.cores - device.used_cores
             self.card_memory_free[at] = device.memory - device.used_memory
             self.holders[at] = device.holders
+        for name, free in self.extended_free.items():
+            free[row] = self.extended[name][row]
+        for item in node.used_extended:
+            self.extended_free[item.resource][row] -= item.amount
+        if zones and self.zones is not None:
+            self.zones.put(row, node)
+
+    def _load_rare(self) -> None:
+        limited = any(node.pods is not None for node in self.nodes)
+        self.pods: Ints | None = None
+        if limited:
+            self.pods = np.array([MANY if n.pods is None else n.pods for n in self.nodes], np.int64)
+        aligning = [row for row, node in enumerate(self.nodes) if aligns(node)]
+        width = self.present.shape[1]
+        self.zones = ZoneStock(self.nodes, aligning, width) if aligning else None
+        devices = [device for node in self.nodes for device in node.devices]
+        self.profiles = sorted({device.profile for device in devices if device.profile})
+        self.cliques = sorted({device.clique for device in devices if device.clique})
+        self.profile = self._codes("profile", self.profiles)
+        self.clique = self._codes("clique", self.cliques)
+
+    def _codes(self, what: str, names: list[str]) -> Ints | None:
+        if not names:
+            return None
+        code = {name: index for index, name in enumerate(names)}
+        codes: Ints = np.full(self.present.shape, -1, np.int64)
+        for row, node in enumerate(self.nodes):
+            for column, device in enumerate(node.devices):
+                codes[row, column] = code.get(getattr(device, what), -1)
+        return codes

@@ -133,7 +133,7 @@ def test_bad_input_is_one_line_that_names_the_place(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--policy", "fgd"), "'fgd' is not offered in this version"),
+        (("--policy", "default"), "'default' is not offered in this version"),
         (("--policy", "tetris"), "there is no policy 'tetris'"),
         (("--scale", "0"), "--scale is 0"),
         (("--departures", "10"), "come with consolidation"),

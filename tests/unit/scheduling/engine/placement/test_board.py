@@ -100,7 +100,7 @@ def test_dot_product_prefers_what_is_free_elsewhere() -> None:
 
 
 def test_normalising_spreads_feasible_scores_over_the_scale() -> None:
-    scores = np.array([10, 30, 20, 90], np.int64)
+    scores = np.array([10.0, 30.0, 20.0, 90.0])
     assert stretch(scores, np.array([True, True, True, False])).tolist()[:3] == [0, 100, 50]
     assert stretch(scores, np.array([True, False, False, False])).tolist() == [0, 0, 0, 0]
 

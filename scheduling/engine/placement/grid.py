@@ -1,0 +1,149 @@
+"""Scores of many shapes on many nodes at once.
+
+A grid score answers for every pair of a shape and a node by one expression over arrays. Asked for
+one shape and all nodes it fills a row of scores, as a board needs; asked for all shapes and one node
+it fills a column, as a score matrix needs when that node changed. Both come from the same lines, so
+a cycle and a packing run cannot disagree.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.shape import TaskShape
+from scheduling.engine.placement.workload import Workload
+from scheduling.engine.state.fleet import Bools, Fleet, Ints, Rows
+
+Numbers = NDArray[Any]
+BY_PICKER = -1
+
+
+class ShapeTable:
+    """What shapes ask for, one entry per shape: millicores, cards, core units per card.
+
+    `cores` of a shape without cards is 0; `need` is what it takes from all its cards together;
+    `sliced` marks shapes that take a part of exactly one card, so that it matters which.
+    """
+
+    def __init__(self, tasks: Sequence[TaskShape]) -> None:
+        self.tasks = tuple(tasks)
+        self.cpu: Ints = np.array([task.cpu for task in tasks], np.int64)
+        self.memory: Ints = np.array([task.memory for task in tasks], np.int64)
+        self.cards: Ints = np.array([task.cards for task in tasks], np.int64)
+        self.cores: Ints = np.array([task.cores if task.cards else 0 for task in tasks], np.int64)
+        self.whole: Bools = np.array([task.whole for task in tasks], np.bool_)
+        self.need: Ints = self.cards * self.cores
+        self.sliced: Bools = (self.cards == 1) & ~self.whole
+        self.memo: dict[object, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CardTable:
+    """The cards of nodes: core units left `[nodes, cards]`, and what the shapes could take of them.
+
+    `holds` `[nodes, classes]` counts the tasks with cards that a node holds, see `Fleet.classes`;
+    `fitting` `[shapes, nodes, cards]` marks the cards that take a shape's part. `memo` is for a
+    score's own figures on exactly these shapes and cards.
+    """
+
+    fleet: Fleet
+    model: Ints
+    present: Bools
+    whole: Ints
+    left: Ints
+    total: Ints
+    holds: Ints
+    fitting: Bools
+    memo: dict[object, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeTable:
+    """Nodes as a grid score sees them: millicores left, and their cards."""
+
+    cpu: Ints
+    cards: CardTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Scores `[shapes, nodes]`, higher is better; where a shape does not fit they mean nothing.
+
+    `columns` `[shapes, nodes]`, where the score depends on the card, is the column of the best card
+    for sliced shapes and `BY_PICKER` for others; None leaves all cards to the device picker.
+    """
+
+    scores: Numbers
+    columns: Ints | None = None
+
+
+class GridScore(ABC):
+    """A score that answers for all shapes and nodes at once, and so serves boards and matrices alike.
+
+    `dtype` holds its scores exactly.
+    """
+
+    name = ""
+    normalised = False
+    # Whether the score reads which classes of tasks a node holds.
+    classes = False
+    dtype: np.dtype[Any] = np.dtype(np.int8)
+
+    @abstractmethod
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+        """The scores of all pairs."""
+
+    def score(self, question: Question, rows: Rows) -> Numbers:
+        """The score of each row for one shape."""
+        scores: Numbers = self.grid(*pairs(question, rows)).scores[0].astype(self.dtype)
+        return scores
+
+    def card(self, question: Question, row: int) -> int:
+        """The column of the best card for a sliced task on a row that fits, or `BY_PICKER`."""
+        columns = self.grid(*pairs(question, slice(row, row + 1))).columns
+        return BY_PICKER if columns is None else int(columns[0, 0])
+
+
+class LearningScore(GridScore):
+    """A score that must know what work is usual. Unlearnt it finds all nodes alike."""
+
+    @abstractmethod
+    def learnt(self, workload: Workload, fleet: Fleet) -> GridScore:
+        """The score for one workload and inventory; equal arguments give equal scores."""
+
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+        """No preference."""
+        return Grid(np.zeros((len(asked), len(nodes.cpu)), self.dtype))
+
+
+@lru_cache(maxsize=4096)
+def _alone(task: TaskShape) -> ShapeTable:
+    return ShapeTable((task,))
+
+
+def pairs(question: Question, rows: Rows) -> tuple[ShapeTable, NodeTable]:
+    """One shape and some rows of a fleet, as a grid score wants them."""
+    fleet = question.fleet
+    left = fleet.cores_free[rows]
+    cards = CardTable(
+        fleet=fleet,
+        model=fleet.model[rows],
+        present=fleet.present[rows],
+        whole=fleet.card_cores[rows],
+        left=left,
+        total=left.sum(axis=1),
+        holds=fleet.classes[rows],
+        fitting=question.fitting(rows)[None],
+    )
+    return _alone(question.task), NodeTable(fleet.cpu_free[rows], cards)

@@ -1,0 +1,331 @@
+"""The score matrix of one policy: every known shape against every node, always up to date.
+
+Rows of the matrix are shapes, columns are nodes in (rank, id) order, so the first maximum of a row is
+the best node with its tie rule. A placement changes one node; its column is then scored again for all
+shapes in one call. Nodes of one kind with equal amounts left are in the same *state*, for which the
+column is worked out once; so is the step from a state to the next by a placement of a shape. This
+pays where many shapes alternate, as in a packing run; a board serves few shapes and any veto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scheduling.engine.model import Flavor, GpuMode
+from scheduling.engine.placement.devices import CardPicker
+from scheduling.engine.placement.grid import (
+    BY_PICKER,
+    CardTable,
+    GridScore,
+    NodeTable,
+    Numbers,
+    ShapeTable,
+    pairs,
+)
+from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.shape import TaskShape
+from scheduling.engine.plugins.protocols import Veto
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Hold, Ints
+
+# The passing vetoes whose rule a column applies to all shapes at once.
+COLUMNAR = ("cpu", "memory", "card-cores", "card-memory")
+# States kept; beyond that they are forgotten and worked out again when they recur.
+KEPT_STATES = 200_000
+LEAST = np.iinfo(np.int64).min
+
+
+def columnar(vetoes: Iterable[Veto]) -> bool:
+    """Whether a matrix can apply these vetoes: fixed ones, and the passing ones that it knows."""
+    return all(veto.fixed or veto.name in COLUMNAR for veto in vetoes)
+
+
+@dataclass(slots=True, eq=False)
+class _CardState:
+    """Cards of nodes of one kind with equal amounts left: which shapes they take, and on which cards."""
+
+    table: CardTable
+    roomy: Bools
+    picks: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """Nodes of one kind with equal amounts left. `scores` is the column, infeasible shapes marked."""
+
+    scores: Numbers
+    columns: Ints | None
+    cards: _CardState
+    steps: dict[int, Step] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """What placing one task of a shape does to a node: the cards taken, the hold, the state after."""
+
+    columns: tuple[int, ...]
+    hold: Hold
+    after: State | None = None
+
+
+class ScoreMatrix:
+    """Scores of shapes on the nodes of a fleet under one policy.
+
+    A row lives as long as the matrix. Shapes that are known beforehand should be announced together
+    (`expect`), as every addition makes the matrix forget its states.
+    """
+
+    def __init__(self, fleet: Fleet, score: GridScore, vetoes: Sequence[Veto], picker: CardPicker) -> None:
+        self.fleet = fleet
+        self._score = score
+        self._fixed = tuple(veto for veto in vetoes if veto.fixed)
+        self._passing = tuple(veto for veto in vetoes if not veto.fixed)
+        self._picker = picker
+        floor = np.iinfo(score.dtype).min if score.dtype.kind in "iu" else -np.inf
+        self.infeasible: Any = score.dtype.type(floor)
+        self._matrix: Numbers = np.full((0, len(fleet)), floor, score.dtype)
+        self._index: dict[TaskShape, int] = {}
+        self._questions: list[Question] = []
+        self._rows: list[Numbers] = []
+        self._lasting: list[Bools] = []
+        self._base = _capacity_codes(fleet)
+        self._seen, self._epoch = len(fleet.touched), fleet.epoch
+        self._tabulate()
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def expect(self, asked: Iterable[tuple[TaskShape, Flavor]]) -> None:
+        """Add all shapes that are not known yet, and score them together."""
+        fresh = [pair for pair in dict(asked).items() if pair[0] not in self._index]
+        for task, flavor in fresh:
+            self._add(task, flavor)
+        if fresh:
+            self._tabulate()
+            self._rescore_all()
+
+    def index(self, task: TaskShape, flavor: Flavor) -> int:
+        """The row of a shape, added on first sight."""
+        known = self._index.get(task)
+        if known is None:
+            self._catch_up()
+            known = self._add(task, flavor)
+            self._tabulate()
+            self._fill(known)
+        return known
+
+    def best(self, shape: int) -> int | None:
+        """The node with the highest score, the first of equals; None where the shape fits nowhere."""
+        if self._seen != len(self.fleet.touched) or self._epoch != self.fleet.epoch:
+            self._catch_up()
+        scores = self._rows[shape]
+        if not len(scores):
+            return None
+        node = int(scores.argmax())
+        return node if scores[node] != self.infeasible else None
+
+    def scores(self, shape: int) -> Numbers:
+        """The scores of a shape on all nodes, `infeasible` where it does not fit."""
+        self._catch_up()
+        return self._rows[shape]
+
+    def take(self, shape: int, node: int) -> tuple[int, ...]:
+        """Place one task of a shape on a node that fits; the columns of its cards."""
+        state = self._state_of(node)
+        step = state.steps.get(shape)
+        if step is None:
+            step = state.steps[shape] = self._step(state, shape, node)
+        self.fleet.hold(node, step.hold)
+        if self._epoch != self.fleet.epoch or self._seen + 1 != len(self.fleet.touched):
+            self._catch_up()
+            return step.columns
+        self._seen += 1
+        if step.after is None:
+            step.after = self._find(node)
+        self._write(node, step.after)
+        return step.columns
+
+    def relearn(self, score: GridScore) -> None:
+        """Score everything anew by another score of the same kind."""
+        self._score = score
+        self._tabulate()
+        self._rescore_all()
+
+    def _add(self, task: TaskShape, flavor: Flavor) -> int:
+        index = len(self._index)
+        question = Question(self.fleet, task, flavor)
+        lasting = question.members.copy()
+        for veto in self._fixed:
+            lasting &= veto.allows(question, ALL_ROWS)
+        self._index[task] = index
+        self._questions.append(question)
+        self._lasting.append(lasting)
+        if index >= len(self._matrix):
+            room = max(64, 2 * index)
+            grown = np.full((room, len(self.fleet)), self.infeasible, self._matrix.dtype)
+            grown[:index] = self._matrix[:index]
+            self._matrix = grown
+        return index
+
+    def _tabulate(self) -> None:
+        """Work out what depends on the set of shapes, and forget all states."""
+        size, fleet = len(self._index), self.fleet
+        self._asked = asked = ShapeTable(tuple(self._index))
+        self._card_memory: Ints = _or_least([task.card_memory if task.cards else 0 for task in asked.tasks])
+        self._cpu = _or_least(asked.cpu.tolist())
+        self._memory = _or_least(asked.memory.tolist())
+        self._most_memory = int(self._memory.max(initial=LEAST))
+        self._live = self._matrix[:size]
+        self._rows = list(self._live)
+        lasting = np.array(self._lasting, np.bool_).reshape(size, len(fleet))
+        # Nodes are of one kind if their fixed parts are and lasting vetoes treat them alike.
+        facts = np.concatenate([self._base[None], lasting.view(np.uint8)]).T
+        kinds = _codes(np.ascontiguousarray(facts))
+        _, first = np.unique(kinds, return_index=True)
+        self._kind: list[int] = kinds.tolist()
+        self._lasts = [np.ascontiguousarray(lasting[:, row]) for row in first.tolist()]
+        self._usable = [
+            np.array([question.usable[row] for question in self._questions], np.bool_)
+            for row in first.tolist()
+        ]
+        self._states: list[State | None] = [None] * len(fleet)
+        self._known: dict[object, State] = {}
+        self._known_cards: dict[object, _CardState] = {}
+
+    def _rescore_all(self) -> None:
+        self._seen, self._epoch = len(self.fleet.touched), self.fleet.epoch
+        for node in range(len(self.fleet)):
+            self._write(node, self._find(node))
+
+    def _catch_up(self) -> None:
+        fleet = self.fleet
+        if self._epoch != fleet.epoch:
+            self._rescore_all()
+        elif self._seen < len(fleet.touched):
+            changed = sorted(set(fleet.touched[self._seen :]))
+            self._seen = len(fleet.touched)
+            for node in changed:
+                self._write(node, self._find(node))
+
+    def _fill(self, shape: int) -> None:
+        """Score one shape on all nodes."""
+        question = self._questions[shape]
+        feasible = self._lasting[shape].copy()
+        for veto in self._passing:
+            feasible &= veto.allows(question, ALL_ROWS)
+        row = self._rows[shape]
+        row[:] = self.infeasible
+        np.copyto(row, self._score.grid(*pairs(question, ALL_ROWS)).scores[0], "unsafe", feasible)
+
+    def _write(self, node: int, state: State) -> None:
+        self._states[node] = state
+        free = self.fleet.memory_free[node]
+        if free < self._most_memory:
+            scores = np.where(self._memory <= free, state.scores, self.infeasible)
+            self._live[:, node] = scores
+        else:
+            self._live[:, node] = state.scores
+
+    def _state_of(self, node: int) -> State:
+        state = self._states[node]
+        if state is None:
+            state = self._states[node] = self._find(node)
+        return state
+
+    def _find(self, node: int) -> State:
+        """The state that a node is in now."""
+        fleet = self.fleet
+        cards_key = (
+            (fleet.classes[node] > 0).tobytes() if self._score.classes else None,
+            self._kind[node],
+            fleet.cores_free[node].tobytes(),
+            fleet.card_memory_free[node].tobytes(),
+            (fleet.holders[node] > 0).tobytes(),
+            fleet.exclusive[node].tobytes(),
+        )
+        cpu = int(fleet.cpu_free[node])
+        state = self._known.get((cpu, cards_key))
+        if state is None:
+            cards = self._known_cards.get(cards_key)
+            if cards is None:
+                cards = self._known_cards[cards_key] = self._cards(node)
+            if len(self._known) >= KEPT_STATES:
+                self._known.clear()
+                self._known_cards.clear()
+            state = self._known[cpu, cards_key] = self._column(cpu, cards)
+        return state
+
+    def _cards(self, node: int) -> _CardState:
+        fleet, asked, at, kind = self.fleet, self._asked, slice(node, node + 1), self._kind[node]
+        left, memory = fleet.cores_free[at], fleet.card_memory_free[at]
+        whole = fleet.card_cores[at]
+        empty = (fleet.holders[at] == 0) & (left == whole) & (memory == fleet.card_memory[at])
+        partly = (left >= asked.cores[:, None]) & (memory >= self._card_memory[:, None])
+        fitting = np.where(asked.whole[:, None], empty, partly & ~fleet.exclusive[at]) & self._usable[kind]
+        table = CardTable(
+            fleet=fleet,
+            model=fleet.model[at],
+            present=fleet.present[at],
+            whole=whole,
+            left=left.copy(),
+            total=left.sum(axis=1),
+            holds=fleet.classes[at].copy(),
+            fitting=fitting[:, None],
+        )
+        roomy = (np.count_nonzero(fitting, axis=1) >= asked.cards) & self._lasts[kind]
+        return _CardState(table, roomy)
+
+    def _column(self, cpu: int, cards: _CardState) -> State:
+        grid = self._score.grid(self._asked, NodeTable(np.array([cpu], np.int64), cards.table))
+        scores = np.full(len(self._asked), self.infeasible, self._matrix.dtype)
+        np.copyto(scores, grid.scores[:, 0], "unsafe", cards.roomy & (self._cpu <= cpu))
+        return State(scores, None if grid.columns is None else grid.columns[:, 0], cards)
+
+    def _step(self, state: State, shape: int, node: int) -> Step:
+        task = self._asked.tasks[shape]
+        columns = self._columns(state, shape, node) if task.cards else ()
+        fleet, taken = self.fleet, []
+        for column in columns:
+            device = fleet.device(node, column)
+            cores, memory = (device.cores, device.memory) if task.whole else (task.cores, task.card_memory)
+            taken.append((column, cores, memory, task.whole))
+        return Step(columns, Hold(task.cpu, task.memory, tuple(taken)))
+
+    def _columns(self, state: State, shape: int, node: int) -> tuple[int, ...]:
+        if state.columns is not None and state.columns[shape] != BY_PICKER:
+            return (int(state.columns[shape]),)
+        picks = state.cards.picks
+        known = picks.get(shape)
+        if known is None:
+            fitting = state.cards.table.fitting[shape, 0]
+            known = picks[shape] = self._picker.of_fitting(self._questions[shape], node, fitting)
+        return known
+
+
+def servable(task: TaskShape) -> bool:
+    """Whether a column can answer for the shape: whole cards, slices or no cards, nothing else."""
+    return task.mode is not GpuMode.MIG
+
+
+def _or_least(amounts: list[int]) -> Ints:
+    """Amounts to compare with what is left; who asks for nothing is not refused for overuse by others."""
+    return np.array([amount or LEAST for amount in amounts], np.int64)
+
+
+def _capacity_codes(fleet: Fleet) -> Ints:
+    """The same code for nodes with the same capacity and cards, usage apart."""
+    parts = (fleet.model, fleet.mode, fleet.healthy, fleet.present, fleet.card_cores, fleet.card_memory)
+    facts = [fleet.cpu[:, None], *(part.astype(np.int64) for part in parts)]
+    return _codes(np.concatenate(facts, axis=1))
+
+
+def _codes(facts: Numbers) -> Ints:
+    """The same small number for equal rows, another for others."""
+    if not len(facts):
+        return np.zeros(0, np.int64)
+    _, codes = np.unique(facts, axis=0, return_inverse=True)
+    flat: Ints = codes.reshape(-1).astype(np.int64)
+    return flat

@@ -1,0 +1,122 @@
+"""The expected waste F of nodes that might be, to the last bit of the published order of summing.
+
+F is the sum over typical shapes of frequency × idle core units that the shape cannot use. Each shape's
+term goes to the sum of its bucket, in list order; then the buckets are added: lacks CPU and cards
+(q1); lacks cards, and what is too little on single cards where the shape runs (q2); lacks CPU (q4);
+shapes without cards for which the CPU suffices (xl) or not (xr); shapes that may not use the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.engine.placement.workload import WorkloadShape
+from scheduling.engine.state.fleet import Bools, Ints
+
+Floats = NDArray[np.float64]
+
+
+class Waste:
+    """F on nodes with cards of one model (None: without cards) for typical shapes in list order.
+
+    *Able* shapes want cards and may use the model, *barred* ones may not, *bare* ones want none.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[WorkloadShape, float]], model: str | None) -> None:
+        able: list[tuple[WorkloadShape, float]] = []
+        barred: list[tuple[WorkloadShape, float]] = []
+        bare: list[tuple[WorkloadShape, float]] = []
+        for shape, weight in shapes:
+            accepted = not shape.models or model in shape.models.split("|")
+            kind = bare if not shape.cards else able if accepted else barred
+            kind.append((shape, weight))
+        self._able, self._barred, self._bare = (
+            np.array([weight for _, weight in kind], np.float64) for kind in (able, barred, bare)
+        )
+        self._cpu = _figures(shape.cpu for shape, _ in able)
+        self._bare_cpu = _figures(shape.cpu for shape, _ in bare)
+        self._cards = _figures(shape.cards for shape, _ in able)
+        self.cores = _figures(shape.cores for shape, _ in able)
+        # Levels of CPU that no typical shape tells apart; level k has the first k amounts.
+        self._amounts = np.unique(np.concatenate([self._cpu, self._bare_cpu]))
+        self.levels = len(self._amounts) + 1
+
+    def level(self, cpu: Any) -> Any:
+        """The level of an amount of millicores, or of each of an array."""
+        return self._amounts.searchsorted(cpu, "right")
+
+    def enough_at(self, levels: Ints) -> tuple[Bools, Bools]:
+        """For able and bare shapes, whether a level's CPU suffices. `[shapes, levels]`."""
+        return self.enough(np.concatenate([[-1], self._amounts])[levels])
+
+    def enough(self, cpu: Ints) -> tuple[Bools, Bools]:
+        """For able and bare shapes, whether so much CPU suffices. `[shapes, states]`."""
+        return cpu >= self._cpu[:, None], cpu >= self._bare_cpu[:, None]
+
+    def of(self, has_cpu: Bools, bare: Bools, total: Ints, fitting: Ints, slivers: Ints) -> Floats:
+        """F of each state; all arguments broadcast to `[shapes, …states]`, `total` to `[…states]`.
+
+        `total` is the idle core units, `fitting` the number of cards with enough left for the shape,
+        `slivers` the core units on cards with less.
+        """
+        hosts = fitting >= _down(self._cards, fitting)
+        terms = np.where(hosts & has_cpu, slivers, total) * _down(self._able, fitting)
+        if has_cpu.all():
+            waste = _sum(terms)
+        else:
+            waste = _sum(np.where(has_cpu | hosts, 0.0, terms))
+            waste = waste + _sum(np.where(has_cpu, terms, 0.0))
+            waste = waste + _sum(np.where(hosts & ~has_cpu, terms, 0.0))
+        if len(self._bare):
+            terms = total * _down(self._bare, bare)
+            waste = waste + _sum(np.where(bare, terms, 0.0))
+            waste = waste + _sum(np.where(bare, 0.0, terms))
+        if len(self._barred):
+            states = np.broadcast_to(total, waste.shape)
+            waste = waste + _sum(states * _down(self._barred, states[None]))
+        return waste
+
+
+class Cards:
+    """What the able shapes find on the cards of nodes, and what they would find after a change."""
+
+    def __init__(self, waste: Waste, left: Ints, present: Bools) -> None:
+        """`left` and `present` are `[nodes, cards]`."""
+        self.left = left
+        self.total: Ints = left.sum(axis=1)
+        self._cores = waste.cores[:, None]
+        short = left < waste.cores[:, None, None]
+        self.fitting: Ints = (present & ~short).sum(axis=2)
+        self.slivers: Ints = np.where(short, left, 0).sum(axis=2)
+
+    def changed(self, node: Ints, before: Ints, after: Ints, count: Any) -> tuple[Ints, Ints, Ints]:
+        """Total, fitting and slivers when on a node so many cards go from `before` to `after`."""
+        was, now = before < self._cores, after < self._cores
+        fitting = self.fitting[:, node] + count * (was.astype(np.int64) - now)
+        slivers = self.slivers[:, node] + count * (after * now - before * was)
+        return self.total[node] - count * (before - after), fitting, slivers
+
+
+def _figures(numbers: Any) -> Ints:
+    return np.array(list(numbers), np.int64)
+
+
+def _down(values: Any, like: Any) -> Any:
+    """Values along the first axis of an array with as many axes as another."""
+    return values.reshape(-1, *([1] * (like.ndim - 1)))
+
+
+def _sum(terms: Any) -> Floats:
+    """Sums over the first axis, strictly in its order.
+
+    Numpy adds whole layers one after another, but folds a single column pairwise.
+    """
+    if terms[:1].size == 1:
+        folded: Floats = terms.cumsum(axis=0)[-1:].reshape(terms.shape[1:])
+        return folded
+    total: Floats = terms.sum(axis=0)
+    return total

@@ -1,0 +1,82 @@
+"""What work is usual: how often each kind of task is asked for.
+
+Policies that look ahead learn it from a trace, or from the jobs of a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scheduling.engine.model import Job
+
+COVERAGE = 0.95
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WorkloadShape:
+    """A kind of task: millicores, core units per card, cards, and accepted models (`A|B`, empty = any)."""
+
+    cpu: int
+    cores: int
+    cards: int
+    models: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Shapes with their numbers of tasks, most frequent first, equal counts in descending order of shape."""
+
+    counts: tuple[tuple[WorkloadShape, int], ...] = ()
+
+    @staticmethod
+    def of(tasks: Iterable[WorkloadShape]) -> Workload:
+        """The workload that these tasks make up."""
+        return Workload.counted(Counter(tasks))
+
+    @staticmethod
+    def counted(counts: Counter[WorkloadShape]) -> Workload:
+        """The workload with these numbers of tasks."""
+        ranked = sorted(sorted(counts, reverse=True), key=lambda shape: -counts[shape])
+        return Workload(tuple((shape, counts[shape]) for shape in ranked if counts[shape] > 0))
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks were counted."""
+        return sum(count for _, count in self.counts)
+
+    def typical(self) -> list[tuple[WorkloadShape, float]]:
+        """The most frequent shapes that cover 95 % of the tasks, with frequencies that sum to one.
+
+        The order of the divisions is part of the published rule: it decides last bits.
+        """
+        total, covered = self.tasks, 0
+        chosen: list[tuple[WorkloadShape, int]] = []
+        for shape, count in self.counts:
+            chosen.append((shape, count))
+            covered += count
+            if covered >= COVERAGE * total:
+                break
+        share = covered / total if total else 1.0
+        return [(shape, (count / total) / share) for shape, count in chosen]
+
+
+def typical(tasks: Iterable[WorkloadShape]) -> list[tuple[WorkloadShape, float]]:
+    """The typical shapes of these tasks with their frequencies, see `Workload.typical`."""
+    return Workload.of(tasks).typical()
+
+
+def workload_of(jobs: Iterable[Job], card_cores: int) -> Workload:
+    """What a set of jobs, waiting and running, asks for; a whole card counts as `card_cores` core units."""
+    counts: Counter[WorkloadShape] = Counter()
+    for job in jobs:
+        for role in job.roles:
+            gpu, cpu = role.request.gpu, role.request.cpu
+            if gpu is None:
+                shape = WorkloadShape(cpu, 0, 0)
+            else:
+                cores = card_cores if gpu.cores is None else min(gpu.cores, card_cores)
+                shape = WorkloadShape(cpu, cores, gpu.cards, "|".join(sorted(set(gpu.models))))
+            counts[shape] += role.replicas
+    return Workload.counted(counts)
