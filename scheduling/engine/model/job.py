@@ -205,7 +205,8 @@ class Job:
     replicas. `admitted_at` (when quota was reserved) and `evictions` describe earlier and present
     attempts; `running_since` is when the last task of the present gang came up. Work is saved every
     `checkpoint_interval_s`; None means never. `broken_since` is when the gang fell below its minimum.
-    `preempting` marks a job for which others were told to leave.
+    `preempting` marks a job for which others were told to leave; before `preempts_after` nobody is told
+    to leave for it. `replaces` names a job whose place and quota this one takes over.
     """
 
     id: str
@@ -227,6 +228,8 @@ class Job:
     checkpoint_interval_s: int | None = None
     broken_since: Instant | None = None
     preempting: bool = False
+    preempts_after: Instant | None = None
+    replaces: str | None = None
     topology: TopologyRule | None = None
     sub_gangs: tuple[SubGang, ...] = ()
 

@@ -1,0 +1,18 @@
+"""Gangs: which tasks of a job must start together, where they stand, and what they can do without."""
+
+from scheduling.engine.gang.parts import Counts, Gang, Part, PartsError
+from scheduling.engine.gang.placer import Extent, GangPlacer
+from scheduling.engine.gang.rooms import FullRooms
+from scheduling.engine.gang.standing import expendable, standing
+
+__all__ = [
+    "Counts",
+    "Extent",
+    "FullRooms",
+    "Gang",
+    "GangPlacer",
+    "Part",
+    "PartsError",
+    "expendable",
+    "standing",
+]

@@ -1,0 +1,196 @@
+"""Which racks, zones or other domains a part of a gang may stand in, best first.
+
+Rows of the fleet are numbered by domain on every level of a flavor's topology. A domain qualifies when
+each shape that must stand together finds as many slots in it; the one with the least room that holds
+the gang comes first, judged from the coarsest level down, so that large domains stay whole. Where the
+gang must spread over several domains of its preferred level, those with the most room are filled
+first, so that it touches few. The order is that of KAI-Scheduler's topology plug-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.engine.model import Flavor, TopologyMode, TopologyRule
+from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.capacity import slots
+from scheduling.engine.state.fleet import Bools, Fleet, Ints
+
+NOWHERE = -1
+# A shape that asks for nothing has endless slots, which must not overflow when they are added up.
+MANY = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Area:
+    """Rows in which tasks may stand; None is all of them. `liked` are rows to try first, in order."""
+
+    rows: Bools | None = None
+    liked: tuple[Bools, ...] = ()
+
+    def tries(self) -> Iterator[Bools | None]:
+        """The masks to look for a seat in, one after the other."""
+        for rows in self.liked:
+            yield rows if self.rows is None else rows & self.rows
+        yield self.rows
+
+
+ANYWHERE = Area()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """Like tasks that must find room together: the board of their shape, and how many they are."""
+
+    board: Board
+    tasks: int
+
+    def room(self, within: Bools | None) -> Ints:
+        """How many more tasks each row could take, at most."""
+        free = np.where(self.board.feasible(), slots(self.board.question), 0)
+        return np.minimum(free if within is None else np.where(within, free, 0), self.tasks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """Domains by level, coarse to fine: `codes[level][row]` is a row's domain, `NOWHERE` without one.
+
+    Domains are numbered in the order of their label paths; `above[level][domain]` is the domain of the
+    next coarser level around it.
+    """
+
+    labels: tuple[str, ...]
+    codes: tuple[Ints, ...]
+    above: tuple[Ints, ...]
+
+    def sums(self, level: int, amounts: Ints) -> Ints:
+        """Amounts per row added up by domain."""
+        codes = self.codes[level]
+        inside = codes != NOWHERE
+        total = np.bincount(codes[inside], weights=amounts[inside], minlength=len(self.above[level]))
+        return total.astype(np.int64)
+
+
+def levels_of(fleet: Fleet, labels: Sequence[str]) -> Levels:
+    """The domains of the fleet's rows, kept while the fleet lives."""
+    key = ("levels", tuple(labels))
+    known = fleet.memo.get(key)
+    if not isinstance(known, Levels):
+        known = fleet.memo[key] = _number(fleet, tuple(labels))
+    return known
+
+
+def _number(fleet: Fleet, labels: tuple[str, ...]) -> Levels:
+    codes: list[Ints] = []
+    above: list[Ints] = []
+    ranks: dict[tuple[str, ...], int] = {}
+    for depth in range(1, len(labels) + 1):
+        paths = [
+            tuple(node.labels[label] for label in labels[:depth])
+            if all(label in node.labels for label in labels[:depth])
+            else None
+            for node in fleet.nodes
+        ]
+        upper = ranks
+        ranks = {path: rank for rank, path in enumerate(sorted({path for path in paths if path}))}
+        codes.append(np.array([NOWHERE if path is None else ranks[path] for path in paths], np.int64))
+        above.append(np.array([upper.get(path[:-1], 0) for path in ranks], np.int64))
+    return Levels(labels, tuple(codes), tuple(above))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """Where one part may stand: its rule on the levels of a topology, inside the area of its parent."""
+
+    levels: Levels
+    rule: TopologyRule
+    wanted: tuple[Wanted, ...]
+    outer: Area
+    standing: Ints
+
+    def areas(self) -> Iterator[Area]:
+        """The areas to try, best first. A required level that nobody knows gives none."""
+        wished = self._index(self.rule.preferred_level) if self.rule.preferred_level else None
+        level = self._index(self.rule.level)
+        required = self.rule.mode is TopologyMode.REQUIRED
+        if level is None:
+            if not required:
+                yield self.outer
+            return
+        finest = level if wished is None or wished < level else wished
+        for step in range(finest, level - 1 if required else -1, -1):
+            yield from self._of_level(step, finest, pin=level if required else None)
+        if not required:
+            yield Area(self.outer.rows, self._liked(finest, self.outer.rows))
+
+    def most(self) -> int:
+        """The most tasks of the hardest shape that one domain of the rule's level could take now."""
+        level = self._index(self.rule.level)
+        if level is None or not self.wanted:
+            return 0
+        return int(self.levels.sums(level, self.wanted[0].room(self.outer.rows)).max(initial=0))
+
+    def _index(self, label: str) -> int | None:
+        return self.levels.labels.index(label) if label in self.levels.labels else None
+
+    def _of_level(self, level: int, finest: int, pin: int | None) -> Iterator[Area]:
+        codes = self.levels.codes[level]
+        holds = np.ones(len(self.levels.above[level]), np.bool_)
+        for wanted in self.wanted:
+            room = self.levels.sums(level, wanted.room(self.outer.rows))
+            holds &= room >= wanted.tasks
+        if pin is not None and len(self.standing):
+            home = set(self.levels.codes[pin][self.standing].tolist())
+            inside = np.isin(self.levels.codes[pin], sorted(home)) & (codes != NOWHERE)
+            holds &= np.isin(np.arange(len(holds)), codes[inside]) & (len(home) == 1)
+        for domain in self._ranked(level, np.flatnonzero(holds).tolist()):
+            rows: Bools = codes == domain
+            if self.outer.rows is not None:
+                rows = rows & self.outer.rows
+            yield Area(rows, self._liked(finest, rows) if finest > level else self.outer.liked)
+
+    def _ranked(self, level: int, domains: list[int]) -> list[int]:
+        """Tightest first: by the room of the domains around, from the coarsest, then by its own."""
+        room = self.wanted[0].room(self.outer.rows) if self.wanted else None
+        home = set(self.levels.codes[level][self.standing].tolist())
+
+        def key(domain: int) -> tuple[object, ...]:
+            chain: list[tuple[int, int]] = []
+            at = domain
+            for step in range(level, -1, -1):
+                chain.append((0 if room is None else int(sums[step][at]), at))
+                at = int(self.levels.above[step][at])
+            return (domain not in home, tuple(reversed(chain)))
+
+        sums = [] if room is None else [self._free(step) for step in range(level + 1)]
+        return sorted(domains, key=key)
+
+    def _free(self, level: int) -> Ints:
+        """Room for the hardest shape by domain, not capped by what is asked."""
+        board = self.wanted[0].board
+        free = np.where(board.feasible(), np.minimum(slots(board.question), MANY), 0)
+        if self.outer.rows is not None:
+            free = np.where(self.outer.rows, free, 0)
+        return self.levels.sums(level, free)
+
+    def _liked(self, level: int, within: Bools | None) -> tuple[Bools, ...]:
+        """The domains of the preferred level inside some rows, those with the most room first."""
+        if not self.wanted:
+            return ()
+        codes = self.levels.codes[level]
+        free = self._free(level)
+        inside = np.ones(len(codes), np.bool_) if within is None else within
+        present = sorted(set(codes[inside & (codes != NOWHERE)].tolist()))
+        ordered = sorted(present, key=lambda domain: (-int(free[domain]), -domain))
+        return tuple(codes == domain for domain in ordered if free[domain])
+
+
+def topology_labels(rule: TopologyRule, flavors: Sequence[Flavor]) -> tuple[str, ...]:
+    """The levels of the first flavor that knows the rule's level; the level alone where none does."""
+    for flavor in flavors:
+        if rule.level in flavor.topology:
+            return flavor.topology
+    return tuple(dict.fromkeys(label for label in (rule.level, rule.preferred_level) if label))

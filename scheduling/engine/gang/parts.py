@@ -1,0 +1,271 @@
+"""The parts of a job: what must start together, and which tasks come on top of that.
+
+A job is a tree of parts with roles in them. The minimum of a part is the least tasks of its own roles,
+at least `min_available` of them, and as many parts below as `min_parts` says; everything above the
+minimum is surplus, taken and given up one step at a time. The rules are those of Volcano's gang plug-in
+(job and task minima) and of KAI-Scheduler's sub-groups (nesting, and who grows first).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from scheduling.engine.model import Job, Role, SubGang, TopologyRule
+
+Counts = Mapping[str, int]
+"""Tasks per role name; an absent role has none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A node of the tree. `roles` stand directly in it, `parts` below it; both in the job's order."""
+
+    name: str
+    roles: tuple[Role, ...] = ()
+    parts: tuple[Part, ...] = ()
+    min_available: int | None = None
+    min_parts: int | None = None
+    topology: TopologyRule | None = None
+
+    def all_roles(self) -> Iterator[Role]:
+        """The roles of the part and of all parts below it."""
+        for part in self.parts:
+            yield from part.all_roles()
+        yield from self.roles
+
+    @property
+    def parts_needed(self) -> int:
+        """How many parts below must start."""
+        return len(self.parts) if self.min_parts is None else min(self.min_parts, len(self.parts))
+
+
+class PartsError(ValueError):
+    """Parts that form no tree, or a role that names a part which does not exist."""
+
+
+def parts_of(job: Job) -> Part:
+    """The tree of a job; its root stands for the whole job.
+
+    Raises:
+        PartsError: when parts name a missing parent or form a ring, or a role a missing part.
+    """
+    named = {part.name: part for part in job.sub_gangs}
+    for part in job.sub_gangs:
+        if part.parent is not None and part.parent not in named:
+            raise PartsError(f"job {job.id}: part {part.name} has no parent {part.parent}")
+    for role in job.roles:
+        if role.sub_gang and role.sub_gang not in named:
+            raise PartsError(f"job {job.id}: role {role.name} names the missing part {role.sub_gang}")
+    if len(_below(job, None, ())) < len(named):
+        raise PartsError(f"job {job.id}: parts form a ring")
+    return Part(
+        name="",
+        roles=tuple(role for role in job.roles if not role.sub_gang and not _companions(role)),
+        parts=(
+            *(_grown(job, part) for part in job.sub_gangs if part.parent is None),
+            *_companies(job, ""),
+        ),
+        topology=job.topology,
+    )
+
+
+def _below(job: Job, parent: str | None, seen: tuple[str, ...]) -> tuple[str, ...]:
+    for part in job.sub_gangs:
+        if part.parent == parent and part.name not in seen:
+            seen = _below(job, part.name, (*seen, part.name))
+    return seen
+
+
+def _grown(job: Job, part: SubGang) -> Part:
+    return Part(
+        name=part.name,
+        roles=tuple(role for role in job.roles if role.sub_gang == part.name and not _companions(role)),
+        parts=(
+            *(_grown(job, child) for child in job.sub_gangs if child.parent == part.name),
+            *_companies(job, part.name),
+        ),
+        min_available=part.min_available,
+        min_parts=None if part.min_parts is None else part.min_parts + len(_companies(job, part.name)),
+        topology=part.topology,
+    )
+
+
+def _companions(role: Role) -> str:
+    return "" if role.topology is None else role.topology.companions
+
+
+def _companies(job: Job, part: str) -> tuple[Part, ...]:
+    """Roles of a part that stand in one domain together, as a part of their own."""
+    names = dict.fromkeys(_companions(role) for role in job.roles if role.sub_gang == part)
+    found = []
+    for name in names:
+        roles = tuple(role for role in job.roles if role.sub_gang == part and _companions(role) == name)
+        if not name or not roles:
+            continue
+        rule = roles[0].topology
+        shared = None if rule is None else replace(rule, slice_level="", slice_size=0)
+        found.append(Part(name=f"{part}+{name}", roles=roles, topology=shared))
+    return tuple(found)
+
+
+class Gang:
+    """The size rules of one job. `counts` are tasks that stand or have finished, by role."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.root = parts_of(job)
+
+    def satisfied(self, counts: Counts) -> bool:
+        """Whether so many tasks are a gang that may run."""
+        return not self.minimum(counts)
+
+    def minimum(self, counts: Counts, limits: Counts | None = None) -> dict[str, int]:
+        """The tasks that are missing to the smallest gang, by role; empty when it stands.
+
+        `limits` bounds the tasks of each role where the gang may choose between roles.
+        """
+        most = self._limits(limits)
+        missing = _missing(self.root, counts, most)
+        least = self.job.min_available
+        while least is not None and _total(counts, missing) < least:
+            step = _growth(self.root, _plus(counts, missing), most, frozenset())
+            if step is None:
+                # Nothing may grow within the limits: ask for what is short all the same.
+                short = self.job.roles[-1].name
+                missing[short] = missing.get(short, 0) + least - _total(counts, missing)
+                break
+            missing = _plus(missing, step)
+        return missing
+
+    def step(
+        self, counts: Counts, limits: Counts | None = None, barred: frozenset[str] = frozenset()
+    ) -> dict[str, int] | None:
+        """What a satisfied gang takes next: one task, or the minimum of a part that does not run yet.
+
+        The part with the lowest ratio of what stands to its minimum comes first, then the role with the
+        smallest fraction of its surplus, then the job's order. None when nothing may grow; `barred`
+        roles do not.
+        """
+        return _growth(self.root, counts, self._limits(limits), barred)
+
+    def spare(self, counts: Counts) -> str | None:
+        """The role of which one task may leave while the gang stands; the reverse order of growing.
+
+        None when every task is needed, and when the gang does not stand.
+        """
+        if not self.satisfied(counts):
+            return None
+        return next(
+            (
+                role.name
+                for role in _shrinking(self.root, counts)
+                if counts.get(role.name, 0) > role.ended
+                and self.satisfied({**counts, role.name: counts[role.name] - 1})
+            ),
+            None,
+        )
+
+    def _limits(self, limits: Counts | None) -> Counts:
+        return {role.name: role.replicas for role in self.job.roles} if limits is None else limits
+
+
+def _total(counts: Counts, more: Counts) -> int:
+    return sum(counts.values()) + sum(more.values())
+
+
+def _plus(counts: Counts, more: Counts) -> dict[str, int]:
+    names = dict.fromkeys((*counts, *more))
+    return {name: counts.get(name, 0) + more.get(name, 0) for name in names}
+
+
+def _missing(part: Part, counts: Counts, limits: Counts) -> dict[str, int]:
+    missing = {
+        role.name: role.least - counts.get(role.name, 0)
+        for role in part.roles
+        if role.least > counts.get(role.name, 0)
+    }
+    short = (part.min_available or 0) - sum(
+        counts.get(role.name, 0) + missing.get(role.name, 0) for role in part.roles
+    )
+    for position, role in enumerate(part.roles):
+        if short <= 0:
+            break
+        room = limits.get(role.name, 0) - counts.get(role.name, 0) - missing.get(role.name, 0)
+        # What no role has room for is asked of the last one, and refused there.
+        more = short if position == len(part.roles) - 1 else min(short, max(0, room))
+        if more:
+            missing[role.name] = missing.get(role.name, 0) + more
+            short -= more
+    below = [_missing(child, counts, limits) for child in part.parts]
+    wanted = part.parts_needed - sum(not lacks for lacks in below)
+    started = sorted(
+        (index for index, lacks in enumerate(below) if lacks),
+        key=lambda index: (
+            not _allowed(below[index], counts, limits, frozenset()),
+            not _standing(part.parts[index], counts),
+            index,
+        ),
+    )
+    for index in started[: max(0, wanted)]:
+        missing = _plus(missing, below[index])
+    return missing
+
+
+def _standing(part: Part, counts: Counts) -> int:
+    return sum(counts.get(role.name, 0) for role in part.all_roles())
+
+
+def _growth(part: Part, counts: Counts, limits: Counts, barred: frozenset[str]) -> dict[str, int] | None:
+    for child in sorted(part.parts, key=lambda child: _ratio(child, counts, limits)):
+        lacks = _missing(child, counts, limits)
+        step = lacks or _growth(child, counts, limits, barred)
+        if step and _allowed(step, counts, limits, barred):
+            return step
+    for role in sorted(part.roles, key=lambda role: _filled(role, counts)):
+        step = {role.name: 1}
+        if _allowed(step, counts, limits, barred):
+            return step
+    return None
+
+
+def _allowed(step: Counts, counts: Counts, limits: Counts, barred: frozenset[str]) -> bool:
+    return all(
+        name not in barred and counts.get(name, 0) + more <= limits.get(name, 0)
+        for name, more in step.items()
+    )
+
+
+def _ratio(part: Part, counts: Counts, limits: Counts) -> Fraction:
+    if part.parts:
+        standing = sum(not _missing(child, counts, limits) for child in part.parts)
+        return Fraction(standing, max(1, part.parts_needed))
+    standing = sum(counts.get(role.name, 0) for role in part.roles)
+    return Fraction(standing, max(1, part.min_available or sum(role.least for role in part.roles)))
+
+
+def _filled(role: Role, counts: Counts) -> Fraction:
+    surplus = role.replicas - role.least
+    return Fraction(counts.get(role.name, 0) - role.least, surplus) if surplus else Fraction(1)
+
+
+def _shrinking(part: Part, counts: Counts) -> Iterator[Role]:
+    """Roles in the order in which they give up tasks: what is left of a broken part is of no use."""
+
+    def of_part(item: tuple[int, Part]) -> tuple[bool, Fraction, int]:
+        return (_wasteful(item[1], counts), _ratio(item[1], counts, counts), item[0])
+
+    def of_role(item: tuple[int, Role]) -> tuple[Fraction, int]:
+        return (_filled(item[1], counts), item[0])
+
+    for _, child in sorted(enumerate(part.parts), key=of_part, reverse=True):
+        yield from _shrinking(child, counts)
+    for _, role in sorted(enumerate(part.roles), key=of_role, reverse=True):
+        yield role
+
+
+def _wasteful(part: Part, counts: Counts) -> bool:
+    """Whether tasks stand in it that are of no use without others that do not."""
+    broken = bool(_missing(part, counts, counts)) and _standing(part, counts) > 0
+    return broken or any(_wasteful(child, counts) for child in part.parts)

@@ -1,0 +1,249 @@
+"""Seats for a whole gang, or none: parts in their domains, roles hardest first, minimum before surplus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from enum import StrEnum
+
+from scheduling.engine.gang.domains import ANYWHERE, Area
+from scheduling.engine.gang.parts import Counts, Gang, Part
+from scheduling.engine.gang.refusals import no_room, too_few
+from scheduling.engine.gang.rooms import FullRooms
+from scheduling.engine.gang.standing import standing
+from scheduling.engine.gang.tasks import RoleTasks, role_tasks, summed_allocation
+from scheduling.engine.gang.where import Where, binds, slice_rule
+from scheduling.engine.model import Allocation, Job, Queue, Role, TopologyRule
+from scheduling.engine.placement.placer import Placer
+from scheduling.engine.quota.assignment import Assignment, Refusal
+from scheduling.engine.state.snapshot import Snapshot
+from scheduling.engine.state.statement import Mark, Statement
+
+_SeatIn = Callable[[Area], bool]
+
+
+class Extent(StrEnum):
+    """How much of a job is placed: `full` the minimum and all surplus that finds room, `minimum` no
+    surplus, `step` the minimum or, of a gang that stands, its next piece."""
+
+    FULL = "full"
+    MINIMUM = "minimum"
+    STEP = "step"
+
+
+class GangPlacer:
+    """Places what jobs lack. `full` is shared by all tries between which nothing is freed."""
+
+    def __init__(self, snapshot: Snapshot, placer: Placer, full: FullRooms | None = None) -> None:
+        self._snapshot = snapshot
+        self._placer = placer
+        self._full = FullRooms() if full is None else full
+
+    def place(
+        self,
+        statement: Statement,
+        queue: Queue,
+        job: Job,
+        assignment: Assignment,
+        extent: Extent = Extent.FULL,
+    ) -> tuple[Allocation, ...] | Refusal:
+        """Seat the tasks that the job lacks in the flavors of the assignment, inside the statement.
+
+        The assignment's counts are the sizes the roles may grow to, tasks that stand included. Returns
+        what is held more, by role and index; a refusal leaves nothing.
+
+        Raises:
+            PartsError: when the job's parts form no tree.
+            ConfigError: when a flavor's policy is not configured.
+        """
+        mark = statement.checkpoint()
+        seating = _Seating(self._snapshot, self._placer, self._full, statement, queue, job)
+        seating.prepare(assignment)
+        refusal = seating.run(extent)
+        if refusal is not None:
+            statement.rollback(mark)
+            return refusal
+        return seating.placed()
+
+
+class _Seating:
+    """One try to seat one job."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        placer: Placer,
+        full: FullRooms,
+        statement: Statement,
+        queue: Queue,
+        job: Job,
+    ) -> None:
+        self._snapshot, self._placer, self._full = snapshot, placer, full
+        self._statement, self._queue, self._job = statement, queue, job
+        self._gang = Gang(job)
+        self._counts = standing(job, snapshot.held(job.id))
+        self._limits = dict(self._counts)
+        self._tasks: dict[str, RoleTasks] = {}
+        self._placed: list[Allocation] = []
+        self._seated: Counter[str] = Counter()
+        self._where = Where(snapshot, placer, job, self._tasks)
+        self._refusal: Refusal | None = None
+
+    def placed(self) -> tuple[Allocation, ...]:
+        """What the job holds more than before."""
+        return tuple(sorted(self._placed, key=lambda allocation: (allocation.role, allocation.index)))
+
+    def prepare(self, assignment: Assignment) -> None:
+        """Hold what needs no node, and find out how far the other roles may grow."""
+        assigned = {entry.role: entry for entry in assignment.roles}
+        for role in self._job.roles:
+            given = assigned.get(role.name)
+            if given is None:
+                continue
+            tasks = role_tasks(self._snapshot, self._queue, self._job, role, given)
+            if tasks is not None:
+                self._tasks[role.name] = tasks
+                self._limits[role.name] = min(
+                    given.count + role.ended, self._counts[role.name] + len(tasks.free)
+                )
+                continue
+            if self._counts[role.name] == role.ended:
+                self._hold(summed_allocation(self._queue, self._job, given))
+            self._counts[role.name] = self._limits[role.name] = max(given.count + role.ended, role.least)
+
+    def run(self, extent: Extent) -> Refusal | None:
+        """Seat the minimum, then surplus; why not, or None."""
+        missing = self._gang.minimum(self._counts, self._limits)
+        for name, more in missing.items():
+            if self._counts[name] + more > self._limits[name]:
+                return too_few(name, self._counts[name] + more, self._limits[name])
+        if missing and not self._take(missing):
+            return self._refusal
+        if extent is Extent.MINIMUM or (extent is Extent.STEP and missing):
+            return None
+        self._grow(once=extent is Extent.STEP)
+        return None if self._placed else self._refusal
+
+    def _grow(self, *, once: bool) -> None:
+        barred: frozenset[str] = frozenset()
+        while (step := self._gang.step(self._counts, self._limits, barred)) is not None:
+            if not self._take(step):
+                barred |= step.keys()
+            elif once:
+                return
+
+    def _take(self, more: Counts) -> bool:
+        """Seat so many more tasks of each role, or none of them."""
+        mark = self._mark()
+        if not self._part(self._gang.root, more, ANYWHERE):
+            self._undo(mark)
+            return False
+        for name, number in more.items():
+            self._counts[name] += number
+        return True
+
+    def _part(self, part: Part, more: Counts, area: Area) -> bool:
+        """Seat a part in the best of its domains that takes all of it."""
+        roles = [role for role in part.all_roles() if more.get(role.name)]
+        if not roles:
+            return True
+        return self._within(
+            part.topology, roles, more, area, pin=True, seat=lambda inner: self._inside(part, more, inner)
+        )
+
+    def _inside(self, part: Part, more: Counts, area: Area) -> bool:
+        children = sorted(part.parts, key=lambda child: self._where.hardest(child.all_roles(), more))
+        if not all(self._part(child, more, area) for child in children):
+            return False
+        here = sorted(part.roles, key=lambda role: self._where.hardest((role,), more))
+        return all(self._role(role, more, area) for role in here)
+
+    def _role(self, role: Role, more: Counts, area: Area) -> bool:
+        number = more.get(role.name, 0)
+        if not number:
+            return True
+        return self._within(
+            role.topology, [role], more, area, pin=True, seat=lambda inner: self._slices(role, number, inner)
+        )
+
+    def _slices(self, role: Role, number: int, area: Area) -> bool:
+        """Every so many tasks share a domain of a finer level."""
+        finer = slice_rule(role.topology)
+        if role.topology is None or finer is None:
+            return self._seats(role, number, area)
+        size = role.topology.slice_size
+        return all(
+            self._slice(role, finer, min(size, number - start), area) for start in range(0, number, size)
+        )
+
+    def _slice(self, role: Role, rule: TopologyRule, number: int, area: Area) -> bool:
+        return self._within(
+            rule,
+            [role],
+            {role.name: number},
+            area,
+            pin=False,
+            seat=lambda inner: self._seats(role, number, inner),
+        )
+
+    def _within(
+        self,
+        rule: TopologyRule | None,
+        roles: list[Role],
+        more: Counts,
+        area: Area,
+        *,
+        pin: bool,
+        seat: _SeatIn,
+    ) -> bool:
+        """Seat tasks in the first area of the rule that takes all of them."""
+        if rule is None or not binds(rule):
+            return seat(area)
+        for inner in self._where.areas(rule, roles, more, area, pin=pin):
+            mark = self._mark()
+            if seat(inner):
+                return True
+            self._undo(mark)
+        self._refusal = self._where.refusal(rule, roles, more, area) or self._refusal
+        return False
+
+    def _seats(self, role: Role, number: int, area: Area) -> bool:
+        """Seat so many tasks one after the other; each sees what the former took."""
+        entry = self._tasks[role.name]
+        alone = area is ANYWHERE and not self._placed
+        known = self._full.refusal(entry.task, number) if alone else None
+        if known is not None:
+            own: dict[str, int | str] = {"role": role.name, "asked": entry.most, "limit": entry.most}
+            self._refusal = Refusal(known.reason, {**known.numbers, **own}, known.help)
+            return False
+        for done in range(number):
+            if not self._seat(entry, area):
+                self._refusal = no_room(self._placer.board(entry.task, entry.flavor), entry, done)
+                if alone:
+                    # With other tasks of the job placed first, the room was also short by theirs.
+                    self._full.note(entry.task, number, self._refusal)
+                return False
+        return True
+
+    def _seat(self, entry: RoleTasks, area: Area) -> bool:
+        index = self._seated[entry.role.name]
+        for rows in area.tries():
+            seat = self._placer.choose(entry.task, entry.flavor, rows)
+            if seat is not None:
+                self._hold(entry.allocation(self._queue, self._job, seat, entry.free[index]))
+                return True
+        return False
+
+    def _hold(self, allocation: Allocation) -> None:
+        self._statement.allocate(allocation)
+        self._placed.append(allocation)
+        self._seated[allocation.role] += 1
+
+    def _mark(self) -> tuple[Mark, int]:
+        return self._statement.checkpoint(), len(self._placed)
+
+    def _undo(self, mark: tuple[Mark, int]) -> None:
+        self._statement.rollback(mark[0])
+        for allocation in self._placed[mark[1] :]:
+            self._seated[allocation.role] -= 1
+        del self._placed[mark[1] :]

@@ -1,0 +1,39 @@
+"""What of a job stands now, and what of it could leave without hurting it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scheduling.engine.gang.parts import Gang
+from scheduling.engine.model import Allocation, Job
+
+
+def standing(job: Job, held: Sequence[Allocation]) -> dict[str, int]:
+    """Tasks per role that hold a place and were not told to leave, and those that have finished."""
+    counts = {role.name: role.ended for role in job.roles}
+    for allocation in held:
+        if not allocation.leaving and allocation.role in counts:
+            counts[allocation.role] += 1
+    return counts
+
+
+def expendable(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
+    """Tasks that may leave one after the other, in this order, while the gang stands throughout.
+
+    The reverse of the order in which the gang grew; in a role the highest index goes first. Of a gang
+    that does not stand anyway all tasks may leave.
+    """
+    staying = sorted(
+        (allocation for allocation in held if not allocation.leaving),
+        key=lambda allocation: (allocation.role, allocation.index),
+    )
+    gang, counts = Gang(job), standing(job, held)
+    if not gang.satisfied(counts):
+        return tuple(reversed(staying))
+    found = []
+    while (name := gang.spare(counts)) is not None:
+        last = max((task for task in staying if task.role == name), key=lambda task: task.index)
+        staying.remove(last)
+        counts[name] -= 1
+        found.append(last)
+    return tuple(found)

@@ -1,0 +1,104 @@
+"""The tasks of one role as one try sees them: where they may go, what they cost, which are free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from scheduling.engine.model import Allocation, Charge, Flavor, Job, Queue, Role
+from scheduling.engine.placement.placer import Seat
+from scheduling.engine.placement.shape import TaskShape, resolve
+from scheduling.engine.quota.assignment import RoleAssignment
+from scheduling.engine.quota.charges import task_charges
+from scheduling.engine.state.snapshot import Snapshot
+
+# The resource that decides in which flavor's nodes a task stands, where a role has several flavors.
+LEADING = ("gpu.cards", "gpu.cores", "gpu.memory", "cpu", "memory")
+
+
+@dataclass(slots=True, eq=False)
+class RoleTasks:
+    """One role in one try. `most` is the size it may grow to, `free` the indices that nobody holds."""
+
+    role: Role
+    flavor: Flavor
+    task: TaskShape
+    charges: tuple[Charge, ...]
+    most: int
+    free: list[int] = field(default_factory=list)
+
+    @property
+    def hardness(self) -> tuple[int, int, int, int]:
+        """Smaller goes first: whole cards before parts of cards, then more cards, then more CPU."""
+        cards = self.task.cards
+        return (-cards if self.task.whole else 0, -cards, -self.task.cores * cards, -self.task.cpu)
+
+    def allocation(self, queue: Queue, job: Job, seat: Seat, index: int) -> Allocation:
+        """What the task with this index holds on a seat."""
+        return Allocation(
+            job=job.id,
+            queue=queue.id,
+            role=self.role.name,
+            index=index,
+            flavor=self.flavor.id,
+            node=seat.node,
+            cpu=self.task.cpu,
+            memory=self.task.memory,
+            slices=seat.slices,
+            charges=self.charges,
+            extended=self.role.request.extended,
+        )
+
+
+def role_tasks(
+    snapshot: Snapshot, queue: Queue, job: Job, role: Role, assigned: RoleAssignment
+) -> RoleTasks | None:
+    """The tasks of a role in the flavors that it was assigned; None where none of them is placed."""
+    flavor = placing_flavor(snapshot, queue, assigned)
+    if flavor is None:
+        return None
+    task = resolve(role.request, job.rules_of(role), flavor)
+    taken = {allocation.index for allocation in snapshot.held(job.id) if allocation.role == role.name}
+    free = [index for index in range(role.replicas) if index not in taken]
+    return RoleTasks(
+        role=role,
+        flavor=flavor,
+        task=task,
+        charges=_charges(task, assigned),
+        most=assigned.count,
+        free=free[: max(0, len(free) - role.ended)],
+    )
+
+
+def placing_flavor(snapshot: Snapshot, queue: Queue, assigned: RoleAssignment) -> Flavor | None:
+    """The flavor on whose nodes the tasks stand: that of the cards, else of the CPU, else the first.
+
+    Tasks that ask for nothing stand in the queue's first flavor with nodes.
+    """
+    names = [name for name in LEADING if name in assigned.choices]
+    ordered = (*names, *sorted(name for name in assigned.choices if name not in names))
+    chosen = [assigned.choices[name].flavor for name in ordered]
+    if not chosen:
+        chosen = [name for group in queue.groups for name in group.flavors]
+    known = (snapshot.flavors.get(name) for name in chosen)
+    return next((flavor for flavor in known if flavor is not None and flavor.placed), None)
+
+
+def summed_allocation(queue: Queue, job: Job, assigned: RoleAssignment) -> Allocation:
+    """One hold for all tasks of a role whose flavors are quota only."""
+    charges = tuple(sorted(Charge(*key, amount) for key, amount in assigned.usage.items() if amount))
+    flavor = assigned.flavors[0] if assigned.flavors else ""
+    return Allocation(
+        job=job.id, queue=queue.id, role=assigned.role, index=0, flavor=flavor, node="", charges=charges
+    )
+
+
+def _charges(task: TaskShape, assigned: RoleAssignment) -> tuple[Charge, ...]:
+    """The charges of one task, each resource in the flavor that was chosen for it."""
+    return tuple(
+        sorted(
+            replace(charge, flavor=assigned.choices[charge.resource].flavor)
+            if charge.resource in assigned.choices
+            else charge
+            for charge in task_charges(task)
+        )
+    )
