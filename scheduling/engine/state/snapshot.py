@@ -45,8 +45,9 @@ from scheduling.engine.state.delta import (
     QuotaPut,
     UsagePut,
 )
-from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.fleet import Fleet, Hold
 from scheduling.engine.state.lines import Lines
+from scheduling.engine.state.presence import presence_of
 from scheduling.engine.state.statement import Mark, Statement, StatementError
 
 FORMAT = 2
@@ -106,6 +107,7 @@ class Snapshot:
         self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for key in sorted(self.allocations):
             self._index(self.allocations[key])
+        self._settle()
         self.lines = Lines(self.jobs)
         self._undo: list[tuple[bool, Allocation]] = []
         self._depth = 0
@@ -245,24 +247,37 @@ class Snapshot:
         """
         if self._depth:
             raise StatementError("a snapshot does not advance inside a statement")
+        stocking: dict[str, Node | None] = {}
         for change in delta.changes:
-            self._apply(change)
+            match change:
+                case NodePut(node):
+                    # A node that keeps its size is updated where it stands; others wait for one rebuild.
+                    if node.id in stocking or not self.fleet.put(node):
+                        stocking[node.id] = node
+                case NodeGone(node_id):
+                    stocking[node_id] = None
+                case AllocationPut() | AllocationGone() if stocking:
+                    self._restock(stocking)
+                    stocking = {}
+                    self._apply(change)
+                case _:
+                    self._apply(change)
+        if stocking:
+            self._restock(stocking)
 
     def _apply(self, change: Change) -> None:
         match change:
             case JobPut(job):
                 self.lines.put(self.jobs.get(job.id), job)
                 self.jobs[job.id] = job
+                self._reappear(job.id)
             case JobGone(job_id):
                 self.lines.put(self.jobs.pop(job_id, None), None)
+                self._reappear(job_id)
             case AllocationPut(allocation):
                 self.take(allocation)
             case AllocationGone(allocation_id):
                 self.give_back(allocation_id)
-            case NodePut(node):
-                self._restock({node.id: node})
-            case NodeGone(node_id):
-                self._restock({node_id: None})
             case FlavorPut(flavor):
                 self.flavors[flavor.id] = flavor
                 self.fleet.memo.clear()
@@ -287,6 +302,7 @@ class Snapshot:
     def _restock(self, changed: dict[str, Node | None]) -> None:
         kept = {**{node.id: node for node in self.nodes()}, **changed}
         self.fleet = Fleet(node for node in kept.values() if node is not None)
+        self._settle()
 
     # Quota
 
@@ -336,8 +352,8 @@ class Snapshot:
         self._index(allocation)
         row = self.fleet.row.get(allocation.node)
         if row is not None:
-            taken = self.fleet.hold_of(row, allocation.cpu, allocation.memory, allocation.slices)
-            self.fleet.hold(row, taken)
+            self.fleet.hold(row, self._taken(row, allocation))
+            self._appear(row, allocation)
         leaf = self._leaf(allocation)
         for charge in allocation.charges:
             self.quota.add_usage(leaf, charge.key, charge.amount)
@@ -347,11 +363,47 @@ class Snapshot:
         self._unindex(allocation)
         row = self.fleet.row.get(allocation.node)
         if row is not None:
-            taken = self.fleet.hold_of(row, allocation.cpu, allocation.memory, allocation.slices)
-            self.fleet.release(row, taken)
+            self.fleet.release(row, self._taken(row, allocation))
+            self.fleet.presences.drop(allocation.id)
         leaf = self._leaf(allocation)
         for charge in allocation.charges:
             self.quota.remove_usage(leaf, charge.key, charge.amount)
+
+    def _taken(self, row: int, allocation: Allocation) -> Hold:
+        return self.fleet.hold_of(
+            row,
+            allocation.cpu,
+            allocation.memory,
+            allocation.slices,
+            allocation.extended,
+            allocation.zones,
+        )
+
+    def _settle(self) -> None:
+        """Tell a new fleet who stands where; the amounts came with the nodes."""
+        for allocation in self.allocations.values():
+            row = self.fleet.row.get(allocation.node)
+            if row is not None:
+                if allocation.slices:
+                    self.fleet.settle(row, self._taken(row, allocation))
+                self._appear(row, allocation)
+
+    def _appear(self, row: int, allocation: Allocation) -> None:
+        job = self.jobs.get(allocation.job)
+        if job is None:
+            return
+        own = next((role.rules for role in job.roles if role.name == allocation.role), None)
+        presence = presence_of(job.rules if own is None else own)
+        if presence is not None:
+            self.fleet.presences.put(allocation.id, row, presence)
+
+    def _reappear(self, job_id: str) -> None:
+        """A job came, changed or left while its tasks hold something: others may meet them differently."""
+        for allocation in self.held(job_id):
+            self.fleet.presences.drop(allocation.id)
+            row = self.fleet.row.get(allocation.node)
+            if row is not None:
+                self._appear(row, allocation)
 
     def _index(self, allocation: Allocation) -> None:
         self._held[allocation.job][allocation.id] = allocation

@@ -1,0 +1,126 @@
+"""NUMA zones of the nodes that keep tasks inside them, as arrays.
+
+Sets of zones are columns of their own (`masks`): small sets first, equal sizes in ascending order of
+their zones, so that the first set that fits is also the one to take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.engine.model import Node, NumaPolicy, NumaZone, ZoneShare
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+POLICIES: tuple[NumaPolicy, ...] = tuple(NumaPolicy)
+# Stands for "not aligned": more than any request, small enough to be summed over all zones.
+UNBOUNDED = 2**56
+LOOSE = -1
+# As many zones the kubelet, too, looks at in every combination.
+COMBINED = 8
+
+
+class ZoneStock:
+    """Zones of `n` nodes; arrays are `[n, zones]`, zones in the order of their ids.
+
+    `at` `[rows]` is a node's place in them, -1 for nodes that align nothing. `card_zone` `[n, cards]`
+    is the zone of each card, -1 for a card that belongs to none.
+    """
+
+    def __init__(self, nodes: Sequence[Node], rows: Sequence[int], cards: int) -> None:
+        self.at: Ints = np.full(len(nodes), -1, np.int64)
+        self.at[list(rows)] = np.arange(len(rows))
+        members = [nodes[row] for row in rows]
+        self.zones: list[tuple[NumaZone, ...]] = [_in_order(node) for node in members]
+        width = max((len(zones) for zones in self.zones), default=0)
+        self.masks = _masks(width)
+        self.sizes: Ints = self.masks.sum(axis=1)
+        shape = (len(members), width)
+        self.known: Bools = np.zeros(shape, np.bool_)
+        self.cpu, self.memory = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self.cpu_free, self.memory_free = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self.policy: Ints = np.zeros(len(members), np.int64)
+        self.card_zone: Ints = np.full((len(members), cards), LOOSE, np.int64)
+        for place, node in enumerate(members):
+            self._load(place, node)
+
+    def book(self, row: int, shares: Sequence[ZoneShare], sign: int) -> None:
+        """Take shares from a node's zones, or give them back; zones that it does not list are left out."""
+        place = int(self.at[row])
+        if place < 0:
+            return
+        columns = {zone.id: column for column, zone in enumerate(self.zones[place])}
+        for share in shares:
+            column = columns.get(share.zone)
+            if column is not None:
+                self.cpu_free[place, column] -= sign * share.cpu
+                self.memory_free[place, column] -= sign * share.memory
+
+    def put(self, row: int, node: Node) -> None:
+        """Write a node's usage anew; its zones are those it had."""
+        place = int(self.at[row])
+        if place >= 0:
+            self.zones[place] = _in_order(node)
+            self._fill(place)
+
+    def export(self, row: int) -> tuple[NumaZone, ...] | None:
+        """The zones with their usage as it is now; None where none are kept."""
+        place = int(self.at[row])
+        if place < 0:
+            return None
+        return tuple(
+            NumaZone(
+                id=zone.id,
+                cpu=zone.cpu,
+                memory=zone.memory,
+                used_cpu=int(self.cpu[place, column] - self.cpu_free[place, column]),
+                used_memory=int(self.memory[place, column] - self.memory_free[place, column]),
+            )
+            for column, zone in enumerate(self.zones[place])
+        )
+
+    def _load(self, place: int, node: Node) -> None:
+        self.policy[place] = POLICIES.index(node.numa_policy)
+        zones = self.zones[place]
+        for column, zone in enumerate(zones):
+            self.known[place, column] = True
+            self.cpu[place, column] = UNBOUNDED if zone.cpu is None else zone.cpu
+            self.memory[place, column] = UNBOUNDED if zone.memory is None else zone.memory
+        self._fill(place)
+        columns = {zone.id: column for column, zone in enumerate(zones)}
+        devices = sorted(node.devices, key=lambda device: (device.index, device.uuid))
+        for column, device in enumerate(devices):
+            if device.numa is not None:
+                self.card_zone[place, column] = columns.get(device.numa, LOOSE)
+
+    def _fill(self, place: int) -> None:
+        for column, zone in enumerate(self.zones[place]):
+            self.cpu_free[place, column] = self.cpu[place, column] - zone.used_cpu
+            self.memory_free[place, column] = self.memory[place, column] - zone.used_memory
+
+
+def aligns(node: Node) -> bool:
+    """Whether the node has zones and keeps tasks inside them."""
+    return bool(node.numa) and node.numa_policy is not NumaPolicy.NONE
+
+
+def _in_order(node: Node) -> tuple[NumaZone, ...]:
+    return tuple(sorted(node.numa, key=lambda zone: zone.id))
+
+
+def _masks(width: int) -> Bools:
+    """All sets of zones; where there are too many, only runs of neighbours."""
+    sizes = range(1, width + 1)
+    if width <= COMBINED:
+        sets = [chosen for size in sizes for chosen in combinations(range(width), size)]
+    else:
+        sets = [tuple(range(at, at + size)) for size in sizes for at in range(width - size + 1)]
+    masks = np.zeros((len(sets), width), np.bool_)
+    for index, chosen in enumerate(sets):
+        masks[index, list(chosen)] = True
+    return masks
