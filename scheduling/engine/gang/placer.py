@@ -49,7 +49,7 @@ class GangPlacer:
     ) -> tuple[Allocation, ...] | Refusal:
         """Seat the tasks that the job lacks in the flavors of the assignment, inside the statement.
 
-        The assignment's counts are the sizes the roles may grow to, tasks that stand included. Returns
+        The assignment's counts are how many tasks each role may get on top of those that stand. Returns
         what is held more, by role and index; a refusal leaves nothing.
 
         Raises:
@@ -103,9 +103,7 @@ class _Seating:
             tasks = role_tasks(self._snapshot, self._queue, self._job, role, given)
             if tasks is not None:
                 self._tasks[role.name] = tasks
-                self._limits[role.name] = min(
-                    given.count + role.ended, self._counts[role.name] + len(tasks.free)
-                )
+                self._limits[role.name] += min(given.count, len(tasks.free))
                 continue
             if self._counts[role.name] == role.ended:
                 self._hold(summed_allocation(self._queue, self._job, given))

@@ -17,7 +17,7 @@ LEADING = ("gpu.cards", "gpu.cores", "gpu.memory", "cpu", "memory")
 
 @dataclass(slots=True, eq=False)
 class RoleTasks:
-    """One role in one try. `most` is the size it may grow to, `free` the indices that nobody holds."""
+    """One role in one try. `most` is how many more it may get, `free` the indices that nobody holds."""
 
     role: Role
     flavor: Flavor
@@ -63,7 +63,7 @@ def role_tasks(
         role=role,
         flavor=flavor,
         task=task,
-        charges=_charges(task, assigned),
+        charges=_charges(task, role, assigned),
         most=assigned.count,
         free=free[: max(0, len(free) - role.ended)],
     )
@@ -92,13 +92,13 @@ def summed_allocation(queue: Queue, job: Job, assigned: RoleAssignment) -> Alloc
     )
 
 
-def _charges(task: TaskShape, assigned: RoleAssignment) -> tuple[Charge, ...]:
+def _charges(task: TaskShape, role: Role, assigned: RoleAssignment) -> tuple[Charge, ...]:
     """The charges of one task, each resource in the flavor that was chosen for it."""
     return tuple(
         sorted(
             replace(charge, flavor=assigned.choices[charge.resource].flavor)
             if charge.resource in assigned.choices
             else charge
-            for charge in task_charges(task)
+            for charge in task_charges(task, role.request.extended)
         )
     )

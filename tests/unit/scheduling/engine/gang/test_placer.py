@@ -171,7 +171,7 @@ class TestTopology:
         snapshot = racked_world(ROOMY)
         for tasks, zones, racks in ((4, 1, 1), (6, 1, 2), (10, 2, 4)):
             entry = job(f"j{tasks}", "a", role(tasks, 1), topology=preferred("rack"))
-            nodes = {name for name in on_nodes(seat(snapshot, entry)).values()}
+            nodes = set(on_nodes(seat(snapshot, entry)).values())
             labels = [snapshot.fleet.nodes[snapshot.fleet.row[name]].labels for name in nodes]
             assert len({entry["zone"] for entry in labels}) == zones
             assert len({entry["rack"] for entry in labels}) <= racks
