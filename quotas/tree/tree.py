@@ -87,9 +87,12 @@ class QuotaTree(Generic[K]):
         """All keys with usage at a node, a copy."""
         return dict(self._node(node_id).usage)
 
-    def available(self, node_id: str, key: K) -> Amount:
-        """What may be added now; negative when lowered limits or others' overuse left less than nothing."""
-        return self._node(node_id).available(key)
+    def available(self, node_id: str, key: K, freed: Mapping[str, int] | None = None) -> Amount:
+        """What may be added now; negative when lowered limits or others' overuse left less than nothing.
+
+        `freed` asks for the same with the usage of some nodes, by id, lower by an amount.
+        """
+        return self._node(node_id).available(key, freed)
 
     def potential(self, node_id: str, key: K) -> Amount:
         """The most that the node could ever use, with nobody else using anything."""
@@ -106,16 +109,21 @@ class QuotaTree(Generic[K]):
     def borrow_level(self, node_id: str, key: K, amount: int) -> int:
         """How far up a request must reach: 0 inside the own quota, else the height of the lowest
         ancestor whose subtree holds it; the root's height where none does."""
+        return self.reach(node_id, key, amount)[0]
+
+    def reach(self, node_id: str, key: K, amount: int) -> tuple[int, bool]:
+        """The borrow level of a request, and whether the subtree that holds it has a parent: then others
+        outside of it may stand on what it owns, and it can be taken back from them."""
         node = self._node(node_id)
         if node.parent is None or not node.exceeds(key, amount):
-            return 0
+            return 0, node.parent is not None
         remaining = amount - (node.local_available(key) or 0)
         while node.parent is not None:
             node = node.parent
             if not node.exceeds(key, remaining):
-                return node.height
+                return node.height, node.parent is not None
             remaining -= node.local_available(key) or 0
-        return node.height
+        return node.height, False
 
     def inside(self, node_id: str, keys: Iterable[K]) -> bool:
         """Whether usage is above what the subtree owns for none of the keys."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from scheduling.engine.model.inventory import Extended, HostPort, Toleration
 from scheduling.engine.model.kinds import GpuMode, Instant, JobState, QosClass, TopologyMode
+from scheduling.engine.model.profiles import parse_profile
 from scheduling.engine.model.quota import Charge
 
 
@@ -115,6 +116,8 @@ class GpuRequest:
             raise ValueError(f"a GPU request needs at least one card, not {self.cards}")
         if (self.mode is GpuMode.MIG) != bool(self.profile):
             raise ValueError("a profile is named for MIG instances, and for nothing else")
+        if self.profile:
+            parse_profile(self.profile)
         if self.mode is not GpuMode.SLICE:
             if (self.cores, self.memory, self.memory_percent) != (None, None, None):
                 raise ValueError("cores and memory are named for slices only")
@@ -131,13 +134,16 @@ class GpuRequest:
 class Request:
     """What one task asks for: `cpu` in millicores, `memory` in MiB, cards, and named resources.
 
-    `qos` is the class that Kubernetes derives for it; only guaranteed tasks are aligned to NUMA zones.
+    `charged` is what counts against quota although no node offers it, such as the number of tasks. An
+    amount of zero there still asks for a flavor. `qos` is the class that Kubernetes derives for it;
+    only guaranteed tasks are aligned to NUMA zones.
     """
 
     cpu: int = 0
     memory: int = 0
     gpu: GpuRequest | None = None
     extended: tuple[Extended, ...] = ()
+    charged: tuple[Extended, ...] = ()
     qos: QosClass = QosClass.GUARANTEED
 
 
@@ -207,6 +213,9 @@ class Job:
     `checkpoint_interval_s`; None means never. `broken_since` is when the gang fell below its minimum.
     `preempting` marks a job for which others were told to leave; before `preempts_after` nobody is told
     to leave for it. `replaces` names a job whose place and quota this one takes over.
+    `stale_grace_s` is how long the gang may stay below its minimum, `max_idle_s` how long its cards may
+    do nothing, which they have since `idle_since`; None leaves it to the configuration, negative is
+    never.
     """
 
     id: str
@@ -230,6 +239,9 @@ class Job:
     preempting: bool = False
     preempts_after: Instant | None = None
     replaces: str | None = None
+    stale_grace_s: int | None = None
+    idle_since: Instant | None = None
+    max_idle_s: int | None = None
     topology: TopologyRule | None = None
     sub_gangs: tuple[SubGang, ...] = ()
 
@@ -264,7 +276,8 @@ class Allocation:
     `charges` is what the ledger of `queue` carries for this task; removing the allocation gives it
     back. One task has one live allocation: its id is `<job>/<role>/<index>`. `leaving` says that the
     task was told to go and still holds all this. `node` is empty where the flavor is not placed.
-    `zones` is what an aligned task holds of the node's NUMA zones.
+    `zones` is what an aligned task holds of the node's NUMA zones. `measured_memory` is the MiB that
+    the task was last seen using, None where nobody measured.
     """
 
     job: str
@@ -280,6 +293,7 @@ class Allocation:
     extended: tuple[Extended, ...] = ()
     leaving: bool = False
     zones: tuple[ZoneShare, ...] = ()
+    measured_memory: int | None = None
 
     @property
     def id(self) -> str:

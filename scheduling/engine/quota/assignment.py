@@ -22,6 +22,16 @@ class Mode(IntEnum):
     FIT = 4
 
 
+# A flavor is as bad as the gravest of what it lacks; of several flavors the least bad one is told.
+SEVERITY = {
+    Reason.NEVER_FITS: 4,
+    Reason.EXCEEDS_MAX_QUOTA: 3,
+    Reason.WAITING_FOR_QUOTA: 2,
+    Reason.WAITING_FOR_BORROWED: 1,
+    Reason.NO_ROOM: 0,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a try failed."""
@@ -33,12 +43,18 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class FlavorTry:
-    """One flavor that was looked at for a role."""
+    """One flavor that was looked at for a role, in one resource group.
+
+    `refusals` say for each resource why it is not free there, `refusal` is the gravest of them.
+    `borrow_level` is the highest of its resources.
+    """
 
     flavor: str
     mode: Mode
     borrow_level: int = 0
     refusal: Refusal | None = None
+    refusals: tuple[Refusal, ...] = ()
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +70,11 @@ class FlavorChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleAssignment:
-    """The flavors of one role at one size. No choices where no flavor would do."""
+    """The flavors of one role at one size. No choices where no flavor would do.
+
+    `refusal` tells why the role does not fit now. `torn` says that its choices name several flavors with
+    nodes of their own: no task can stand in two of them.
+    """
 
     role: str
     count: int
@@ -62,10 +82,13 @@ class RoleAssignment:
     usage: Mapping[FlavorResource, int] = field(default_factory=dict)
     tries: tuple[FlavorTry, ...] = ()
     refusal: Refusal | None = None
+    torn: bool = False
 
     @property
     def mode(self) -> Mode:
         """The worst of its resources; a role that asks for nothing fits."""
+        if self.torn:
+            return Mode.NO_FIT
         if self.refusal is not None and not self.choices:
             return Mode.NO_FIT
         return min((choice.mode for choice in self.choices.values()), default=Mode.FIT)
@@ -78,7 +101,10 @@ class RoleAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a whole job would get. `usage` sums what its roles would be charged."""
+    """What a whole job would get. `usage` sums what its roles would be charged.
+
+    The search ends at the first role that fits nowhere; `roles` then ends with it.
+    """
 
     roles: tuple[RoleAssignment, ...]
     usage: Mapping[FlavorResource, int] = field(default_factory=dict)
@@ -92,6 +118,16 @@ class Assignment:
     def borrow_level(self) -> int:
         """How far up the tree the furthest part reaches; 0 inside the own quota."""
         return max((c.borrow_level for role in self.roles for c in role.choices.values()), default=0)
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why the job does not fit now: the gravest of what its roles lack; None when it fits."""
+        found = [role.refusal for role in self.roles if role.refusal is not None]
+        return max(found, key=lambda refusal: SEVERITY[refusal.reason], default=None)
+
+    def tried(self) -> dict[str, dict[ResourceName, int]]:
+        """By role and resource, the index at which the search over flavors stopped; -1 at the end."""
+        return {role.role: {name: c.tried_to for name, c in role.choices.items()} for role in self.roles}
 
     @property
     def contested(self) -> frozenset[FlavorResource]:

@@ -49,9 +49,13 @@ class Gang:
     bound: Held
 
 
-def may_borrow(queue: Queue, job: Job) -> bool:
-    """Whether a job of this queue may use more than the queue's own nominal."""
-    return queue.allocation_mode is AllocationMode.DYNAMIC and job.preemptible
+def may_borrow(queue: Queue, job: Job, eviction_cap: int | None = None) -> bool:
+    """Whether a job of this queue may use more than the queue's own nominal.
+
+    A job that was evicted `eviction_cap` times may not: within the nominal nobody reclaims from it.
+    """
+    tired = eviction_cap is not None and job.evictions >= eviction_cap
+    return queue.allocation_mode is AllocationMode.DYNAMIC and job.preemptible and not tired
 
 
 def ceiling(tree: QuotaTree[FlavorResource], queue: Queue, job: Job, key: FlavorResource) -> Amount:
@@ -74,11 +78,16 @@ def beyond_ceiling(
         asked = charge.amount + own.get(charge.key, 0)
         limit = ceiling(tree, queue, job, charge.key)
         if limit is not None and asked > limit:
-            numbers = {**_where(charge), "asked": asked, "available": limit, "limit": limit}
-            return Shortage(
-                Reason.EXCEEDS_MAX_QUOTA, numbers, _ways_out(tree, queue, job, charge, asked, limit)
-            )
+            return exceeding(tree, queue, job, charge, asked, limit)
     return None
+
+
+def exceeding(
+    tree: QuotaTree[FlavorResource], queue: Queue, job: Job, charge: Charge, asked: int, limit: int
+) -> Shortage:
+    """EXCEEDS_MAX_QUOTA: more is asked than the queue could ever use."""
+    numbers = {**_where(charge), "asked": asked, "available": limit, "limit": limit}
+    return Shortage(Reason.EXCEEDS_MAX_QUOTA, numbers, _ways_out(tree, queue, job, charge, asked, limit))
 
 
 def shortage(
@@ -101,7 +110,7 @@ def shortage(
         if available is None or at_least(available, charge.amount + gang.bound.get(charge.key, 0)):
             continue
         held, more = gang.own.get(charge.key, 0), gang.later.get(charge.key, 0)
-        return _missing(
+        return missing(
             queue,
             replace(charge, amount=charge.amount + held + more),
             used=used - held,
@@ -117,9 +126,10 @@ def borrow_level(tree: QuotaTree[FlavorResource], queue: Queue, charges: Iterabl
     return max((tree.borrow_level(queue.quota_node, c.key, c.amount) for c in charges), default=0)
 
 
-def _missing(
+def missing(
     queue: Queue, charge: Charge, *, used: int, nominal: Amount, available: int, limit: Amount
 ) -> Shortage:
+    """WAITING_FOR_BORROWED where others hold what is missing, else WAITING_FOR_QUOTA."""
     # With everyone else gone the request would fit: then it is others who hold the quota.
     others = limit is None or used + charge.amount <= limit
     short = charge.amount - max(0, available)

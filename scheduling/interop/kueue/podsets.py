@@ -30,28 +30,36 @@ Amounts = dict[str, int]
 
 
 def role(source: Fields, each: Mapping[str, int], *, ended: int, elastic: bool) -> Role:
-    """A PodSet whose pods ask for `each`; `elastic` says whether its minimum counts."""
+    """A PodSet whose pods are charged `each`; `elastic` says whether its minimum counts."""
+    spec = source.part("template", "spec")
     count = source.number("count")
     smallest = source.number("minCount") if elastic and "minCount" in source else None
     return Role(
         name=source.text("name"),
         replicas=count,
-        request=request(each),
+        request=request(each, pod_requests(spec) or None),
         min_replicas=None if smallest is None else min(smallest, count),
         ended=ended,
-        rules=_rules(source.part("template", "spec")),
+        rules=_rules(spec),
         topology=_topology(source.part("topologyRequest")),
     )
 
 
-def request(each: Mapping[str, int]) -> Request:
-    """What one pod asks for. An amount of zero is kept: a resource that is named gets a flavor."""
-    plain = {key: each[key] for key in (quantities.CPU, MEMORY) if each.get(key)}
+def request(each: Mapping[str, int], offered: Mapping[str, int] | None = None) -> Request:
+    """What one pod asks for. `offered` is what it takes from its node; anything beyond that, and what is
+    named with an amount of zero, is charged only."""
+    on_node = {name: each[name] for name in each if each[name] and (offered is None or name in offered)}
+    plain = (quantities.CPU, MEMORY)
     return Request(
-        cpu=plain.get(quantities.CPU, 0),
-        memory=plain.get(MEMORY, 0),
-        extended=tuple(Extended(key, each[key]) for key in sorted(each) if key not in plain),
+        cpu=on_node.get(quantities.CPU, 0),
+        memory=on_node.get(MEMORY, 0),
+        extended=_extended({name: on_node[name] for name in on_node if name not in plain}),
+        charged=_extended({name: each[name] for name in each if name not in on_node}),
     )
+
+
+def _extended(amounts: Amounts) -> tuple[Extended, ...]:
+    return tuple(Extended(name, amounts[name]) for name in sorted(amounts))
 
 
 def pod_requests(spec: Fields) -> Amounts:
@@ -110,7 +118,9 @@ def _term(source: Fields) -> tuple[Expression, ...]:
 def _topology(source: Fields) -> TopologyRule | None:
     if not source.value:
         return None
-    level, mode = "", TopologyMode.UNCONSTRAINED
+    # A part that only names its companions wishes for no level of its own.
+    free = source.flag("unconstrained", False)
+    level, mode = "", TopologyMode.UNCONSTRAINED if free else TopologyMode.PREFERRED
     for key, found in (("required", TopologyMode.REQUIRED), ("preferred", TopologyMode.PREFERRED)):
         if not level and source.text(key):
             level, mode = source.text(key), found

@@ -1,0 +1,333 @@
+"""Which flavors a job's roles get: the search over a queue's ordered flavors.
+
+Source: Kueue's flavor assigner. Roles are served in order and what one is given counts against the next;
+roles that are to stand together (`companions`) are served as one. Resources of one group come from one
+flavor. The search over a group ends at a flavor that is good enough by the queue's fungibility, and
+otherwise takes the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from scheduling.engine.model import (
+    Flavor,
+    FlavorResource,
+    Job,
+    Queue,
+    Reason,
+    ResourceGroup,
+    ResourceName,
+    Role,
+)
+from scheduling.engine.quota.assignment import (
+    SEVERITY,
+    Assignment,
+    FlavorChoice,
+    FlavorTry,
+    Mode,
+    Refusal,
+    RoleAssignment,
+)
+from scheduling.engine.quota.charges import demand
+from scheduling.engine.quota.explain import Later, told
+from scheduling.engine.quota.fit import Oracle, Terms
+from scheduling.engine.quota.flavors import Mismatch, mismatch
+from scheduling.engine.quota.fungibility import BEST, WORST, Rank, goes_on, is_preferred
+from scheduling.engine.quota.reduce import Counts, full_counts
+from scheduling.engine.state.snapshot import Snapshot
+
+Tried = Mapping[str, Mapping[ResourceName, int]]
+"""By role and resource, the index at which an earlier search stopped (`Assignment.tried`)."""
+
+Allowed = Callable[[str, ResourceName, str], bool]
+"""Whether a role may look at a flavor for a resource: role, resource, flavor."""
+
+NEUTRAL = Flavor(id="", card_memory=1)
+"""Asks for card memory of every card, so that `demand` names every resource of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a role of the job that is replaced holds: the new role stays in its flavors and is charged
+    the difference only."""
+
+    flavors: Mapping[ResourceName, str]
+    amounts: Mapping[ResourceName, int]
+
+
+def assign(
+    snapshot: Snapshot,
+    queue: Queue,
+    job: Job,
+    *,
+    oracle: Oracle | None,
+    fair: bool,
+    counts: Counts | None = None,
+    last_tried: Tried | None = None,
+    replaced: Mapping[str, Replaced] | None = None,
+    allowed: Allowed | None = None,
+    eviction_cap: int | None = None,
+) -> Assignment:
+    """The flavors of each role in the snapshot as it stands; changes nothing.
+
+    Args:
+        oracle: the simulated preemption; None where nobody is to be asked to give way.
+        fair: whether preemption goes by fair sharing.
+        counts: the size to try, by role; the full size otherwise.
+        last_tried: where earlier searches of this job stopped; they are taken up behind that.
+        replaced: what is held by the job that this one replaces, by role.
+        allowed: flavors to be looked at; all otherwise. One role of several companions is enough.
+        eviction_cap: after how many evictions a job no longer borrows.
+    """
+    terms = Terms(snapshot.quota, queue, job, oracle=oracle, fair=fair, eviction_cap=eviction_cap)
+    size = full_counts(job) if counts is None else counts
+    search = _Search(snapshot, queue, job, terms, size, last_tried or {}, replaced or {}, allowed)
+    return search.run()
+
+
+@dataclass(slots=True)
+class _Group:
+    """Roles that are served as one."""
+
+    roles: list[Role]
+    choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
+    tries: list[FlavorTry] = field(default_factory=list)
+    refusal: Refusal | None = None
+    failed: bool = False
+
+
+class _Search:
+    """One search. Holds what the roles served so far were given."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        queue: Queue,
+        job: Job,
+        terms: Terms,
+        size: Counts,
+        last_tried: Tried,
+        replaced: Mapping[str, Replaced],
+        allowed: Allowed | None,
+    ) -> None:
+        self._snapshot, self._queue, self._job, self._terms = snapshot, queue, job, terms
+        self._size, self._last_tried, self._replaced, self._allowed = size, last_tried, replaced, allowed
+        self._usage: dict[FlavorResource, int] = {}
+        self._flavors = snapshot.flavors
+        self._resource_groups = queue.groups
+        kinds = {
+            self._flavors[name].placed
+            for group in self._resource_groups
+            for name in group.flavors
+            if name in self._flavors
+        }
+        self._mixed = len(kinds) > 1
+
+    def run(self) -> Assignment:
+        done: list[RoleAssignment] = []
+        groups = _companions(self._job.roles)
+        for position, group in enumerate(groups):
+            self._serve(group, groups[position + 1 :])
+            done.extend(self._assigned(group, role) for role in group.roles)
+            if group.failed:
+                break
+        return Assignment(roles=tuple(done), usage=self._usage)
+
+    def _serve(self, group: _Group, later: list[_Group]) -> None:
+        for resource in _names(group.roles):
+            if resource in group.choices:
+                continue
+            found = self._resource_group(resource)
+            if found is None:
+                if self._asks_for(group, resource):
+                    group.refusal = _nowhere(group.roles[0], self._size, resource=resource)
+                    break
+                continue
+            if not self._search_group(group, *found, resource, later):
+                break
+        else:
+            return
+        group.failed = True
+        group.choices = {}
+
+    def _search_group(
+        self, group: _Group, number: int, resources: ResourceGroup, first: ResourceName, later: list[_Group]
+    ) -> bool:
+        """Give the group's roles a flavor of one resource group; False where none would do."""
+        names = [
+            name for name in _names(group.roles) if not resources.resources or name in resources.resources
+        ]
+        best: dict[ResourceName, FlavorChoice] | None = None
+        best_rank, last, before = WORST, -1, len(group.tries)
+        for index in range(self._start(group, first), len(resources.flavors)):
+            last, name = index, resources.flavors[index]
+            if self._allowed is not None and not any(
+                self._allowed(role.name, first, name) for role in group.roles
+            ):
+                continue
+            rank, choices, tried = self._try(group, (number, resources), names, name)
+            group.tries.append(tried)
+            if not goes_on(rank, self._queue.fungibility):
+                best, best_rank = choices, rank
+                break
+            if is_preferred(rank, best_rank, self._queue.fungibility.preference):
+                best, best_rank = choices, rank
+        if best_rank.mode is not Mode.FIT:
+            self._explain(group, group.tries[before:], None if best is None else best_rank, later)
+        if best is None:
+            return False
+        stop = -1 if last == len(resources.flavors) - 1 else last
+        group.choices.update({key: replace(choice, tried_to=stop) for key, choice in best.items()})
+        return True
+
+    def _try(
+        self, group: _Group, numbered: tuple[int, ResourceGroup], names: list[ResourceName], name: str
+    ) -> tuple[Rank, dict[ResourceName, FlavorChoice], FlavorTry]:
+        """One flavor for all resources of a resource group."""
+        number, flavor = numbered[0], self._flavors.get(name)
+        why = self._mismatch(group, flavor, numbered[1])
+        if flavor is None or why is not None:
+            refusal = _unsuited(name, why or Mismatch.MISSING)
+            return WORST, {}, FlavorTry(name, Mode.NO_FIT, 0, refusal, (refusal,), number)
+        amounts = self._demand(group, flavor)
+        rank, highest = BEST, 0
+        choices: dict[ResourceName, FlavorChoice] = {}
+        refusals: list[Refusal] = []
+        for resource in names:
+            if self._stands_elsewhere(group, resource, name):
+                refusals.append(_unsuited(name, Mismatch.REPLACED, resource))
+                rank = WORST
+            key = FlavorResource(name, resource)
+            fit = self._terms.fit(key, self._usage.get(key, 0), amounts.get(resource, 0))
+            if fit.refusal is not None:
+                refusals.append(fit.refusal)
+            highest = max(highest, fit.borrow_level)
+            one = Rank(fit.mode, fit.borrow_level)
+            if is_preferred(rank, one, self._queue.fungibility.preference):
+                rank = one
+            choices[resource] = FlavorChoice(name, fit.mode, fit.borrow_level)
+        gravest = max(refusals, key=lambda refusal: SEVERITY[refusal.reason], default=None)
+        return rank, choices, FlavorTry(name, rank.mode, highest, gravest, tuple(refusals), number)
+
+    def _assigned(self, group: _Group, role: Role) -> RoleAssignment:
+        """A role's part of what its group was given, which it is charged from now on."""
+        own = {name: group.choices[name] for name in _names([role]) if name in group.choices}
+        usage: dict[FlavorResource, int] = {}
+        for name, choice in own.items():
+            key = FlavorResource(choice.flavor, name)
+            amounts = demand(role.request, self._flavors[choice.flavor])
+            before = self._replaced.get(role.name)
+            held = 0 if before is None else before.amounts.get(name, 0)
+            usage[key] = amounts.get(name, 0) * self._size[role.name] - held
+            self._usage[key] = self._usage.get(key, 0) + usage[key]
+        places = {choice.flavor for choice in own.values() if self._flavors[choice.flavor].placed}
+        torn = len(places) > 1
+        refusal = _nowhere(role, self._size, flavors=",".join(sorted(places))) if torn else group.refusal
+        return RoleAssignment(
+            role=role.name,
+            count=self._size[role.name],
+            choices=own,
+            usage=usage,
+            tries=tuple(group.tries),
+            refusal=refusal,
+            torn=torn,
+        )
+
+    # What a flavor is asked for, and whether it may be
+
+    def _demand(self, group: _Group, flavor: Flavor) -> dict[ResourceName, int]:
+        total: dict[ResourceName, int] = {}
+        for role in group.roles:
+            count, before = self._size[role.name], self._replaced.get(role.name)
+            for name, each in demand(role.request, flavor).items():
+                held = 0 if before is None else before.amounts.get(name, 0)
+                total[name] = total.get(name, 0) + each * count - held
+        return total
+
+    def _asks_for(self, group: _Group, resource: ResourceName) -> bool:
+        return any(demand(r.request, NEUTRAL).get(resource, 0) * self._size[r.name] for r in group.roles)
+
+    def _stands_elsewhere(self, group: _Group, resource: ResourceName, flavor: str) -> bool:
+        held = (self._replaced.get(role.name) for role in group.roles)
+        return any(before is not None and before.flavors.get(resource) != flavor for before in held)
+
+    def _mismatch(self, group: _Group, flavor: Flavor | None, resources: ResourceGroup) -> Mismatch | None:
+        if flavor is None:
+            return Mismatch.MISSING
+        for role in group.roles:
+            found = mismatch(flavor, self._job, role, resources, mixed=self._mixed)
+            if found is not None:
+                return found
+        return None
+
+    def _resource_group(self, resource: ResourceName) -> tuple[int, ResourceGroup] | None:
+        for number, group in enumerate(self._resource_groups):
+            if not group.resources or resource in group.resources:
+                return number, group
+        return None
+
+    def _start(self, group: _Group, resource: ResourceName) -> int:
+        return self._last_tried.get(group.roles[0].name, {}).get(resource, -1) + 1
+
+    # What is told
+
+    def _explain(self, group: _Group, tries: list[FlavorTry], rank: Rank | None, later: list[_Group]) -> None:
+        """Tell of the flavor that came closest what it lacks for the whole job."""
+        mode = Mode.NO_FIT if rank is None else rank.mode
+        fitting = [tried.refusal for tried in tries if tried.mode is mode and tried.refusal is not None]
+        closest = min(fitting, key=lambda refusal: SEVERITY[refusal.reason], default=None)
+        if closest is None or closest.reason is Reason.NEVER_FITS:
+            refusal = _nowhere(group.roles[0], self._size)
+        else:
+            key = FlavorResource(str(closest.numbers["flavor"]), str(closest.numbers["resource"]))
+            asked = int(closest.numbers["asked"])
+            more = Later(asked, self._asked_later(key, later))
+            refusal = told(self._snapshot.quota, self._queue, self._job, self._terms, key, more)
+        if group.refusal is None or SEVERITY[refusal.reason] > SEVERITY[group.refusal.reason]:
+            group.refusal = refusal
+
+    def _asked_later(self, key: FlavorResource, later: list[_Group]) -> int:
+        flavor, total = self._flavors[key.flavor], 0
+        for group in later:
+            found = self._resource_group(key.resource)
+            if (
+                found is not None
+                and key.flavor in found[1].flavors
+                and self._mismatch(group, flavor, found[1]) is None
+            ):
+                total += self._demand(group, flavor).get(key.resource, 0)
+        return total
+
+
+def _companions(roles: tuple[Role, ...]) -> list[_Group]:
+    """Roles in order; those that share a `companions` name stand where the first of them does."""
+    groups: list[_Group] = []
+    named: dict[str, _Group] = {}
+    for role in roles:
+        name = "" if role.topology is None else role.topology.companions
+        if name and name in named:
+            named[name].roles.append(role)
+            continue
+        groups.append(_Group([role]))
+        if name:
+            named[name] = groups[-1]
+    return groups
+
+
+def _names(roles: list[Role]) -> tuple[ResourceName, ...]:
+    if len(roles) == 1:
+        return tuple(demand(roles[0].request, NEUTRAL))
+    return tuple(sorted({name for role in roles for name in demand(role.request, NEUTRAL)}))
+
+
+def _unsuited(flavor: str, why: Mismatch, resource: ResourceName = "") -> Refusal:
+    numbers: dict[str, int | str] = {"flavor": flavor, "why": why.value}
+    if resource:
+        numbers["resource"] = resource
+    return Refusal(Reason.NEVER_FITS, numbers)
+
+
+def _nowhere(role: Role, size: Counts, **more: str) -> Refusal:
+    return Refusal(Reason.NEVER_FITS, {"role": role.name, "asked": size[role.name], "available": 0, **more})

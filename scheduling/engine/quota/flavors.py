@@ -1,0 +1,83 @@
+"""Whether a role may use a flavor at all, whatever its quota.
+
+A flavor stands for nodes that all carry its labels. A condition on any other label says nothing about
+the flavor and is left to placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from scheduling.engine.model import (
+    Expression,
+    Flavor,
+    Job,
+    PlacementRules,
+    ResourceGroup,
+    Role,
+    TopologyMode,
+)
+from scheduling.engine.placement.labels import carries, holds, repels
+from scheduling.engine.quota.charges import of_nodes
+
+
+class Mismatch(StrEnum):
+    """Why a role cannot use a flavor."""
+
+    MISSING = "missing"  # a queue names a flavor that does not exist
+    TAINT = "taint"
+    LABELS = "labels"
+    CARD_MODEL = "card-model"
+    NO_NODES = "no-nodes"  # a level of topology is asked for, and the flavor is quota only
+    LEVEL = "level"  # the flavor's nodes do not have the level that is asked for
+    NODES_ONLY = "nodes-only"  # the queue's other flavors are quota only, and the role asks for no place
+    REPLACED = "replaced"  # the job replaces one that stands in another flavor
+
+
+def mismatch(flavor: Flavor, job: Job, role: Role, group: ResourceGroup, *, mixed: bool) -> Mismatch | None:
+    """Why a role may not use a flavor of a resource group, or None.
+
+    `mixed` says that the queue has flavors with nodes and flavors without.
+    """
+    rules = job.rules_of(role)
+    found = _by_topology(flavor, job, role, group, mixed)
+    if found is not None:
+        return found
+    if flavor.taints and repels(flavor.taints, (*rules.tolerations, *flavor.tolerations)):
+        return Mismatch.TAINT
+    if flavor.node_labels and not _labels_agree(flavor.node_labels, rules):
+        return Mismatch.LABELS
+    gpu = role.request.gpu
+    if gpu is not None and gpu.models and flavor.card_model and flavor.card_model not in gpu.models:
+        return Mismatch.CARD_MODEL
+    return None
+
+
+def _by_topology(flavor: Flavor, job: Job, role: Role, group: ResourceGroup, mixed: bool) -> Mismatch | None:
+    rule = job.topology if role.topology is None else role.topology
+    wish = rule is not None and bool(
+        rule.level or rule.slice_level or rule.mode is TopologyMode.UNCONSTRAINED
+    )
+    if not wish or rule is None:
+        return Mismatch.NODES_ONLY if mixed and flavor.placed else None
+    if not flavor.placed:
+        # What no node offers may come from a flavor without nodes.
+        offered = of_nodes(role.request)
+        touched = offered if not group.resources else offered & set(group.resources)
+        return Mismatch.NO_NODES if touched else None
+    levels = {level for level in (rule.level, rule.slice_level) if level}
+    return Mismatch.LEVEL if flavor.topology and not levels <= set(flavor.topology) else None
+
+
+def _labels_agree(labels: Mapping[str, str], rules: PlacementRules) -> bool:
+    known = ((key, value) for key, value in rules.node_selector.items() if key in labels)
+    if not carries(labels, known):
+        return False
+    terms = [_narrowed(term, labels) for term in rules.node_affinity]
+    # A term of which nothing is left holds for every flavor, and one term is enough.
+    return not terms or any(all(holds(labels, expression) for expression in term) for term in terms)
+
+
+def _narrowed(term: tuple[Expression, ...], labels: Mapping[str, str]) -> tuple[Expression, ...]:
+    return tuple(expression for expression in term if expression.key in labels)
