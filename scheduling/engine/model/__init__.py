@@ -49,9 +49,11 @@ from scheduling.engine.model.kinds import (
     StopPolicy,
     Strategy,
     TopologyMode,
+    Verdict,
     WhenCan,
 )
-from scheduling.engine.model.outcome import CycleResult, Decision, Help, Numbers, Outcome
+from scheduling.engine.model.outcome import Considered, CycleResult, Decision, Help, Numbers, Outcome
+from scheduling.engine.model.profiles import MigProfile, parse_profile
 from scheduling.engine.model.quota import (
     Charge,
     FlavorResource,
@@ -72,6 +74,7 @@ __all__ = [
     "AllocationMode",
     "Charge",
     "Claim",
+    "Considered",
     "CycleResult",
     "Decision",
     "DecisionKind",
@@ -91,6 +94,7 @@ __all__ = [
     "Instant",
     "Job",
     "JobState",
+    "MigProfile",
     "Node",
     "NumaPolicy",
     "NumaZone",
@@ -126,6 +130,8 @@ __all__ = [
     "TopologyMode",
     "TopologyRule",
     "UserUsage",
+    "Verdict",
     "WhenCan",
     "ZoneShare",
+    "parse_profile",
 ]

@@ -173,3 +173,24 @@ class OutcomeStatus(StrEnum):
 
     ADMITTED = "admitted"
     WAITING = "waiting"
+
+
+class Verdict(StrEnum):
+    """What became of one job when its turn came.
+
+    `deferred`: it fits once those who were told to leave are gone. `overlaps`: its victims leave for
+    another job already. `outrun`: it would have fitted, had no earlier job of the cycle taken it.
+    `gated`: others would have to leave, and the job may not ask that yet. `reserved`: it fits, but what
+    it would take is kept for another job.
+    """
+
+    ADMITTED = "admitted"
+    PREEMPTING = "preempting"
+    DEFERRED = "deferred"
+    NO_FIT = "no-fit"
+    NO_VICTIMS = "no-victims"
+    NO_ROOM = "no-room"
+    OVERLAPS = "overlaps"
+    OUTRUN = "outrun"
+    GATED = "gated"
+    RESERVED = "reserved"

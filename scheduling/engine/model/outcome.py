@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduling.engine.model.job import Allocation
-from scheduling.engine.model.kinds import DecisionKind, EvictRule, HelpCode, OutcomeStatus, Reason
+from scheduling.engine.model.kinds import (
+    DecisionKind,
+    EvictRule,
+    HelpCode,
+    OutcomeStatus,
+    Reason,
+    Verdict,
+)
 from scheduling.engine.model.quota import Charge
 
 Numbers = Mapping[str, int | str]
@@ -54,14 +61,32 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Considered:
+    """One turn of one job, as a record for whoever wants to follow a cycle step by step.
+
+    `borrow_level` is how far up the quota tree it would have reached. `more_flavors` says that the
+    search over the queue's flavors ended before the last one.
+    """
+
+    job: str
+    queue: str
+    verdict: Verdict
+    borrow_level: int = 0
+    victims: tuple[str, ...] = ()
+    more_flavors: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
     """The whole answer of one cycle, in decision order and in job order.
 
-    `timings` (seconds per action) is filled only when the configuration brings a stopwatch; it is
+    `considered` lists the turns in the order in which they were processed, where the configuration
+    asks for it. `timings` (seconds per action) is filled only when the configuration brings a stopwatch; it is
     no part of equality or of the serialised result, because two equal cycles take different times.
     """
 
     decisions: tuple[Decision, ...]
     outcomes: tuple[Outcome, ...]
     counters: Mapping[str, int] = field(default_factory=dict)
+    considered: tuple[Considered, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)

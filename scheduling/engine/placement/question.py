@@ -1,7 +1,7 @@
 """One shape asked of one fleet: the facts that vetoes and scores share.
 
-Which cards a shape could ever use (model, mode) does not change while a cycle simulates, so it is
-worked out once and kept here.
+Which cards a shape could ever use (model, mode, profile) does not change while a cycle simulates, so
+it is worked out once and kept here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.state.fleet import MODES, Bools, Fleet, Ints, Rows
 
 # A whole card may come from a node that also slices, as long as the card is empty. MIG instances are
-# asked for by profile, never as cards or percentages, so no shape of this kind is served by them.
+# asked for by profile, never as cards or percentages, and nothing else is made of them.
 SERVED_BY = {
     GpuMode.WHOLE: (GpuMode.WHOLE, GpuMode.SLICE),
     GpuMode.SLICE: (GpuMode.SLICE,),
-    GpuMode.MIG: (),
+    GpuMode.MIG: (GpuMode.MIG,),
 }
 
 
@@ -28,15 +28,35 @@ class Question:
     def __init__(self, fleet: Fleet, task: TaskShape, flavor: Flavor) -> None:
         self.fleet = fleet
         self.task = task
+        self.flavor = flavor
         self.members: Bools = members(fleet, flavor)
-        modes = SERVED_BY[task.mode] if flavor.mode in SERVED_BY[task.mode] else ()
-        self.of_mode: Bools = fleet.present & np.isin(fleet.mode, [MODES.index(mode) for mode in modes])
+        self._modes = SERVED_BY[task.mode] if flavor.mode in SERVED_BY[task.mode] else ()
         wanted = set(task.models) or set(fleet.models)
         if flavor.card_model:
             wanted &= {flavor.card_model}
-        codes = [code for code, model in enumerate(fleet.models) if model in wanted]
-        self.of_model: Bools = self.of_mode & np.isin(fleet.model, codes)
-        self.usable: Bools = self.of_model & fleet.healthy
+        self._models = tuple(code for code, model in enumerate(fleet.models) if model in wanted)
+        self.of_mode, self.of_profile, self.of_model, self.usable = self._cards()
+
+    def revise(self, rows: Rows) -> None:
+        """Look again at rows whose labels or cards' health changed."""
+        listed = range(len(self.fleet))[rows] if isinstance(rows, slice) else rows.tolist()
+        for row in listed:
+            self.members[row] = belongs(self.fleet, row, self.flavor)
+        self.usable[rows] = self.of_model[rows] & self.fleet.healthy[rows]
+
+    def elsewhere(self) -> int:
+        """A count that moves when a task that came or went may have changed the answer on other rows."""
+        task = self.task
+        apart = task.liking is not None and (task.liking.near or task.liking.apart or task.liking.group)
+        return self.fleet.presences.version if task.relations is not None or apart else 0
+
+    def cores_of(self, rows: Rows) -> Ints | int:
+        """The core units that the task takes of a card: the same of all, or `[rows, cards]`."""
+        task, fleet = self.task, self.fleet
+        if not task.derived:
+            return task.cores
+        shares: Ints = task.card_memory * fleet.card_cores[rows] // np.maximum(fleet.card_memory[rows], 1)
+        return np.maximum(shares, 1)
 
     def with_cores(self, rows: Rows) -> Bools:
         """Cards that have the cores free; for a whole card those that are empty. `[rows, cards]`."""
@@ -45,8 +65,8 @@ class Question:
             untouched = fleet.cores_free[rows] == fleet.card_cores[rows]
             empty: Bools = self.usable[rows] & (fleet.holders[rows] == 0) & untouched
             return empty
-        roomy: Bools = self.usable[rows] & ~fleet.exclusive[rows] & (fleet.cores_free[rows] >= task.cores)
-        return roomy
+        roomy: Bools = self.usable[rows] & ~fleet.exclusive[rows]
+        return roomy & (fleet.cores_free[rows] >= self.cores_of(rows))
 
     def fitting(self, rows: Rows) -> Bools:
         """Cards on which the task's part fits with cores and memory. `[rows, cards]`."""
@@ -64,6 +84,26 @@ class Question:
         enough: Bools = counted >= self.task.cards
         return enough
 
+    def _cards(self) -> tuple[Bools, Bools, Bools, Bools]:
+        """Masks of cards, each narrower than the former; shared by all shapes that want the same."""
+        fleet, profile = self.fleet, self.task.profile
+        key = ("cards", self._modes, self._models, profile)
+        known = fleet.memo.get(key)
+        if known is None:
+            of_mode = fleet.present & np.isin(fleet.mode, [MODES.index(mode) for mode in self._modes])
+            of_profile = of_mode & _with_profile(fleet, profile) if profile else of_mode
+            of_model = of_profile & np.isin(fleet.model, self._models)
+            known = fleet.memo[key] = (of_mode, of_profile, of_model, of_model & fleet.healthy)
+        masks: tuple[Bools, Bools, Bools, Bools] = known  # type: ignore[assignment]
+        return masks
+
+
+def _with_profile(fleet: Fleet, profile: str) -> Bools | np.bool_:
+    if fleet.profile is None or profile not in fleet.profiles:
+        return np.False_
+    cards: Bools = fleet.profile == fleet.profiles.index(profile)
+    return cards
+
 
 def members(fleet: Fleet, flavor: Flavor) -> Bools:
     """The rows that belong to a flavor: its cluster and all its node labels."""
@@ -79,3 +119,9 @@ def members(fleet: Fleet, flavor: Flavor) -> Bools:
         fleet.memo[key] = known
     mask: Bools = known  # type: ignore[assignment]
     return mask
+
+
+def belongs(fleet: Fleet, row: int, flavor: Flavor) -> bool:
+    """Whether one row belongs to a flavor."""
+    node = fleet.nodes[row]
+    return node.cluster == flavor.cluster and carries(node.labels, flavor.node_labels.items())
