@@ -18,6 +18,8 @@ from scheduling.engine.options import (
 from scheduling.engine.order.orders import candidate_key
 from scheduling.engine.placement.counting import stand_together
 from scheduling.engine.placement.fragmentation import FragmentationGauge
+from scheduling.engine.placement.labels import carries as labels_carry
+from scheduling.engine.placement.labels import holds as label_holds
 from scheduling.engine.placement.placer import Seat
 from scheduling.engine.placement.stream import Asked, PlacementStream
 from scheduling.engine.placement.workload import Workload, WorkloadShape, typical, workload_of
@@ -26,6 +28,19 @@ from scheduling.engine.plugins.discovery import with_entry_points
 from scheduling.engine.plugins.protocols import Candidate, Order
 from scheduling.engine.plugins.registry import ConfigError
 from scheduling.engine.plugins.sets import PluginSet
+from scheduling.engine.quota.assign import Allowed, Replaced, Tried, assign
+from scheduling.engine.quota.assignment import (
+    Assignment,
+    FlavorChoice,
+    FlavorTry,
+    Mode,
+    Refusal,
+    RoleAssignment,
+)
+from scheduling.engine.quota.charges import chosen_charges, demand
+from scheduling.engine.quota.fit import Oracle
+from scheduling.engine.quota.flavors import Mismatch
+from scheduling.engine.quota.reduce import Counts, full_counts, largest
 from scheduling.engine.state.codec import CodecError, canonical, decode, encode
 from scheduling.engine.state.delta import (
     AllocationGone,
@@ -50,7 +65,9 @@ __all__ = [
     "BUILTIN",
     "AllocationGone",
     "AllocationPut",
+    "Allowed",
     "Asked",
+    "Assignment",
     "Candidate",
     "Change",
     "ClaimGone",
@@ -58,39 +75,56 @@ __all__ = [
     "CodecError",
     "ConfigError",
     "ConsolidationOptions",
+    "Counts",
     "Delta",
     "EngineConfig",
     "Explain",
     "FairSharing",
+    "FlavorChoice",
     "FlavorPut",
+    "FlavorTry",
     "FragmentationGauge",
     "JobGone",
     "JobPut",
+    "Mismatch",
+    "Mode",
     "NodeGone",
     "NodePut",
     "Nominate",
+    "Oracle",
     "Order",
     "PlacementStream",
     "PluginSet",
     "PreemptionOptions",
     "QueuePut",
     "QuotaPut",
+    "Refusal",
+    "Replaced",
+    "RoleAssignment",
     "Seat",
     "ShareStrategy",
     "Snapshot",
     "SnapshotError",
     "Statement",
     "StatementError",
+    "Tried",
     "UsagePut",
     "UserShares",
     "VictimOrder",
     "Workload",
     "WorkloadShape",
+    "assign",
     "candidate_key",
     "canonical",
+    "chosen_charges",
     "cycle_order",
     "decode",
+    "demand",
     "encode",
+    "full_counts",
+    "label_holds",
+    "labels_carry",
+    "largest",
     "never_fits",
     "resolve_config",
     "run_cycle",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from scheduling.engine import label_holds, labels_carry
 from scheduling.engine.model import AffinityOperator, Expression
-from scheduling.engine.placement.labels import carries, holds
 from scheduling.interop.fields import Fields
 
 
 def matches(labels: Mapping[str, str], selector: Fields, operators: Mapping[str, AffinityOperator]) -> bool:
     """Whether labels satisfy `matchLabels` and `matchExpressions`; an empty selector takes everything."""
-    return carries(labels, selector.pairs("matchLabels").items()) and all(
-        holds(
+    return labels_carry(labels, selector.pairs("matchLabels").items()) and all(
+        label_holds(
             labels,
             Expression(
                 entry.text("key"),

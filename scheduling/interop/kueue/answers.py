@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduling.engine.model import Job, Queue, Reason
-from scheduling.engine.quota.assign import NEUTRAL
-from scheduling.engine.quota.assignment import Assignment, FlavorTry, Mode, Refusal, RoleAssignment
-from scheduling.engine.quota.charges import demand
-from scheduling.engine.quota.flavors import Mismatch
+from scheduling.engine import Assignment, FlavorTry, Mismatch, Mode, Refusal, RoleAssignment, demand
+from scheduling.engine.model import Flavor, Job, Queue, Reason
 from scheduling.interop.kueue import quantities
 
+# Kueue knows no cards: what is asked is the same in every flavor.
+ANY_FLAVOR = Flavor(id="")
 MODES = {Mode.NO_FIT: "NoFit", Mode.FIT: "Fit"}
 POSSIBLE = {Mode.NO_CANDIDATES: "NoCandidates", Mode.PREEMPT: "Preempt", Mode.RECLAIM: "Reclaim"}
 NO_MATCH, TOO_MUCH, WAITING = "NoMatchingFlavor", "ExceedsMaxQuota", "WaitingForQuota"
@@ -137,7 +136,7 @@ def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> Role:
             for name, choice in got.choices.items()
         },
         requests={
-            name: quantities.saturated(each * got.count) for name, each in demand(request, NEUTRAL).items()
+            name: quantities.saturated(each * got.count) for name, each in demand(request, ANY_FLAVOR).items()
         },
         reasons=(("uncovered", numbers["resource"]),) if uncovered else _reasons(got.tries, chosen),
         attempts=_merged(got.tries),

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scheduling.engine import Assignment, Mode, Replaced, assign
 from scheduling.engine.model import FlavorResource, Job, Queue
-from scheduling.engine.quota.assign import Replaced, assign
-from scheduling.engine.quota.assignment import Assignment, Mode
 from scheduling.interop.errors import BadCase, Skipped
 from scheduling.interop.kueue import answers, quantities
 from scheduling.interop.kueue.answers import Attempt, Reasons, Role

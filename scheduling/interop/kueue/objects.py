@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from scheduling.engine import Snapshot
 from scheduling.engine.model import (
     Allocation,
     Charge,
@@ -26,8 +27,6 @@ from scheduling.engine.model import (
     StopPolicy,
     UserUsage,
 )
-from scheduling.engine.quota.charges import summed
-from scheduling.engine.state.snapshot import Snapshot
 from scheduling.interop.errors import ObjectError
 from scheduling.interop.fields import Fields
 from scheduling.interop.kueue import quantities, queues
@@ -302,5 +301,7 @@ class _Reader:
 
 
 def _with_usage(node: QuotaNode, charges: Iterable[Charge]) -> QuotaNode:
-    total = summed(charges)
+    total: dict[FlavorResource, int] = {}
+    for charge in charges:
+        total[charge.key] = total.get(charge.key, 0) + charge.amount
     return replace(node, usage=tuple(Charge(k.flavor, k.resource, total[k]) for k in sorted(total)))
