@@ -58,18 +58,23 @@ class TreeNode(Generic[K]):
         local = self.local(key)
         return None if local is None else max(0, local - self.used(key))
 
-    def available(self, key: K) -> Amount:
-        """What can be added now; negative where others have used more than they own."""
+    def available(self, key: K, freed: Mapping[str, int] | None = None) -> Amount:
+        """What can be added now; negative where others have used more than they own.
+
+        `freed` is by how much the usage of nodes, by id, is to be taken as lower than it is.
+        """
         quota = self.quota(key)
         if quota is None:
             return None
+        used = self.used(key) if freed is None else max(0, self.used(key) - freed.get(self.id, 0))
         if self.parent is None:
-            return quota - self.used(key)
-        above = self.parent.available(key)
+            return quota - used
+        above = self.parent.available(key, freed)
+        local = self.kept.get(key, 0) or 0
         borrowing = self.limits.get(key, NOTHING).borrowing_limit
         if borrowing is not None:
-            above = smaller(self.lent(key) - self.spill(key) + borrowing, above)
-        return plus(self.local_available(key), above)
+            above = smaller(quota - local - max(0, used - local) + borrowing, above)
+        return plus(max(0, local - used), above)
 
     def potential(self, key: K) -> Amount:
         """What could be added if nobody used anything."""

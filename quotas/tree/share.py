@@ -73,7 +73,7 @@ class Share:
         return not self < other
 
     def __hash__(self) -> int:
-        return hash((self.infinite, Fraction(self.numerator, self.denominator)))
+        return self.numerator // self.denominator
 
     def _left(self, other: Share) -> int:
         return self.numerator * other.denominator

@@ -28,6 +28,12 @@ from scheduling.engine.plugins.discovery import with_entry_points
 from scheduling.engine.plugins.protocols import Candidate, Order
 from scheduling.engine.plugins.registry import ConfigError
 from scheduling.engine.plugins.sets import PluginSet
+from scheduling.engine.preemption.candidates import Candidate as VictimCandidate
+from scheduling.engine.preemption.candidates import normative_order
+from scheduling.engine.preemption.oracle import PreemptionOracle
+from scheduling.engine.preemption.policy import satisfies
+from scheduling.engine.preemption.search import VictimSearch, find_targets
+from scheduling.engine.preemption.targets import Preemptor, Target, TargetSet
 from scheduling.engine.quota.assign import Allowed, Replaced, Tried, assign
 from scheduling.engine.quota.assignment import (
     Assignment,
@@ -96,6 +102,8 @@ __all__ = [
     "PlacementStream",
     "PluginSet",
     "PreemptionOptions",
+    "PreemptionOracle",
+    "Preemptor",
     "QueuePut",
     "QuotaPut",
     "Refusal",
@@ -107,10 +115,14 @@ __all__ = [
     "SnapshotError",
     "Statement",
     "StatementError",
+    "Target",
+    "TargetSet",
     "Tried",
     "UsagePut",
     "UserShares",
+    "VictimCandidate",
     "VictimOrder",
+    "VictimSearch",
     "Workload",
     "WorkloadShape",
     "assign",
@@ -121,13 +133,16 @@ __all__ = [
     "decode",
     "demand",
     "encode",
+    "find_targets",
     "full_counts",
     "label_holds",
     "labels_carry",
     "largest",
     "never_fits",
+    "normative_order",
     "resolve_config",
     "run_cycle",
+    "satisfies",
     "stand_together",
     "typical",
     "with_entry_points",

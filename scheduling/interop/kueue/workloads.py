@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,7 @@ from scheduling.interop.kueue.podsets import PODS, Amounts, pod_requests, role
 BOOST = "kueue.x-k8s.io/priority-boost"
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 ZERO_TIME = Instant(0.0)
+_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +191,9 @@ class Workload:
         own = self._source.part("spec").number("priority")
         if not self._reading.priority_boost:
             return own
-        annotations = self._source.part("metadata", "annotations")
-        boost = annotations.text(BOOST, "0")
-        try:
-            return own + int(boost)
-        except ValueError as error:
-            raise ObjectError(annotations.at(BOOST), f"{boost!r} is not a whole number") from error
+        # Whoever writes a boost that is no number gets none: the annotation is not validated.
+        boost = self._source.part("metadata", "annotations").text(BOOST)
+        return own + int(boost) if _WHOLE.fullmatch(boost) else own
 
     def _lined_up_at(self) -> Instant:
         evicted, preempted = self.condition("Evicted"), self.condition("Preempted")

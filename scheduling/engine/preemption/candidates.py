@@ -1,0 +1,187 @@
+"""Who could give way: the holders of each queue, sorted once a cycle, and the order among them.
+
+Order of the rules (Kueue's): already told to leave; other queues before the own; inside one queue the
+users who used more lately; lower priority; latest to get its quota; id. The platform's own order keeps
+the first, and then prefers tasks that their job can spare, lower priority, and the fewest GPU-seconds
+thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import merge
+from typing import Any
+
+from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, JobState
+from scheduling.engine.options import PreemptionOptions, VictimOrder
+from scheduling.engine.preemption.loss import gpus, running_for, surplus, unsaved
+from scheduling.engine.quota.charges import summed
+from scheduling.engine.state.snapshot import Snapshot
+
+UserLoad = Callable[[str, str], float | None]
+"""What a user of a queue used lately, by queue and user; None where nobody counts."""
+
+Segments = tuple[tuple["Candidate", ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Candidate:
+    """A job, or one task that its job can spare, that could leave.
+
+    `charges` is what that gives back. `lost` are the GPU-seconds thrown away. `guarded` and
+    `guarded_borrowing` are until when its guaranteed run time protects it: where its queue stands
+    inside its nominal, and where it borrows. `rank` orders candidates of different queues.
+    """
+
+    job: Job
+    queue: str
+    tasks: tuple[Allocation, ...] = ()
+    charges: Mapping[FlavorResource, int] = field(default_factory=dict)
+    whole: bool = True
+    leaving: bool = False
+    lost: float = 0.0
+    load: float | None = None
+    guarded: float = float("-inf")
+    guarded_borrowing: float = float("-inf")
+    rank: tuple[Any, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The job's id, or the task's where the job stays."""
+        return self.job.id if self.whole else self.tasks[0].id
+
+    def uses(self, keys: Iterable[FlavorResource]) -> bool:
+        """Whether it holds something of one of these quotas."""
+        return any(key in self.charges for key in keys)
+
+
+def normative_rank(candidate: Candidate, now: Instant) -> tuple[Any, ...]:
+    """The order of the rules between queues; a job whose time of admission is unknown came last."""
+    job = candidate.job
+    at = now if job.admitted_at is None else job.admitted_at
+    return (not candidate.leaving, job.priority, -at, job.id)
+
+
+def least_loss_rank(candidate: Candidate) -> tuple[Any, ...]:
+    """The platform's order."""
+    spared = -candidate.tasks[0].index if not candidate.whole else 0
+    job = candidate.job
+    return (not candidate.leaving, candidate.whole, job.priority, candidate.lost, job.id, spared)
+
+
+def in_queue(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Candidates of one queue in order: users who used more lately come first, then by rank."""
+    return sorted(candidates, key=lambda c: (not c.leaving, -(c.load or 0.0), c.rank))
+
+
+def ordered(candidates: Iterable[Candidate], own: str) -> Iterator[Candidate]:
+    """Candidates of several queues in one order, others before those of the queue `own`."""
+    by_queue: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        by_queue.setdefault(candidate.queue, []).append(candidate)
+    lines = [in_queue(by_queue[name]) for name in sorted(by_queue)]
+    return merge(*lines, key=lambda c: across(c, own))
+
+
+def normative_order(candidates: Iterable[Candidate], own: str, now: Instant) -> list[Candidate]:
+    """Candidates as the rules order them for a preemptor of the queue `own`."""
+    ranked = (replace(candidate, rank=normative_rank(candidate, now)) for candidate in candidates)
+    return list(ordered(ranked, own))
+
+
+def across(candidate: Candidate, own: str) -> tuple[Any, ...]:
+    """The sort key between queues, seen from the queue `own`."""
+    return (not candidate.leaving, candidate.queue == own, candidate.rank)
+
+
+class Roster:
+    """The candidates of all queues, each queue's built and sorted when first asked for.
+
+    Facts are those of the moment of asking; a job that has left since holds nothing and is passed over
+    by the search. Only jobs that run or are leaving stand in it: what this cycle admits, it does not
+    evict.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        options: PreemptionOptions,
+        now: Instant,
+        user_load: UserLoad | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.options = options
+        self.now = now
+        self.least_loss = options.victim_order is VictimOrder.LEAST_LOSS
+        self._user_load = user_load
+        self._lines: dict[str, Segments] = {}
+        self._queues_at: dict[str, list[str]] = {}
+        for name in sorted(snapshot.queues):
+            self._queues_at.setdefault(snapshot.queues[name].quota_node, []).append(name)
+
+    def queues_at(self, node: str) -> Sequence[str]:
+        """The queues that stand at a node of the quota tree, sorted."""
+        return self._queues_at.get(node, ())
+
+    @property
+    def by_priority(self) -> bool:
+        """Whether each segment is sorted by priority first."""
+        return self._user_load is None
+
+    def of(self, queue: str) -> Segments:
+        """A queue's candidates: those leaving already, tasks that can be spared, and the others.
+
+        Under the normative order nothing is spared singly.
+        """
+        known = self._lines.get(queue)
+        if known is None:
+            known = self._lines[queue] = self._build(queue)
+        return known
+
+    def _build(self, queue: str) -> Segments:
+        segments: tuple[list[Candidate], ...] = ([], [], [])
+        for job_id in self.snapshot.holders(queue):
+            job = self.snapshot.jobs.get(job_id)
+            if job is None or job.state not in (JobState.LIVE, JobState.LEAVING):
+                continue
+            for candidate in self._of_job(queue, job):
+                segments[0 if candidate.leaving else 2 if candidate.whole else 1].append(candidate)
+        return tuple(tuple(in_queue(segment)) for segment in segments)
+
+    def _of_job(self, queue: str, job: Job) -> Iterator[Candidate]:
+        held = tuple(task for task in self.snapshot.held(job.id) if task.queue == queue)
+        leaving = job.state is JobState.LEAVING or all(task.leaving for task in held)
+        # A job that nobody may take anything from: it says so itself, or it was evicted often enough.
+        if not leaving and (not job.preemptible or job.evictions >= self.options.eviction_cap):
+            return
+        if self.least_loss and not leaving:
+            staying = tuple(task for task in held if not task.leaving)
+            for task in surplus(job, staying):
+                yield self._candidate(queue, job, (task,), whole=False, leaving=False)
+        yield self._candidate(queue, job, held, whole=True, leaving=leaving)
+
+    def _candidate(
+        self, queue: str, job: Job, tasks: tuple[Allocation, ...], *, whole: bool, leaving: bool
+    ) -> Candidate:
+        guarded, borrowing = self._guard(job) if whole and not leaving else (float("-inf"), float("-inf"))
+        plain = Candidate(
+            job=job,
+            queue=queue,
+            tasks=tasks,
+            charges=summed(charge for task in tasks for charge in task.charges),
+            whole=whole,
+            leaving=leaving,
+            lost=0.0 if leaving else gpus(tasks) * unsaved(job, self.now),
+            load=None if self._user_load is None else self._user_load(queue, job.user),
+            guarded=guarded,
+            guarded_borrowing=borrowing,
+        )
+        rank = least_loss_rank(plain) if self.least_loss else normative_rank(plain, self.now)
+        return replace(plain, rank=rank)
+
+    def _guard(self, job: Job) -> tuple[float, float]:
+        if job.min_run_s is None:
+            return float("-inf"), float("-inf")
+        since = self.now - running_for(job, self.now)
+        return since + job.min_run_s, since + min(job.min_run_s, self.options.grace_s)

@@ -1,0 +1,170 @@
+"""One search in progress: who wants what, who may be asked, and whether it fits yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from quotas.tree import QuotaTree, at_least
+from scheduling.engine.model import EvictRule, FlavorResource
+from scheduling.engine.preemption.candidates import Candidate, Roster
+from scheduling.engine.preemption.policy import Policy, highest_priority, satisfies
+from scheduling.engine.preemption.targets import Preemptor, Room
+from scheduling.engine.preemption.trial import Removal, Trial
+from scheduling.engine.quota.verdict import may_borrow
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Victim:
+    """A candidate that was taken, by which rule, and what that removed.
+
+    `justified` says whether the rule would still allow it now, with the victim itself put back.
+    """
+
+    candidate: Candidate
+    rule: EvictRule
+    removal: Removal
+    justified: Callable[[], bool]
+
+
+@dataclass(slots=True, eq=False)
+class Effort:
+    """How many times a search looked whether it fits, and the most that it may."""
+
+    budget: int
+    steps: int = 0
+    exhausted: bool = False
+
+    def spend(self) -> bool:
+        """Count one look; False when the budget is gone."""
+        if self.steps >= self.budget:
+            self.exhausted = True
+            return False
+        self.steps += 1
+        return True
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Contest:
+    """What every way of searching shares.
+
+    `banned` are candidates that turned out not to be allowed in the end; `guarded` collects those that
+    only their guaranteed run time protected, unless `ignore_guard` asks what would be possible without.
+    """
+
+    roster: Roster
+    preemptor: Preemptor
+    trial: Trial
+    effort: Effort
+    room: Room | None = None
+    banned: set[str] = field(default_factory=set)
+    guarded: set[str] = field(default_factory=set)
+    ignore_guard: bool = False
+    charged: bool = False
+
+    @property
+    def tree(self) -> QuotaTree[FlavorResource]:
+        """The quota tree, with everything that the trial removed."""
+        return self.roster.snapshot.quota
+
+    @property
+    def leaf(self) -> str:
+        """Where the preemptor's queue stands in the tree."""
+        return self.preemptor.queue.quota_node
+
+    @property
+    def borrowing_allowed(self) -> bool:
+        """Whether the preemptor may use more than its queue's own nominal."""
+        job, cap = self.preemptor.job, self.roster.options.eviction_cap
+        return may_borrow(self.preemptor.queue, job) and job.evictions < cap
+
+    def quota_fits(self, *, borrow: bool) -> bool:
+        """Whether the tree lets the preemptor in now."""
+        tree, leaf = self.tree, self.leaf
+        self._uncharge()
+        try:
+            for key, amount in self.preemptor.usage.items():
+                if not borrow and tree.borrows(leaf, key, amount):
+                    return False
+                if amount and not at_least(tree.available(leaf, key), amount):
+                    return False
+            return True
+        finally:
+            self._recharge()
+
+    def room_fits(self) -> bool:
+        """Whether the preemptor finds its places now; true where nobody asks."""
+        if self.room is None:
+            return True
+        self._uncharge()
+        try:
+            return self.room()
+        finally:
+            self._recharge()
+
+    def fits(self, *, borrow: bool) -> bool:
+        """Both."""
+        return self.quota_fits(borrow=borrow) and self.room_fits()
+
+    def charge(self) -> None:
+        """Count the preemptor's usage as if it were in, so that shares include it."""
+        self._book(self.tree.add_usage)
+        self.charged = True
+
+    def uncharge(self) -> None:
+        """The inverse of `charge`."""
+        self._book(self.tree.remove_usage)
+        self.charged = False
+
+    def stream(self, queue: str, segment: int, policy: Policy) -> Iterator[Candidate]:
+        """The candidates of one segment of a queue that may be asked to leave, in order."""
+        job, contested = self.preemptor.job, self.preemptor.contested
+        limit = highest_priority(job, policy)
+        inside: bool | None = None
+        for candidate in self.roster.of(queue)[segment]:
+            if candidate.job.priority > limit:
+                if self.roster.by_priority:
+                    return
+                continue
+            if not satisfies(job, candidate.job, policy) or not candidate.uses(contested):
+                continue
+            if candidate.id in self.banned or candidate.job.id == job.id or not self._holds(candidate):
+                continue
+            if inside is None:
+                leaf = self.roster.snapshot.queues[queue].quota_node
+                inside = self.tree.inside(leaf, contested)
+            if self._guards(candidate, inside=inside):
+                continue
+            yield candidate
+
+    def until(self, candidate: Candidate) -> float:
+        """Until when its guaranteed run time protects a candidate, by what its queue uses now."""
+        leaf = self.roster.snapshot.queues[candidate.queue].quota_node
+        inside = self.tree.inside(leaf, self.preemptor.contested)
+        return candidate.guarded if inside else candidate.guarded_borrowing
+
+    def _guards(self, candidate: Candidate, *, inside: bool) -> bool:
+        until = candidate.guarded if inside else candidate.guarded_borrowing
+        if until <= self.roster.now or self.ignore_guard:
+            return False
+        self.guarded.add(candidate.id)
+        return True
+
+    def _holds(self, candidate: Candidate) -> bool:
+        snapshot = self.roster.snapshot
+        if candidate.whole:
+            return snapshot.holds(candidate.job.id) > 0
+        return candidate.tasks[0].id in snapshot.allocations
+
+    def _uncharge(self) -> None:
+        if self.charged:
+            self._book(self.tree.remove_usage)
+
+    def _recharge(self) -> None:
+        if self.charged:
+            self._book(self.tree.add_usage)
+
+    def _book(self, how: Callable[[str, FlavorResource, int], None]) -> None:
+        usage: Mapping[FlavorResource, int] = self.preemptor.usage
+        for key, amount in usage.items():
+            how(self.leaf, key, amount)

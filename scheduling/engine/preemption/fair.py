@@ -1,0 +1,266 @@
+"""Fair preemption: take from whoever has the largest share, as long as that does not turn the tables.
+
+With the preemptor's usage counted, the search goes down from the root into the child with the highest
+dominant resource share, over and over, and takes the first candidate of the queue it comes to that a
+strategy accepts. Shares are compared at the two children of the lowest node that both queues share.
+Source: Kueue's fair sharing preemption, as stated in the quota reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import merge
+from itertools import pairwise
+
+from quotas.tree import Share
+from scheduling.engine.model import EvictRule
+from scheduling.engine.options import FairSharing, ShareStrategy
+from scheduling.engine.preemption.candidates import Candidate, across
+from scheduling.engine.preemption.contest import Contest, Victim
+from scheduling.engine.preemption.policy import Policy, may_push_anyone
+from scheduling.engine.preemption.trial import Removal
+
+Reorder = Callable[[Iterator[Candidate]], Iterator[Candidate]]
+
+
+@dataclass(slots=True, eq=False)
+class Pile:
+    """The candidates of one queue, the next one on top."""
+
+    queue: str
+    waiting: Iterator[Candidate]
+    top: Candidate | None = None
+
+    def __post_init__(self) -> None:
+        self.pop()
+
+    def pop(self) -> Candidate | None:
+        """Take the top candidate."""
+        top, self.top = self.top, next(self.waiting, None)
+        return top
+
+
+@dataclass(slots=True, eq=False)
+class Descent:
+    """One pass over the tree: which nodes still lead to candidates.
+
+    `piles` maps leaves to candidates. Nodes are pruned for good: a share never rises while others leave.
+    """
+
+    contest: Contest
+    piles: dict[str, Pile]
+    shares: dict[str, Share] = field(default_factory=dict)
+    _open: set[str] = field(default_factory=set)
+    _path: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        tree = self.contest.tree
+        self._path = tuple(tree.path(self.contest.leaf))
+        self._open = {node for leaf in self.piles for node in tree.path(leaf)}
+
+    def next(self) -> Pile | None:
+        """The pile to take from now; None when nobody is left."""
+        root = self._path[-1]
+        while root in self._open:
+            pile = self._into(root)
+            if pile is not None:
+                return pile
+        return None
+
+    def drop(self, pile: Pile) -> None:
+        """Ask this queue no more."""
+        self._open.discard(self._leaf(pile))
+
+    def share(self, node: str) -> Share:
+        """The share of a node now."""
+        known = self.shares.get(node)
+        if known is None:
+            known = self.shares[node] = self.contest.tree.share(node)
+        return known
+
+    def changed(self, queue: str) -> None:
+        """Forget the shares that a change at a queue moved."""
+        leaf = self.contest.roster.snapshot.queues[queue].quota_node
+        for node in self.contest.tree.path(leaf):
+            self.shares.pop(node, None)
+
+    def _into(self, node: str) -> Pile | None:
+        if node in self.piles:
+            return self._leaf_at(node)
+        best = ""
+        for child in self.contest.tree.children(node):
+            if child in self._open and self._leads_on(child) and (not best or self._before(child, best)):
+                best = child
+        if not best:
+            self._open.discard(node)
+            return None
+        return self._into(best)
+
+    def _leaf_at(self, node: str) -> Pile | None:
+        pile = self.piles[node]
+        if pile.top is None:
+            self._open.discard(node)
+            return None
+        return pile
+
+    def _leads_on(self, node: str) -> bool:
+        empty = node in self.piles and self.piles[node].top is None
+        if empty or (self.share(node).zero and node not in self._path):
+            self._open.discard(node)
+            return False
+        return True
+
+    def _before(self, node: str, other: str) -> bool:
+        """A higher share first; then inner nodes before leaves; then the better first candidate."""
+        mine, theirs = self.share(node), self.share(other)
+        if mine != theirs:
+            return mine > theirs
+        if (node in self.piles) != (other in self.piles):
+            return node not in self.piles
+        first, second = self._first(node), self._first(other)
+        if first is None or second is None:
+            return False
+        own = self.contest.preemptor.queue.id
+        return across(first, own) < across(second, own)
+
+    def _first(self, node: str) -> Candidate | None:
+        return self.piles[node].top if node in self.piles else None
+
+    def _leaf(self, pile: Pile) -> str:
+        return self.contest.roster.snapshot.queues[pile.queue].quota_node
+
+
+class FairField:
+    """The candidates of one contest, and the order in which fairness lets them be taken."""
+
+    def __init__(self, contest: Contest, fair: FairSharing, reorder: Reorder | None = None) -> None:
+        """Build it before the preemptor's usage is charged; `reorder` arranges each queue's line anew."""
+        self.contest = contest
+        self.fair = fair
+        self._reorder = reorder
+        self._all = self._piles()
+
+    def take(self) -> Iterator[Victim]:
+        """Remove candidates one by one, as far as the strategies allow; usage must be charged."""
+        within = self.fair.preempt_within_nominal and self._within_nominal()
+        descent = Descent(self.contest, self._all)
+        retry: list[Candidate] = []
+        while (pile := descent.next()) is not None:
+            if pile.queue == self.contest.preemptor.queue.id:
+                yield self._take(descent, pile.pop(), EvictRule.IN_QUEUE_PRIORITY)
+            elif within:
+                yield self._take(descent, pile.pop(), EvictRule.RECLAIM_NOMINAL)
+            else:
+                victim = self._first_that_passes(descent, pile, retry)
+                if victim is not None:
+                    yield victim
+        if len(self.fair.strategies) > 1:
+            yield from self._second_pass(retry)
+
+    def _first_that_passes(self, descent: Descent, pile: Pile, retry: list[Candidate]) -> Victim | None:
+        """Scan one queue with the first strategy. `retry` collects those that it refuses."""
+        mine, theirs = self._rivals(pile.queue)
+        preemptor, before = descent.share(mine), descent.share(theirs)
+        while (candidate := pile.pop()) is not None:
+            removal = self.contest.trial.remove(candidate)
+            after = self.contest.tree.share(theirs)
+            if just(self.fair.strategies[0], preemptor, before, after):
+                descent.changed(pile.queue)
+                return self._victim(candidate, removal, EvictRule.FAIR_SHARE)
+            self.contest.trial.restore(removal)
+            retry.append(candidate)
+        return None
+
+    def _second_pass(self, retry: list[Candidate]) -> Iterator[Victim]:
+        """The rule on shares before the eviction, for one candidate of each queue."""
+        lines: dict[str, list[Candidate]] = {}
+        for candidate in retry:
+            lines.setdefault(candidate.queue, []).append(candidate)
+        piles = {self._leaf(queue): Pile(queue, iter(line)) for queue, line in lines.items()}
+        descent = Descent(self.contest, piles)
+        while (pile := descent.next()) is not None:
+            mine, theirs = self._rivals(pile.queue)
+            if descent.share(mine) < descent.share(theirs):
+                yield self._take(descent, pile.pop(), EvictRule.FAIR_SHARE)
+            descent.drop(pile)
+
+    def _take(self, descent: Descent, candidate: Candidate | None, rule: EvictRule) -> Victim:
+        if candidate is None:
+            raise AssertionError("a pile without candidates leads nowhere")
+        removal = self.contest.trial.remove(candidate)
+        descent.changed(candidate.queue)
+        return self._victim(candidate, removal, rule)
+
+    def _victim(self, candidate: Candidate, removal: Removal, rule: EvictRule) -> Victim:
+        justified = partial(self._justified, candidate, removal, rule)
+        return Victim(candidate=candidate, rule=rule, removal=removal, justified=justified)
+
+    def _justified(self, candidate: Candidate, removal: Removal, rule: EvictRule) -> bool:
+        """Whether the rule holds in the end; called with the candidate put back."""
+        if rule is EvictRule.IN_QUEUE_PRIORITY:
+            return True
+        tree = self.contest.tree
+        if tree.inside(self._leaf(candidate.queue), self.contest.preemptor.contested):
+            return False
+        if rule is EvictRule.RECLAIM_NOMINAL:
+            return self._within_nominal()
+        mine, theirs = self._rivals(candidate.queue)
+        preemptor, before = tree.share(mine), tree.share(theirs)
+        self.contest.trial.repeat(removal)
+        after = tree.share(theirs)
+        self.contest.trial.restore(removal)
+        return any(just(strategy, preemptor, before, after) for strategy in self.fair.strategies)
+
+    def _within_nominal(self) -> bool:
+        return self.contest.tree.inside(self.contest.leaf, self.contest.preemptor.contested)
+
+    def _rivals(self, queue: str) -> tuple[str, str]:
+        """The children of the lowest common node above the preemptor's queue and another one."""
+        tree = self.contest.tree
+        mine = list(tree.path(self.contest.leaf))
+        above_mine = {above: below for below, above in pairwise(mine)}
+        below = self._leaf(queue)
+        for above in tree.path(below):
+            if above in above_mine:
+                return above_mine[above], below
+            below = above
+        raise AssertionError("queues of different trees do not compete")
+
+    def _piles(self) -> dict[str, Pile]:
+        contest = self.contest
+        rules = contest.preemptor.queue.preemption
+        own = contest.preemptor.queue.id
+        piles = {contest.leaf: self._pile(own, rules.within_queue)}
+        if may_push_anyone(rules.reclaim):
+            root = list(contest.tree.path(contest.leaf))[-1]
+            for leaf in self._borrowing(root):
+                for queue in contest.roster.queues_at(leaf):
+                    piles[leaf] = self._pile(queue, rules.reclaim)
+        return {leaf: pile for leaf, pile in piles.items() if pile.top is not None}
+
+    def _pile(self, queue: str, policy: Policy) -> Pile:
+        lines = [self.contest.stream(queue, segment, policy) for segment in range(3)]
+        line = merge(*lines, key=lambda c: (not c.leaving, -(c.load or 0.0), c.rank))
+        return Pile(queue, line if self._reorder is None else self._reorder(line))
+
+    def _borrowing(self, node: str) -> Iterator[str]:
+        """Leaves below that use more than their nominal of something that is needed."""
+        tree, contested = self.contest.tree, self.contest.preemptor.contested
+        children = tree.children(node)
+        if not children and node != self.contest.leaf and not tree.inside(node, contested):
+            yield node
+        for child in children:
+            yield from self._borrowing(child)
+
+    def _leaf(self, queue: str) -> str:
+        return self.contest.roster.snapshot.queues[queue].quota_node
+
+
+def just(strategy: ShareStrategy, preemptor: Share, before: Share, after: Share) -> bool:
+    """Whether a strategy accepts an eviction: the preemptor's share with the new job against the other
+    side's before and after it."""
+    if strategy is ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE:
+        return preemptor <= after
+    return preemptor < before

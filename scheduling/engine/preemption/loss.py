@@ -1,0 +1,81 @@
+"""What an eviction costs, and which part of a job can leave without the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from foundation.quantities import Resource
+from scheduling.engine.model import Allocation, Instant, Job, Role
+
+_CORES_PER_CARD = 100
+
+
+def gpus(tasks: Iterable[Allocation]) -> float:
+    """How many cards' worth of compute the tasks are charged."""
+    cores = cards = 0
+    for task in tasks:
+        for charge in task.charges:
+            if charge.resource == Resource.GPU_CORES:
+                cores += charge.amount
+            elif charge.resource == Resource.GPU_CARDS:
+                cards += charge.amount
+    return cores / _CORES_PER_CARD if cores else float(cards)
+
+
+def running_for(job: Job, now: Instant) -> float:
+    """Seconds since the present attempt began; zero while nothing is known of it."""
+    since = job.admitted_at if job.running_since is None else job.running_since
+    return 0.0 if since is None else max(0.0, now - since)
+
+
+def unsaved(job: Job, now: Instant) -> float:
+    """Seconds of work that an eviction throws away: since the last checkpoint, or all of them."""
+    elapsed = running_for(job, now)
+    return elapsed % job.checkpoint_interval_s if job.checkpoint_interval_s else elapsed
+
+
+def surplus(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
+    """The tasks that can leave one after the other, in this order, while the gang stays whole.
+
+    Every role keeps its least, every part of the job its minimum, and the job its own. Roles that come
+    later give first, and of a role the task with the highest index.
+    """
+    roles = {role.name: role for role in job.roles}
+    per_role = Counter(task.role for task in held)
+    spare_of_role = {name: count - _least(roles.get(name), count) for name, count in per_role.items()}
+    spare_of_part = _spare_of_parts(job, roles, per_role)
+    spare = len(held) - (_smallest(job) if job.min_available is None else job.min_available)
+    order = {role.name: index for index, role in enumerate(job.roles)}
+    leaving: list[Allocation] = []
+    for task in sorted(held, key=lambda task: (-order.get(task.role, -1), -task.index)):
+        role = roles.get(task.role)
+        part = role.sub_gang if role is not None else ""
+        if spare <= 0 or spare_of_role[task.role] <= 0 or spare_of_part.get(part, 1) <= 0:
+            continue
+        spare -= 1
+        spare_of_role[task.role] -= 1
+        if part in spare_of_part:
+            spare_of_part[part] -= 1
+        leaving.append(task)
+    return tuple(leaving)
+
+
+def _least(role: Role | None, count: int) -> int:
+    return count if role is None else max(0, role.least - role.ended)
+
+
+def _smallest(job: Job) -> int:
+    return sum(max(0, role.least - role.ended) for role in job.roles)
+
+
+def _spare_of_parts(job: Job, roles: dict[str, Role], per_role: Counter[str]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for name, count in per_role.items():
+        if name in roles:
+            counts[roles[name].sub_gang] += count
+    return {
+        part.name: counts[part.name] - part.min_available
+        for part in job.sub_gangs
+        if part.min_available is not None
+    }

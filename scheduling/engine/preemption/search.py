@@ -1,0 +1,229 @@
+"""The search for victims: who must leave so that one job fits.
+
+One object serves a whole cycle and keeps what does not depend on the preemptor. Every search leaves the
+snapshot as it found it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+
+from scheduling.engine.model import FlavorResource, Instant
+from scheduling.engine.options import FairSharing, PreemptionOptions
+from scheduling.engine.preemption.candidates import Candidate, Roster, UserLoad
+from scheduling.engine.preemption.classical import ClassicalField, Offer
+from scheduling.engine.preemption.collect import collect
+from scheduling.engine.preemption.contest import Contest, Effort, Victim
+from scheduling.engine.preemption.fair import FairField
+from scheduling.engine.preemption.fillback import fill_back, fill_back_dearest, unjustified
+from scheduling.engine.preemption.policy import may_push_anyone
+from scheduling.engine.preemption.reach import Reach
+from scheduling.engine.preemption.targets import Preemptor, Room, Target, TargetSet
+from scheduling.engine.preemption.trial import Trial
+from scheduling.engine.state.snapshot import Snapshot
+
+# How many candidates a second, cheaper choice is made from, and how many victims may prove unjustified
+# in the end before the search gives up.
+WEIGHED = 256
+RESTARTS = 16
+
+
+class VictimSearch:
+    """Searches over one snapshot at one moment; `fair` is None for classical preemption."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        options: PreemptionOptions,
+        now: Instant,
+        fair: FairSharing | None = None,
+        user_load: UserLoad | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.options = options
+        self.fair = fair
+        self.roster = Roster(snapshot, options, now, user_load)
+        self._reach = Reach(self.roster)
+
+    def find(self, preemptor: Preemptor, room: Room | None = None) -> TargetSet:
+        """The victims that let a job in, none where no legal set does.
+
+        With `room` the victims' nodes and cards are free as well when it is called, and it must hold.
+        """
+        rules = preemptor.queue.preemption
+        if not may_push_anyone(rules.within_queue) and not may_push_anyone(rules.reclaim):
+            return TargetSet()
+        effort = Effort(self.options.budget)
+        with ExitStack() as stack:
+            statement = None if room is None else stack.enter_context(self.snapshot.statement())
+            contest = Contest(
+                roster=self.roster,
+                preemptor=preemptor,
+                trial=Trial(self.snapshot, statement),
+                effort=effort,
+                room=room,
+            )
+            if self._reach.hopeless(preemptor, borrow=contest.borrowing_allowed):
+                return TargetSet()
+            victims = self._solve(contest)
+            if victims:
+                return _answer(victims, effort)
+            return TargetSet(
+                protected_until=self._protected_until(contest),
+                steps=effort.steps,
+                exhausted=effort.exhausted,
+            )
+
+    def _protected_until(self, contest: Contest) -> float | None:
+        """When the job would fit at the latest if only guaranteed run times stood in its way."""
+        if not contest.guarded or contest.effort.exhausted:
+            return None
+        contest.ignore_guard = True
+        contest.banned.clear()
+        ends = [contest.until(victim.candidate) for victim in self._solve(contest)]
+        guarded = [end for end in ends if end > self.roster.now]
+        return max(guarded, default=None)
+
+    def _solve(self, contest: Contest) -> list[Victim]:
+        """The best set that can be found, with nothing removed any more."""
+        try:
+            best = self._settled(contest, weighed=False)
+            if not best or not self.roster.least_loss or contest.effort.exhausted:
+                return best
+            if not any(victim.candidate.lost for victim in best):
+                return best
+            other = self._settled(contest, weighed=True)
+            return min(best, other, key=_cost) if other else best
+        finally:
+            if contest.charged:
+                contest.uncharge()
+            contest.trial.reset()
+
+    def _settled(self, contest: Contest, *, weighed: bool) -> list[Victim]:
+        """A set in which every victim is needed and, if so configured, still justified at the end."""
+        for _ in range(RESTARTS):
+            victims = self._attempt(contest, weighed=weighed)
+            if not victims:
+                return []
+            wrong = None
+            if self.options.final_check:
+                if self.fair is not None:
+                    contest.charge()
+                wrong = unjustified(contest, victims)
+                if self.fair is not None:
+                    contest.uncharge()
+            contest.trial.reset()
+            if wrong is None:
+                return victims
+            contest.banned.add(wrong.candidate.id)
+        return []
+
+    def _attempt(self, contest: Contest, *, weighed: bool) -> list[Victim]:
+        if self.fair is None:
+            return self._classical(contest, weighed=weighed)
+        return self._fair(contest, self.fair, weighed=weighed)
+
+    def _classical(self, contest: Contest, *, weighed: bool) -> list[Victim]:
+        field = ClassicalField(contest)
+        for borrow in field.runs():
+            offers: Iterable[Offer] = field.offers()
+            if weighed:
+                weigh = Scale(contest)
+                offers = sorted(islice(offers, WEIGHED), key=lambda offer: weigh(offer[1]))
+            victims = collect(contest, field.take(offers, borrow=borrow), borrow=borrow)
+            if victims:
+                return self._filled_back(contest, victims, borrow=borrow)
+        return []
+
+    def _fair(self, contest: Contest, fair: FairSharing, *, weighed: bool) -> list[Victim]:
+        borrow = contest.borrowing_allowed
+        field = FairField(contest, fair, self._reorder(contest) if weighed else None)
+        contest.charge()
+        victims = collect(contest, field.take(), borrow=borrow)
+        contest.uncharge()
+        return self._filled_back(contest, victims, borrow=borrow) if victims else []
+
+    def _reorder(self, contest: Contest) -> Callable[[Iterator[Candidate]], Iterator[Candidate]]:
+        weigh = Scale(contest)
+        return lambda candidates: iter(sorted(islice(candidates, WEIGHED), key=weigh))
+
+    def _filled_back(self, contest: Contest, victims: list[Victim], *, borrow: bool) -> list[Victim]:
+        if self.roster.least_loss:
+            return fill_back_dearest(contest, victims, borrow=borrow)
+        return fill_back(contest, victims, borrow=borrow)
+
+
+class Scale:
+    """Orders candidates by GPU-seconds lost for what they give, after priority.
+
+    What a candidate gives is the part of the missing amounts that it frees, so that a large job is worth
+    no more than is needed.
+    """
+
+    def __init__(self, contest: Contest) -> None:
+        tree, leaf, preemptor = contest.tree, contest.leaf, contest.preemptor
+        self._missing: dict[FlavorResource, int] = {}
+        for key in sorted(preemptor.contested):
+            amount, available = preemptor.usage.get(key, 0), tree.available(leaf, key)
+            short = amount if available is None else amount - available
+            self._missing[key] = short if short > 0 else amount
+
+    def __call__(self, candidate: Candidate) -> tuple[bool, int, float, float, str]:
+        given = sum(
+            min(candidate.charges.get(key, 0), missing) / missing
+            for key, missing in self._missing.items()
+            if missing > 0
+        )
+        per_gain = candidate.lost / given if given else float("inf")
+        return (not candidate.leaving, candidate.job.priority, per_gain, candidate.lost, candidate.id)
+
+
+def _cost(victims: list[Victim]) -> tuple[float, float, int, tuple[str, ...]]:
+    """Sets compare by their highest priority, then GPU-seconds lost, then number."""
+    standing = [victim.candidate for victim in victims if not victim.candidate.leaving]
+    priority = max((candidate.job.priority for candidate in standing), default=float("-inf"))
+    ids = tuple(sorted(candidate.id for candidate in standing))
+    return (priority, sum(candidate.lost for candidate in standing), len(standing), ids)
+
+
+def _answer(victims: list[Victim], effort: Effort) -> TargetSet:
+    spared: dict[str, list[str]] = {}
+    first: dict[str, Victim] = {}
+    for victim in victims:
+        job = victim.candidate.job.id
+        first.setdefault(job, victim)
+        if not victim.candidate.whole:
+            spared.setdefault(job, []).extend(task.id for task in victim.removal.tasks)
+    lost = sum(victim.candidate.lost for victim in victims)
+    return TargetSet(
+        targets=tuple(
+            Target(
+                job=job,
+                rule=victim.rule,
+                tasks=tuple(spared.get(job, ())),
+                already=victim.candidate.leaving,
+            )
+            for job, victim in first.items()
+        ),
+        steps=effort.steps,
+        exhausted=effort.exhausted,
+        numbers={"gpu_seconds": round(lost)},
+    )
+
+
+def find_targets(
+    snapshot: Snapshot,
+    preemptor: Preemptor,
+    *,
+    options: PreemptionOptions,
+    now: Instant,
+    fair: FairSharing | None = None,
+    room: Room | None = None,
+    user_load: UserLoad | None = None,
+) -> TargetSet:
+    """One search on its own; a cycle keeps a `VictimSearch` instead."""
+    search = VictimSearch(snapshot, options=options, now=now, fair=fair, user_load=user_load)
+    return search.find(preemptor, room)
