@@ -249,6 +249,8 @@ class GangTry:
             cpu=task.cpu,
             memory=task.memory,
             slices=seat.slices,
+            zones=seat.zones,
+            extended=task.extended,
             charges=task_charges(task),
         )
 

@@ -44,6 +44,7 @@ class RoleTasks:
             cpu=self.task.cpu,
             memory=self.task.memory,
             slices=seat.slices,
+            zones=seat.zones,
             charges=self.charges,
             extended=self.role.request.extended,
         )

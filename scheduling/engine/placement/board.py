@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.placement.grid import BY_PICKER, GridScore
+from scheduling.engine.placement.lasting import Lasting
 from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.relevance import concerns, relevant
 from scheduling.engine.placement.scores import stretch
 from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Rows
@@ -28,18 +30,17 @@ class Board:
         self, question: Question, vetoes: Sequence[Veto], scores: Sequence[tuple[Score, int]]
     ) -> None:
         self.question = question
-        self._scores = tuple(scores)
-        self.vetoes = tuple(vetoes)
-        self._passing = tuple(veto for veto in vetoes if not veto.fixed)
-        self._lasting: Bools = question.members.copy()
-        fixed = (veto for veto in vetoes if veto.fixed)
-        self._lasting_refusals = _narrow(question, fixed, self._lasting)
+        self._scores = tuple((score, weight) for score, weight in scores if concerns(score, question))
+        self.vetoes = relevant(vetoes, question)
+        self._passing = tuple(veto for veto in self.vetoes if not veto.fixed)
+        self._lasting = Lasting(question, (veto for veto in self.vetoes if veto.fixed))
         size = len(question.fleet)
         self._feasible: Bools = np.zeros(size, np.bool_)
-        self._raw = [np.zeros(size, np.float64) for _ in scores]
+        self._raw = [np.zeros(size, np.float64) for _ in self._scores]
         self._single: Floats = np.full(size, INFEASIBLE)
         self._seen = len(question.fleet.touched)
         self._epoch = question.fleet.epoch
+        self._elsewhere = question.elsewhere()
         self._rescore(ALL_ROWS)
 
     def feasible(self) -> Bools:
@@ -49,8 +50,9 @@ class Board:
 
     def refusals(self) -> dict[str, int]:
         """Nodes of the flavor by the first veto that refuses them now, lasting vetoes first; no zeros."""
-        rows = self._lasting.copy()
-        return {**self._lasting_refusals, **_narrow(self.question, self._passing, rows)}
+        self._catch_up()
+        rows = self._lasting.mask.copy()
+        return {**self._lasting.refusals(), **_narrow(self.question, self._passing, rows)}
 
     def best(self, within: Bools | None = None) -> int | None:
         """The row with the highest total, the first of equals; None when nothing fits.
@@ -69,15 +71,19 @@ class Board:
         row = int(total.argmax())
         return row if total[row] > INFEASIBLE else None
 
-    def cards(self, row: int, picker: DevicePicker) -> tuple[int, ...]:
-        """The columns of the cards on a row that fits: those a score has its mind on, else the picker's."""
-        if not self.question.task.cards:
+    def cards(self, row: int, picker: DevicePicker, question: Question | None = None) -> tuple[int, ...]:
+        """The columns of the cards on a row that fits: those a score has its mind on, else the picker's.
+
+        `question`, where given, is the board's own with the row's cards narrowed down.
+        """
+        asked = question or self.question
+        if not asked.task.cards:
             return ()
         for score, _ in self._scores:
-            column = score.card(self.question, row) if isinstance(score, GridScore) else BY_PICKER
+            column = score.card(asked, row) if isinstance(score, GridScore) else BY_PICKER
             if column != BY_PICKER:
                 return (column,)
-        return picker.pick(self.question, row)
+        return picker.pick(asked, row)
 
     def _weighed(self) -> Floats:
         total: Floats = np.zeros(len(self._feasible))
@@ -87,18 +93,19 @@ class Board:
         return total
 
     def _catch_up(self) -> None:
-        fleet = self.question.fleet
-        if self._epoch != fleet.epoch:
-            self._epoch, self._seen = fleet.epoch, len(fleet.touched)
+        fleet, elsewhere = self.question.fleet, self.question.elsewhere()
+        self._lasting.catch_up()
+        if self._epoch != fleet.epoch or self._elsewhere != elsewhere:
+            self._epoch, self._elsewhere, self._seen = fleet.epoch, elsewhere, len(fleet.touched)
             self._rescore(ALL_ROWS)
         elif self._seen < len(fleet.touched):
             changed = sorted(set(fleet.touched[self._seen :]))
             self._seen = len(fleet.touched)
-            few = 2 * len(changed) < len(self._lasting)
+            few = 2 * len(changed) < len(fleet)
             self._rescore(np.array(changed, np.int64) if few else ALL_ROWS)
 
     def _rescore(self, rows: Rows) -> None:
-        feasible = self._lasting[rows].copy()
+        feasible = self._lasting.mask[rows].copy()
         for veto in self._passing:
             feasible &= veto.allows(self.question, rows)
         self._feasible[rows] = feasible

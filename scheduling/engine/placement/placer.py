@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduling.engine.model import DeviceSlice, Flavor
+from scheduling.engine.model import DeviceSlice, Flavor, ZoneShare
+from scheduling.engine.placement.alignment import aligned
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.devices import CardPicker, slices
 from scheduling.engine.placement.grid import GridScore, LearningScore
@@ -37,22 +38,26 @@ class PlacementRule:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A place for one task: the node and its part of each card."""
+    """A place for one task: the node, its part of each card, and of each NUMA zone if it is aligned."""
 
     row: int
     node: str
     slices: tuple[DeviceSlice, ...]
     columns: tuple[int, ...] = ()
+    zones: tuple[ZoneShare, ...] = ()
 
 
 class Placer:
     """Placement over one fleet with one rule. Holds caches only; choosing changes nothing."""
 
+    follows_fleet = True
+
     def __init__(self, fleet: Fleet, rule: PlacementRule, workload: Workload = NOTHING_USUAL) -> None:
         self.fleet = fleet
         self.rule = rule
         self.workload = workload
-        self._policies = {name: _learnt(scores, workload, fleet) for name, scores in rule.policies}
+        self._known = dict(rule.policies)
+        self._learnt: dict[str, tuple[tuple[Score, int], ...]] = {}
         self._boards: dict[TaskShape, Board] = {}
 
     def board(self, task: TaskShape, flavor: Flavor) -> Board:
@@ -63,12 +68,13 @@ class Placer:
         """
         board = self._boards.get(task)
         if board is None:
-            if task.policy not in self._policies:
+            scores = self._scores(task.policy)
+            if scores is None:
                 raise ConfigError(
                     f"flavor {flavor.id} has the policy {task.policy!r}, which is not configured"
                 )
             question = Question(self.fleet, task, flavor)
-            board = Board(question, self.rule.vetoes, self._policies[task.policy])
+            board = Board(question, self.rule.vetoes, scores)
             while len(self._boards) >= KEPT_BOARDS:
                 del self._boards[next(iter(self._boards))]
             self._boards[task] = board
@@ -80,8 +86,9 @@ class Placer:
         row = board.best(within)
         if row is None:
             return None
-        columns = board.cards(row, self.rule.devices)
-        return Seat(row, self.fleet.nodes[row].id, slices(self.fleet, task, row, columns), columns)
+        question, zones = aligned(board.question, row)
+        columns = board.cards(row, self.rule.devices, question)
+        return Seat(row, self.fleet.nodes[row].id, slices(self.fleet, task, row, columns), columns, zones)
 
     def matrix(self, policy: str) -> ScoreMatrix | None:
         """The score matrix of a policy over the fleet, or None where only boards can answer.
@@ -98,11 +105,18 @@ class Placer:
 
     def grid_score(self, policy: str) -> GridScore | None:
         """The grid score that a policy consists of, as learnt, or None where there are more scores."""
-        scores = self._policies.get(policy)
+        scores = self._scores(policy)
         if scores is None:
             raise ConfigError(f"there is no policy {policy!r}")
         score = scores[0][0]
         return score if len(scores) == 1 and isinstance(score, GridScore) else None
+
+    def _scores(self, policy: str) -> tuple[tuple[Score, int], ...] | None:
+        """The scores of a policy, which learn when it is first used: that may take a while."""
+        scores = self._learnt.get(policy)
+        if scores is None and policy in self._known:
+            scores = self._learnt[policy] = _learnt(self._known[policy], self.workload, self.fleet)
+        return scores
 
 
 def placer_for(fleet: Fleet, rule: PlacementRule, workload: Workload | None = None) -> Placer:

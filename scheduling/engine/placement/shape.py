@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scheduling.engine.model import (
+    Device,
     Expression,
     Extended,
     Flavor,
@@ -119,6 +120,15 @@ def resolve(request: Request, rules: PlacementRules, flavor: Flavor) -> TaskShap
         relations=_relations(rules),
         liking=_liking(rules, flavor),
     )
+
+
+def part_of(task: TaskShape, device: Device) -> tuple[int, int]:
+    """Core units and MiB that a task holds of one card."""
+    if task.whole:
+        return device.cores, device.memory
+    if task.derived:
+        return max(1, device.cores * task.card_memory // max(device.memory, 1)), task.card_memory
+    return task.cores, task.card_memory
 
 
 class _Part(NamedTuple):

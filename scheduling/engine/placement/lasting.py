@@ -1,0 +1,58 @@
+"""What lasts of the answer for one shape: which nodes its flavor and the fixed vetoes leave.
+
+Worked out once, and again only for the nodes of which something lasting changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from scheduling.engine.placement.question import Question
+from scheduling.engine.plugins.protocols import Veto
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows
+
+NOBODY = -1
+
+
+class Lasting:
+    """`mask` `[rows]` marks what is left; it follows `Fleet.revised` on `catch_up`."""
+
+    def __init__(self, question: Question, vetoes: Iterable[Veto]) -> None:
+        self._question = question
+        self._vetoes = tuple(vetoes)
+        size = len(question.fleet)
+        self.mask: Bools = np.zeros(size, np.bool_)
+        self._refuser: Ints = np.full(size, NOBODY, np.int64)
+        self._judge(ALL_ROWS)
+        self._note()
+
+    def catch_up(self) -> None:
+        """Judge again the rows that were revised since the last call."""
+        fleet = self._question.fleet
+        if self._epoch == fleet.epoch and self._seen == len(fleet.revised):
+            return
+        rows: Rows = ALL_ROWS
+        if self._epoch == fleet.epoch:
+            rows = np.array(sorted(set(fleet.revised[self._seen :])), np.int64)
+        self._question.revise(rows)
+        self._judge(rows)
+        self._note()
+
+    def refusals(self) -> dict[str, int]:
+        """Nodes of the flavor by the first fixed veto that refuses them; no zeros."""
+        counts = np.bincount(self._refuser[self._refuser != NOBODY], minlength=len(self._vetoes))
+        return {veto.name: int(n) for veto, n in zip(self._vetoes, counts, strict=True) if n}
+
+    def _judge(self, rows: Rows) -> None:
+        left = self._question.members[rows].copy()
+        refuser: Ints = np.full(left.shape, NOBODY, np.int64)
+        for number, veto in enumerate(self._vetoes):
+            allowed = veto.allows(self._question, rows)
+            refuser[left & ~allowed] = number
+            left &= allowed
+        self.mask[rows], self._refuser[rows] = left, refuser
+
+    def _note(self) -> None:
+        self._seen, self._epoch = len(self._question.fleet.revised), self._question.fleet.epoch
