@@ -37,6 +37,7 @@ DEFAULT_POLICIES = (
     ("packing", (("packing", 1),)),
     ("clustering", (("clustering", 1),)),
     ("fgd", (("fgd", 1),)),
+    ("default", (("foresight", 1),)),
 )
 DEFAULT_ORDERINGS = (
     ("fifo", ("priority", "submitted")),

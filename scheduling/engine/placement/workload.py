@@ -5,6 +5,7 @@ Policies that look ahead learn it from a trace, or from the jobs of a snapshot.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from scheduling.engine.model import Job
 
 COVERAGE = 0.95
+# A share of one in so many tasks is the least that the coarse workload knows.
+PARTS = 1024
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,6 +48,12 @@ class Workload:
     def tasks(self) -> int:
         """How many tasks were counted."""
         return sum(count for _, count in self.counts)
+
+    def coarse(self) -> Workload:
+        """Shares rounded to powers of two, without what is rare: it stays the same while jobs come and go."""
+        total = self.tasks
+        levels = [(shape, round(math.log2(PARTS * count / total))) for shape, count in self.counts]
+        return Workload.counted(Counter({shape: 1 << level for shape, level in levels if level >= 0}))
 
     def typical(self) -> list[tuple[WorkloadShape, float]]:
         """The most frequent shapes that cover 95 % of the tasks, with frequencies that sum to one.
