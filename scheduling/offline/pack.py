@@ -12,15 +12,25 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from scheduling.engine import Asked, EngineConfig, FragmentationGauge, PlacementStream, Seat, Workload
+from scheduling.engine import (
+    Asked,
+    EngineConfig,
+    FragmentationGauge,
+    Learner,
+    PlacementStream,
+    Seat,
+    Workload,
+)
 from scheduling.engine.model import Node
+from scheduling.offline.departures import LOAD, Departed, Departures, depart
 from scheduling.offline.errors import UsageError
 from scheduling.offline.openb import CARD, Pod, flavor
 
 # All but `random` meet their published curve; that one draws its own lots, the published ones being lost.
 RANDOM = "random"
-OFFERED = (RANDOM, "dotprod", "clustering", "packing", "bestfit", "fgd")
-KNOWN = (*OFFERED, "default")
+# The platform's own learns from the pods seen so far; the published ones know the whole list.
+DEFAULT = "default"
+OFFERED = (RANDOM, "dotprod", "clustering", "packing", "bestfit", "fgd", DEFAULT)
 LAST = 130
 FRAGMENTATION_AT = (50, 80, 90)
 LATE = 95
@@ -47,7 +57,7 @@ class PackReport:
     """The result of a run; percentages are of all cards.
 
     `curve[k]` is the mean allocation while k % of the capacity had arrived, None where no pod arrived
-    at that point. `whole_nodes_opened` belongs to departures and is None without them.
+    at that point. `departed` is None without departures; with them the placements are those before.
     """
 
     policy: str
@@ -58,8 +68,7 @@ class PackReport:
     curve: tuple[float | None, ...]
     fragmentation: dict[int, float | None]
     pods_per_second: float
-    moves: int = 0
-    whole_nodes_opened: int | None = None
+    departed: Departed | None = None
     placements: str | None = None
     packed: tuple[PackedPod, ...] = field(default=(), repr=False)
 
@@ -71,8 +80,8 @@ class PackReport:
             "arrived_pods": self.arrived_pods,
             "placed_pods": self.placed_pods,
             "refused_multi_gpu_by_95": self.refused_multi_gpu_by_95,
-            "whole_nodes_opened": self.whole_nodes_opened,
-            "moves": self.moves,
+            "whole_nodes_opened": None if self.departed is None else self.departed.slots_with,
+            "moves": 0 if self.departed is None else self.departed.moves,
             "allocation_percent": {"100": self.curve[100], "130": self.curve[LAST]},
             "curve": list(self.curve),
             "fragmentation_percent": {str(at): self.fragmentation[at] for at in FRAGMENTATION_AT},
@@ -82,13 +91,9 @@ class PackReport:
 
 
 def check_policy(policy: str) -> None:
-    """Raise UsageError for a policy that is unknown or not offered."""
-    if policy not in KNOWN:
-        raise UsageError(f"there is no policy {policy!r}; offered: {', '.join(OFFERED)}")
+    """Raise UsageError for a policy that is not offered."""
     if policy not in OFFERED:
-        raise UsageError(
-            f"the policy {policy!r} is not offered in this version; offered: {', '.join(OFFERED)}"
-        )
+        raise UsageError(f"there is no policy {policy!r}; offered: {', '.join(OFFERED)}")
 
 
 def run_pack(
@@ -98,21 +103,29 @@ def run_pack(
     *,
     policy: str,
     seed: int,
+    departures: Departures | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
     progress: Progress = silent,
 ) -> PackReport:
     """Let the pods arrive in order; `order` indexes `pods`, modulo its length where lists are repeated.
 
+    With departures the run ends when 90 % of the cards are allocated and the pods have left.
+
     Raises:
         UsageError: for a policy that is not offered, or when there is nothing to pack.
     """
     check_policy(policy)
+    if departures is not None:
+        departures.check()
     capacity = sum(len(node.devices) for node in nodes) * CARD
     if not capacity or not order:
         raise UsageError("there are no cards or no arrivals to pack")
     run = _Run(nodes, pods, capacity, policy, seed, stopwatch)
     for step, index in enumerate(order):
         run.arrive(step, index % len(pods))
+        if departures is not None and run.load >= LOAD:
+            run.depart(departures, seed)
+            break
         if step % 256 == 0:
             progress(step, len(order))
     progress(len(order), len(order))
@@ -131,14 +144,17 @@ class _Run:
         seed: int,
         stopwatch: Callable[[], float],
     ) -> None:
-        workload = Workload.of(pod.shape for pod in pods)
+        whole = Workload.of(pod.shape for pod in pods)
         # Drawing lots needs feasibility only, so any policy of the engine does.
-        by = "compact" if policy == RANDOM else policy
-        self._stream = PlacementStream(nodes, flavor(by), EngineConfig(), workload)
+        by = "bestfit" if policy == RANDOM else policy
+        self._stream = PlacementStream(
+            nodes, flavor(by), EngineConfig(), None if policy == DEFAULT else whole
+        )
+        self._learner = Learner(self._stream) if policy == DEFAULT else None
         self._pods = pods
         self._asked = self._stream.expect(pod.request for pod in pods)
         self._lots = Random(seed) if policy == RANDOM else None
-        self._gauge = FragmentationGauge(self._stream.fleet, workload.typical())
+        self._gauge = FragmentationGauge(self._stream.fleet, whole.typical())
         self._capacity = capacity
         self._stopwatch = stopwatch
         self._seconds = 0.0
@@ -146,15 +162,27 @@ class _Run:
         self._alloc: defaultdict[int, list[float]] = defaultdict(list)
         self._ratio: defaultdict[int, list[float]] = defaultdict(list)
         self._packed: list[PackedPod] = []
+        self._held: dict[str, tuple[Asked, Seat]] = {}
+        self._departed: Departed | None = None
+
+    @property
+    def load(self) -> float:
+        """The part of all cards that is allocated."""
+        return self._used / self._capacity
 
     def arrive(self, step: int, index: int) -> None:
         pod, asked = self._pods[index], self._asked[index]
+        if self._learner is not None:
+            self._learner.saw(pod.shape)
         begun = self._stopwatch()
         seat = self._stream.seat(asked) if self._lots is None else self._drawn(asked, self._lots)
         self._seconds += self._stopwatch() - begun
         self._arrived += pod.milli
         if seat is not None:
             self._used += pod.milli
+            self._held[str(step)] = (asked, seat)
+            if self._learner is not None:
+                self._learner.took(pod.shape)
         at = round(100 * self._arrived / self._capacity)
         if seat is None and pod.shape.cards > 1 and at <= LATE:
             self._refused_multi += 1
@@ -167,6 +195,9 @@ class _Run:
     def _drawn(self, asked: Asked, lots: Random) -> Seat | None:
         return self._stream.by_lot(asked, lots.getrandbits(64))
 
+    def depart(self, departures: Departures, seed: int) -> None:
+        self._departed = depart(self._stream, self._held, departures, seed=seed, card=CARD)
+
     def report(self, policy: str, seed: int) -> PackReport:
         placed = sum(1 for entry in self._packed if entry.node)
         return PackReport(
@@ -178,6 +209,7 @@ class _Run:
             curve=tuple(_mean(self._alloc[at]) for at in range(LAST + 1)),
             fragmentation={at: _mean(self._ratio[at]) for at in FRAGMENTATION_AT},
             pods_per_second=len(self._packed) / self._seconds if self._seconds > 0 else 0.0,
+            departed=self._departed,
             packed=tuple(self._packed),
         )
 

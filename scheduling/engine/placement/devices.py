@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.shape import TaskShape
-from scheduling.engine.state.fleet import Bools, Fleet
+from scheduling.engine.placement.shape import TaskShape, part_of
+from scheduling.engine.state.fleet import Fleet
 
 
 @runtime_checkable
@@ -21,8 +22,10 @@ class CardPicker(Protocol):
 
     name: str
 
-    def of_fitting(self, question: Question, row: int, fitting: Bools) -> tuple[int, ...]:
-        """The columns of the cards, out of those marked as fitting."""
+    def among(
+        self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
+    ) -> tuple[int, ...]:
+        """The columns of the cards, out of those that fit, by the core units and MiB left on each card."""
         ...
 
 
@@ -36,17 +39,19 @@ class BestFitDevices:
 
     def pick(self, question: Question, row: int) -> tuple[int, ...]:
         """The columns of the best cards of a row that fits."""
-        return self.of_fitting(question, row, question.fitting(slice(row, row + 1))[0])
-
-    def of_fitting(self, question: Question, row: int, fitting: Bools) -> tuple[int, ...]:
-        """The columns of the best cards among those that fit."""
-        columns: list[int] = np.flatnonzero(fitting).tolist()
-        task, fleet = question.task, question.fleet
-        if task.whole or len(columns) <= task.cards:
-            return tuple(columns[: task.cards])
+        fitting: list[int] = np.flatnonzero(question.fitting(slice(row, row + 1))[0]).tolist()
+        fleet = question.fleet
         left, memory = fleet.cores_free[row].tolist(), fleet.card_memory_free[row].tolist()
-        columns.sort(key=lambda column: (left[column], memory[column]))
-        return tuple(sorted(columns[: task.cards]))
+        return self.among(question.task, fitting, left, memory)
+
+    def among(
+        self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
+    ) -> tuple[int, ...]:
+        """The columns of the best cards among those that fit."""
+        if task.whole or len(fitting) <= task.cards:
+            return tuple(fitting[: task.cards])
+        best = sorted(fitting, key=lambda column: (left[column], memory[column]))
+        return tuple(sorted(best[: task.cards]))
 
 
 def slices(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) -> tuple[DeviceSlice, ...]:
@@ -54,8 +59,7 @@ def slices(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) ->
     held = []
     for column in columns:
         device = fleet.device(row, column)
-        cores, memory = (device.cores, device.memory) if task.whole else (task.cores, task.card_memory)
-        held.append(DeviceSlice(device.uuid, cores, memory, task.whole))
+        held.append(DeviceSlice(device.uuid, *part_of(task, device), task.whole))
     return tuple(held)
 
 

@@ -9,8 +9,8 @@ a cycle and a packing run cannot disagree.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -48,27 +48,76 @@ class ShapeTable:
         return len(self.tasks)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class CardTable:
-    """The cards of nodes: core units left `[nodes, cards]`, and what the shapes could take of them.
+    """The cards of some rows of a fleet, as they were when the table was made.
 
-    `holds` `[nodes, classes]` counts the tasks with cards that a node holds, see `Fleet.classes`;
-    `fitting` `[shapes, nodes, cards]` marks the cards that take a shape's part. `memo` is for a
-    score's own figures on exactly these shapes and cards.
+    `memo` is for a score's own figures on exactly these shapes and cards.
     """
 
-    fleet: Fleet
-    model: Ints
-    present: Bools
-    whole: Ints
-    left: Ints
-    total: Ints
-    holds: Ints
-    fitting: Bools
-    memo: dict[object, Any] = field(default_factory=dict)
+    __slots__ = ("_fitting", "_holds", "_left", "_rows", "_total", "fleet", "memo")
+
+    def __init__(
+        self, fleet: Fleet, rows: Rows, left: Any, holds: Any, fitting: Callable[[CardTable], Bools]
+    ) -> None:
+        """`left` and `holds` as arrays, or as nested tuples that become arrays when they are asked for."""
+        self.fleet = fleet
+        self._rows = rows
+        self._left = left
+        self._holds = holds
+        self._total: Ints | None = None
+        self._fitting: Bools | Callable[[CardTable], Bools] = fitting
+        self.memo: dict[object, Any] = {}
+
+    @property
+    def left(self) -> Ints:
+        """Core units left. `[nodes, cards]`."""
+        if type(self._left) is tuple:
+            self._left = np.array(self._left, np.int64)
+        left: Ints = self._left
+        return left
+
+    @property
+    def holds(self) -> Ints:
+        """Tasks with cards by class. `[nodes, classes]`; only for a score that says it reads `classes`."""
+        if type(self._holds) is tuple:
+            self._holds = np.array(self._holds, np.int64)
+        holds: Ints = self._holds
+        return holds
+
+    @property
+    def total(self) -> Ints:
+        """Core units left on all cards of a node. `[nodes]`."""
+        if self._total is None:
+            if type(self._left) is tuple:
+                self._total = np.array([sum(cards) for cards in self._left], np.int64)
+            else:
+                self._total = np.add.reduce(self._left, axis=1)
+        return self._total
+
+    @property
+    def model(self) -> Ints:
+        """Codes of the cards' models, -1 where there is no card. `[nodes, cards]`."""
+        return self.fleet.model[self._rows]
+
+    @property
+    def present(self) -> Bools:
+        """Where there are cards. `[nodes, cards]`."""
+        return self.fleet.present[self._rows]
+
+    @property
+    def whole(self) -> Ints:
+        """Core units of the cards when empty. `[nodes, cards]`."""
+        return self.fleet.card_cores[self._rows]
+
+    @property
+    def fitting(self) -> Bools:
+        """The cards that take a shape's part. `[shapes, nodes, cards]`."""
+        if callable(self._fitting):
+            self._fitting = self._fitting(self)
+        return self._fitting
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class NodeTable:
     """Nodes as a grid score sees them: millicores left, and their cards."""
 
@@ -76,7 +125,7 @@ class NodeTable:
     cards: CardTable
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Grid:
     """Scores `[shapes, nodes]`, higher is better; where a shape does not fit they mean nothing.
 
@@ -135,15 +184,6 @@ def _alone(task: TaskShape) -> ShapeTable:
 def pairs(question: Question, rows: Rows) -> tuple[ShapeTable, NodeTable]:
     """One shape and some rows of a fleet, as a grid score wants them."""
     fleet = question.fleet
-    left = fleet.cores_free[rows]
-    cards = CardTable(
-        fleet=fleet,
-        model=fleet.model[rows],
-        present=fleet.present[rows],
-        whole=fleet.card_cores[rows],
-        left=left,
-        total=left.sum(axis=1),
-        holds=fleet.classes[rows],
-        fitting=question.fitting(rows)[None],
-    )
+    left, holds = fleet.cores_free[rows], fleet.classes[rows]
+    cards = CardTable(fleet, rows, left, holds, lambda table: question.fitting(rows)[None])
     return _alone(question.task), NodeTable(fleet.cpu_free[rows], cards)

@@ -10,8 +10,8 @@ pays where many shapes alternate, as in a packing run; a board serves few shapes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,25 +28,51 @@ from scheduling.engine.placement.grid import (
 )
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.shape import TaskShape
+from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.plugins.protocols import Veto
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Hold, Ints
 
-# The passing vetoes whose rule a column applies to all shapes at once.
-COLUMNAR = ("cpu", "memory", "card-cores", "card-memory")
+# The passing vetoes that a column applies. The engine's others are about wishes that `servable` excludes.
+APPLIED = ("cpu", "memory", "card-cores", "card-memory")
+# What a shape may ask for; any other wish has to be absent.
+USUAL = (
+    "flavor", "policy", "cpu", "memory", "cards", "mode", "cores", "card_memory", "models", "whole",
+    "node_name", "selector", "affinity", "tolerations", "aligned", "best_effort", "liking",
+)  # fmt: skip
+_UNUSUAL = tuple((entry.name, entry.default) for entry in fields(TaskShape) if entry.name not in USUAL)
 # States kept; beyond that they are forgotten and worked out again when they recur.
 KEPT_STATES = 200_000
 LEAST = np.iinfo(np.int64).min
 
 
 def columnar(vetoes: Iterable[Veto]) -> bool:
-    """Whether a matrix can apply these vetoes: fixed ones, and the passing ones that it knows."""
-    return all(veto.fixed or veto.name in COLUMNAR for veto in vetoes)
+    """Whether a matrix can stand for these vetoes: the engine's own, and any others that last.
+
+    It needs all of those that it applies itself.
+    """
+    vetoes = tuple(vetoes)
+    return all(veto.fixed or veto in VETOES for veto in vetoes) and all(
+        veto in vetoes for veto in VETOES if veto.name in APPLIED
+    )
+
+
+class _Cards(NamedTuple):
+    """What is left on the cards of a node, by column, and which classes of tasks it holds, if that counts."""
+
+    kind: int
+    left: tuple[int, ...]
+    memory: tuple[int, ...]
+    used: tuple[bool, ...]
+    shut: tuple[bool, ...]
+    classes: tuple[bool, ...] | None
 
 
 @dataclass(slots=True, eq=False)
 class _CardState:
     """Cards of nodes of one kind with equal amounts left: which shapes they take, and on which cards."""
 
+    now: _Cards
+    empty: list[bool]
     table: CardTable
     roomy: Bools
     picks: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -92,7 +118,7 @@ class ScoreMatrix:
         self._rows: list[Numbers] = []
         self._lasting: list[Bools] = []
         self._base = _capacity_codes(fleet)
-        self._seen, self._epoch = len(fleet.touched), fleet.epoch
+        self._note_changes()
         self._tabulate()
 
     def __len__(self) -> int:
@@ -155,20 +181,22 @@ class ScoreMatrix:
         self._rescore_all()
 
     def _add(self, task: TaskShape, flavor: Flavor) -> int:
-        index = len(self._index)
-        question = Question(self.fleet, task, flavor)
-        lasting = question.members.copy()
-        for veto in self._fixed:
-            lasting &= veto.allows(question, ALL_ROWS)
-        self._index[task] = index
-        self._questions.append(question)
-        self._lasting.append(lasting)
+        index = self._index[task] = len(self._index)
+        self._look_up(task, flavor)
         if index >= len(self._matrix):
             room = max(64, 2 * index)
             grown = np.full((room, len(self.fleet)), self.infeasible, self._matrix.dtype)
             grown[:index] = self._matrix[:index]
             self._matrix = grown
         return index
+
+    def _look_up(self, task: TaskShape, flavor: Flavor) -> None:
+        question = Question(self.fleet, task, flavor)
+        lasting = question.members.copy()
+        for veto in self._fixed:
+            lasting &= veto.allows(question, ALL_ROWS)
+        self._questions.append(question)
+        self._lasting.append(lasting)
 
     def _tabulate(self) -> None:
         """Work out what depends on the set of shapes, and forget all states."""
@@ -178,6 +206,7 @@ class ScoreMatrix:
         self._cpu = _or_least(asked.cpu.tolist())
         self._memory = _or_least(asked.memory.tolist())
         self._most_memory = int(self._memory.max(initial=LEAST))
+        self._nowhere: Numbers = np.full(size, self.infeasible, self._matrix.dtype)
         self._live = self._matrix[:size]
         self._rows = list(self._live)
         lasting = np.array(self._lasting, np.bool_).reshape(size, len(fleet))
@@ -187,23 +216,50 @@ class ScoreMatrix:
         _, first = np.unique(kinds, return_index=True)
         self._kind: list[int] = kinds.tolist()
         self._lasts = [np.ascontiguousarray(lasting[:, row]) for row in first.tolist()]
-        self._usable = [
-            np.array([question.usable[row] for question in self._questions], np.bool_)
+        width = fleet.present.shape[1]
+        self._usable: list[Bools] = [
+            np.array([question.usable[row] for question in self._questions], np.bool_).reshape(size, width)
             for row in first.tolist()
         ]
+        cards = [fleet.present[row] for row in first.tolist()]
+        plain = not (self._card_memory[~asked.whole] > LEAST).any()
+        self._alike = [
+            plain and bool((usable == (usable.max(axis=1, initial=False)[:, None] & there)).all())
+            for usable, there in zip(self._usable, cards, strict=True)
+        ]
+        # Of the cards with room for parts only so many of the roomiest matter.
+        self._most_parts = int(asked.cards[~asked.whole].max(initial=0))
         self._states: list[State | None] = [None] * len(fleet)
+        self._forget()
+
+    def _note_changes(self) -> None:
+        fleet = self.fleet
+        self._seen, self._revised, self._epoch = len(fleet.touched), len(fleet.revised), fleet.epoch
+
+    def _forget(self) -> None:
         self._known: dict[object, State] = {}
         self._known_cards: dict[object, _CardState] = {}
+        self._known_room: dict[object, Bools] = {}
+        self._enough: dict[int, Bools] = {}
 
     def _rescore_all(self) -> None:
-        self._seen, self._epoch = len(self.fleet.touched), self.fleet.epoch
+        self._note_changes()
         for node in range(len(self.fleet)):
             self._write(node, self._find(node))
 
+    def _start_over(self) -> None:
+        """What lasts has changed on some nodes, or the log of changes was cut."""
+        questions, self._questions, self._lasting = self._questions, [], []
+        self._base = _capacity_codes(self.fleet)
+        for question in questions:
+            self._look_up(question.task, question.flavor)
+        self._tabulate()
+        self._rescore_all()
+
     def _catch_up(self) -> None:
         fleet = self.fleet
-        if self._epoch != fleet.epoch:
-            self._rescore_all()
+        if self._epoch != fleet.epoch or self._revised != len(fleet.revised):
+            self._start_over()
         elif self._seen < len(fleet.touched):
             changed = sorted(set(fleet.touched[self._seen :]))
             self._seen = len(fleet.touched)
@@ -238,50 +294,68 @@ class ScoreMatrix:
     def _find(self, node: int) -> State:
         """The state that a node is in now."""
         fleet = self.fleet
-        cards_key = (
-            (fleet.classes[node] > 0).tobytes() if self._score.classes else None,
+        now = _Cards(
             self._kind[node],
-            fleet.cores_free[node].tobytes(),
-            fleet.card_memory_free[node].tobytes(),
-            (fleet.holders[node] > 0).tobytes(),
-            fleet.exclusive[node].tobytes(),
+            tuple(fleet.cores_free[node].tolist()),
+            tuple(fleet.card_memory_free[node].tolist()),
+            tuple(fleet.holders[node].astype(np.bool_).tolist()),
+            tuple(fleet.exclusive[node].tolist()),
+            tuple(fleet.classes[node].astype(np.bool_).tolist()) if self._score.classes else None,
         )
         cpu = int(fleet.cpu_free[node])
-        state = self._known.get((cpu, cards_key))
+        state = self._known.get((cpu, now))
         if state is None:
-            cards = self._known_cards.get(cards_key)
+            cards = self._known_cards.get(now)
             if cards is None:
-                cards = self._known_cards[cards_key] = self._cards(node)
+                cards = self._known_cards[now] = self._cards(node, now)
             if len(self._known) >= KEPT_STATES:
-                self._known.clear()
-                self._known_cards.clear()
-            state = self._known[cpu, cards_key] = self._column(cpu, cards)
+                self._forget()
+            state = self._known[cpu, now] = self._column(cpu, cards)
         return state
 
-    def _cards(self, node: int) -> _CardState:
-        fleet, asked, at, kind = self.fleet, self._asked, slice(node, node + 1), self._kind[node]
-        left, memory = fleet.cores_free[at], fleet.card_memory_free[at]
-        whole = fleet.card_cores[at]
-        empty = (fleet.holders[at] == 0) & (left == whole) & (memory == fleet.card_memory[at])
-        partly = (left >= asked.cores[:, None]) & (memory >= self._card_memory[:, None])
-        fitting = np.where(asked.whole[:, None], empty, partly & ~fleet.exclusive[at]) & self._usable[kind]
+    def _cards(self, node: int, now: _Cards) -> _CardState:
+        device = self.fleet.nodes[node].devices
+        empty = [
+            not used and left == card.cores and memory == card.memory
+            for used, left, memory, card in zip(now.used, now.left, now.memory, device, strict=False)
+        ]
+        empty += [False] * (len(now.left) - len(empty))
+        holds = None if now.classes is None else (now.classes,)
         table = CardTable(
-            fleet=fleet,
-            model=fleet.model[at],
-            present=fleet.present[at],
-            whole=whole,
-            left=left.copy(),
-            total=left.sum(axis=1),
-            holds=fleet.classes[at].copy(),
-            fitting=fitting[:, None],
+            self.fleet,
+            slice(node, node + 1),
+            (now.left,),
+            holds,
+            lambda _: self._fitting(now, empty)[:, None],
         )
-        roomy = (np.count_nonzero(fitting, axis=1) >= asked.cards) & self._lasts[kind]
-        return _CardState(table, roomy)
+        if not self._alike[now.kind]:
+            return _CardState(now, empty, table, self._roomy(now, empty))
+        # Where all cards of a node are alike to every shape, counting them needs no look at each.
+        parts = sorted([left for left, shut in zip(now.left, now.shut, strict=True) if not shut])
+        key = (now.kind, empty.count(True), tuple(parts[len(parts) - self._most_parts :]))
+        roomy = self._known_room.get(key)
+        if roomy is None:
+            roomy = self._known_room[key] = self._roomy(now, empty)
+        return _CardState(now, empty, table, roomy)
+
+    def _fitting(self, now: _Cards, empty: list[bool]) -> Bools:
+        """The cards that take a shape's part, as `Question.fitting` does for one. `[shapes, cards]`."""
+        asked, left, memory = self._asked, np.array(now.left, np.int64), np.array(now.memory, np.int64)
+        partly = (left >= asked.cores[:, None]) & (memory >= self._card_memory[:, None])
+        fitting: Bools = np.where(asked.whole[:, None], empty, partly & ~np.array(now.shut, np.bool_))
+        return fitting & self._usable[now.kind]
+
+    def _roomy(self, now: _Cards, empty: list[bool]) -> Bools:
+        roomy: Bools = np.count_nonzero(self._fitting(now, empty), axis=1) >= self._asked.cards
+        return roomy & self._lasts[now.kind]
 
     def _column(self, cpu: int, cards: _CardState) -> State:
+        enough = self._enough.get(cpu)
+        if enough is None:
+            enough = self._enough[cpu] = self._cpu <= cpu
         grid = self._score.grid(self._asked, NodeTable(np.array([cpu], np.int64), cards.table))
-        scores = np.full(len(self._asked), self.infeasible, self._matrix.dtype)
-        np.copyto(scores, grid.scores[:, 0], "unsafe", cards.roomy & (self._cpu <= cpu))
+        scores = self._nowhere.copy()
+        np.copyto(scores, grid.scores[:, 0], "unsafe", cards.roomy & enough)
         return State(scores, None if grid.columns is None else grid.columns[:, 0], cards)
 
     def _step(self, state: State, shape: int, node: int) -> Step:
@@ -297,17 +371,34 @@ class ScoreMatrix:
     def _columns(self, state: State, shape: int, node: int) -> tuple[int, ...]:
         if state.columns is not None and state.columns[shape] != BY_PICKER:
             return (int(state.columns[shape]),)
-        picks = state.cards.picks
-        known = picks.get(shape)
+        cards = state.cards
+        known = cards.picks.get(shape)
         if known is None:
-            fitting = state.cards.table.fitting[shape, 0]
-            known = picks[shape] = self._picker.of_fitting(self._questions[shape], node, fitting)
+            known = cards.picks[shape] = self._picked(cards, shape)
         return known
 
+    def _picked(self, cards: _CardState, shape: int) -> tuple[int, ...]:
+        task, now = self._asked.tasks[shape], cards.now
+        usable: list[bool] = self._usable[now.kind][shape].tolist()
+        if task.whole:
+            fitting = [at for at, fits in enumerate(usable) if fits and cards.empty[at]]
+        else:
+            fitting = [
+                at
+                for at, fits in enumerate(usable)
+                if fits
+                and not now.shut[at]
+                and now.left[at] >= task.cores
+                and (not task.card_memory or now.memory[at] >= task.card_memory)
+            ]
+        return self._picker.among(task, fitting, now.left, now.memory)
 
-def servable(task: TaskShape) -> bool:
-    """Whether a column can answer for the shape: whole cards, slices or no cards, nothing else."""
-    return task.mode is not GpuMode.MIG
+
+def servable(task: TaskShape, fleet: Fleet) -> bool:
+    """Whether a column can answer for the shape there: CPU, memory, whole cards and slices, nothing else."""
+    if task.mode is GpuMode.MIG or any(getattr(task, name) != plain for name, plain in _UNUSUAL):
+        return False
+    return fleet.pods is None and fleet.zones is None and not fleet.presences.version
 
 
 def _or_least(amounts: list[int]) -> Ints:

@@ -25,6 +25,17 @@ def largest(fleet: Fleet) -> tuple[int, int]:
     return pair
 
 
+def _half(asked: ShapeTable, taken: Ints, free: Ints, most: int) -> Floats:
+    """Half the part of the most that would be left. `[shapes, nodes]`; kept for single nodes."""
+    if len(free) > 1:
+        return 0.5 * (free - taken[:, None]) / most
+    key = ("half", taken is asked.cpu, most, int(free[0]))
+    known: Floats | None = asked.memo.get(key)
+    if known is None:
+        known = asked.memo[key] = 0.5 * (free - taken[:, None]) / most
+    return known
+
+
 def _left(asked: ShapeTable, nodes: NodeTable) -> tuple[Ints, Ints]:
     """Millicores and core units that would be left. `[shapes, nodes]`."""
     return nodes.cpu - asked.cpu[:, None], nodes.cards.total - asked.need[:, None]
@@ -73,10 +84,11 @@ class BestFit(GridScore):
 
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs."""
-        cpu, cores = _left(asked, nodes)
         most_cpu, most_cores = largest(nodes.cards.fleet)
-        left: Floats = 0.5 * cpu / most_cpu + 0.5 * cores / most_cores
-        return Grid((FULL * (1.0 - left)).astype(np.int64))
+        left = _half(asked, asked.cpu, nodes.cpu, most_cpu) + _half(
+            asked, asked.need, nodes.cards.total, most_cores
+        )
+        return Grid((FULL * (1.0 - left)).astype(self.dtype))
 
 
 class DotProduct(GridScore):

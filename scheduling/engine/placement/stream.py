@@ -6,13 +6,15 @@ undone here, so no snapshot is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from scheduling.engine.config import EngineConfig, resolve_config
+from scheduling.engine.consolidation.search import Movable, Plan, open_room
 from scheduling.engine.model import Flavor, Node, PlacementRules, Request
+from scheduling.engine.placement.capacity import slots
 from scheduling.engine.placement.devices import slices
 from scheduling.engine.placement.matrix import ScoreMatrix, servable
 from scheduling.engine.placement.placer import Placer, Seat
@@ -54,7 +56,7 @@ class PlacementStream:
         """Make requests ready together, which is much cheaper than one by one."""
         tasks = [resolve(request, rules, self._flavor) for request in requests]
         if self._matrix is not None:
-            self._matrix.expect((task, self._flavor) for task in tasks if servable(task))
+            self._matrix.expect((task, self._flavor) for task in tasks if servable(task, self.fleet))
         return [self._asked(task) for task in tasks]
 
     def place(self, request: Request, rules: PlacementRules = NO_RULES) -> Seat | None:
@@ -93,8 +95,29 @@ class PlacementStream:
             if self._matrix is not None and score is not None:
                 self._matrix.relearn(score)
 
+    def leave(self, asked: Asked, seat: Seat) -> None:
+        """A task that was placed gives its place back."""
+        task = asked.task
+        self.fleet.release(seat.row, self.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices))
+
+    def move(self, asked: Asked, seat: Seat, to: Seat) -> None:
+        """A task that was placed changes its place for one that has room."""
+        self.leave(asked, seat)
+        self._held(asked.task, to)
+
+    def room(self, request: Request) -> int:
+        """How many tasks of a request could be placed now, at most."""
+        board = self._placer.board(resolve(request, NO_RULES, self._flavor), self._flavor)
+        return int(slots(board.question)[board.feasible()].sum())
+
+    def open_room(self, held: Mapping[str, tuple[Asked, Seat]], request: Request, *, moves: int) -> Plan:
+        """What moves of held tasks would open for tasks of a request; nothing is moved."""
+        movables = [Movable(name, asked.task, self._flavor, seat) for name, (asked, seat) in held.items()]
+        target = resolve(request, NO_RULES, self._flavor)
+        return open_room(self._placer, movables, (target, self._flavor), moves=moves)
+
     def _asked(self, task: TaskShape) -> Asked:
-        if self._matrix is None or not servable(task):
+        if self._matrix is None or not servable(task, self.fleet):
             return Asked(task, None)
         return Asked(task, self._matrix.index(task, self._flavor))
 

@@ -1,0 +1,153 @@
+"""The score matrix gives the places that boards give, whatever happened to the fleet before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine import EngineConfig, Workload, WorkloadShape, resolve_config
+from scheduling.engine.model import Flavor, GpuMode, GpuRequest, Node, PlacementRules, Request
+from scheduling.engine.placement.matrix import servable
+from scheduling.engine.placement.placer import Placer
+from scheduling.engine.placement.shape import TaskShape, resolve
+from scheduling.engine.state import fleet as fleet_module
+from scheduling.engine.state.fleet import Fleet, Hold
+from tests.unit.scheduling.engine.builders import flavor, node, role
+
+POLICIES = ("compact", "spread", "bestfit", "dotprod", "packing", "clustering", "fgd")
+WORKLOAD = Workload.of(
+    [
+        *[WorkloadShape(4_000, 50, 1)] * 5,
+        *[WorkloadShape(8_000, 100, 1)] * 4,
+        *[WorkloadShape(16_000, 100, 2, "A100")] * 2,
+        *[WorkloadShape(20_000, 100, 4, "L40|A100")] * 2,
+        *[WorkloadShape(32_000, 0, 0)] * 3,
+        WorkloadShape(2_000, 30, 1, "L40"),
+    ]
+)
+ASKED = (
+    role(cpu=9_000),
+    role(1, 2, cpu=1_000),
+    role(1, 4, models=("A100",)),
+    role(1, 1, cores=30, cpu=4_000),
+    role(1, 1, cores=70, card_memory=0),
+    role(1, 1, cores=20, models=("L40",)),
+    role(1, 2, cores=40, card_memory=0),
+    role(1, 0, cpu=30_000),
+    role(1, 0, memory=300_000),
+)
+
+
+def nodes() -> list[Node]:
+    return [
+        *(node(f"a{index}", 4) for index in range(3)),
+        node("a3", 8, used_cpu=20_000),
+        node("l1", 2, model="L40"),
+        node("l2", 4, model="L40", labels={"zone": "b"}),
+        node("sick", 4, device={"healthy": False}),
+        node("cordoned", 4, schedulable=False),
+        node("bare", 0),
+    ]
+
+
+def shapes(pool: Flavor, *, zone: bool = False) -> list[TaskShape]:
+    rules = [PlacementRules()] + ([PlacementRules(node_selector={"zone": "b"})] if zone else [])
+    return [resolve(asked.request, rule, pool) for rule in rules for asked in ASKED]
+
+
+RULE = resolve_config(EngineConfig(policies=tuple((name, ((name, 1),)) for name in POLICIES))).rule
+
+
+def placer(fleet: Fleet) -> Placer:
+    return Placer(fleet, RULE, WORKLOAD)
+
+
+moves = st.lists(
+    st.tuples(st.integers(0, 17), st.booleans(), st.integers(0, 8), st.integers(0, 3), st.integers(1, 30)),
+    max_size=25,
+)
+
+
+@given(moves, st.sampled_from(POLICIES), st.integers(2, 40), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_a_matrix_places_as_boards_do(
+    steps: list[tuple[int, bool, int, int, int]], policy: str, kept: int, known: bool
+) -> None:
+    fleet = Fleet(nodes())
+    pool = flavor(policy=policy)
+    listed = shapes(pool, zone=True)
+    warm = placer(fleet)
+    matrix = warm.matrix(policy)
+    assert matrix is not None
+    if known:
+        matrix.expect((shape, pool) for shape in listed)
+    limit, fleet_module.KEPT_CHANGES = fleet_module.KEPT_CHANGES, kept
+    try:
+        for number, disturbed, row, column, amount in steps:
+            shape = listed[number]
+            if disturbed and column < len(fleet.nodes[row].devices):
+                fleet.hold(row, Hold(amount * 100, amount * 50, ((column, amount, 0, False),)))
+            seat = placer(fleet).choose(shape, pool)
+            index = matrix.index(shape, pool)
+            best = matrix.best(index)
+            assert best == (None if seat is None else seat.row)
+            if seat is not None and best is not None:
+                assert matrix.take(index, best) == seat.columns
+        for index, shape in enumerate(listed[: len(matrix)] if known else []):
+            board = placer(fleet).board(shape, pool)
+            fits = matrix.scores(index) != matrix.infeasible
+            assert (fits == board.feasible()).all()
+    finally:
+        fleet_module.KEPT_CHANGES = limit
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rows_and_columns_of_scores_are_the_same(policy: str) -> None:
+    fleet, pool = Fleet(nodes()), flavor(policy=policy)
+    fleet.hold(1, Hold(30_000, 0, ((0, 60, 0, False), (1, 25, 0, False))))
+    fleet.hold(5, Hold(1_000, 0, ((2, 100, 0, True),)))
+    listed = shapes(pool)
+    together, apart = placer(fleet).matrix(policy), placer(fleet).matrix(policy)
+    assert together is not None
+    assert apart is not None
+    together.expect((shape, pool) for shape in listed)
+    for shape in listed:
+        # One by one a row is scored over all nodes; together each node is scored for all shapes.
+        row, column = apart.scores(apart.index(shape, pool)), together.scores(together.index(shape, pool))
+        assert np.array_equal(row, column), shape
+
+
+@pytest.mark.parametrize(
+    ("facts", "served"),
+    [
+        ({}, True),
+        ({"cards": 1, "cores": 30}, True),
+        ({"node_name": "n1"}, True),
+        ({"mode": GpuMode.MIG}, False),
+    ],
+)
+def test_unusual_wishes_are_left_to_boards(facts: dict[str, Any], served: bool) -> None:
+    assert servable(TaskShape("a100", "fgd", **facts), Fleet([node("n1")])) is served
+
+
+def test_nodes_that_limit_their_tasks_are_left_to_boards() -> None:
+    assert not servable(TaskShape("a100", "fgd"), Fleet([node("n1", pods=3)]))
+
+
+def test_a_request_of_nothing_is_not_refused_for_overuse() -> None:
+    fleet, pool = Fleet([node("n1", used_cpu=70_000, used_memory=600_000)]), flavor(policy="bestfit")
+    matrix = placer(fleet).matrix("bestfit")
+    assert matrix is not None
+    idle = resolve(Request(gpu=GpuRequest(cards=1)), PlacementRules(), pool)
+    busy = resolve(Request(cpu=1, gpu=GpuRequest(cards=1)), PlacementRules(), pool)
+    matrix.expect([(idle, pool), (busy, pool)])
+    assert (matrix.best(0), matrix.best(1)) == (0, None)
+
+
+def test_two_scores_have_no_matrix() -> None:
+    config = EngineConfig(policies=(("mixed", (("bestfit", 1), ("fgd", 1))),))
+    assert Placer(Fleet(nodes()), resolve_config(config).rule).matrix("mixed") is None
