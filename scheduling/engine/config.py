@@ -9,6 +9,7 @@ from enum import StrEnum
 from scheduling.engine.options import (
     ConsolidationOptions,
     FairSharing,
+    HousekeepingOptions,
     Nominate,
     PreemptionOptions,
     UserShares,
@@ -30,14 +31,18 @@ class Explain(StrEnum):
 
 
 DEFAULT_POLICIES = (
-    ("compact", (("compact", 1),)),
-    ("spread", (("spread", 1),)),
+    ("compact", (("compact", 1), ("affinity", 10))),
+    ("spread", (("spread", 1), ("affinity", 10))),
     ("bestfit", (("bestfit", 1),)),
     ("dotprod", (("dotprod", 1),)),
     ("packing", (("packing", 1),)),
     ("clustering", (("clustering", 1),)),
     ("fgd", (("fgd", 1),)),
     ("default", (("foresight", 1),)),
+    ("affinity", (("affinity", 10), ("compact", 1))),
+    ("topology", (("topology", 10), ("affinity", 10), ("compact", 1))),
+    ("reuse", (("reuse", 10), ("affinity", 10), ("compact", 1))),
+    ("balance", (("balance", 1), ("affinity", 10))),
 )
 DEFAULT_ORDERINGS = (
     ("fifo", ("priority", "submitted")),
@@ -55,7 +60,8 @@ class EngineConfig:
     shaped jobs of a best-effort queue may fail in one cycle (None: all are tried); `refill` lets the
     next job have its turn in the same cycle when a head was admitted. `nominate` says whether the heads
     of a round are judged together or each at its turn, `fair_sharing` (None: classical) how queues are
-    ordered and who may preempt whom, `user_shares` whether users' past counts. `stopwatch`, if given, returns
+    ordered and who may preempt whom, `user_shares` whether users' past counts. `trace` adds every turn to
+    the result. `stopwatch`, if given, returns
     seconds and is read around each action; results do not depend on it.
     """
 
@@ -72,7 +78,9 @@ class EngineConfig:
     user_shares: UserShares | None = None
     preemption: PreemptionOptions = field(default_factory=PreemptionOptions)
     consolidation: ConsolidationOptions = field(default_factory=ConsolidationOptions)
+    housekeeping: HousekeepingOptions = field(default_factory=HousekeepingOptions)
     explain: Explain = Explain.ALL
+    trace: bool = False
     plugins: PluginSet = BUILTIN
     stopwatch: Callable[[], float] | None = None
 

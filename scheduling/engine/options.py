@@ -73,7 +73,29 @@ class PreemptionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationOptions:
-    """Bounds of moves: tasks moved per cycle, and jobs that may be moved for one waiting job."""
+    """Bounds of moves: tasks moved per cycle, and jobs that may be moved for one waiting job (None: any).
+
+    `jobs_tried` is for how many differently shaped waiting jobs a cycle searches. `preemptible_only`
+    moves others for preemptible jobs alone, `for_growth` also for the next task of an elastic job that
+    runs. Both are KAI-Scheduler's rule.
+    """
 
     moves_per_cycle: int = 100
-    jobs_per_move: int = 16
+    jobs_per_move: int | None = 16
+    jobs_tried: int = 16
+    preemptible_only: bool = False
+    for_growth: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HousekeepingOptions:
+    """Bounds that hold where a job names none of its own; negative means never.
+
+    `stale_grace_s` is how long a gang may run below its minimum, `idle_s` how long its cards may do
+    nothing. `grow_past_waiting` lets elastic jobs grow into room that waiting jobs cannot use anyway;
+    off, a waiting job keeps them from growing in every flavor that it could be given.
+    """
+
+    stale_grace_s: int = 60
+    idle_s: int = -1
+    grow_past_waiting: bool = False

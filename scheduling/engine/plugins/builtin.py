@@ -14,6 +14,7 @@ from scheduling.engine.actions.time_limit import TimeLimit
 from scheduling.engine.order.orders import ORDERS
 from scheduling.engine.placement.devices import DEVICE_PICKERS
 from scheduling.engine.placement.foresight import LookAheadPolicy
+from scheduling.engine.placement.preferences import PREFERENCES
 from scheduling.engine.placement.scores import SCORES
 from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.plugins.protocols import DevicePicker, Order, Score, Veto
@@ -27,10 +28,19 @@ ADMISSIONS: tuple[Action, ...] = (
     Admission("start", Victims.NONE),
 )
 
+HOUSEKEEPING: tuple[Action, ...] = (
+    Pressure(),
+    StaleGang(),
+    TimeLimit(),
+    Idle(),
+    Elastic(),
+    Consolidate(),
+)
+
 BUILTIN = PluginSet(
     vetoes=Registry[Veto]("veto", VETOES),
-    scores=Registry[Score]("score", (*SCORES, LookAheadPolicy())),
+    scores=Registry[Score]("score", (*SCORES, LookAheadPolicy(), *PREFERENCES)),
     orders=Registry[Order]("order", ORDERS),
     device_pickers=Registry[DevicePicker]("device picker", DEVICE_PICKERS),
-    actions=Registry[Action]("action", ADMISSIONS),
+    actions=Registry[Action]("action", (*ADMISSIONS, *HOUSEKEEPING)),
 )

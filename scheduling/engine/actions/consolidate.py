@@ -1,0 +1,224 @@
+"""The action that moves running tasks together so that a waiting job finds room.
+
+A move costs the mover what it has not saved, so moves are made for a waiting job only, and only when
+that job then starts: nothing is tidied up on suspicion. Every mover has its new place before it gives up
+the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduling.engine.actions.equivalence import equivalence
+from scheduling.engine.actions.leaving import running
+from scheduling.engine.gang.attempt import Attempt
+from scheduling.engine.gang.moves import MoveSearch, Opening, Unit, units_of
+from scheduling.engine.model import (
+    Allocation,
+    Decision,
+    DecisionKind,
+    EvictRule,
+    Job,
+    JobState,
+    Outcome,
+    OutcomeStatus,
+    Queue,
+    Reason,
+    StopPolicy,
+    Strategy,
+)
+from scheduling.engine.placement.question import members
+from scheduling.engine.plugins.protocols import Candidate
+from scheduling.engine.preemption.loss import gpus, running_for, unsaved
+from scheduling.engine.quota.assignment import Refusal
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What consolidation would do for one job: cards that it would get, tasks and jobs that would move,
+    and the GPU-seconds of work that the movers would do again."""
+
+    cards: int
+    tasks: int
+    jobs: int
+    gpu_seconds: float
+    opening: Opening
+
+
+class Consolidate:
+    """Opens room for waiting jobs whose quota is free, within the bounds of the configuration.
+
+    Meant to come last in a cycle: what a mover gives up is claimed by the job it moved for.
+    """
+
+    name = "consolidate"
+
+    def run(self, session: Session) -> None:
+        """Waiting jobs in the cycle's order; each that can be helped gets a claim."""
+        session.counters["moved"] += 0
+        failed: set[Hashable] = set()
+        left = session.config.consolidation.jobs_tried
+        for queue, job in self._waiting(session):
+            like = (queue.id, equivalence(job), bool(session.snapshot.holds(job.id)))
+            if left == 0 or session.counters["moved"] >= session.config.consolidation.moves_per_cycle:
+                return
+            if like in failed:
+                continue
+            gain = self.what_if(session, job)
+            if gain is None:
+                failed.add(like)
+                left -= 1
+                continue
+            self._move(session, queue, job, gain)
+
+    def what_if(self, session: Session, job: Job) -> Gain | None:
+        """What moving others would give this job now, or None; changes nothing."""
+        snapshot, options = session.snapshot, session.config.consolidation
+        queue = snapshot.queues[job.queue]
+        attempt = Attempt(snapshot, session.placer, session.config.preemption.eviction_cap)
+        more = attempt.next_piece(job)
+        if not more:
+            return None
+        with snapshot.statement() as statement:
+            if not isinstance(found := attempt.start(statement, queue, job, more), Refusal):
+                return None
+        if found.reason is not Reason.NO_ROOM:
+            return None
+        left = options.moves_per_cycle - session.counters["moved"]
+        search = MoveSearch(snapshot, attempt, jobs=options.jobs_per_move, tasks=left)
+        opening = search.open(queue, job, more, self._movers(session, job))
+        return None if opening is None or not opening.moves else _gain(session, opening)
+
+    def _waiting(self, session: Session) -> Iterator[tuple[Queue, Job]]:
+        """Jobs that wait for room, in the order in which the cycle would look at them."""
+        candidates = []
+        for queue in session.queues():
+            if queue.stop_policy is not StopPolicy.NONE:
+                continue
+            line = [session.job(job_id) for job_id in session.line(queue)]
+            ready = [job for job in line if self._may_be_helped(session, job)]
+            candidates += ready[:1] if queue.strategy is Strategy.STRICT_FIFO else ready
+        if session.config.consolidation.for_growth:
+            candidates += [job for job, _ in running(session) if job.preemptible]
+        for candidate in session.in_order([Candidate(job) for job in candidates]):
+            yield session.snapshot.queues[candidate.job.queue], candidate.job
+
+    def _may_be_helped(self, session: Session, job: Job) -> bool:
+        known = session.outcomes.get(job.id)
+        if known is not None and known.reason is not Reason.NO_ROOM:
+            return False
+        ready = job.backoff_until is None or job.backoff_until <= session.now
+        free = not session.snapshot.holds(job.id) and job.id not in session.snapshot.claims
+        allowed = job.preemptible or not session.config.consolidation.preemptible_only
+        return job.state is JobState.QUEUED and ready and free and allowed
+
+    def _movers(self, session: Session, waiting: Job) -> Iterator[Unit]:
+        """What may move: lower priority first, then what was submitted last."""
+        members = _rows(session, waiting)
+        jobs = [
+            (job, staying)
+            for job, staying in running(session)
+            if job.preemptible and job.id != waiting.id and not _protected(session, job)
+        ]
+        jobs.sort(key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
+        for job, staying in jobs:
+            for unit in units_of(job, staying):
+                if any(task.node in members for task in unit.tasks):
+                    yield unit
+
+    def _move(self, session: Session, queue: Queue, job: Job, gain: Gain) -> None:
+        moves, seats = gain.opening.moves, gain.opening.seats
+        with session.snapshot.statement() as statement:
+            for move in moves:
+                statement.release(move.before.id)
+            for allocation in (*seats, *(move.after for move in moves)):
+                statement.allocate(allocation)
+            statement.commit()
+        session.counters["moved"] += len(moves)
+        by_job: dict[str, list[tuple[Allocation, Allocation]]] = {}
+        for move in moves:
+            by_job.setdefault(move.before.job, []).append((move.before, move.after))
+        for mover in sorted(by_job):
+            session.decisions.append(
+                Decision(
+                    kind=DecisionKind.MIGRATE,
+                    job=mover,
+                    rule=EvictRule.CONSOLIDATION,
+                    beneficiary=job.id,
+                    allocations=tuple(after for _, after in by_job[mover]),
+                    released=tuple(before.id for before, _ in by_job[mover]),
+                )
+            )
+        self._claim(session, job, gain)
+
+    def _claim(self, session: Session, job: Job, gain: Gain) -> None:
+        # Seats may lie where movers of an earlier claim of this cycle still stand.
+        leaving = (
+            task_id
+            for decision in session.decisions
+            if decision.kind is DecisionKind.MIGRATE
+            for task_id in decision.released
+        )
+        numbers: dict[str, int | str] = {
+            "tasks": gain.tasks,
+            "jobs": gain.jobs,
+            "cards": gain.cards,
+            "gpu_seconds": round(gain.gpu_seconds),
+        }
+        session.decisions.append(
+            Decision(
+                kind=DecisionKind.PARK,
+                job=job.id,
+                allocations=gain.opening.seats,
+                released=tuple(dict.fromkeys(leaving)),
+                beneficiary=job.id,
+                rule=EvictRule.CONSOLIDATION,
+                numbers=numbers,
+            )
+        )
+        session.record(
+            Outcome(
+                job=job.id,
+                status=OutcomeStatus.WAITING,
+                reason=Reason.WAITING_FOR_PREEMPTED,
+                numbers=numbers,
+            )
+        )
+
+
+def _protected(session: Session, job: Job) -> bool:
+    """Whether the job is inside the run time that it was guaranteed."""
+    return job.min_run_s is not None and running_for(job, session.now) < job.min_run_s
+
+
+def _rows(session: Session, job: Job) -> frozenset[str]:
+    """The nodes of the flavors that the job may be given."""
+    queue = session.snapshot.queues[job.queue]
+    flavors = (session.snapshot.flavors.get(name) for group in queue.groups for name in group.flavors)
+    names: set[str] = set()
+    for flavor in flavors:
+        if flavor is None or not flavor.placed:
+            continue
+        for row in np.flatnonzero(members(session.snapshot.fleet, flavor)):
+            names.add(session.snapshot.fleet.nodes[row].id)
+    return frozenset(names)
+
+
+def _gain(session: Session, opening: Opening) -> Gain:
+    jobs = {move.before.job for move in opening.moves}
+    return Gain(
+        cards=sum(len(seat.slices) for seat in opening.seats),
+        tasks=len(opening.moves),
+        jobs=len(jobs),
+        gpu_seconds=sum(
+            gpus([move.before]) * unsaved(session.job(move.before.job), session.now) for move in opening.moves
+        ),
+        opening=opening,
+    )

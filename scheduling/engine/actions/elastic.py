@@ -1,0 +1,205 @@
+"""The action that lets elastic jobs breathe: they give up surplus for others and grow into idle room."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from scheduling.engine.actions.leaving import release, running
+from scheduling.engine.gang.attempt import Attempt
+from scheduling.engine.gang.parts import Gang
+from scheduling.engine.gang.standing import expendable, standing
+from scheduling.engine.gang.surrender import surrender
+from scheduling.engine.model import (
+    Allocation,
+    AllocationMode,
+    Decision,
+    DecisionKind,
+    Job,
+    JobState,
+    Outcome,
+    OutcomeStatus,
+    Queue,
+    Reason,
+    StopPolicy,
+    Strategy,
+)
+from scheduling.engine.quota.assignment import Refusal
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+SURPLUS_HELPS = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED, Reason.NO_ROOM)
+# Nothing that others give up would help these, so they keep nobody from growing.
+NOT_FOR_ROOM = (
+    Reason.NEVER_FITS,
+    Reason.EXCEEDS_MAX_QUOTA,
+    Reason.POLICY_DENIED,
+    Reason.QUEUE_STOPPED,
+    Reason.SUSPENDED,
+)
+JOBS_TRIED = 16
+
+
+class Elastic:
+    """Surplus is lent: it goes to jobs that run when nobody waits for it, and comes back when one does.
+
+    Giving up: for a waiting job, tasks of elastic jobs of the same queue and of no higher priority that
+    their gangs can spare; only when the waiting job then starts. Growing: one task at a time, jobs of
+    higher priority first, then those at their minimum, then the older ones. Source of the order of
+    growing: KAI-Scheduler's elastic plug-in.
+    """
+
+    name = "elastic"
+
+    def run(self, session: Session) -> None:
+        """Give up first, then grow."""
+        attempt = Attempt(session.snapshot, session.placer, session.config.preemption.eviction_cap)
+        for queue in session.queues():
+            if queue.stop_policy is StopPolicy.NONE and queue.allocation_mode is AllocationMode.DYNAMIC:
+                self._give_up(session, attempt, queue)
+        moving = any(decision.kind is DecisionKind.MIGRATE for decision in session.decisions)
+        if not moving:
+            self._grow(session, attempt)
+
+    # Giving up
+
+    def _give_up(self, session: Session, attempt: Attempt, queue: Queue) -> None:
+        tries = JOBS_TRIED
+        for job_id in list(session.line(queue)):
+            job, known = session.job(job_id), session.outcomes.get(job_id)
+            if known is not None and known.status is OutcomeStatus.ADMITTED:
+                continue
+            if _may_ask(session, job, known) and tries:
+                tries -= 1
+                self._make_way(session, attempt, queue, job)
+            if queue.strategy is Strategy.STRICT_FIFO:
+                return
+
+    def _make_way(self, session: Session, attempt: Attempt, queue: Queue, job: Job) -> None:
+        surplus = _surplus(session, queue, job)
+        more = attempt.next_piece(job)
+        if not surplus or not more:
+            return
+        found = surrender(session.snapshot, attempt, queue, job, more, surplus)
+        if found is None or not found.leaving:
+            return
+        by_job: defaultdict[str, list[Allocation]] = defaultdict(list)
+        for task in found.leaving:
+            by_job[task.job].append(task)
+        for giver in sorted(by_job):
+            release(session, session.job(giver), by_job[giver], beneficiary=job.id)
+        with session.snapshot.statement() as statement:
+            for seat in found.seats:
+                statement.allocate(seat)
+            statement.commit()
+        numbers: dict[str, int | str] = {"tasks": len(found.leaving), "jobs": len(by_job)}
+        session.decisions.append(
+            Decision(
+                kind=DecisionKind.PARK,
+                job=job.id,
+                allocations=found.seats,
+                released=tuple(task.id for task in found.leaving),
+                numbers=numbers,
+            )
+        )
+        session.record(
+            Outcome(
+                job=job.id,
+                status=OutcomeStatus.WAITING,
+                reason=Reason.WAITING_FOR_PREEMPTED,
+                numbers=numbers,
+            )
+        )
+
+    # Growing
+
+    def _grow(self, session: Session, attempt: Attempt) -> None:
+        kept = frozenset() if session.config.housekeeping.grow_past_waiting else _wanted(session)
+        heap = [
+            (_rank(session, job), job.id)
+            for job in _elastic_jobs(session)
+            if kept.isdisjoint({task.flavor for task in session.snapshot.held(job.id)})
+        ]
+        heapq.heapify(heap)
+        grown: dict[str, list[Allocation]] = {}
+        while heap:
+            _, job_id = heapq.heappop(heap)
+            job = session.job(job_id)
+            more = attempt.next_piece(job)
+            if not more:
+                continue
+            with session.snapshot.statement() as statement:
+                seats = attempt.start(statement, session.snapshot.queues[job.queue], job, more)
+                if isinstance(seats, Refusal) or not seats:
+                    continue
+                statement.commit()
+            grown.setdefault(job_id, []).extend(seats)
+            heapq.heappush(heap, (_rank(session, job), job_id))
+        for job_id, placed in grown.items():
+            session.counters["grown"] += len(placed)
+            session.decisions.append(Decision(kind=DecisionKind.GROW, job=job_id, allocations=tuple(placed)))
+
+
+def _may_ask(session: Session, job: Job, known: Outcome | None) -> bool:
+    if job.state is not JobState.QUEUED or job.id in session.snapshot.claims:
+        return False
+    ready = job.backoff_until is None or job.backoff_until <= session.now
+    helped = known is None or known.reason in SURPLUS_HELPS
+    return ready and helped and not session.snapshot.holds(job.id)
+
+
+def _surplus(session: Session, queue: Queue, job: Job) -> list[Allocation]:
+    """What jobs of the queue can spare for this one: lower priority first, then the newest."""
+    givers = [
+        (other, staying)
+        for other, staying in running(session, queue)
+        if other.preemptible and other.priority <= job.priority and other.id != job.id
+    ]
+    givers.sort(key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
+    return [
+        task for other, staying in givers if _stands(other, staying) for task in expendable(other, staying)
+    ]
+
+
+def _stands(job: Job, staying: tuple[Allocation, ...]) -> bool:
+    return Gang(job).satisfied(standing(job, staying))
+
+
+def _wanted(session: Session) -> frozenset[str]:
+    """The flavors that a waiting job could be given."""
+    flavors: set[str] = set()
+    for queue in session.queues():
+        if queue.stop_policy is not StopPolicy.NONE:
+            continue
+        for job_id in session.line(queue):
+            known = session.outcomes.get(job_id)
+            if session.job(job_id).state is not JobState.QUEUED:
+                continue
+            if known is not None and (known.reason is None or known.reason in NOT_FOR_ROOM):
+                continue
+            flavors.update(name for group in queue.groups for name in group.flavors)
+            break
+    return frozenset(flavors)
+
+
+def _elastic_jobs(session: Session) -> list[Job]:
+    """Jobs that run or were admitted in this cycle, stand, and have not all their tasks."""
+    found = []
+    admitted = [decision.job for decision in session.decisions if decision.kind is DecisionKind.ADMIT]
+    jobs = [job for job, _ in running(session)] + [session.job(job_id) for job_id in admitted]
+    for job in jobs:
+        if all(role.least >= role.replicas for role in job.roles) and not job.sub_gangs:
+            continue
+        held = session.snapshot.held(job.id)
+        gang, counts = Gang(job), standing(job, held)
+        leaving = any(task.leaving for task in held)
+        if not leaving and gang.satisfied(counts) and gang.step(counts) is not None:
+            found.append(job)
+    return found
+
+
+def _rank(session: Session, job: Job) -> tuple[int, bool, float, str]:
+    counts = standing(job, session.snapshot.held(job.id))
+    return (-job.priority, Gang(job).spare(counts) is not None, job.submitted_at, job.id)

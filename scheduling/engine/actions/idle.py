@@ -1,0 +1,32 @@
+"""The action that takes cards back from jobs that do not use them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduling.engine.actions.leaving import evict, running
+from scheduling.engine.model import EvictRule
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+
+class Idle:
+    """Evicts jobs whose cards have been measured doing nothing for too long.
+
+    A job that nobody measured is not idle, and one without cards never is.
+    """
+
+    name = "idle"
+
+    def run(self, session: Session) -> None:
+        """Judge every live job that is known to be idle."""
+        for job, staying in list(running(session)):
+            limit = session.config.housekeeping.idle_s if job.max_idle_s is None else job.max_idle_s
+            cards = sum(len(task.slices) for task in staying)
+            if job.idle_since is None or limit < 0 or not cards:
+                continue
+            idle_for = session.now - job.idle_since
+            if idle_for >= limit:
+                numbers = {"cards": cards, "idle_s": int(idle_for), "limit_s": limit}
+                evict(session, job, EvictRule.IDLE, numbers)

@@ -1,0 +1,99 @@
+"""One job tried against the state as it stands: quota first, then seats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduling.engine.gang.parts import Gang
+from scheduling.engine.gang.placer import Extent, GangPlacer
+from scheduling.engine.gang.rooms import FullRooms
+from scheduling.engine.gang.standing import standing
+from scheduling.engine.model import Allocation, Job, Queue, Reason
+from scheduling.engine.placement.placer import Placer
+from scheduling.engine.quota.assign import Allowed, assign
+from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, Refusal, RoleAssignment
+from scheduling.engine.state.snapshot import Snapshot
+from scheduling.engine.state.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Tries jobs without asking anybody to leave. `eviction_cap` is after how many evictions a job no
+    longer borrows."""
+
+    snapshot: Snapshot
+    placer: Placer
+    eviction_cap: int | None = None
+
+    def next_piece(self, job: Job) -> dict[str, int] | None:
+        """What the job lacks to its minimum, or, of a gang that stands, its next step; None when full."""
+        gang, counts = Gang(job), standing(job, self.snapshot.held(job.id))
+        return gang.minimum(counts) or gang.step(counts)
+
+    def start(
+        self, statement: Statement, queue: Queue, job: Job, more: dict[str, int]
+    ) -> tuple[Allocation, ...] | Refusal:
+        """Seat so many more tasks of each role; a refusal leaves nothing.
+
+        A role of which tasks stand stays in their flavors: a gang on two kinds of cards runs at the pace
+        of the slower one.
+        """
+        counts = {role.name: more.get(role.name, 0) for role in job.roles}
+        assignment = assign(
+            self.snapshot,
+            queue,
+            job,
+            oracle=None,
+            fair=False,
+            counts=counts,
+            allowed=self._same_flavors(job),
+            eviction_cap=self.eviction_cap,
+        )
+        if assignment.mode is not Mode.FIT:
+            return assignment.refusal or Refusal(Reason.WAITING_FOR_QUOTA)
+        return GangPlacer(self.snapshot, self.placer, FullRooms()).place(
+            statement, queue, job, assignment, Extent.STEP
+        )
+
+    def _same_flavors(self, job: Job) -> Allowed | None:
+        used: dict[tuple[str, str], set[str]] = {}
+        for task in self.snapshot.held(job.id):
+            for charge in task.charges:
+                used.setdefault((task.role, charge.resource), set()).add(charge.flavor)
+        if not used:
+            return None
+
+        def allowed(role: str, resource: str, flavor: str) -> bool:
+            known = used.get((role, resource))
+            return known is None or flavor in known
+
+        return allowed
+
+    def again(
+        self, statement: Statement, queue: Queue, job: Job, tasks: Sequence[Allocation]
+    ) -> tuple[Allocation, ...] | None:
+        """Seat tasks that were just released once more, at the same price; None when one finds no seat."""
+        placed = GangPlacer(self.snapshot, self.placer, FullRooms()).place(
+            statement, queue, job, _as_before(tasks), Extent.FULL
+        )
+        return placed if not isinstance(placed, Refusal) and len(placed) == len(tasks) else None
+
+
+def _as_before(tasks: Sequence[Allocation]) -> Assignment:
+    """The assignment that tasks were placed by, read off their charges."""
+    counts = Counter(task.role for task in tasks)
+    sample = {task.role: task for task in reversed(tasks)}
+    return Assignment(
+        roles=tuple(
+            RoleAssignment(
+                role=name,
+                count=counts[name],
+                choices={
+                    charge.resource: FlavorChoice(charge.flavor, Mode.FIT) for charge in sample[name].charges
+                },
+            )
+            for name in counts
+        )
+    )

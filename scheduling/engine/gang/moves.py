@@ -1,0 +1,150 @@
+"""The search for moves: which running tasks must stand elsewhere so that a waiting job finds seats.
+
+Movable jobs are taken up one after the other in the simulation; then the waiting job and after it every
+mover must find a seat, so nobody is ever moved out of a place without getting another. At the end
+movers that turn out not to be needed stay where they are. Source of the search: KAI-Scheduler's
+consolidation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from scheduling.engine.gang.attempt import Attempt
+from scheduling.engine.gang.standing import expendable
+from scheduling.engine.model import Allocation, Job, Queue
+from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.snapshot import Snapshot
+from scheduling.engine.state.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Tasks of one job that move together: a spare task by itself, or the rest of the gang."""
+
+    job: Job
+    tasks: tuple[Allocation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One task and its new seat."""
+
+    before: Allocation
+    after: Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What moves would give: the waiting job's seats, and the moves that open them."""
+
+    seats: tuple[Allocation, ...]
+    moves: tuple[Move, ...]
+
+
+def units_of(job: Job, staying: Sequence[Allocation]) -> Iterator[Unit]:
+    """The parts in which a job can move, those that hurt least first."""
+    spare = expendable(job, staying)
+    for task in spare:
+        yield Unit(job, (task,))
+    rest = tuple(task for task in staying if task not in spare)
+    if rest:
+        yield Unit(job, rest)
+
+
+class MoveSearch:
+    """Opens room for one waiting job. Leaves the snapshot as it was."""
+
+    def __init__(self, snapshot: Snapshot, attempt: Attempt, *, jobs: int | None, tasks: int) -> None:
+        self._snapshot, self._attempt = snapshot, attempt
+        self._jobs, self._tasks = jobs, tasks
+
+    def open(self, queue: Queue, job: Job, more: dict[str, int], movers: Iterable[Unit]) -> Opening | None:
+        """The first set of movers, in their order, with which it works; made as small as possible."""
+        taken: list[Unit] = []
+        for unit in movers:
+            taken.append(unit)
+            if not self._within_bounds(taken):
+                return None
+            if self.try_with(queue, job, more, taken) is not None:
+                return self._smallest(queue, job, more, taken)
+        return None
+
+    def try_with(self, queue: Queue, job: Job, more: dict[str, int], units: Sequence[Unit]) -> Opening | None:
+        """Whether the job and then all movers find seats when exactly these are taken up."""
+        with self._snapshot.statement() as statement:
+            for unit in units:
+                for task in unit.tasks:
+                    statement.release(task.id)
+            seats = self._attempt.start(statement, queue, job, more)
+            if isinstance(seats, Refusal) or not seats:
+                return None
+            moves: list[Move] = []
+            for unit in _merged(units):
+                found = self._reseat(statement, unit)
+                if found is None:
+                    return None
+                moves.extend(found)
+            return Opening(seats, tuple(moves))
+
+    def _reseat(self, statement: Statement, unit: Unit) -> list[Move] | None:
+        """New seats for a mover's tasks; one that lands on its own node stays on its own cards."""
+        queue = self._snapshot.queues[unit.job.queue]
+        placed = self._attempt.again(statement, queue, unit.job, unit.tasks)
+        if placed is None:
+            return None
+        before = {task.id: task for task in unit.tasks}
+        moves = []
+        for task in placed:
+            old = before[task.id]
+            if task.node == old.node and task.slices != old.slices:
+                statement.release(task.id)
+                if _vacant(self._snapshot.fleet, old):
+                    statement.allocate(old)
+                    continue
+                statement.allocate(task)
+            if (task.node, task.slices) != (old.node, old.slices):
+                moves.append(Move(old, task))
+        return moves
+
+    def _smallest(self, queue: Queue, job: Job, more: dict[str, int], taken: list[Unit]) -> Opening | None:
+        """Put back every mover without which it works as well; the last one taken up is needed."""
+        for unit in reversed(taken[:-1]):
+            rest = [other for other in taken if other is not unit]
+            if self.try_with(queue, job, more, rest) is not None:
+                taken = rest
+        return self.try_with(queue, job, more, taken)
+
+    def _within_bounds(self, taken: Sequence[Unit]) -> bool:
+        jobs = len({unit.job.id for unit in taken})
+        tasks = sum(len(unit.tasks) for unit in taken)
+        return (self._jobs is None or jobs <= self._jobs) and tasks <= self._tasks
+
+
+def _merged(units: Sequence[Unit]) -> list[Unit]:
+    """All tasks of a job as one, in the order in which jobs get their new seats."""
+    tasks: dict[str, list[Allocation]] = {}
+    jobs: dict[str, Job] = {}
+    for unit in units:
+        jobs[unit.job.id] = unit.job
+        tasks.setdefault(unit.job.id, []).extend(unit.tasks)
+    ordered = sorted(jobs.values(), key=lambda job: (-job.priority, job.submitted_at, job.id))
+    return [Unit(job, tuple(sorted(tasks[job.id], key=lambda task: task.id))) for job in ordered]
+
+
+def _vacant(fleet: Fleet, task: Allocation) -> bool:
+    """Whether the very cards that a task held are still free for it."""
+    row = fleet.row.get(task.node)
+    if row is None:
+        return False
+    for part in task.slices:
+        column = fleet.columns[row].get(part.device)
+        if column is None or fleet.exclusive[row, column]:
+            return False
+        if part.exclusive and fleet.holders[row, column]:
+            return False
+        if fleet.cores_free[row, column] < part.cores or fleet.card_memory_free[row, column] < part.memory:
+            return False
+    return True

@@ -1,0 +1,84 @@
+"""Nodes under pressure: who gives way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduling.engine import AllocationGone, AllocationPut, Delta, NodePut, Snapshot
+from scheduling.engine.model import Job, Pressure, QosClass
+from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
+from tests.unit.scheduling.engine.builders import job, node, role
+
+N1 = node("n1", 8)
+B, U, G = QosClass.BEST_EFFORT, QosClass.BURSTABLE, QosClass.GUARANTEED
+
+
+def entry(name: str, qos: QosClass, **facts: Any) -> Job:
+    asked = role(1, 1, memory=100)
+    return live(job(name, "a", replace(asked, request=replace(asked.request, qos=qos))), **facts)
+
+
+def pressed(snapshot: Snapshot, **flags: Pressure) -> Snapshot:
+    """Nodes come under pressure with all that stands on them."""
+    for held in snapshot.nodes():
+        if held.id in flags:
+            snapshot.apply(Delta((NodePut(replace(held, pressure=(flags[held.id],))),)))
+    return snapshot
+
+
+def measured(snapshot: Snapshot, **mib: int) -> Snapshot:
+    for task in list(snapshot.allocations.values()):
+        if task.job in mib:
+            seen = replace(task, measured_memory=mib[task.job])
+            snapshot.apply(Delta((AllocationGone(task.id), AllocationPut(seen))))
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("jobs", "mib", "victim"),
+    [
+        ([entry("g", G), entry("u", U), entry("b", B)], {"u": 900}, "b"),
+        ([entry("g", G), entry("u", U)], {"u": 101}, "u"),
+        ([entry("u", U), entry("v", U)], {"u": 150, "v": 200}, "v"),
+        ([entry("u", U, priority=1), entry("v", U, priority=2)], {"u": 150, "v": 200}, "u"),
+        ([entry("within", U), entry("unknown", U)], {"within": 50}, "unknown"),
+        ([entry("g", G, priority=9), entry("h", G)], {}, "h"),
+        ([entry("old", B, running_since=1), entry("new", B, running_since=2)], {}, "new"),
+    ],
+)
+def test_quality_classes_give_way_in_order(jobs: list[Job], mib: dict[str, int], victim: str) -> None:
+    snapshot = pressed(measured(running_world([N1], {}, jobs), **mib), n1=Pressure.MEMORY)
+    assert told(act(snapshot, "pressure")) == [("evict", victim, "NODE_PRESSURE")]
+
+
+def test_one_task_leaves_at_a_time() -> None:
+    snapshot = pressed(running_world([N1], {}, [entry("a", B), entry("b", B)]), n1=Pressure.MEMORY)
+    first = act(snapshot, "pressure")
+    settle(snapshot, first)
+    assert len(first.decisions) == 1
+    assert told(act(snapshot, "pressure")) == []
+
+
+def test_what_a_gang_can_spare_leaves_alone() -> None:
+    spare = live(job("j", "a", role(3, 1, least=2)))
+    snapshot = running_world([N1, node("n2")], {"j": ["n1", "n2", "n2"]}, [spare])
+    pressed(snapshot, n1=Pressure.DISK)
+    result = act(snapshot, "pressure")
+    assert told(result) == [("shrink", "j", "NODE_PRESSURE")]
+    assert result.decisions[0].released == ("j/worker/0",)
+
+
+def test_a_gang_that_needs_the_task_leaves_as_a_whole_and_relieves_every_node() -> None:
+    whole = live(job("j", "a", role(2, 1)))
+    snapshot = running_world([N1, node("n2")], {"j": ["n1", "n2"]}, [whole, entry("other", G, priority=1)])
+    pressed(snapshot, n1=Pressure.MEMORY, n2=Pressure.PID)
+    result = act(snapshot, "pressure")
+    assert len(result.decisions) == 1
+    assert result.decisions[0].job == "j"
+
+
+def test_nobody_leaves_a_node_that_is_well() -> None:
+    assert told(act(running_world([node("n1")], {}, [entry("b", B)]), "pressure")) == []
