@@ -9,7 +9,7 @@ otherwise takes the best.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from scheduling.engine.model import (
     Flavor,
@@ -31,6 +31,7 @@ from scheduling.engine.quota.assignment import (
     RoleAssignment,
 )
 from scheduling.engine.quota.charges import demand
+from scheduling.engine.quota.companions import NEUTRAL, Companions, companions, named
 from scheduling.engine.quota.explain import Later, told
 from scheduling.engine.quota.fit import Oracle, Terms
 from scheduling.engine.quota.flavors import Mismatch, mismatch
@@ -43,9 +44,6 @@ Tried = Mapping[str, Mapping[ResourceName, int]]
 
 Allowed = Callable[[str, ResourceName, str], bool]
 """Whether a role may look at a flavor for a resource: role, resource, flavor."""
-
-NEUTRAL = Flavor(id="", card_memory=1)
-"""Asks for card memory of every card, so that `demand` names every resource of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +85,6 @@ def assign(
     return search.run()
 
 
-@dataclass(slots=True)
-class _Group:
-    """Roles that are served as one."""
-
-    roles: list[Role]
-    choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
-    tries: list[FlavorTry] = field(default_factory=list)
-    refusal: Refusal | None = None
-    failed: bool = False
-
-
 class _Search:
     """One search. Holds what the roles served so far were given."""
 
@@ -127,7 +114,7 @@ class _Search:
 
     def run(self) -> Assignment:
         done: list[RoleAssignment] = []
-        groups = _companions(self._job.roles)
+        groups = companions(self._job.roles)
         for position, group in enumerate(groups):
             self._serve(group, groups[position + 1 :])
             done.extend(self._assigned(group, role) for role in group.roles)
@@ -135,8 +122,8 @@ class _Search:
                 break
         return Assignment(roles=tuple(done), usage=self._usage)
 
-    def _serve(self, group: _Group, later: list[_Group]) -> None:
-        for resource in _names(group.roles):
+    def _serve(self, group: Companions, later: list[Companions]) -> None:
+        for resource in group.names:
             if resource in group.choices:
                 continue
             found = self._resource_group(resource)
@@ -153,12 +140,16 @@ class _Search:
         group.choices = {}
 
     def _search_group(
-        self, group: _Group, number: int, resources: ResourceGroup, first: ResourceName, later: list[_Group]
+        self,
+        group: Companions,
+        number: int,
+        resources: ResourceGroup,
+        first: ResourceName,
+        later: list[Companions],
     ) -> bool:
         """Give the group's roles a flavor of one resource group; False where none would do."""
-        names = [
-            name for name in _names(group.roles) if not resources.resources or name in resources.resources
-        ]
+        covered = resources.resources
+        names = [name for name in group.names if not covered or name in covered]
         best: dict[ResourceName, FlavorChoice] | None = None
         best_rank, last, before = WORST, -1, len(group.tries)
         for index in range(self._start(group, first), len(resources.flavors)):
@@ -179,11 +170,12 @@ class _Search:
         if best is None:
             return False
         stop = -1 if last == len(resources.flavors) - 1 else last
-        group.choices.update({key: replace(choice, tried_to=stop) for key, choice in best.items()})
+        for name, choice in best.items():
+            group.choices[name] = FlavorChoice(choice.flavor, choice.mode, choice.borrow_level, stop)
         return True
 
     def _try(
-        self, group: _Group, numbered: tuple[int, ResourceGroup], names: list[ResourceName], name: str
+        self, group: Companions, numbered: tuple[int, ResourceGroup], names: list[ResourceName], name: str
     ) -> tuple[Rank, dict[ResourceName, FlavorChoice], FlavorTry]:
         """One flavor for all resources of a resource group."""
         number, flavor = numbered[0], self._flavors.get(name)
@@ -191,12 +183,12 @@ class _Search:
         if flavor is None or why is not None:
             refusal = _unsuited(name, why or Mismatch.MISSING)
             return WORST, {}, FlavorTry(name, Mode.NO_FIT, 0, refusal, (refusal,), number)
-        amounts = self._demand(group, flavor)
+        amounts, preference = self._demand(group, flavor), self._queue.fungibility.preference
         rank, highest = BEST, 0
         choices: dict[ResourceName, FlavorChoice] = {}
         refusals: list[Refusal] = []
         for resource in names:
-            if self._stands_elsewhere(group, resource, name):
+            if self._replaced and self._stands_elsewhere(group, resource, name):
                 refusals.append(_unsuited(name, Mismatch.REPLACED, resource))
                 rank = WORST
             key = FlavorResource(name, resource)
@@ -205,29 +197,33 @@ class _Search:
                 refusals.append(fit.refusal)
             highest = max(highest, fit.borrow_level)
             one = Rank(fit.mode, fit.borrow_level)
-            if is_preferred(rank, one, self._queue.fungibility.preference):
+            if one != rank and is_preferred(rank, one, preference):
                 rank = one
             choices[resource] = FlavorChoice(name, fit.mode, fit.borrow_level)
         gravest = max(refusals, key=lambda refusal: SEVERITY[refusal.reason], default=None)
         return rank, choices, FlavorTry(name, rank.mode, highest, gravest, tuple(refusals), number)
 
-    def _assigned(self, group: _Group, role: Role) -> RoleAssignment:
+    def _assigned(self, group: Companions, role: Role) -> RoleAssignment:
         """A role's part of what its group was given, which it is charged from now on."""
-        own = {name: group.choices[name] for name in _names([role]) if name in group.choices}
+        names = group.names if len(group.roles) == 1 else named([role])
+        own = {name: group.choices[name] for name in names if name in group.choices}
+        if not names:
+            # It asks for nothing, and still has to stand where its companions do.
+            own = {name: c for name, c in group.choices.items() if self._flavors[c.flavor].placed}
+        size, before = self._size[role.name], self._replaced.get(role.name)
         usage: dict[FlavorResource, int] = {}
         for name, choice in own.items():
             key = FlavorResource(choice.flavor, name)
-            amounts = demand(role.request, self._flavors[choice.flavor])
-            before = self._replaced.get(role.name)
             held = 0 if before is None else before.amounts.get(name, 0)
-            usage[key] = amounts.get(name, 0) * self._size[role.name] - held
-            self._usage[key] = self._usage.get(key, 0) + usage[key]
+            amount = demand(role.request, self._flavors[choice.flavor]).get(name, 0) * size - held
+            usage[key] = amount
+            self._usage[key] = self._usage.get(key, 0) + amount
         places = {choice.flavor for choice in own.values() if self._flavors[choice.flavor].placed}
         torn = len(places) > 1
         refusal = _nowhere(role, self._size, flavors=",".join(sorted(places))) if torn else group.refusal
         return RoleAssignment(
             role=role.name,
-            count=self._size[role.name],
+            count=size,
             choices=own,
             usage=usage,
             tries=tuple(group.tries),
@@ -237,7 +233,7 @@ class _Search:
 
     # What a flavor is asked for, and whether it may be
 
-    def _demand(self, group: _Group, flavor: Flavor) -> dict[ResourceName, int]:
+    def _demand(self, group: Companions, flavor: Flavor) -> dict[ResourceName, int]:
         total: dict[ResourceName, int] = {}
         for role in group.roles:
             count, before = self._size[role.name], self._replaced.get(role.name)
@@ -246,14 +242,16 @@ class _Search:
                 total[name] = total.get(name, 0) + each * count - held
         return total
 
-    def _asks_for(self, group: _Group, resource: ResourceName) -> bool:
+    def _asks_for(self, group: Companions, resource: ResourceName) -> bool:
         return any(demand(r.request, NEUTRAL).get(resource, 0) * self._size[r.name] for r in group.roles)
 
-    def _stands_elsewhere(self, group: _Group, resource: ResourceName, flavor: str) -> bool:
+    def _stands_elsewhere(self, group: Companions, resource: ResourceName, flavor: str) -> bool:
         held = (self._replaced.get(role.name) for role in group.roles)
         return any(before is not None and before.flavors.get(resource) != flavor for before in held)
 
-    def _mismatch(self, group: _Group, flavor: Flavor | None, resources: ResourceGroup) -> Mismatch | None:
+    def _mismatch(
+        self, group: Companions, flavor: Flavor | None, resources: ResourceGroup
+    ) -> Mismatch | None:
         if flavor is None:
             return Mismatch.MISSING
         for role in group.roles:
@@ -268,12 +266,14 @@ class _Search:
                 return number, group
         return None
 
-    def _start(self, group: _Group, resource: ResourceName) -> int:
+    def _start(self, group: Companions, resource: ResourceName) -> int:
         return self._last_tried.get(group.roles[0].name, {}).get(resource, -1) + 1
 
     # What is told
 
-    def _explain(self, group: _Group, tries: list[FlavorTry], rank: Rank | None, later: list[_Group]) -> None:
+    def _explain(
+        self, group: Companions, tries: list[FlavorTry], rank: Rank | None, later: list[Companions]
+    ) -> None:
         """Tell of the flavor that came closest what it lacks for the whole job."""
         mode = Mode.NO_FIT if rank is None else rank.mode
         fitting = [tried.refusal for tried in tries if tried.mode is mode and tried.refusal is not None]
@@ -288,7 +288,7 @@ class _Search:
         if group.refusal is None or SEVERITY[refusal.reason] > SEVERITY[group.refusal.reason]:
             group.refusal = refusal
 
-    def _asked_later(self, key: FlavorResource, later: list[_Group]) -> int:
+    def _asked_later(self, key: FlavorResource, later: list[Companions]) -> int:
         flavor, total = self._flavors[key.flavor], 0
         for group in later:
             found = self._resource_group(key.resource)
@@ -299,27 +299,6 @@ class _Search:
             ):
                 total += self._demand(group, flavor).get(key.resource, 0)
         return total
-
-
-def _companions(roles: tuple[Role, ...]) -> list[_Group]:
-    """Roles in order; those that share a `companions` name stand where the first of them does."""
-    groups: list[_Group] = []
-    named: dict[str, _Group] = {}
-    for role in roles:
-        name = "" if role.topology is None else role.topology.companions
-        if name and name in named:
-            named[name].roles.append(role)
-            continue
-        groups.append(_Group([role]))
-        if name:
-            named[name] = groups[-1]
-    return groups
-
-
-def _names(roles: list[Role]) -> tuple[ResourceName, ...]:
-    if len(roles) == 1:
-        return tuple(demand(roles[0].request, NEUTRAL))
-    return tuple(sorted({name for role in roles for name in demand(role.request, NEUTRAL)}))
 
 
 def _unsuited(flavor: str, why: Mismatch, resource: ResourceName = "") -> Refusal:
