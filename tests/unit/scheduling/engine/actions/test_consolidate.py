@@ -1,0 +1,221 @@
+"""Moves that open room for a waiting job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduling.engine import Snapshot
+from scheduling.engine.actions.consolidate import Consolidate
+from scheduling.engine.config import EngineConfig
+from scheduling.engine.model import CycleResult, Instant, Job, Reason
+from scheduling.engine.options import ConsolidationOptions
+from scheduling.engine.session import Session
+from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
+from tests.unit.scheduling.engine.builders import NOW, flavor, job, node, outcome, quotas, role
+from tests.unit.scheduling.engine.gang.test_parts import member
+from tests.unit.scheduling.engine.gang.worlds import LEVELS, part, racked, required
+
+
+def run(name: str, cards: int, at: float = 0, **facts: Any) -> Job:
+    return live(job(name, "a", role(1, cards), at=at), **facts)
+
+
+def waits(cards: int, tasks: int = 1, **facts: Any) -> Job:
+    return job("wait", "a", role(tasks, cards), at=100, **facts)
+
+
+def moved(result: CycleResult) -> dict[str, str]:
+    """Where each moved task stands now."""
+    return {
+        allocation.id: allocation.node
+        for decision in result.decisions
+        if decision.kind.value == "migrate"
+        for allocation in decision.allocations
+    }
+
+
+def seats(result: CycleResult) -> list[str]:
+    return [
+        allocation.node
+        for decision in result.decisions
+        if decision.kind.value == "park"
+        for allocation in decision.allocations
+    ]
+
+
+def nodes(*cards: int) -> list[Any]:
+    return [node(f"n{index}", number) for index, number in enumerate(cards)]
+
+
+def two_halves(*more: Job) -> Snapshot:
+    """Two nodes of four cards with two taken on each."""
+    where = {"old": ["n0"], "new": ["n1"]}
+    return running_world(nodes(4, 4), where, [run("old", 2, 1), run("new", 2, 2), *more])
+
+
+def test_the_newest_that_helps_moves_and_the_waiting_job_gets_a_claim() -> None:
+    snapshot = two_halves(waits(3))
+    result = act(snapshot, "consolidate")
+    assert moved(result) == {"new/worker/0": "n0"}
+    assert seats(result) == ["n1"]
+    claim = result.decisions[-1]
+    assert (claim.job, claim.released) == ("wait", ("new/worker/0",))
+    assert outcome(result, "wait").reason is Reason.WAITING_FOR_PREEMPTED
+    assert told(result)[0] == ("migrate", "new", "CONSOLIDATION")
+
+
+def test_a_move_repeated_is_no_move() -> None:
+    snapshot = two_halves(waits(3))
+    result = act(snapshot, "consolidate")
+    settle(snapshot, result)
+    assert told(act(snapshot, "consolidate")) == []
+    done = two_halves(waits(3))
+    settle(done, result, gone=True)
+    assert told(act(done, "consolidate")) == []
+
+
+def test_the_snapshot_is_left_as_it_was() -> None:
+    snapshot = two_halves(waits(3), waits(4, 9))
+    before = snapshot.to_json()
+    act(snapshot, "consolidate")
+    assert snapshot.to_json() == before
+
+
+@pytest.mark.parametrize(
+    ("jobs", "where", "waiting", "expected"),
+    [
+        # Lower priority moves first, whatever its age.
+        (
+            [run("old", 2, 1), run("new", 2, 2, priority=9)],
+            {"old": "n0", "new": "n1"},
+            waits(3),
+            {"old": "n1"},
+        ),
+        # Who cannot be placed again stays.
+        ([run("old", 3, 1), run("new", 3, 2)], {"old": "n0", "new": "n1"}, waits(3), {}),
+        # One of two would do: the other, tried first, stays.
+        (
+            [run("big", 3, 1), run("small", 1, 2), run("mid", 2, 3)],
+            {"big": "n0", "small": "n1", "mid": "n1"},
+            waits(2),
+            {"small": "n0"},
+        ),
+        # Nobody moves for a job that has room, or that quota keeps out.
+        ([run("old", 2, 1), run("new", 2, 2)], {"old": "n0", "new": "n1"}, waits(2), {}),
+        # What may not be evicted may not be moved.
+        (
+            [run("old", 2, 1, preemptible=False), run("new", 2, 2, preemptible=False)],
+            {"old": "n0", "new": "n1"},
+            waits(3),
+            {},
+        ),
+        (
+            [run("old", 2, 1, min_run_s=2_000), run("new", 2, 2, min_run_s=2_000)],
+            {"old": "n0", "new": "n1"},
+            waits(3),
+            {},
+        ),
+    ],
+)
+def test_who_moves(jobs: list[Job], where: dict[str, str], waiting: Job, expected: dict[str, str]) -> None:
+    stand = {name: [place] for name, place in where.items()}
+    result = act(running_world(nodes(4, 4), stand, [*jobs, waiting]), "consolidate")
+    assert moved(result) == {f"{name}/worker/0": place for name, place in expected.items()}
+    assert bool(seats(result)) == bool(expected)
+
+
+def test_quota_comes_first() -> None:
+    full = quotas(5)
+    where = {"old": ["n0"], "new": ["n1"]}
+    jobs = [run("old", 2, 1), run("new", 2, 2), waits(3)]
+    assert told(act(running_world(nodes(4, 4), where, jobs, teams={"a": full}), "consolidate")) == []
+
+
+def test_a_gang_gets_room_on_several_nodes() -> None:
+    jobs = [run(f"j{index}", 1, index) for index in range(8)]
+    where = {f"j{index}": [f"n{index % 4}"] for index in range(8)}
+    result = act(running_world(nodes(4, 4, 4, 4), where, [*jobs, waits(3, 2)]), "consolidate")
+    assert moved(result) == {"j6/worker/0": "n0", "j7/worker/0": "n0"}
+    assert sorted(seats(result)) == ["n2", "n3"]
+
+
+def test_of_an_elastic_job_one_task_moves_and_of_a_gang_only_what_must() -> None:
+    elastic = live(job("e", "a", role(2, 2, least=1)))
+    result = act(running_world(nodes(4, 3), {"e": ["n0", "n1"]}, [elastic, waits(3)]), "consolidate")
+    assert moved(result) == {"e/worker/1": "n0"}
+    parts = live(
+        job(
+            "g",
+            "a",
+            replace(member("x", "left", 1), request=role(1, 1).request),
+            replace(member("y", "right", 1), request=role(1, 3).request),
+            sub_gangs=(part("left", min_available=1), part("right", min_available=1)),
+        )
+    )
+    result = act(running_world(nodes(4, 4), {"g": ["n0", "n1"]}, [parts, waits(4)]), "consolidate")
+    assert moved(result) == {"g/x/0": "n1"}
+    assert seats(result) == ["n0"]
+
+
+def test_slices_are_moved_together_to_empty_a_card() -> None:
+    sliced = [live(job(f"s{n}", "a", role(1, 1, cores=50), at=n)) for n in range(2)]
+    where = {"s0": ["n0"], "s1": ["n1"]}
+    result = act(running_world(nodes(1, 1), where, [*sliced, waits(1)]), "consolidate")
+    assert moved(result) == {"s1/worker/0": "n0"}
+
+
+def test_room_is_opened_inside_a_required_domain() -> None:
+    layout = {"z": {"r1": {"n0": 2}, "r2": {"n1": 2}}}
+    waiting = waits(1, 2, topology=required("rack"))
+    snapshot = running_world(
+        racked(layout),
+        {"old": ["n0"], "new": ["n1"]},
+        [run("old", 1, 1), run("new", 1, 2), waiting],
+        flavors=[flavor(topology=LEVELS)],
+    )
+    result = act(snapshot, "consolidate")
+    assert moved(result) == {"new/worker/0": "n0"}
+    assert seats(result) == ["n1", "n1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "helped"),
+    [
+        (ConsolidationOptions(moves_per_cycle=2), True),
+        (ConsolidationOptions(moves_per_cycle=1), False),
+        (ConsolidationOptions(jobs_per_move=1), False),
+        (ConsolidationOptions(jobs_per_move=None), True),
+        (ConsolidationOptions(jobs_tried=0), False),
+        (ConsolidationOptions(preemptible_only=True), False),
+    ],
+)
+def test_bounds_and_switches(options: ConsolidationOptions, helped: bool) -> None:
+    where = {"j0": ["n0"], "j1": ["n1"]}
+    waiting = waits(2, 2, preemptible=False)
+    snapshot = running_world(nodes(2, 2, 1, 1), where, [run("j0", 1), run("j1", 1), waiting])
+    assert bool(seats(act(snapshot, "consolidate", consolidation=options))) == helped
+
+
+def test_an_elastic_job_may_be_helped_to_grow_where_configured() -> None:
+    growing = live(job("e", "a", role(2, 3, least=1), at=9))
+    where = {"s": ["n1"], "e": ["n0"]}
+    snapshot = running_world(nodes(4, 4), where, [run("s", 2), growing])
+    assert told(act(snapshot, "consolidate")) == []
+    spread = running_world(nodes(5, 4), where, [run("s", 2), growing])
+    options = ConsolidationOptions(for_growth=True)
+    assert moved(act(spread, "consolidate", consolidation=options)) == {"s/worker/0": "n0"}
+
+
+def test_what_if_tells_the_gain_and_changes_nothing() -> None:
+    saved = run("new", 2, 2, checkpoint_interval_s=300, running_since=Instant(NOW - 400))
+    where = {"old": ["n0"], "new": ["n1"]}
+    snapshot = running_world(nodes(4, 4), where, [run("old", 2, 1), saved, waits(3)])
+    before = snapshot.to_json()
+    with snapshot.statement():
+        gain = Consolidate().what_if(Session(snapshot, EngineConfig(), NOW), snapshot.jobs["wait"])
+    assert gain is not None
+    assert (gain.cards, gain.tasks, gain.jobs, gain.gpu_seconds) == (3, 1, 1, 200.0)
+    assert snapshot.to_json() == before

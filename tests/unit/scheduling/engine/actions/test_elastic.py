@@ -1,0 +1,111 @@
+"""Elastic jobs: growing into idle room, giving up surplus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduling.engine.model import AllocationMode, CycleResult, Job, Reason
+from scheduling.engine.options import HousekeepingOptions
+from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
+from tests.unit.scheduling.engine.builders import job, node, outcome, queue, quotas, role
+
+
+def elastic(name: str, most: int, least: int, cards: int = 1, at: float = 0, **facts: Any) -> Job:
+    return live(job(name, "a", role(most, cards, least=least), at=at), **facts)
+
+
+def grown(result: CycleResult) -> dict[str, int]:
+    return {d.job: len(d.allocations) for d in result.decisions if d.kind.value == "grow"}
+
+
+def shrunk(result: CycleResult) -> dict[str, tuple[str, ...]]:
+    return {d.job: d.released for d in result.decisions if d.kind.value == "shrink"}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [
+        ([elastic("one", 4, 1)], {"one": 3}),
+        # Both stand at their minimum and take turns until the older has the odd one.
+        ([elastic("old", 4, 1, at=1), elastic("new", 4, 1, at=2)], {"old": 2, "new": 1}),
+        ([elastic("low", 4, 1, at=1), elastic("high", 4, 1, at=2, priority=5)], {"high": 3}),
+        ([live(job("fixed", "a", role(1, 1)))], {}),
+        ([elastic("full", 1, 1)], {}),
+    ],
+)
+def test_idle_room_goes_to_who_needs_it_most_one_task_at_a_time(
+    jobs: list[Job], expected: dict[str, int]
+) -> None:
+    room = 5 if len(jobs) > 1 else 4
+    snapshot = running_world([node("n1", room)], {entry.id: ["n1"] for entry in jobs}, jobs)
+    result = act(snapshot, "elastic")
+    assert grown(result) == expected
+    settle(snapshot, result)
+    assert told(act(snapshot, "elastic")) == []
+
+
+def test_quota_bounds_growth() -> None:
+    jobs = [elastic("one", 8, 1)]
+    snapshot = running_world([node("n1", 8)], {"one": ["n1"]}, jobs, teams={"a": quotas(3)})
+    assert grown(act(snapshot, "elastic")) == {"one": 2}
+
+
+def test_nobody_grows_while_somebody_waits_unless_configured() -> None:
+    jobs = [elastic("one", 4, 1), job("big", "a", role(1, 8), at=9)]
+    snapshot = running_world([node("n1", 4), node("n2", 8, ready=False)], {"one": ["n1"]}, jobs)
+    assert grown(act(snapshot, "elastic")) == {}
+    past = HousekeepingOptions(grow_past_waiting=True)
+    assert grown(act(snapshot, "elastic", housekeeping=past)) == {"one": 3}
+
+
+def test_a_gang_below_its_minimum_does_not_grow() -> None:
+    snapshot = running_world([node("n1", 8)], {"one": ["n1"]}, [elastic("one", 4, 2)])
+    assert told(act(snapshot, "elastic")) == []
+
+
+class TestGivingUp:
+    def world(self, *jobs: Job, cards: int = 4, **facts: Any) -> Any:
+        where = {entry.id: ["n1"] * entry.roles[0].replicas for entry in jobs if entry.state.value == "live"}
+        return running_world([node("n1", cards)], where, jobs, **facts)
+
+    def test_surplus_leaves_for_a_waiting_job_of_the_queue(self) -> None:
+        snapshot = self.world(elastic("e", 4, 1), job("wait", "a", role(1, 2), at=9))
+        result = act(snapshot, "elastic")
+        assert shrunk(result) == {"e": ("e/worker/3", "e/worker/2")}
+        assert outcome(result, "wait").reason is Reason.WAITING_FOR_PREEMPTED
+        settle(snapshot, result)
+        assert told(act(snapshot, "elastic")) == []
+
+    def test_only_as_much_as_is_needed_and_never_the_minimum(self) -> None:
+        snapshot = self.world(elastic("e", 3, 1), job("wait", "a", role(1, 2), at=9))
+        assert shrunk(act(snapshot, "elastic")) == {"e": ("e/worker/2",)}
+        snapshot = self.world(elastic("e", 4, 3), job("wait", "a", role(1, 2), at=9))
+        assert told(act(snapshot, "elastic")) == []
+
+    def test_lower_priority_and_newer_jobs_give_first_and_higher_ones_never(self) -> None:
+        low, old, new = elastic("low", 2, 1, at=1), elastic("old", 2, 1, at=1), elastic("new", 2, 1, at=2)
+        wait = job("wait", "a", role(1, 1), at=9)
+        assert shrunk(act(self.world(old, new, wait), "elastic")) == {"new": ("new/worker/1",)}
+        high = elastic("high", 2, 1, at=2, priority=5)
+        assert shrunk(act(self.world(low, high, wait), "elastic")) == {"low": ("low/worker/1",)}
+        assert told(act(self.world(elastic("high", 4, 1, priority=5), wait), "elastic")) == []
+
+    def test_quota_that_surplus_holds_comes_back_as_well(self) -> None:
+        jobs = (elastic("e", 4, 1), job("wait", "a", role(2, 1), at=9))
+        snapshot = self.world(*jobs, cards=8, teams={"a": quotas(4)})
+        assert shrunk(act(snapshot, "elastic")) == {"e": ("e/worker/3", "e/worker/2")}
+
+    def test_nothing_is_given_up_in_vain(self) -> None:
+        big = job("wait", "a", role(1, 4), at=9)
+        assert told(act(self.world(elastic("e", 4, 1), big), "elastic")) == []
+        static = [queue("a", allocation_mode=AllocationMode.STATIC)]
+        wait = job("wait", "a", role(1, 1), at=9)
+        assert told(act(self.world(elastic("e", 4, 1), wait, queues=static), "elastic")) == []
+
+    def test_a_shrunk_job_grows_back_only_when_nobody_waits(self) -> None:
+        snapshot = self.world(elastic("e", 4, 1), job("wait", "a", role(1, 2), at=9))
+        settle(snapshot, act(snapshot, "elastic"), gone=True)
+        assert told(act(snapshot, "elastic")) == []
+        assert len(snapshot.held("e")) == 2
