@@ -1,8 +1,8 @@
 """The `allotment` command; `python manage.py` is the same thing.
 
-Three kinds of command hide behind one name. Offline ones (`pack`, `replay`) run the engine on files and must
-work in an installation without Django. `up` is the supervisor, which only starts other processes. All others
-are Django management commands of the packages here.
+Three kinds of command hide behind one name. Offline ones (`pack`, `replay`, `conformance`) run the engine on
+files and must work in an installation without Django. `up` is the supervisor, which only starts other
+processes. All others are Django management commands of the packages here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from allotment.startup import USAGE_ERROR, choose_settings, fail, load_settings
 OFFLINE: Final = {
     "pack": "Pack a trace of pods onto nodes and measure allocation and fragmentation",
     "replay": "Replay a trace of jobs in virtual time and measure waiting and fairness",
+    "conformance": "Run case tables of other schedulers through the engine",
 }
+OFFLINE_MODULES: Final = {"conformance": "scheduling.interop.cli"}
 UP_HELP: Final = "Run the whole platform on this machine: database, broker, web, workers"
 OWN_PACKAGES: Final = (
     "allotment", "foundation", "tenants", "clusters", "quotas", "scheduling", "telemetry", "frontend",
@@ -65,7 +67,7 @@ def _version() -> str:
 
 def _offline(name: str, arguments: list[str]) -> int:
     try:
-        commands = importlib.import_module("scheduling.offline.cli")
+        commands = importlib.import_module(OFFLINE_MODULES.get(name, "scheduling.offline.cli"))
     except ModuleNotFoundError as error:
         fail(f"{name} needs the module {error.name}, which is not installed")
     parser = argparse.ArgumentParser(prog=f"allotment {name}", description=OFFLINE[name])

@@ -28,7 +28,7 @@ def run(tmp_path: Path, *arguments: str, django: bool = True) -> subprocess.Comp
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["pack", "replay"])
+@pytest.mark.parametrize("name", ["pack", "replay", "conformance"])
 def test_offline_commands_work_without_django(tmp_path: Path, name: str) -> None:
     result = run(tmp_path, name, "--help", django=False)
     assert result.returncode == 0, result.stderr

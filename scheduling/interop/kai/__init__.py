@@ -1,0 +1,1 @@
+"""Cases of KAI-Scheduler, read into the engine's terms and run."""
