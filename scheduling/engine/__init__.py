@@ -5,6 +5,7 @@ inside.
 """
 
 from scheduling.engine.config import EngineConfig, Explain, cycle_order, resolve_config
+from scheduling.engine.consolidation.search import Plan
 from scheduling.engine.cycle import never_fits, run_cycle
 from scheduling.engine.options import (
     ConsolidationOptions,
@@ -20,6 +21,7 @@ from scheduling.engine.placement.counting import stand_together
 from scheduling.engine.placement.fragmentation import FragmentationGauge
 from scheduling.engine.placement.labels import carries as labels_carry
 from scheduling.engine.placement.labels import holds as label_holds
+from scheduling.engine.placement.learner import Learner
 from scheduling.engine.placement.placer import Seat
 from scheduling.engine.placement.stream import Asked, PlacementStream
 from scheduling.engine.placement.workload import Workload, WorkloadShape, typical, workload_of
@@ -92,6 +94,7 @@ __all__ = [
     "FragmentationGauge",
     "JobGone",
     "JobPut",
+    "Learner",
     "Mismatch",
     "Mode",
     "NodeGone",
@@ -100,6 +103,7 @@ __all__ = [
     "Oracle",
     "Order",
     "PlacementStream",
+    "Plan",
     "PluginSet",
     "PreemptionOptions",
     "PreemptionOracle",

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from scheduling.offline.departures import Departures
 from scheduling.offline.errors import InputError, UsageError
 from scheduling.offline.openb import read_arrivals, read_nodes, read_pods, scaled
 from scheduling.offline.output import (
@@ -20,7 +21,7 @@ from scheduling.offline.output import (
     write_csv,
     write_json,
 )
-from scheduling.offline.pack import KNOWN, OFFERED, check_policy, run_pack
+from scheduling.offline.pack import OFFERED, check_policy, run_pack
 from scheduling.offline.philly import read_jobs, read_tenants
 from scheduling.offline.pools import POLICIES, pool_policy
 from scheduling.offline.replay import run_replay
@@ -36,9 +37,7 @@ def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
         "--arrivals", type=Path, required=True, metavar="JSONL", help="arrival streams, .gz or not"
     )
     parser.add_argument("--seed", type=int, default=42, metavar="N", help="which stream (default 42)")
-    parser.add_argument(
-        "--policy", required=True, metavar="P", help=f"of {', '.join(KNOWN)}; offered: {', '.join(OFFERED)}"
-    )
+    parser.add_argument("--policy", required=True, metavar="P", help=f"one of {', '.join(OFFERED)}")
     parser.add_argument("--scale", type=int, default=1, metavar="K", help="repeat nodes and pods K times")
     parser.add_argument(
         "--departures", type=float, metavar="PCT", help="pods that leave at 90 %% load, in percent"
@@ -95,15 +94,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _pack(options: argparse.Namespace) -> int:
     check_policy(options.policy)
-    if options.departures is not None or options.moves is not None:
-        raise UsageError(
-            "--departures and --moves come with consolidation, which this version does not have yet"
-        )
+    departures = _departures(options)
     nodes, pods = read_nodes(options.nodes), read_pods(options.pods)
     arrivals = read_arrivals(options.arrivals, options.seed, pods=len(pods), nodes=len(nodes))
     ranked, order = scaled(nodes, arrivals, len(pods), options.scale)
     with progress_bar("packing") as progress:
-        report = run_pack(ranked, pods, order, policy=options.policy, seed=options.seed, progress=progress)
+        report = run_pack(
+            ranked,
+            pods,
+            order,
+            policy=options.policy,
+            seed=options.seed,
+            departures=departures,
+            progress=progress,
+        )
     result = report.to_json()
     if options.placements is not None:
         rows = ((p.step, p.pod, p.node, " ".join(map(str, p.devices))) for p in report.packed)
@@ -114,6 +118,16 @@ def _pack(options: argparse.Namespace) -> int:
     if options.json != "-":
         show_pack(report)
     return DONE
+
+
+def _departures(options: argparse.Namespace) -> Departures | None:
+    if options.departures is None:
+        if options.moves is not None:
+            raise UsageError("--moves needs --departures: without them nobody waits for whole nodes")
+        return None
+    departures = Departures(options.departures, options.moves or 0)
+    departures.check()
+    return departures
 
 
 def _replay(options: argparse.Namespace) -> int:

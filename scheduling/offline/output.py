@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from scheduling.offline.departures import Departed
 from scheduling.offline.errors import InputError
 from scheduling.offline.pack import PackReport, silent
 from scheduling.offline.pack import Progress as Report
@@ -82,9 +83,22 @@ def show_pack(report: PackReport) -> None:
             for at, value in report.fragmentation.items()
         ),
         ("pods per second", f"{report.pods_per_second:,.0f}"),
+        *_departed(report.departed),
     ):
         table.add_row(label, value)
     Console().print(table)
+
+
+def _departed(departed: Departed | None) -> Iterator[tuple[str, str]]:
+    if departed is None:
+        return
+    per_slot = f"{departed.cards_moved / departed.gained:.2f}" if departed.gained else "none"
+    yield "pods departed at 90 % load", str(departed.left)
+    yield "whole-node slots before departures", str(departed.slots_loaded)
+    yield "whole-node slots without moves", str(departed.slots_without)
+    yield "whole-node slots with moves", str(departed.slots_with)
+    yield "pods moved", str(departed.moves)
+    yield "cards moved per slot", per_slot
 
 
 def show_replay(report: ReplayReport) -> None:

@@ -1,0 +1,1 @@
+"""Moving tasks that run so that a waiting one finds room."""
