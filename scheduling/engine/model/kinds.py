@@ -128,6 +128,7 @@ class HelpCode(StrEnum):
     ASK_FEWER_TASKS = "ASK_FEWER_TASKS"  # tasks: the largest gang that could be placed now
     ASK_LESS = "ASK_LESS"  # flavor, resource, limit: ask for at most this
     ASK_OTHER_MODEL = "ASK_OTHER_MODEL"  # models: comma-separated card models that exist
+    ASK_OTHER_PROFILE = "ASK_OTHER_PROFILE"  # profiles: comma-separated MIG profiles that exist
     LOOSEN_PLACEMENT = "LOOSEN_PLACEMENT"  # veto, nodes: nodes that this rule alone refuses
     MAKE_PREEMPTIBLE = "MAKE_PREEMPTIBLE"  # flavor: a preemptible job could borrow there
     OPEN_QUEUE = "OPEN_QUEUE"  # queue

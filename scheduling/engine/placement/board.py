@@ -30,13 +30,15 @@ class Board:
         self, question: Question, vetoes: Sequence[Veto], scores: Sequence[tuple[Score, int]]
     ) -> None:
         self.question = question
-        self._scores = tuple((score, weight) for score, weight in scores if concerns(score, question))
+        self._offered = tuple(scores)
         self.vetoes = relevant(vetoes, question)
         self._passing = tuple(veto for veto in self.vetoes if not veto.fixed)
         self._lasting = Lasting(question, (veto for veto in self.vetoes if veto.fixed))
         size = len(question.fleet)
         self._feasible: Bools = np.zeros(size, np.bool_)
-        self._raw = [np.zeros(size, np.float64) for _ in self._scores]
+        self._raw: list[Floats] = []
+        self._scores: tuple[tuple[Score, int], ...] = ()
+        self._select()
         self._single: Floats = np.full(size, INFEASIBLE)
         self._seen = len(question.fleet.touched)
         self._epoch = question.fleet.epoch
@@ -94,8 +96,8 @@ class Board:
 
     def _catch_up(self) -> None:
         fleet, elsewhere = self.question.fleet, self.question.elsewhere()
-        self._lasting.catch_up()
-        if self._epoch != fleet.epoch or self._elsewhere != elsewhere:
+        others = self._lasting.catch_up() and self._select()
+        if others or self._epoch != fleet.epoch or self._elsewhere != elsewhere:
             self._epoch, self._elsewhere, self._seen = fleet.epoch, elsewhere, len(fleet.touched)
             self._rescore(ALL_ROWS)
         elif self._seen < len(fleet.touched):
@@ -103,6 +105,15 @@ class Board:
             self._seen = len(fleet.touched)
             few = 2 * len(changed) < len(fleet)
             self._rescore(np.array(changed, np.int64) if few else ALL_ROWS)
+
+    def _select(self) -> bool:
+        """Keep the scores that concern the task; whether they are others than before."""
+        scores = tuple((score, weight) for score, weight in self._offered if concerns(score, self.question))
+        if scores == self._scores:
+            return False
+        self._scores = scores
+        self._raw = [np.zeros(len(self.question.fleet), np.float64) for _ in scores]
+        return True
 
     def _rescore(self, rows: Rows) -> None:
         feasible = self._lasting.mask[rows].copy()

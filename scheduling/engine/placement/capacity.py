@@ -11,14 +11,15 @@ import numpy as np
 from scheduling.engine.model import Flavor
 from scheduling.engine.placement.placer import PlacementRule, Placer, placer_for
 from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.relations import exclusive_domains
 from scheduling.engine.placement.shape import TaskShape
-from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints
 
 PLENTY = np.iinfo(np.int64).max // 4
 
 
 def slots(question: Question) -> Ints:
-    """For each row how many tasks its CPU, memory and cards could hold at most."""
+    """For each row how many tasks could stand there at most, by all that a node counts."""
     fleet, task = question.fleet, question.task
     bounds = np.full(len(fleet), PLENTY, np.int64)
     if task.cpu:
@@ -27,6 +28,13 @@ def slots(question: Question) -> Ints:
         bounds = np.minimum(bounds, np.maximum(fleet.memory_free, 0) // task.memory)
     if task.cards:
         bounds = np.minimum(bounds, card_parts(question).sum(axis=1) // task.cards)
+    for item in task.extended:
+        free = fleet.extended_free.get(item.resource)
+        bounds = np.minimum(bounds, 0 if free is None else np.maximum(free, 0) // item.amount)
+    if fleet.pods is not None:
+        bounds = np.minimum(bounds, np.maximum(fleet.pods - fleet.used_pods, 0))
+    if task.ports:
+        bounds = np.minimum(bounds, 1)
     return bounds
 
 
@@ -36,7 +44,7 @@ def card_parts(question: Question) -> Ints:
     fitting = question.fitting(ALL_ROWS)
     if task.whole:
         return fitting.astype(np.int64)
-    parts: Ints = fleet.cores_free // task.cores
+    parts: Ints = fleet.cores_free // question.cores_of(ALL_ROWS)
     if task.card_memory:
         parts = np.minimum(parts, fleet.card_memory_free // task.card_memory)
     return np.where(fitting, parts, 0)
@@ -62,6 +70,16 @@ def most_when_empty(fleet: Fleet, rule: PlacementRule, task: TaskShape, flavor: 
     known = placer.fleet.memo.get(key)
     if not isinstance(known, int):
         board = placer.board(task, flavor)
-        known = int(np.minimum(slots(board.question), PLENTY // max(len(fleet), 1))[board.feasible()].sum())
+        known = _together(board.question, board.feasible())
         placer.fleet.memo[key] = known
     return known
+
+
+def _together(question: Question, feasible: Bools) -> int:
+    """How many tasks the feasible rows could hold at most, given that some shun their own like."""
+    bounds = np.where(feasible, np.minimum(slots(question), PLENTY // max(len(feasible), 1)), 0)
+    most = int(bounds.sum())
+    for domain in exclusive_domains(question):
+        taken = domain[(domain >= 0) & (bounds > 0)]
+        most = min(most, len(np.unique(taken)) + int(bounds[domain < 0].sum()))
+    return most

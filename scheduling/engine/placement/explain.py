@@ -17,7 +17,9 @@ from scheduling.engine.state.fleet import ALL_ROWS, Bools
 REFUSED = "refused."
 FLAVOR_TAINT = "flavor-taint"
 # Vetoes that the job itself sets; loosening one of them is something the user can do.
-CHOSEN_BY_USER = ("node-name", "node-selector", "node-affinity", "taint")
+CHOSEN_BY_USER = (
+    "node-name", "node-selector", "node-affinity", "taint", "port", "pod-affinity", "pod-anti-affinity",
+)  # fmt: skip
 
 
 def refusals(board: Board) -> dict[str, int]:
@@ -26,7 +28,7 @@ def refusals(board: Board) -> dict[str, int]:
 
 
 def loosening(question: Question, vetoes: Sequence[Veto]) -> tuple[Help, ...]:
-    """For each rule of the user how many nodes it alone keeps away."""
+    """For each rule of the user how many nodes it alone keeps away. `vetoes` are those that concern it."""
     answers = [(veto.name, veto.allows(question, ALL_ROWS)) for veto in vetoes]
     found = []
     for name, mask in answers:
@@ -73,6 +75,7 @@ def smaller_request(question: Question) -> tuple[Help, ...]:
         (Resource.CPU, task.cpu, fleet.cpu[inside].max(initial=0)),
         (Resource.MEMORY, task.memory, fleet.memory[inside].max(initial=0)),
         (Resource.GPU_MEMORY, 0 if task.whole else task.card_memory, fleet.card_memory[cards].max(initial=0)),
+        *((item.resource, item.amount, _most_of(question, item.resource)) for item in task.extended),
     )
     return tuple(
         Help(HelpCode.ASK_LESS, {"flavor": task.flavor, "resource": resource, "limit": int(most)})
@@ -81,9 +84,25 @@ def smaller_request(question: Question) -> tuple[Help, ...]:
     )
 
 
+def other_profiles(question: Question) -> tuple[Help, ...]:
+    """The MIG profiles that the flavor has, when none is the one that the task asks for."""
+    fleet, task = question.fleet, question.task
+    instances = question.of_mode & question.members[:, None]
+    if not task.profile or fleet.profile is None or (question.of_profile & instances).any():
+        return ()
+    codes = sorted(set(fleet.profile[instances].tolist()) - {-1})
+    profiles = ",".join(fleet.profiles[code] for code in codes)
+    return (Help(HelpCode.ASK_OTHER_PROFILE, {"profiles": profiles}),) if profiles else ()
+
+
+def _most_of(question: Question, resource: str) -> int:
+    amounts = question.fleet.extended.get(resource)
+    return 0 if amounts is None else int(amounts[question.members].max(initial=0))
+
+
 def other_models(question: Question) -> tuple[Help, ...]:
     """The card models that the flavor has, when none of them is one that the task accepts."""
-    present = question.of_mode & question.members[:, None]
+    present = question.of_profile & question.members[:, None]
     if not question.task.cards or (question.of_model & present).any():
         return ()
     codes = sorted(set(question.fleet.model[present].tolist()))

@@ -16,7 +16,7 @@ from scheduling.engine.model import (
     Reason,
     Role,
 )
-from scheduling.engine.placement.capacity import empty_placer, most_when_empty
+from scheduling.engine.placement.capacity import PLENTY, empty_placer, most_when_empty
 from scheduling.engine.placement.explain import (
     FLAVOR_TAINT,
     REFUSED,
@@ -24,6 +24,7 @@ from scheduling.engine.placement.explain import (
     free_cards,
     loosening,
     other_models,
+    other_profiles,
     refusals,
     smaller_request,
 )
@@ -43,23 +44,27 @@ class Offer:
     most: int
 
 
-def tolerates(job: Job, flavor: Flavor) -> bool:
-    """Whether the job accepts the flavor's own taints."""
-    return not repels(flavor.taints, tuple(job.rules.tolerations) + flavor.tolerations)
+def tolerates(job: Job, flavor: Flavor, role: Role | None = None) -> bool:
+    """Whether the job, or one role of it by its own rules, accepts the flavor's own taints."""
+    rules = job.rules if role is None else job.rules_of(role)
+    return not repels(flavor.taints, tuple(rules.tolerations) + flavor.tolerations)
 
 
 def offers(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job, role: Role) -> list[Offer]:
     """What each flavor of the queue could give at most, in the queue's order; unknown flavors nothing."""
     found = []
-    for flavor_id in queue.flavors:
+    for flavor_id in dict.fromkeys(name for group in queue.groups for name in group.flavors):
         flavor = snapshot.flavors.get(flavor_id)
         if flavor is None:
             continue
-        task = resolve(role.request, job.rules, flavor)
-        tolerated = tolerates(job, flavor)
-        most = most_when_empty(snapshot.fleet, rule, task, flavor) if tolerated else 0
-        found.append(Offer(flavor, task, tolerated, most))
+        task = resolve(role.request, job.rules_of(role), flavor)
+        tolerated = tolerates(job, flavor, role)
+        found.append(Offer(flavor, task, tolerated, _most(snapshot, rule, task, flavor) if tolerated else 0))
     return found
+
+
+def _most(snapshot: Snapshot, rule: PlacementRule, task: TaskShape, flavor: Flavor) -> int:
+    return most_when_empty(snapshot.fleet, rule, task, flavor) if flavor.placed else PLENTY
 
 
 def never_fits_outcome(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Outcome | None:
@@ -93,9 +98,10 @@ def _explained(
     if offer.most:
         return numbers, (Help(HelpCode.ASK_FEWER_TASKS, {"role": role.name, "tasks": offer.most}),)
     ways = (
-        *loosening(question, rule.vetoes),
+        *loosening(question, board.vetoes),
         *fewer_cards(question),
         *smaller_request(question),
         *other_models(question),
+        *other_profiles(question),
     )
     return numbers, ways

@@ -28,17 +28,18 @@ class Lasting:
         self._judge(ALL_ROWS)
         self._note()
 
-    def catch_up(self) -> None:
-        """Judge again the rows that were revised since the last call."""
+    def catch_up(self) -> bool:
+        """Judge again the rows that were revised since the last call; whether there were any."""
         fleet = self._question.fleet
         if self._epoch == fleet.epoch and self._seen == len(fleet.revised):
-            return
+            return False
         rows: Rows = ALL_ROWS
         if self._epoch == fleet.epoch:
             rows = np.array(sorted(set(fleet.revised[self._seen :])), np.int64)
         self._question.revise(rows)
         self._judge(rows)
         self._note()
+        return True
 
     def refusals(self) -> dict[str, int]:
         """Nodes of the flavor by the first fixed veto that refuses them; no zeros."""
