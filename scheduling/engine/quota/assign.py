@@ -152,7 +152,7 @@ class _Search:
         names = [name for name in group.names if not covered or name in covered]
         best: dict[ResourceName, FlavorChoice] | None = None
         best_rank, last, before = WORST, -1, len(group.tries)
-        for index in range(self._start(group, first), len(resources.flavors)):
+        for index in range(self._start(group, first, resources), len(resources.flavors)):
             last, name = index, resources.flavors[index]
             if self._allowed is not None and not any(
                 self._allowed(role.name, first, name) for role in group.roles
@@ -266,8 +266,10 @@ class _Search:
                 return number, group
         return None
 
-    def _start(self, group: Companions, resource: ResourceName) -> int:
-        return self._last_tried.get(group.roles[0].name, {}).get(resource, -1) + 1
+    def _start(self, group: Companions, resource: ResourceName, resources: ResourceGroup) -> int:
+        """Behind the last try; at the beginning where the queue has become shorter since."""
+        start = self._last_tried.get(group.roles[0].name, {}).get(resource, -1) + 1
+        return start if start < len(resources.flavors) else 0
 
     # What is told
 

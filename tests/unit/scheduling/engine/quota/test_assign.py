@@ -124,6 +124,11 @@ class TestSearch:
         assert chosen(later) == ["b"]
         assert later.tried() == {"r0": {CPU: -1}}
 
+    def test_a_queue_that_became_shorter_is_searched_from_the_start(self) -> None:
+        last = {"r0": {CPU: 7}}
+        found = assign(world({"a": 5, "b": 5}), QUEUE, job(1), oracle=None, fair=False, last_tried=last)
+        assert chosen(found) == ["a"]
+
     def test_flavors_that_are_not_allowed_are_not_looked_at(self) -> None:
         found = assign(
             world({"a": 5, "b": 5}),
