@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import pipeline, replay
+from benchmarks import packing, pipeline, replay
 from benchmarks.report import show
 
-ALL = {"pipeline": pipeline.run, "replay": replay.run}
+ALL = {"packing": packing.run, "pipeline": pipeline.run, "replay": replay.run}
 
 
 def main(names: list[str]) -> int:

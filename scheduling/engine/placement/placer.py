@@ -31,9 +31,13 @@ class PlacementRule:
     devices: DevicePicker
 
     @property
-    def learns(self) -> bool:
-        """Whether a policy must know what work is usual."""
-        return any(isinstance(score, LearningScore) for _, scores in self.policies for score, _ in scores)
+    def learning(self) -> tuple[str, ...]:
+        """The policies that must know what work is usual."""
+        return tuple(
+            name
+            for name, scores in self.policies
+            if any(isinstance(score, LearningScore) for score, _ in scores)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,14 @@ class Placer:
         score = scores[0][0]
         return score if len(scores) == 1 and isinstance(score, GridScore) else None
 
+    def learn(self, workload: Workload) -> None:
+        """Learn from this work and from the fleet as it is now; what was learnt before is forgotten."""
+        self.workload = workload
+        learning = self.rule.learning
+        for name in learning:
+            self._learnt.pop(name, None)
+        self._boards = {task: board for task, board in self._boards.items() if task.policy not in learning}
+
     def _scores(self, policy: str) -> tuple[tuple[Score, int], ...] | None:
         """The scores of a policy, which learn when it is first used: that may take a while."""
         scores = self._learnt.get(policy)
@@ -122,13 +134,13 @@ class Placer:
 def placer_for(fleet: Fleet, rule: PlacementRule, workload: Workload | None = None) -> Placer:
     """The placer of a fleet and a rule, with the boards of earlier cycles while the fleet lives.
 
-    Where a policy learns, another workload makes another placer; None leaves it as it is.
+    None leaves what it takes for usual as it is.
     """
     known = fleet.memo.get(rule)
     if not isinstance(known, Placer):
         known = fleet.memo[rule] = Placer(fleet, rule, workload or NOTHING_USUAL)
-    elif workload is not None and workload != known.workload and rule.learns:
-        known = fleet.memo[rule] = Placer(fleet, rule, workload)
+    elif workload is not None and workload != known.workload:
+        known.learn(workload)
     return known
 
 

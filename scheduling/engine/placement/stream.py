@@ -48,8 +48,7 @@ class PlacementStream:
     ) -> None:
         self.fleet = Fleet(nodes)
         self._flavor = flavor
-        self._rule = resolve_config(config).rule
-        self._placer = Placer(self.fleet, self._rule, workload or Workload())
+        self._placer = Placer(self.fleet, resolve_config(config).rule, workload or Workload())
         self._matrix: ScoreMatrix | None = self._placer.matrix(flavor.policy)
 
     def expect(self, requests: Iterable[Request], rules: PlacementRules = NO_RULES) -> list[Asked]:
@@ -88,12 +87,14 @@ class PlacementStream:
         return self._held(task, self._seat(task, row, columns))
 
     def learn(self, workload: Workload) -> None:
-        """Take other work for usual from now on; scores everything anew where the policy learns."""
-        if self._rule.learns:
-            self._placer = Placer(self.fleet, self._rule, workload)
-            score = self._placer.grid_score(self._flavor.policy)
-            if self._matrix is not None and score is not None:
-                self._matrix.relearn(score)
+        """Learn from this work and from the fleet as it is now; scores anew if that made a change."""
+        if self._flavor.policy not in self._placer.rule.learning:
+            return
+        before = self._placer.grid_score(self._flavor.policy)
+        self._placer.learn(workload)
+        score = self._placer.grid_score(self._flavor.policy)
+        if self._matrix is not None and score is not None and score != before:
+            self._matrix.relearn(score)
 
     def leave(self, asked: Asked, seat: Seat) -> None:
         """A task that was placed gives its place back."""

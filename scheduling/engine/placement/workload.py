@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduling.engine.model import Job
+from scheduling.engine.model import GpuMode, GpuRequest, Job
 
 COVERAGE = 0.95
 # A share of one in so many tasks is the least that the coarse workload knows.
@@ -77,15 +77,25 @@ def typical(tasks: Iterable[WorkloadShape]) -> list[tuple[WorkloadShape, float]]
 
 
 def workload_of(jobs: Iterable[Job], card_cores: int) -> Workload:
-    """What a set of jobs, waiting and running, asks for; a whole card counts as `card_cores` core units."""
+    """What jobs, waiting and running, ask for; a whole card counts as `card_cores` core units.
+
+    Instances of cards that the vendor divides are left out: they compete with nobody for parts.
+    """
     counts: Counter[WorkloadShape] = Counter()
     for job in jobs:
         for role in job.roles:
             gpu, cpu = role.request.gpu, role.request.cpu
             if gpu is None:
-                shape = WorkloadShape(cpu, 0, 0)
-            else:
-                cores = card_cores if gpu.cores is None else min(gpu.cores, card_cores)
-                shape = WorkloadShape(cpu, cores, gpu.cards, "|".join(sorted(set(gpu.models))))
-            counts[shape] += role.replicas
+                counts[WorkloadShape(cpu, 0, 0)] += role.replicas
+            elif gpu.mode is not GpuMode.MIG:
+                models = "|".join(sorted(set(gpu.models)))
+                counts[WorkloadShape(cpu, _cores(gpu, card_cores), gpu.cards, models)] += role.replicas
     return Workload.counted(counts)
+
+
+def _cores(gpu: GpuRequest, card_cores: int) -> int:
+    if gpu.cores is not None:
+        return min(gpu.cores, card_cores)
+    if gpu.mode is GpuMode.SLICE and gpu.memory_percent is not None:
+        return max(1, card_cores * gpu.memory_percent // 100)
+    return card_cores

@@ -9,11 +9,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-_NAMES = ("pipeline", "replay")
+_NAMES = ("packing", "pipeline", "replay")
 
 
 class Command(BaseCommand):
-    help = "Measure and judge by the limits: pipeline, replay"
+    help = "Measure and judge by the limits: packing, pipeline, replay"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", choices=_NAMES)

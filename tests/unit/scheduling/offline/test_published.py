@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import csv
+import gzip
 from pathlib import Path
 
 import pytest
 
 from scheduling.offline.clock import Record, Replay
 from scheduling.offline.openb import read_arrivals, read_nodes, read_pods, scaled
-from scheduling.offline.pack import run_pack
+from scheduling.offline.pack import PackReport, run_pack
 from scheduling.offline.philly import read_jobs, read_tenants
 from scheduling.offline.pools import pool_policy
 
 pytestmark = pytest.mark.shared
 
 
-NAMES = {"bestfit": "05-BestFit", "dotprod": "02-DotProd", "packing": "04-GpuPacking"}
+NAMES = {
+    "bestfit": "05-BestFit",
+    "clustering": "03-GpuClustering",
+    "dotprod": "02-DotProd",
+    "fgd": "06-FGD",
+    "packing": "04-GpuPacking",
+}
+GOLDEN = "golden_FGD_default_seed42_placements.csv.gz"
+
+
+def packed(folder: Path, policy: str, trace: str, seed: int) -> PackReport:
+    nodes = read_nodes(folder / "openb_node_list_gpu_node.csv")
+    pods = read_pods(folder / f"openb_pod_list_{trace}.csv")
+    stream = folder / "arrivals" / f"{trace}.jsonl.gz"
+    arrivals = read_arrivals(stream, seed, pods=len(pods), nodes=len(nodes))
+    ranked, order = scaled(nodes, arrivals, len(pods), 1)
+    return run_pack(ranked, pods, order, policy=policy, seed=seed)
 
 
 def published(folder: Path, table: str, policy: str, trace: str, seed: int) -> dict[str, str]:
@@ -29,30 +46,41 @@ def published(folder: Path, table: str, policy: str, trace: str, seed: int) -> d
 @pytest.mark.parametrize(
     ("policy", "trace", "seed"),
     [
-        ("bestfit", "default", 42),
         ("bestfit", "default", 45),
         ("bestfit", "gpuspec33", 42),
         ("bestfit", "cpu250", 43),
-        ("dotprod", "default", 42),
         ("dotprod", "gpushare40", 44),
-        ("packing", "default", 42),
         ("packing", "multigpu50", 46),
+        ("clustering", "default", 43),
+        ("clustering", "gpuspec25", 44),
+        ("fgd", "gpushare100", 45),
+        ("fgd", "multigpu30", 46),
     ],
 )
 def test_policies_meet_their_published_curves(shared_dir: Path, policy: str, trace: str, seed: int) -> None:
     folder = shared_dir / "traces" / "openb"
-    nodes = read_nodes(folder / "openb_node_list_gpu_node.csv")
-    pods = read_pods(folder / f"openb_pod_list_{trace}.csv")
-    stream = folder / "arrivals" / f"{trace}.jsonl.gz"
-    arrivals = read_arrivals(stream, seed, pods=len(pods), nodes=len(nodes))
-    ranked, order = scaled(nodes, arrivals, len(pods), 1)
-    report = run_pack(ranked, pods, order, policy=policy, seed=seed)
+    report = packed(folder, policy, trace, seed)
     curve = published(folder, "allocation", policy, trace, seed)
     for at, value in enumerate(report.curve):
         assert value == pytest.approx(float(curve[str(at)]), abs=0.0101), at
     ratios = published(folder, "fragmentation_ratio", policy, trace, seed)
     for at, ratio in report.fragmentation.items():
         assert ratio == pytest.approx(float(ratios[str(at)]), abs=0.0101), at
+
+
+def test_fgd_takes_the_node_and_card_that_its_own_simulator_took(shared_dir: Path) -> None:
+    folder = shared_dir / "traces" / "openb"
+    report = packed(folder, "fgd", "default", 42)
+    with gzip.open(folder / GOLDEN, "rt") as stream:
+        golden = list(csv.DictReader(stream))
+    assert [(row["pod"], row["node"]) for row in golden] == [
+        (entry.pod, entry.node) for entry in report.packed
+    ]
+    shared = [
+        (row, entry) for row, entry in zip(golden, report.packed, strict=True) if row["gpu_dev_if_shared"]
+    ]
+    assert len(shared) == 3038
+    assert all(entry.devices == (int(row["gpu_dev_if_shared"]),) for row, entry in shared)
 
 
 REFERENCE = {

@@ -1,0 +1,112 @@
+"""`allotment bench packing`: pods a second and allocation of every packing policy on the openb traces.
+
+`python -m benchmarks.packing --all` runs all traces and seeds instead, and prints for each policy the
+largest difference from its published allocation curve. Needs the traces: `ALLOTMENT_SHARED`, or a
+folder `shared` beside the checkout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.report import Report, Row, limits
+from scheduling.offline.openb import read_arrivals, read_nodes, read_pods, scaled
+from scheduling.offline.pack import OFFERED, PackReport, run_pack
+
+PUBLISHED = {
+    "dotprod": "02-DotProd",
+    "clustering": "03-GpuClustering",
+    "packing": "04-GpuPacking",
+    "bestfit": "05-BestFit",
+    "fgd": "06-FGD",
+}
+SEEDS = (42, 43, 44, 45, 46)
+SCALES = (1, 8)
+TOLERANCE = 0.01
+PREFIX = "openb_pod_list_"
+
+
+def traces(folder: Path) -> list[str]:
+    """All traces by name."""
+    return sorted(file.stem.removeprefix(PREFIX) for file in folder.glob(f"{PREFIX}*.csv"))
+
+
+def pack(folder: Path, policy: str, trace: str, seed: int, scale: int = 1) -> PackReport:
+    """One packing run. Raises: InputError when the traces are missing."""
+    nodes = read_nodes(folder / "openb_node_list_gpu_node.csv")
+    pods = read_pods(folder / f"{PREFIX}{trace}.csv")
+    stream = folder / "arrivals" / f"{trace}.jsonl.gz"
+    arrivals = read_arrivals(stream, seed, pods=len(pods), nodes=len(nodes))
+    ranked, order = scaled(nodes, arrivals, len(pods), scale)
+    return run_pack(ranked, pods, order, policy=policy, seed=seed)
+
+
+def run() -> Report:
+    """Every policy on the trace `default` at both scales; a rate below its floor fails."""
+    floors, folder = limits("packing"), _folder()
+    rows, pods, seconds = [], 0, 0.0
+    for policy in OFFERED:
+        for scale in SCALES:
+            report = pack(folder, policy, "default", SEEDS[0], scale)
+            taken = report.arrived_pods / report.pods_per_second
+            pods, seconds = pods + report.arrived_pods, seconds + taken
+            floor = floors.get(f"{policy}_pods_per_s")
+            bound = None if floor is None else 1e6 / floor
+            at = f"{policy} × {scale}"
+            rows.append(Row(f"{at}, µs a pod", 1e6 * taken / report.arrived_pods, bound))
+            rows.append(Row(f"{at}, % allocated at 130 %", report.curve[130] or 0.0))
+    size = {"policies": len(OFFERED), "nodes at most": 1213 * SCALES[-1]}
+    return Report(name="packing", size=size, rows=rows, seconds=seconds, rate=pods / seconds)
+
+
+def compare(policies: Sequence[str], chosen: Sequence[str], seeds: Iterable[int]) -> int:
+    """Print the largest difference from the published curves; 1 when one is beyond the tolerance."""
+    folder = _folder()
+    with (folder / "published_allocation.csv").open() as stream:
+        known = {(row["workload"], row["sc_policy"], int(row["seed"])): row for row in csv.DictReader(stream)}
+    table = Table("trace", *policies, title="Largest difference from the published allocation, points")
+    worst = 0.0
+    for trace in chosen:
+        found = []
+        for policy in policies:
+            differences = [
+                abs(value - float(known[f"{PREFIX}{trace}", PUBLISHED[policy], seed][str(at)]))
+                for seed in seeds
+                for at, value in enumerate(pack(folder, policy, trace, seed).curve)
+                if value is not None
+            ]
+            found.append(max(differences))
+        worst = max(worst, *found)
+        table.add_row(trace, *(f"{difference:.2f}" for difference in found))
+    Console().print(table)
+    # Both sides are rounded to two decimals, so a difference of one unit carries float noise.
+    return int(worst > TOLERANCE + 1e-6)
+
+
+def main() -> int:
+    """Without options every trace and seed of every published policy."""
+    parser = argparse.ArgumentParser(prog="benchmarks.packing", description=__doc__)
+    parser.add_argument("--all", action="store_true", help="all traces and seeds, against the published")
+    parser.add_argument("--policy", choices=tuple(PUBLISHED), nargs="+", default=tuple(PUBLISHED))
+    parser.add_argument("--trace", nargs="+", help="only these traces")
+    parser.add_argument("--seed", type=int, nargs="+", default=SEEDS)
+    options = parser.parse_args()
+    if not options.all and options.trace is None:
+        parser.error("say --all, or name a --trace")
+    return compare(options.policy, options.trace or traces(_folder()), options.seed)
+
+
+def _folder() -> Path:
+    beside = Path(__file__).resolve().parents[2] / "shared"
+    return Path(os.environ.get("ALLOTMENT_SHARED") or beside) / "traces" / "openb"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
