@@ -33,7 +33,7 @@ from scheduling.engine.quota.assignment import (
 from scheduling.engine.quota.charges import demand
 from scheduling.engine.quota.companions import NEUTRAL, Companions, companions, named
 from scheduling.engine.quota.explain import Later, told
-from scheduling.engine.quota.fit import Oracle, Terms
+from scheduling.engine.quota.fit import Fit, Oracle, Terms
 from scheduling.engine.quota.flavors import Mismatch, mismatch
 from scheduling.engine.quota.fungibility import BEST, WORST, Rank, goes_on, is_preferred
 from scheduling.engine.quota.reduce import Counts, full_counts
@@ -44,6 +44,9 @@ Tried = Mapping[str, Mapping[ResourceName, int]]
 
 Allowed = Callable[[str, ResourceName, str], bool]
 """Whether a role may look at a flavor for a resource: role, resource, flavor."""
+
+
+_Found = tuple[str, list[Fit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,7 @@ class _Search:
         """Give the group's roles a flavor of one resource group; False where none would do."""
         covered = resources.resources
         names = [name for name in group.names if not covered or name in covered]
-        best: dict[ResourceName, FlavorChoice] | None = None
+        best: _Found | None = None
         best_rank, last, before = WORST, -1, len(group.tries)
         for index in range(self._start(group, first, resources), len(resources.flavors)):
             last, name = index, resources.flavors[index]
@@ -158,34 +161,35 @@ class _Search:
                 self._allowed(role.name, first, name) for role in group.roles
             ):
                 continue
-            rank, choices, tried = self._try(group, (number, resources), names, name)
+            rank, fits, tried = self._try(group, (number, resources), names, name)
             group.tries.append(tried)
             if not goes_on(rank, self._queue.fungibility):
-                best, best_rank = choices, rank
+                best, best_rank = (name, fits), rank
                 break
             if is_preferred(rank, best_rank, self._queue.fungibility.preference):
-                best, best_rank = choices, rank
+                best, best_rank = (name, fits), rank
         if best_rank.mode is not Mode.FIT:
             self._explain(group, group.tries[before:], None if best is None else best_rank, later)
         if best is None:
             return False
         stop = -1 if last == len(resources.flavors) - 1 else last
-        for name, choice in best.items():
-            group.choices[name] = FlavorChoice(choice.flavor, choice.mode, choice.borrow_level, stop)
+        flavor, chosen = best
+        for resource, fit in zip(names, chosen, strict=True):
+            group.choices[resource] = FlavorChoice(flavor, fit.mode, fit.borrow_level, stop)
         return True
 
     def _try(
         self, group: Companions, numbered: tuple[int, ResourceGroup], names: list[ResourceName], name: str
-    ) -> tuple[Rank, dict[ResourceName, FlavorChoice], FlavorTry]:
-        """One flavor for all resources of a resource group."""
+    ) -> tuple[Rank, list[Fit], FlavorTry]:
+        """One flavor for all resources of a resource group, in the order of their names."""
         number, flavor = numbered[0], self._flavors.get(name)
         why = self._mismatch(group, flavor, numbered[1])
         if flavor is None or why is not None:
             refusal = _unsuited(name, why or Mismatch.MISSING)
-            return WORST, {}, FlavorTry(name, Mode.NO_FIT, 0, refusal, (refusal,), number)
+            return WORST, [], FlavorTry(name, Mode.NO_FIT, 0, refusal, (refusal,), number)
         amounts, preference = self._demand(group, flavor), self._queue.fungibility.preference
         rank, highest = BEST, 0
-        choices: dict[ResourceName, FlavorChoice] = {}
+        fits: list[Fit] = []
         refusals: list[Refusal] = []
         for resource in names:
             if self._replaced and self._stands_elsewhere(group, resource, name):
@@ -199,9 +203,9 @@ class _Search:
             one = Rank(fit.mode, fit.borrow_level)
             if one != rank and is_preferred(rank, one, preference):
                 rank = one
-            choices[resource] = FlavorChoice(name, fit.mode, fit.borrow_level)
+            fits.append(fit)
         gravest = max(refusals, key=lambda refusal: SEVERITY[refusal.reason], default=None)
-        return rank, choices, FlavorTry(name, rank.mode, highest, gravest, tuple(refusals), number)
+        return rank, fits, FlavorTry(name, rank.mode, highest, gravest, tuple(refusals), number)
 
     def _assigned(self, group: Companions, role: Role) -> RoleAssignment:
         """A role's part of what its group was given, which it is charged from now on."""
@@ -211,14 +215,16 @@ class _Search:
             # It asks for nothing, and still has to stand where its companions do.
             own = {name: c for name, c in group.choices.items() if self._flavors[c.flavor].placed}
         size, before = self._size[role.name], self._replaced.get(role.name)
+        flavors = {choice.flavor: self._flavors[choice.flavor] for choice in own.values()}
+        amounts = {name: demand(role.request, flavor) for name, flavor in flavors.items()}
         usage: dict[FlavorResource, int] = {}
         for name, choice in own.items():
             key = FlavorResource(choice.flavor, name)
             held = 0 if before is None else before.amounts.get(name, 0)
-            amount = demand(role.request, self._flavors[choice.flavor]).get(name, 0) * size - held
+            amount = amounts[choice.flavor].get(name, 0) * size - held
             usage[key] = amount
             self._usage[key] = self._usage.get(key, 0) + amount
-        places = {choice.flavor for choice in own.values() if self._flavors[choice.flavor].placed}
+        places = {name for name, flavor in flavors.items() if flavor.placed}
         torn = len(places) > 1
         refusal = _nowhere(role, self._size, flavors=",".join(sorted(places))) if torn else group.refusal
         return RoleAssignment(

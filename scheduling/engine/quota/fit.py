@@ -48,7 +48,7 @@ class Terms:
         self._borrows = may_borrow(queue, job, eviction_cap)
         policy = queue.preemption
         self._preempts_while_borrowing = policy.while_borrowing is not PreemptOthers.NEVER or (
-            fair and policy.reclaim is not PreemptOthers.NEVER
+            fair and (policy.within_while_borrowing or policy.reclaim is not PreemptOthers.NEVER)
         )
 
     def fit(self, key: FlavorResource, own: int, amount: int) -> Fit:

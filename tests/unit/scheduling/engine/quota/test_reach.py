@@ -1,0 +1,45 @@
+"""How far up the tree a request reaches, and whether what holds it could be taken back from others."""
+
+from __future__ import annotations
+
+import pytest
+
+from quotas.tree import Branch, Limits, QuotaTree
+
+KEY = "cards"
+
+
+def tree(used: int = 0) -> QuotaTree[str]:
+    found = QuotaTree(
+        [
+            Branch("root", None, {KEY: Limits(8)}),
+            Branch("middle", "root", {KEY: Limits(4)}),
+            Branch("leaf", "middle", {KEY: Limits(2, lending_limit=1)}),
+            Branch("other", "root", {KEY: Limits(0)}),
+            Branch("alone", None, {KEY: Limits(2)}),
+        ]
+    )
+    if used:
+        found.add_usage("leaf", KEY, used)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("node", "used", "amount", "expected"),
+    [
+        ("leaf", 0, 2, (0, True)),
+        ("leaf", 0, 3, (1, True)),
+        ("leaf", 0, 6, (1, True)),
+        ("leaf", 0, 7, (2, False)),
+        ("leaf", 0, 14, (2, False)),
+        ("leaf", 0, 15, (2, False)),
+        ("leaf", 2, 1, (1, True)),
+        ("leaf", 6, 1, (2, False)),
+        # A queue on its own has nobody to borrow from, and nobody who borrowed.
+        ("alone", 0, 2, (0, False)),
+        ("alone", 0, 3, (0, False)),
+    ],
+)
+def test_reach(node: str, used: int, amount: int, expected: tuple[int, bool]) -> None:
+    assert tree(used).reach(node, KEY, amount) == expected
+    assert tree(used).borrow_level(node, KEY, amount) == expected[0]
