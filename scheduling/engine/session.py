@@ -7,18 +7,25 @@ from collections.abc import Hashable, Iterator
 
 from scheduling.engine.config import EngineConfig, resolve_config
 from scheduling.engine.model import (
+    Considered,
     Decision,
     Instant,
     Job,
     Outcome,
     Queue,
+    Strategy,
 )
-from scheduling.engine.order.orders import candidate_key, job_key
+from scheduling.engine.order.orders import Preempting, candidate_key, job_key
+from scheduling.engine.order.users import Users
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.plugins.protocols import Candidate
+from scheduling.engine.placement.workload import Workload, workload_of
+from scheduling.engine.plugins.protocols import Candidate, Order
 from scheduling.engine.plugins.registry import ConfigError
-from scheduling.engine.state.lines import Line
+from scheduling.engine.preemption.search import VictimSearch
+from scheduling.engine.state.lines import JobKey, Line
 from scheduling.engine.state.snapshot import Snapshot
+
+STICKY: Order = Preempting()
 
 
 class Session:
@@ -32,17 +39,40 @@ class Session:
         self.decisions: list[Decision] = []
         self.outcomes: dict[str, Outcome] = {}
         self.counters: Counter[str] = Counter()
+        self.considered: list[Considered] = []
         self.lasting: dict[Hashable, Outcome | None] = {}
+        self.users = Users(snapshot, config.user_shares, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
+        self._workload: Workload | None = None
+        self._victims: VictimSearch | None = None
 
     @property
     def placer(self) -> Placer:
-        """Placement over the snapshot's fleet by the configured plug-ins."""
-        return placer_for(self.snapshot.fleet, self.tools.rule)
+        """Placement over the snapshot's fleet by the configured plug-ins.
+
+        What work is usual is taken from the jobs at the start of the cycle.
+        """
+        if self._workload is None and self._learns():
+            cores = int(self.snapshot.fleet.card_cores.max(initial=1))
+            self._workload = workload_of(self.snapshot.jobs.values(), cores)
+        return placer_for(self.snapshot.fleet, self.tools.rule, self._workload)
 
     def queues(self) -> Iterator[Queue]:
         """All queues by id."""
         return (self.snapshot.queues[key] for key in sorted(self.snapshot.queues))
+
+    @property
+    def victims(self) -> VictimSearch:
+        """The search for victims by the configured rules; candidates are sorted once a cycle."""
+        if self._victims is None:
+            self._victims = VictimSearch(
+                self.snapshot,
+                options=self.config.preemption,
+                now=self.now,
+                fair=self.config.fair_sharing,
+                user_load=None if self.config.user_shares is None else self.users.load,
+            )
+        return self._victims
 
     def line(self, queue: Queue) -> Line:
         """The waiting jobs of a queue in its order.
@@ -50,12 +80,36 @@ class Session:
         Raises:
             ConfigError: when the queue's ordering is not configured.
         """
+        chain = self._chain(queue)
+        return self.snapshot.lines.line(queue.id, chain, job_key(chain))
+
+    def job_key(self, queue: Queue) -> JobKey:
+        """The order of a queue's line, as a key.
+
+        Raises:
+            ConfigError: when the queue's ordering is not configured.
+        """
+        return job_key(self._chain(queue))
+
+    def in_turn(self, queue: Queue) -> Iterator[Job]:
+        """The waiting jobs of a queue in the order in which they have their turn."""
+        ids: Iterator[str] = iter(self.line(queue))
+        if self.users.counts(queue):
+            ids = self.users.line(queue, ids, self.snapshot.jobs)
+        return (self.snapshot.jobs[job_id] for job_id in ids)
+
+    def _learns(self) -> bool:
+        learning = self.tools.rule.learning
+        return any(flavor.policy in learning for flavor in self.snapshot.flavors.values())
+
+    def _chain(self, queue: Queue) -> tuple[Order, ...]:
         chain = self.tools.orderings.get(queue.ordering)
         if chain is None:
             raise ConfigError(
                 f"queue {queue.id} has the ordering {queue.ordering!r}, which is not configured"
             )
-        return self.snapshot.lines.line(queue.id, chain, job_key(chain))
+        # Where a line is not strict, nobody is to overtake a job for which others are leaving.
+        return chain if queue.strategy is Strategy.STRICT_FIFO else (STICKY, *chain)
 
     def in_order(self, candidates: list[Candidate]) -> list[Candidate]:
         """Heads of different queues in the order in which they are processed."""

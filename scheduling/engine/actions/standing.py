@@ -36,6 +36,8 @@ def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
 
 
 def _lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
+    if not _simple(session, queue):
+        return None
     never = never_fits_outcome(session.snapshot, session.tools.rule, queue, job)
     if never is not None:
         return never
@@ -70,3 +72,9 @@ def _ceiling_of_role(
             return None
         first = first or found
     return first
+
+
+def _simple(session: Session, queue: Queue) -> bool:
+    """Whether all resources come from one flavor with nodes; of other queues the search itself tells."""
+    known = (session.snapshot.flavors.get(name) for name in queue.flavors)
+    return not queue.resource_groups and all(flavor.placed for flavor in known if flavor is not None)

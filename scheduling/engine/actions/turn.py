@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.equivalence import equivalence
-from scheduling.engine.model import Job, JobState, Outcome, Queue, Strategy
+from scheduling.engine.model import Job, JobState, Outcome, Queue, Reason, Strategy
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -34,7 +34,8 @@ class Turn:
 
     def failed(self, outcome: Outcome) -> None:
         """The head waits: it blocks a strict queue, and its like are not tried again."""
-        if self.head is not None:
+        # Of two like jobs the second finds other victims than the first, or nobody left to leave.
+        if self.head is not None and outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
             self._failed[equivalence(self.head)] = outcome
         if self._tries_left is not None:
             self._tries_left -= 1
@@ -44,11 +45,10 @@ class Turn:
             self._advance()
 
     def _eligible(self) -> Iterator[Job]:
-        for job_id in self._session.line(self.queue):
-            job = self._session.job(job_id)
+        for job in self._session.in_turn(self.queue):
             ready = job.backoff_until is None or job.backoff_until <= self._session.now
-            free = not self._session.snapshot.holds(job_id)
-            if job.state is JobState.QUEUED and ready and free and job_id not in self._session.outcomes:
+            free = not self._session.snapshot.holds(job.id)
+            if job.state is JobState.QUEUED and ready and free and job.id not in self._session.outcomes:
                 yield job
 
     def _advance(self) -> None:

@@ -65,7 +65,8 @@ class Considered:
     """One turn of one job, as a record for whoever wants to follow a cycle step by step.
 
     `borrow_level` is how far up the quota tree it would have reached. `more_flavors` says that the
-    search over the queue's flavors ended before the last one.
+    search over the queue's flavors ended before the last one, `again` that the job was judged a second
+    time because others had taken its victims.
     """
 
     job: str
@@ -74,6 +75,7 @@ class Considered:
     borrow_level: int = 0
     victims: tuple[str, ...] = ()
     more_flavors: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +83,9 @@ class CycleResult:
     """The whole answer of one cycle, in decision order and in job order.
 
     `considered` lists the turns in the order in which they were processed, where the configuration
-    asks for it. `timings` (seconds per action) is filled only when the configuration brings a stopwatch; it is
-    no part of equality or of the serialised result, because two equal cycles take different times.
+    asks for it. `timings` (seconds per action) is filled only when the configuration brings a
+    stopwatch; it is no part of equality or of the serialised result, because two equal cycles take
+    different times.
     """
 
     decisions: tuple[Decision, ...]

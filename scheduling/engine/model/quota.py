@@ -93,11 +93,14 @@ class PreemptionPolicy:
     `within_queue`: jobs of the same queue. `reclaim`: jobs of other queues that stand above their
     nominal, to get the own nominal back. `while_borrowing`: the same in order to borrow, from jobs
     of lower priority not above `max_priority` (None: no such bound); classical preemption only.
+    `within_while_borrowing`: under fair sharing, jobs of the own queue also for a job that borrows,
+    where `reclaim` alone would not allow that; it moves no share from one queue to another.
     """
 
     within_queue: PreemptWithin = PreemptWithin.NEVER
     reclaim: PreemptOthers = PreemptOthers.NEVER
     while_borrowing: PreemptOthers = PreemptOthers.NEVER
+    within_while_borrowing: bool = False
     max_priority: int | None = None
 
 

@@ -184,7 +184,8 @@ class Fleet:
             self.card_memory_free[row, column] -= sign * memory
             self.holders[row, column] += sign
             if exclusive:
-                self.exclusive[row, column] = sign > 0
+                # A place may be promised while somebody is still leaving it: then two hold the card.
+                self.exclusive[row, column] = sign > 0 or self.holders[row, column] > 0
         for item in taken.extended:
             free = self.extended_free.get(item.resource)
             if free is not None:

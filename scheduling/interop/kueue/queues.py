@@ -246,6 +246,8 @@ def _preemption(source: Fields) -> PreemptionPolicy:
         within_queue=source.choice("withinClusterQueue", WITHIN, PreemptWithin.NEVER),
         reclaim=source.choice("reclaimWithinCohort", OTHERS, PreemptOthers.NEVER),
         while_borrowing=borrowing.choice("policy", OTHERS, PreemptOthers.NEVER),
+        # Kueue asks whether the word is another than Never, and what is not written is.
+        within_while_borrowing="reclaimWithinCohort" not in source,
         max_priority=borrowing.number("maxPriorityThreshold") if bounded else None,
     )
 

@@ -26,6 +26,7 @@ class Contender:
 
     job: Job
     leaf: str
+    queue: str
     usage: Mapping[FlavorResource, int]
     borrow_level: int = 0
 

@@ -1,0 +1,176 @@
+"""The action that starts jobs: heads of queues, their order across queues, one decision after another.
+
+The same class serves three actions that differ in whom they may ask to leave. Source of the cycle:
+Kueue's scheduler (one head per queue, all judged, ordered, processed one by one against the same state);
+by default each head is judged at its turn and the next one of its queue follows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from scheduling.engine.actions.admission.claims import Claims, stands
+from scheduling.engine.actions.admission.docket import Docket
+from scheduling.engine.actions.admission.drain import drain
+from scheduling.engine.actions.admission.nominate import Nominator, Victims
+from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.actions.admission.tournament import Contender, Tournament
+from scheduling.engine.actions.standing import lasting_refusal
+from scheduling.engine.actions.turn import Turn
+from scheduling.engine.model import FlavorResource, Job, Outcome, OutcomeStatus, Queue, StopPolicy
+from scheduling.engine.options import Nominate
+from scheduling.engine.plugins.protocols import Candidate
+from scheduling.engine.quota.charges import demand
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+
+class Admission:
+    """Starts what fits, promises places that others must leave, and gives every tried job a reason."""
+
+    def __init__(self, name: str, victims: Victims) -> None:
+        self.name = name
+        self._victims = victims
+
+    def run(self, session: Session) -> None:
+        """One pass over the heads of all open queues."""
+        _Run(session, self._victims).run()
+
+
+class _Run:
+    """One pass of one action over one session."""
+
+    def __init__(self, session: Session, victims: Victims) -> None:
+        self._session = session
+        self._victims = victims
+        self._outlook = Outlook(session.snapshot)
+        self._claims = Claims(session)
+        nominator = Nominator(session, victims)
+        self._docket = Docket(session, nominator, self._outlook, self._claims)
+
+    def run(self) -> None:
+        session = self._session
+        if self._victims is Victims.ALL:
+            drain(session, self._outlook)
+        self._keep_promises()
+        turns = {
+            queue.id: Turn(session, queue)
+            for queue in session.queues()
+            if queue.stop_policy is StopPolicy.NONE
+        }
+        if session.config.nominate is Nominate.ONCE:
+            self._together(turns)
+        elif session.config.fair_sharing is not None:
+            self._by_share(turns)
+        else:
+            self._by_round(turns)
+        for job_id in self._claims.lost():
+            self._docket.ledger.withdraw(session.job(job_id))
+            session.outcomes.pop(job_id, None)
+
+    def _keep_promises(self) -> None:
+        for claim, job, queue in self._claims.due():
+            if stands(self._session.snapshot, claim.allocations):
+                self._session.record(self._docket.honour(queue, job, claim.allocations))
+        for outcome in self._claims.book():
+            self._session.record(outcome)
+
+    # The order across queues
+
+    def _together(self, turns: dict[str, Turn]) -> None:
+        """All heads are judged before the first is processed."""
+        while heads := _heads(turns):
+            entries = {}
+            for queue, job in heads:
+                lasting = lasting_refusal(self._session, queue, job)
+                if lasting is None:
+                    entries[queue.id] = self._docket.nominated(queue, job)
+                else:
+                    self._answer(turns[queue.id], lasting)
+            contenders = (
+                Contender(
+                    job=entry.job,
+                    leaf=entry.queue.quota_node,
+                    queue=name,
+                    usage=entry.assignment.usage,
+                    borrow_level=entry.assignment.borrow_level,
+                )
+                for name, entry in entries.items()
+            )
+            for contender in self._lineup(contenders):
+                self._answer(turns[contender.queue], self._docket.process(entries[contender.queue]))
+
+    def _by_round(self, turns: dict[str, Turn]) -> None:
+        """Heads in order of their own, each judged at its turn; then the next heads."""
+        while heads := _heads(turns):
+            for contender in self._lineup(self._estimate(queue, job) for queue, job in heads):
+                self._hear(turns[contender.queue], contender.job)
+
+    def _by_share(self, turns: dict[str, Turn]) -> None:
+        """Always the queue with the smallest share, whose next job follows at once."""
+        tournament = self._tournament(self._estimate(queue, job) for queue, job in _heads(turns))
+        while tournament:
+            contender = tournament.pop()
+            turn = turns[contender.queue]
+            self._hear(turn, contender.job)
+            tournament.touch(contender.leaf)
+            if turn.head is not None:
+                tournament.put(self._estimate(turn.queue, turn.head))
+
+    def _lineup(self, contenders: Iterable[Contender]) -> Iterable[Contender]:
+        if self._session.config.fair_sharing is None:
+            by_id = {contender.job.id: contender for contender in contenders}
+            ordered = self._session.in_order([Candidate(c.job, c.borrow_level) for c in by_id.values()])
+            yield from (by_id[candidate.job.id] for candidate in ordered)
+            return
+        tournament = self._tournament(contenders)
+        while tournament:
+            contender = tournament.pop()
+            yield contender
+            tournament.touch(contender.leaf)
+
+    def _tournament(self, contenders: Iterable[Contender]) -> Tournament:
+        return Tournament(self._session.snapshot.quota, self._session.tools.cycle_order, contenders)
+
+    def _estimate(self, queue: Queue, job: Job) -> Contender:
+        """A head as it would be if it got the first flavor of each group: its first choice."""
+        usage = self._first_choice(queue, job)
+        tree = self._session.snapshot.quota
+        levels = (tree.borrow_level(queue.quota_node, key, amount) for key, amount in usage.items())
+        return Contender(
+            job=job, leaf=queue.quota_node, queue=queue.id, usage=usage, borrow_level=max(levels, default=0)
+        )
+
+    def _first_choice(self, queue: Queue, job: Job) -> dict[FlavorResource, int]:
+        usage: dict[FlavorResource, int] = {}
+        for group in queue.groups:
+            known = (self._session.snapshot.flavors.get(name) for name in group.flavors)
+            flavor = next((found for found in known if found is not None), None)
+            if flavor is None:
+                continue
+            for role in job.roles:
+                for resource, each in demand(role.request, flavor).items():
+                    if not group.resources or resource in group.resources:
+                        key = FlavorResource(flavor.id, resource)
+                        usage[key] = usage.get(key, 0) + each * max(0, role.replicas - role.ended)
+        return usage
+
+    # One turn
+
+    def _hear(self, turn: Turn, job: Job) -> None:
+        outcome = lasting_refusal(self._session, turn.queue, job)
+        self._answer(turn, self._docket.hear(turn.queue, job) if outcome is None else outcome)
+
+    def _answer(self, turn: Turn, outcome: Outcome) -> None:
+        self._session.counters["tried"] += 1
+        self._session.record(outcome)
+        if outcome.status is OutcomeStatus.ADMITTED:
+            turn.admitted()
+        else:
+            turn.failed(outcome)
+
+
+def _heads(turns: dict[str, Turn]) -> list[tuple[Queue, Job]]:
+    return [(turn.queue, turn.head) for turn in turns.values() if turn.head is not None]

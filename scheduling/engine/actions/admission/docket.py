@@ -1,0 +1,193 @@
+"""One job after another against the same changing state: it starts, is promised a place, or waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from quotas.tree import at_least
+from scheduling.engine.actions.admission.claims import Claims
+from scheduling.engine.actions.admission.entry import Entry, gated
+from scheduling.engine.actions.admission.ledger import Ledger
+from scheduling.engine.actions.admission.nominate import Ask, Kept, Nominator
+from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.actions.admission.reserve import reserve
+from scheduling.engine.gang import FullRooms
+from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
+from scheduling.engine.options import Nominate
+from scheduling.engine.order.orders import Preempting
+from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+
+class Docket:
+    """What the turns of one action share."""
+
+    def __init__(self, session: Session, nominator: Nominator, outlook: Outlook, claims: Claims) -> None:
+        self._session = session
+        self._claims = claims
+        self._snapshot = session.snapshot
+        self._nominator = nominator
+        self._outlook = outlook
+        self._full = FullRooms()
+        self._told: dict[str, None] = {}
+        self.ledger = Ledger(session, outlook)
+
+    # Each job judged at its turn
+
+    def hear(self, queue: Queue, job: Job) -> Outcome:
+        """Judge a job against the state of this moment, and act on it.
+
+        Those that are leaving count twice: as still there when the job is to start now, and as gone
+        when it asks whether anybody else would have to leave for it.
+        """
+        behind = self._claims.behind(queue, job)
+        with self._claims.without(behind):
+            entry = self._now(queue, job)
+            if isinstance(entry, Outcome):
+                return entry
+            if not self._outlook:
+                return self._settled(entry)
+            return self._settled(self._later(queue, job))
+
+    def honour(self, queue: Queue, job: Job, places: tuple[Allocation, ...]) -> Outcome:
+        """A job gets the places that it was promised, which are free now."""
+        before = self.ledger.borrowed(queue)
+        for allocation in places:
+            self._snapshot.take(allocation)
+        entry = Entry(job=job, queue=queue, assignment=Assignment(roles=()), placed=places)
+        return self.ledger.admit(entry, places, before)
+
+    def _now(self, queue: Queue, job: Job) -> Entry | Outcome:
+        before = self.ledger.borrowed(queue)
+        with self._snapshot.statement() as statement:
+            ask = Ask(self._full, leave=not self._outlook)
+            entry = self._nominator.nominate(statement, queue, job, ask)
+            if entry.fits:
+                statement.commit()
+                return self.ledger.admit(entry, entry.placed, before)
+        return entry
+
+    def _later(self, queue: Queue, job: Job) -> Entry:
+        """What the job would get once all that is leaving has left."""
+        with self._outlook.later() as statement:
+            return self._nominator.nominate(statement, queue, job, Ask(FullRooms()))
+
+    def _settled(self, entry: Entry) -> Outcome:
+        if entry.fits or entry.targets:
+            if entry.targets and (refusal := self._too_soon(entry)) is not None:
+                return self.ledger.refuse(entry, refusal, Verdict.GATED)
+            verdict = Verdict.PREEMPTING if entry.targets else Verdict.DEFERRED
+            return self.ledger.promise(entry, self._awaited(entry), verdict)
+        return self._refused(entry)
+
+    def _refused(self, entry: Entry) -> Outcome:
+        refusal = entry.refusal
+        assert refusal is not None  # noqa: S101 - who neither fits nor has victims was refused
+        if refusal.reason is Reason.NO_ROOM:
+            return self.ledger.refuse(entry, refusal, Verdict.NO_ROOM)
+        if entry.mode is Mode.NO_FIT:
+            return self.ledger.refuse(entry, refusal, Verdict.NO_FIT)
+        if self._session.config.nominate is Nominate.ONCE:
+            prioritised = Preempting.name in self._session.config.cycle_order
+            reserve(self._snapshot, entry, prioritised=prioritised)
+        return self.ledger.refuse(entry, refusal, Verdict.NO_VICTIMS)
+
+    def _awaited(self, entry: Entry) -> tuple[str, ...]:
+        """What must be gone before the job can start: its victims, and who leaves where it will stand."""
+        victims = self.ledger.tasks_of(entry.targets)
+        nodes = {allocation.node for allocation in entry.placed if allocation.node}
+        keys = frozenset(key for key, amount in entry.assignment.usage.items() if amount)
+        others = (
+            key
+            for key in self._outlook.ids()
+            if self._snapshot.allocations[key].node in nodes
+            or any(charge.key in keys for charge in self._snapshot.allocations[key].charges)
+        )
+        return tuple(dict.fromkeys((*victims, *others)))
+
+    def _too_soon(self, entry: Entry) -> Refusal | None:
+        at = entry.job.preempts_after
+        if at is None or at <= self._session.now:
+            return None
+        return gated(entry.assignment.refusal or Refusal(Reason.NO_ROOM), at)
+
+    # All heads judged together, then processed
+
+    def nominated(self, queue: Queue, job: Job) -> Entry:
+        """What a head would get in the state before the first is processed."""
+        with self._snapshot.statement() as statement:
+            return self._nominator.nominate(statement, queue, job, Ask(FullRooms()))
+
+    def process(self, entry: Entry) -> Outcome:
+        """Act on a nomination, unless what was done since stands against it."""
+        told = self._overlapping(entry)
+        if told and self._session.config.preemption.recompute_targets:
+            entry = self._again(entry)
+            if entry.fits:
+                return self.ledger.promise(entry, self._awaited(entry), Verdict.DEFERRED)
+            told = self._overlapping(entry)
+        if not entry.fits and not entry.targets:
+            return self._refused(entry)
+        if entry.targets and (refusal := self._too_soon(entry)) is not None:
+            return self.ledger.refuse(entry, refusal, Verdict.GATED)
+        if told:
+            return self.ledger.refuse(entry, _lost_to_others(entry, told), Verdict.OVERLAPS)
+        if not self._still_fits(entry):
+            return self.ledger.refuse(entry, _lost_to_others(entry, ()), Verdict.OUTRUN)
+        if entry.targets:
+            self._told.update(dict.fromkeys(self.ledger.tasks_of(entry.targets)))
+            return self.ledger.promise(entry, self._awaited(entry), Verdict.PREEMPTING)
+        return self._start(entry)
+
+    def _start(self, entry: Entry) -> Outcome:
+        before = self.ledger.borrowed(entry.queue)
+        with self._snapshot.statement() as statement:
+            for key in entry.replaced:
+                statement.release(key)
+            placed = self._nominator.place(statement, entry)
+            if isinstance(placed, Refusal):
+                return self.ledger.refuse(entry, placed, Verdict.OUTRUN)
+            statement.commit()
+            return self.ledger.admit(entry, placed, before)
+
+    def _again(self, entry: Entry) -> Entry:
+        """The nomination made anew, as if all victims of this cycle had left, in the flavors it had."""
+        with self._snapshot.statement() as statement:
+            for key in self._told:
+                statement.release(key)
+            ask = Ask(FullRooms(), keep=_kept(entry))
+            fresh = self._nominator.nominate(statement, entry.queue, entry.job, ask)
+            return replace(fresh, again=True)
+
+    def _overlapping(self, entry: Entry) -> tuple[str, ...]:
+        return tuple(key for key in self.ledger.tasks_of(entry.targets) if key in self._told)
+
+    def _still_fits(self, entry: Entry) -> bool:
+        """Whether quota holds it with all victims of this cycle gone, its own included."""
+        tree, leaf = self._snapshot.quota, entry.queue.quota_node
+        with self._snapshot.statement() as statement:
+            gone = (*self._told, *self.ledger.tasks_of(entry.targets), *entry.replaced)
+            for key in dict.fromkeys(gone):
+                statement.release(key)
+            return all(
+                not amount or at_least(tree.available(leaf, key), amount)
+                for key, amount in entry.assignment.usage.items()
+            )
+
+
+def _kept(entry: Entry) -> Kept:
+    return {
+        role.role: {name: choice.flavor for name, choice in role.choices.items()}
+        for role in entry.assignment.roles
+    }
+
+
+def _lost_to_others(entry: Entry, told: tuple[str, ...]) -> Refusal:
+    found = entry.assignment.refusal
+    numbers: dict[str, int | str] = {**(found.numbers if found else {}), "outrun": 1}
+    if told:
+        numbers["victims_taken"] = len(told)
+    return Refusal(Reason.WAITING_FOR_BORROWED, numbers, found.help if found else ())

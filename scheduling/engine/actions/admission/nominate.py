@@ -1,0 +1,239 @@
+"""What a job would get in the present state of the snapshot: flavors, places, and who has to leave.
+
+Quota comes first, then room. Where a flavor has quota but no room, the queue's other flavors are tried;
+where that is in vain too, somebody may have to leave for room alone. Of a job with elastic roles the
+largest size that can be had is taken, the full one also at the cost of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from scheduling.engine.actions.admission.entry import Entry, protected
+from scheduling.engine.gang import FullRooms, GangPlacer
+from scheduling.engine.model import (
+    Allocation,
+    Job,
+    PreemptionPolicy,
+    Queue,
+    Reason,
+    ResourceName,
+    WhenCan,
+)
+from scheduling.engine.preemption.oracle import PreemptionOracle
+from scheduling.engine.preemption.targets import Preemptor, Room, TargetSet
+from scheduling.engine.quota.assign import Allowed, Replaced, assign
+from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
+from scheduling.engine.quota.reduce import Counts, largest
+from scheduling.engine.state.statement import Statement
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+Kept = Mapping[str, Mapping[ResourceName, str]]
+"""The flavors that a job keeps to: by role, then by resource."""
+
+
+class Victims(StrEnum):
+    """Who may be asked to leave for a job."""
+
+    NONE = "none"
+    OWN_QUEUE = "own-queue"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How one question is put. `leave`: others may be asked to leave. `keep`: only these flavors.
+
+    `full` knows what found no room; it holds for one state from which nothing is freed.
+    """
+
+    full: FullRooms
+    leave: bool = True
+    keep: Kept | None = None
+
+
+class Nominator:
+    """Answers for one session what jobs would get; changes nothing but what it places in a statement."""
+
+    def __init__(self, session: Session, victims: Victims) -> None:
+        self._session = session
+        self._snapshot = session.snapshot
+        self._victims = victims
+        self._oracle = None if victims is Victims.NONE else PreemptionOracle(session.victims)
+
+    def nominate(self, statement: Statement, queue: Queue, job: Job, ask: Ask) -> Entry:
+        """What the job would get. A job that fits is left placed in the statement; others leave nothing."""
+        mark = statement.checkpoint()
+        replaced = tuple(held.id for held in self._snapshot.held(job.replaces)) if job.replaces else ()
+        full = self._at(statement, queue, job, ask, replaced, None)
+        if full.refusal is None:
+            return full
+
+        def attempt(counts: Counts) -> Counts | None:
+            statement.rollback(mark)
+            reduced = self._at(statement, queue, job, ask, replaced, counts)
+            return counts if reduced.refusal is None else None
+
+        counts = largest(job, attempt)
+        statement.rollback(mark)
+        return full if counts is None else self._at(statement, queue, job, ask, replaced, counts)
+
+    def place(
+        self, statement: Statement, entry: Entry, full: FullRooms | None = None
+    ) -> tuple[Allocation, ...] | Refusal:
+        """Seat an entry's tasks by its assignment, inside the statement."""
+        placer = GangPlacer(self._snapshot, self._session.placer, full)
+        return placer.place(statement, entry.queue, entry.job, entry.assignment)
+
+    def _at(
+        self,
+        statement: Statement,
+        queue: Queue,
+        job: Job,
+        ask: Ask,
+        replaced: tuple[str, ...],
+        counts: Counts | None,
+    ) -> Entry:
+        """One size: flavor after flavor until the job fits with room, or somebody can leave for it."""
+        held = self._taken_over(replaced)
+        for key in replaced:
+            statement.release(key)
+        barred: frozenset[tuple[str, str]] = frozenset()
+        roomless: Entry | None = None
+        while True:
+            assignment = self._assignment(queue, job, counts, _allowed(ask.keep, barred), held)
+            entry = Entry(
+                job=job, queue=queue, assignment=assignment, refusal=assignment.refusal, replaced=replaced
+            )
+            if entry.mode is Mode.FIT:
+                placed = self.place(statement, entry, ask.full)
+                if not isinstance(placed, Refusal):
+                    return replace(entry, placed=placed)
+                entry = replace(entry, refusal=placed)
+                roomless = roomless or entry
+                where = (str(placed.numbers.get("role", "")), str(placed.numbers.get("flavor", "")))
+                if where[1] and where not in barred and not self._stops_here(queue, ask):
+                    barred |= {where}
+                    continue
+            elif entry.mode is not Mode.NO_FIT or roomless is not None:
+                return self._with_victims(statement, entry, roomless, ask)
+            return self._with_victims(statement, roomless, None, ask) if roomless else entry
+
+    def _stops_here(self, queue: Queue, ask: Ask) -> bool:
+        """Whether others are asked to leave this flavor before the next one is looked at."""
+        asks = ask.leave and self._victims is not Victims.NONE
+        return asks and queue.fungibility.when_can_preempt is WhenCan.MAY_STOP_SEARCH
+
+    def _assignment(
+        self,
+        queue: Queue,
+        job: Job,
+        counts: Counts | None,
+        allowed: Allowed | None,
+        held: Mapping[str, Replaced] | None,
+    ) -> Assignment:
+        config = self._session.config
+        return assign(
+            self._snapshot,
+            _within(queue, self._victims),
+            job,
+            oracle=self._oracle,
+            fair=config.fair_sharing is not None,
+            counts=counts,
+            replaced=held,
+            allowed=allowed,
+            eviction_cap=config.preemption.eviction_cap,
+        )
+
+    def _taken_over(self, replaced: tuple[str, ...]) -> Mapping[str, Replaced] | None:
+        """The flavors that a job which takes over another's place must stay in."""
+        if not replaced:
+            return None
+        found = (self._snapshot.allocations[key] for key in replaced)
+        return {
+            task.role: Replaced({charge.resource: charge.flavor for charge in task.charges}, {})
+            for task in found
+        }
+
+    def _with_victims(self, statement: Statement, entry: Entry, roomless: Entry | None, ask: Ask) -> Entry:
+        """The entry with those who have to leave, or why nobody can.
+
+        `roomless` is another try of the same job, which found quota but no room: it comes second.
+        """
+        refused = roomless or entry
+        if not ask.leave or self._victims is Victims.NONE:
+            return refused
+        found = TargetSet()
+        for candidate in (entry, roomless):
+            if candidate is None or candidate.mode is Mode.NO_FIT:
+                continue
+            found = self._targets(candidate)
+            placed = self._placed_without(statement, candidate, found) if found.targets else None
+            if placed is not None:
+                return replace(candidate, found=found, placed=placed, refusal=None)
+        told = refused.refusal or Refusal(Reason.WAITING_FOR_QUOTA)
+        return replace(refused, refusal=protected(told, found))
+
+    def _targets(self, entry: Entry) -> TargetSet:
+        """The victims that make the entry fit, with quota and with room."""
+        contested = entry.assignment.contested
+        if entry.mode is Mode.FIT:
+            contested = frozenset(key for key, amount in entry.assignment.usage.items() if amount)
+        preemptor = Preemptor(
+            job=entry.job,
+            queue=_within(entry.queue, self._victims),
+            usage=entry.assignment.usage,
+            contested=contested,
+        )
+        return self._session.victims.find(preemptor, self._room(entry))
+
+    def _room(self, entry: Entry) -> Room | None:
+        """Asks whether the entry finds its places; None where its flavors have no nodes."""
+        if not self._stands(entry):
+            return None
+
+        def room() -> bool:
+            with self._snapshot.statement() as trial:
+                return not isinstance(self.place(trial, entry), Refusal)
+
+        return room
+
+    def _stands(self, entry: Entry) -> bool:
+        flavors = self._snapshot.flavors
+        return any(flavors[name].placed for role in entry.assignment.roles for name in role.flavors)
+
+    def _placed_without(
+        self, statement: Statement, entry: Entry, found: TargetSet
+    ) -> tuple[Allocation, ...] | None:
+        """Where the entry stands once its victims are gone; leaves nothing in the statement."""
+        mark = statement.checkpoint()
+        for target in found.targets:
+            for key in target.tasks or tuple(held.id for held in self._snapshot.held(target.job)):
+                statement.release(key)
+        placed = self.place(statement, entry)
+        statement.rollback(mark)
+        return None if isinstance(placed, Refusal) else placed
+
+
+def _allowed(keep: Kept | None, barred: frozenset[tuple[str, str]]) -> Allowed | None:
+    if keep is None and not barred:
+        return None
+
+    def allowed(role: str, resource: ResourceName, flavor: str) -> bool:
+        if (role, flavor) in barred:
+            return False
+        return keep is None or keep.get(role, {}).get(resource) == flavor
+
+    return allowed
+
+
+def _within(queue: Queue, victims: Victims) -> Queue:
+    """The queue with no more rights than the action has."""
+    if victims is not Victims.OWN_QUEUE:
+        return queue
+    return replace(queue, preemption=PreemptionPolicy(within_queue=queue.preemption.within_queue))

@@ -1,0 +1,58 @@
+"""Quota kept free for a job that waits for others although nobody may be asked to leave for it.
+
+Without it a neighbour would borrow, cycle after cycle, what comes free for the waiting job. How much is
+kept follows Kueue: of what the job asks for, no more than its queue may still use; inside the nominal
+where the job would not borrow. A queue that may always take its nominal back needs nothing kept.
+
+It holds for one pass over heads that were judged together. Where each head is judged at its turn, the jobs
+behind a waiting one may use what it cannot, and a reservation in time keeps them from delaying it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quotas.tree import Amount, QuotaTree
+from quotas.tree.limits import plus, smaller
+from scheduling.engine.actions.admission.entry import Entry
+from scheduling.engine.model import Allocation, Charge, FlavorResource, PreemptOthers
+from scheduling.engine.state.snapshot import Snapshot
+
+KEPT = "(kept)"
+"""The role under which kept quota is booked: no task of any job."""
+
+
+def to_reserve(tree: QuotaTree[FlavorResource], entry: Entry) -> dict[FlavorResource, int]:
+    """What is to be kept of each quota, without zeros."""
+    leaf, borrows = entry.queue.quota_node, entry.assignment.borrow_level > 0
+    kept: dict[FlavorResource, int] = {}
+    for key, asked in entry.assignment.usage.items():
+        limits, used = tree.limits(leaf, key), tree.usage(leaf, key)
+        bound: Amount = None if limits.nominal is None else limits.nominal - used
+        if borrows:
+            bound = plus(bound, limits.borrowing_limit)
+        amount = smaller(asked, bound)
+        if amount is not None and amount > 0:
+            kept[key] = amount
+    return kept
+
+
+def reserve(snapshot: Snapshot, entry: Entry, *, prioritised: bool) -> None:
+    """Keep what an entry asks for from those that are processed after it.
+
+    `prioritised`: jobs for which others leave already go first by configuration, so what comes free for
+    one of them is kept even where its queue could take it back.
+    """
+    certain = entry.queue.preemption.reclaim is PreemptOthers.ANY
+    if certain and not (prioritised and entry.job.preempting):
+        return
+    amounts = to_reserve(snapshot.quota, entry)
+    if amounts:
+        snapshot.take(_booking(entry, amounts))
+
+
+def _booking(entry: Entry, amounts: Mapping[FlavorResource, int]) -> Allocation:
+    charges = tuple(sorted(Charge(key.flavor, key.resource, amount) for key, amount in amounts.items()))
+    return Allocation(
+        job=entry.job.id, queue=entry.queue.id, role=KEPT, index=0, flavor="", node="", charges=charges
+    )
