@@ -144,9 +144,6 @@ class LookAhead(GridScore):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LookAhead) and self._facts() == other._facts()
 
-    def __hash__(self) -> int:
-        return hash(self._facts())
-
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """Worth of each place in cards, and the card that it is worth that on."""
         kinds, cards = _kinds_of(asked), nodes.cards

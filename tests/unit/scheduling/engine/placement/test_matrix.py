@@ -18,7 +18,7 @@ from scheduling.engine.state import fleet as fleet_module
 from scheduling.engine.state.fleet import Fleet, Hold
 from tests.unit.scheduling.engine.builders import flavor, node, role
 
-POLICIES = ("compact", "spread", "bestfit", "dotprod", "packing", "clustering", "fgd")
+POLICIES = ("compact", "spread", "bestfit", "dotprod", "packing", "clustering", "fgd", "foresight")
 WORKLOAD = Workload.of(
     [
         *[WorkloadShape(4_000, 50, 1)] * 5,
