@@ -101,11 +101,11 @@ class MoveSearch:
             old = before[task.id]
             if task.node == old.node and task.slices != old.slices:
                 statement.release(task.id)
-                if _vacant(self._snapshot.fleet, old):
+                if task.zones == old.zones and _vacant(self._snapshot.fleet, old):
                     statement.allocate(old)
                     continue
                 statement.allocate(task)
-            if (task.node, task.slices) != (old.node, old.slices):
+            if (task.node, task.slices, task.zones) != (old.node, old.slices, old.zones):
                 moves.append(Move(old, task))
         return moves
 

@@ -146,7 +146,12 @@ class _Seating:
         if not roles:
             return True
         return self._within(
-            part.topology, roles, more, area, pin=True, seat=lambda inner: self._inside(part, more, inner)
+            part.topology,
+            roles,
+            more,
+            area,
+            pinned=list(part.all_roles()),
+            seat=lambda inner: self._inside(part, more, inner),
         )
 
     def _inside(self, part: Part, more: Counts, area: Area) -> bool:
@@ -161,7 +166,12 @@ class _Seating:
         if not number:
             return True
         return self._within(
-            role.topology, [role], more, area, pin=True, seat=lambda inner: self._slices(role, number, inner)
+            role.topology,
+            [role],
+            more,
+            area,
+            pinned=[role],
+            seat=lambda inner: self._slices(role, number, inner),
         )
 
     def _slices(self, role: Role, number: int, area: Area) -> bool:
@@ -180,7 +190,7 @@ class _Seating:
             [role],
             {role.name: number},
             area,
-            pin=False,
+            pinned=[],
             seat=lambda inner: self._seats(role, number, inner),
         )
 
@@ -191,13 +201,13 @@ class _Seating:
         more: Counts,
         area: Area,
         *,
-        pin: bool,
+        pinned: list[Role],
         seat: _SeatIn,
     ) -> bool:
         """Seat tasks in the first area of the rule that takes all of them."""
         if rule is None or not binds(rule):
             return seat(area)
-        for inner in self._where.areas(rule, roles, more, area, pin=pin):
+        for inner in self._where.areas(rule, roles, more, area, pinned):
             mark = self._mark()
             if seat(inner):
                 return True

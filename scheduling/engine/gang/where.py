@@ -36,10 +36,10 @@ class Where:
         return min(keys, default=((0, 0, 0, 0), len(self._order)))
 
     def areas(
-        self, rule: TopologyRule, roles: list[Role], more: Counts, outer: Area, *, pin: bool
+        self, rule: TopologyRule, roles: list[Role], more: Counts, outer: Area, pinned: list[Role]
     ) -> Iterator[Area]:
-        """The domains to try, best first; with `pin`, where tasks of these roles stand already counts."""
-        for area in self._search(rule, roles, more, outer, pin=pin).areas():
+        """The domains to try, best first; where tasks of `pinned` roles stand already counts."""
+        for area in self._search(rule, roles, more, outer, pinned).areas():
             if self._left == 0:
                 return
             self._left -= 1
@@ -49,18 +49,18 @@ class Where:
         """Why no domain of a required level would do; a preferred one is never the reason."""
         if rule.mode is not TopologyMode.REQUIRED:
             return None
-        search = self._search(rule, roles, more, outer, pin=False)
+        search = self._search(rule, roles, more, outer, [])
         return no_domain(search.wanted[0].board, self._entries(roles)[0], rule, search.most())
 
     def _search(
-        self, rule: TopologyRule, roles: list[Role], more: Counts, outer: Area, *, pin: bool
+        self, rule: TopologyRule, roles: list[Role], more: Counts, outer: Area, pinned: list[Role]
     ) -> Search:
         entries = self._entries(roles)
         levels = levels_of(self._snapshot.fleet, topology_labels(rule, [entry.flavor for entry in entries]))
         wanted = tuple(
             Wanted(self._placer.board(entry.task, entry.flavor), more[entry.role.name]) for entry in entries
         )
-        return Search(levels, rule, wanted, outer, self._rows_of(roles if pin else []))
+        return Search(levels, rule, wanted, outer, self._rows_of(pinned))
 
     def _entries(self, roles: list[Role]) -> list[RoleTasks]:
         """Hardest first."""

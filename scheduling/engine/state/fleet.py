@@ -184,8 +184,9 @@ class Fleet:
             self.card_memory_free[row, column] -= sign * memory
             self.holders[row, column] += sign
             if exclusive:
-                # A place may be promised while somebody is still leaving it: then two hold the card.
-                self.exclusive[row, column] = sign > 0 or self.holders[row, column] > 0
+                # A place may be promised while somebody is still leaving it: then several hold the card.
+                self._sole_holders[row, column] += sign
+                self.exclusive[row, column] = self._sole_holders[row, column] > 0
         for item in taken.extended:
             free = self.extended_free.get(item.resource)
             if free is not None:
@@ -216,6 +217,7 @@ class Fleet:
         self.card_cores, self.card_memory, self.cores_free, self.card_memory_free, self.holders = (
             np.zeros(shape, np.int64) for _ in range(5)
         )
+        self._sole_holders: Ints = np.zeros(shape, np.int64)
         self.columns: list[dict[str, int]] = [{} for _ in self.nodes]
         named = {item.resource for n in self.nodes for part in (n.extended, n.used_extended) for item in part}
         self.extended: dict[str, Ints] = {name: np.zeros(count, np.int64) for name in sorted(named)}
@@ -242,6 +244,7 @@ class Fleet:
         for column, device in enumerate(node.devices):
             at = (row, column)
             self.healthy[at], self.exclusive[at] = device.healthy, device.exclusive
+            self._sole_holders[at] = int(device.exclusive)
             self.cores_free[at] = device.cores - device.used_cores
             self.card_memory_free[at] = device.memory - device.used_memory
             self.holders[at] = device.holders
