@@ -15,8 +15,7 @@ from typing import Any
 
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, JobState
 from scheduling.engine.options import PreemptionOptions, VictimOrder
-from scheduling.engine.preemption.loss import gpus, running_for, surplus, unsaved
-from scheduling.engine.quota.charges import summed
+from scheduling.engine.preemption.loss import charged, gpus, running_for, surplus, unsaved
 from scheduling.engine.state.snapshot import Snapshot
 
 UserLoad = Callable[[str, str], float | None]
@@ -51,9 +50,9 @@ class Candidate:
         """The job's id, or the task's where the job stays."""
         return self.job.id if self.whole else self.tasks[0].id
 
-    def uses(self, keys: Iterable[FlavorResource]) -> bool:
+    def uses(self, keys: frozenset[FlavorResource]) -> bool:
         """Whether it holds something of one of these quotas."""
-        return any(key in self.charges for key in keys)
+        return not keys.isdisjoint(self.charges)
 
 
 def normative_rank(candidate: Candidate, now: Instant) -> tuple[Any, ...]:
@@ -116,6 +115,7 @@ class Roster:
         self.least_loss = options.victim_order is VictimOrder.LEAST_LOSS
         self._user_load = user_load
         self._lines: dict[str, Segments] = {}
+        self._everyone: dict[int, tuple[Candidate, ...]] = {}
         self._queues_at: dict[str, list[str]] = {}
         for name in sorted(snapshot.queues):
             self._queues_at.setdefault(snapshot.queues[name].quota_node, []).append(name)
@@ -137,6 +137,14 @@ class Roster:
         known = self._lines.get(queue)
         if known is None:
             known = self._lines[queue] = self._build(queue)
+        return known
+
+    def everyone(self, segment: int) -> tuple[Candidate, ...]:
+        """One segment of all queues together, by rank."""
+        known = self._everyone.get(segment)
+        if known is None:
+            found = (candidate for name in self.snapshot.queues for candidate in self.of(name)[segment])
+            known = self._everyone[segment] = tuple(sorted(found, key=lambda candidate: candidate.rank))
         return known
 
     def _build(self, queue: str) -> Segments:
@@ -165,14 +173,15 @@ class Roster:
         self, queue: str, job: Job, tasks: tuple[Allocation, ...], *, whole: bool, leaving: bool
     ) -> Candidate:
         guarded, borrowing = self._guard(job) if whole and not leaving else (float("-inf"), float("-inf"))
+        charges = charged(tasks)
         plain = Candidate(
             job=job,
             queue=queue,
             tasks=tasks,
-            charges=summed(charge for task in tasks for charge in task.charges),
+            charges=charges,
             whole=whole,
             leaving=leaving,
-            lost=0.0 if leaving else gpus(tasks) * unsaved(job, self.now),
+            lost=0.0 if leaving else gpus(charges) * unsaved(job, self.now),
             load=None if self._user_load is None else self._user_load(queue, job.user),
             guarded=guarded,
             guarded_borrowing=borrowing,

@@ -9,7 +9,7 @@ stated in the quota reference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from heapq import merge
@@ -50,16 +50,20 @@ class ClassicalField:
         self.contest = contest
         rules = contest.preemptor.queue.preemption
         self._own = Source(contest.preemptor.queue.id, rules.within_queue, own=True)
-        self.others = [source for source in self._other_sources() if self._offers_any(source)]
+        self.others = tuple(self._other_sources())
 
     def runs(self) -> tuple[bool, ...]:
         """Whether the preemptor may borrow, attempt by attempt."""
         if not self.contest.borrowing_allowed:
             return (False,)
         forbidden = not self._while_borrowing
-        if not self.others or (forbidden and not self._strictly_under_nominal()):
+        if not any(map(self._offers_any, self.others)):
             return (True,)
-        if forbidden and not any(source.hierarchical for source in self.others):
+        if not forbidden:
+            return (True, False)
+        if not self._strictly_under_nominal():
+            return (True,)
+        if not any(source.hierarchical and self._offers_any(source) for source in self.others):
             return (False, True)
         return (True, False)
 
@@ -119,8 +123,23 @@ class ClassicalField:
         return True
 
     def _merged(self, sources: Iterable[Source], segments: Iterable[int]) -> Iterator[Offer]:
+        roster = self.contest.roster
+        if roster.by_priority:
+            by_queue = {source.queue: source for source in sources}
+            return chain.from_iterable(self._picked(by_queue, segment) for segment in segments)
         lines = [self._line(source, segment) for source in sources for segment in segments]
         return merge(*lines, key=lambda offer: offer[1].rank)
+
+    def _picked(self, by_queue: Mapping[str, Source], segment: int) -> Iterator[Offer]:
+        """The offers of some queues, out of the order of all: no line has to be merged."""
+        if not by_queue:
+            return
+        for candidate in self.contest.roster.everyone(segment):
+            source = by_queue.get(candidate.queue)
+            if source is None or source.dry:
+                continue
+            if self.contest.may_ask(candidate, source.policy):
+                yield source, candidate
 
     def _line(self, source: Source, segment: int) -> Iterator[Offer]:
         for candidate in self.contest.stream(source.queue, segment, source.policy):

@@ -61,6 +61,8 @@ class Contest:
     guarded: set[str] = field(default_factory=set)
     ignore_guard: bool = False
     charged: bool = False
+    _inside: dict[str, bool] = field(default_factory=dict)
+    _tight: FlavorResource | None = None
 
     @property
     def tree(self) -> QuotaTree[FlavorResource]:
@@ -80,17 +82,23 @@ class Contest:
 
     def quota_fits(self, *, borrow: bool) -> bool:
         """Whether the tree lets the preemptor in now."""
-        tree, leaf = self.tree, self.leaf
         self._uncharge()
         try:
-            for key, amount in self.preemptor.usage.items():
-                if not borrow and tree.borrows(leaf, key, amount):
-                    return False
-                if amount and not at_least(tree.available(leaf, key), amount):
-                    return False
-            return True
+            # What was short a moment ago is most likely short still.
+            if self._tight is not None and not self._key_fits(self._tight, borrow=borrow):
+                return False
+            self._tight = next(
+                (key for key in self.preemptor.usage if not self._key_fits(key, borrow=borrow)), None
+            )
+            return self._tight is None
         finally:
             self._recharge()
+
+    def _key_fits(self, key: FlavorResource, *, borrow: bool) -> bool:
+        amount = self.preemptor.usage[key]
+        if not borrow and self.tree.borrows(self.leaf, key, amount):
+            return False
+        return not amount or at_least(self.tree.available(self.leaf, key), amount)
 
     def room_fits(self) -> bool:
         """Whether the preemptor finds its places now; true where nobody asks."""
@@ -118,24 +126,24 @@ class Contest:
 
     def stream(self, queue: str, segment: int, policy: Policy) -> Iterator[Candidate]:
         """The candidates of one segment of a queue that may be asked to leave, in order."""
-        job, contested = self.preemptor.job, self.preemptor.contested
-        limit = highest_priority(job, policy)
-        inside: bool | None = None
+        limit = highest_priority(self.preemptor.job, policy)
         for candidate in self.roster.of(queue)[segment]:
-            if candidate.job.priority > limit:
-                if self.roster.by_priority:
-                    return
-                continue
-            if not satisfies(job, candidate.job, policy) or not candidate.uses(contested):
-                continue
-            if candidate.id in self.banned or candidate.job.id == job.id or not self._holds(candidate):
-                continue
-            if inside is None:
-                leaf = self.roster.snapshot.queues[queue].quota_node
-                inside = self.tree.inside(leaf, contested)
-            if self._guards(candidate, inside=inside):
-                continue
-            yield candidate
+            if candidate.job.priority > limit and self.roster.by_priority:
+                return
+            if self.may_ask(candidate, policy):
+                yield candidate
+
+    def may_ask(self, candidate: Candidate, policy: Policy) -> bool:
+        """Whether a candidate still holds something that is needed, and its job may be pushed out."""
+        preemptor = self.preemptor
+        return (
+            not preemptor.contested.isdisjoint(candidate.charges)
+            and satisfies(preemptor.job, candidate.job, policy)
+            and self._holds(candidate)
+            and (not self.banned or candidate.id not in self.banned)
+            and candidate.job.id != preemptor.job.id
+            and not self._guards(candidate)
+        )
 
     def until(self, candidate: Candidate) -> float:
         """Until when its guaranteed run time protects a candidate, by what its queue uses now."""
@@ -143,9 +151,14 @@ class Contest:
         inside = self.tree.inside(leaf, self.preemptor.contested)
         return candidate.guarded if inside else candidate.guarded_borrowing
 
-    def _guards(self, candidate: Candidate, *, inside: bool) -> bool:
-        until = candidate.guarded if inside else candidate.guarded_borrowing
-        if until <= self.roster.now or self.ignore_guard:
+    def _guards(self, candidate: Candidate) -> bool:
+        if candidate.guarded <= self.roster.now or self.ignore_guard:
+            return False
+        inside = self._inside.get(candidate.queue)
+        if inside is None:
+            leaf = self.roster.snapshot.queues[candidate.queue].quota_node
+            inside = self._inside[candidate.queue] = self.tree.inside(leaf, self.preemptor.contested)
+        if (candidate.guarded if inside else candidate.guarded_borrowing) <= self.roster.now:
             return False
         self.guarded.add(candidate.id)
         return True

@@ -8,11 +8,11 @@ Source: Kueue's fair sharing preemption, as stated in the quota reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from quotas.tree import Share
 from scheduling.engine.model import EvictRule
@@ -146,7 +146,7 @@ class FairField:
         """Remove candidates one by one, as far as the strategies allow; usage must be charged."""
         within = self.fair.preempt_within_nominal and self._within_nominal()
         descent = Descent(self.contest, self._all)
-        retry: list[Candidate] = []
+        retry: dict[str, Candidate] = {}
         while (pile := descent.next()) is not None:
             if pile.queue == self.contest.preemptor.queue.id:
                 yield self._take(descent, pile.pop(), EvictRule.IN_QUEUE_PRIORITY)
@@ -159,10 +159,15 @@ class FairField:
         if len(self.fair.strategies) > 1:
             yield from self._second_pass(retry)
 
-    def _first_that_passes(self, descent: Descent, pile: Pile, retry: list[Candidate]) -> Victim | None:
-        """Scan one queue with the first strategy. `retry` collects those that it refuses."""
+    def _first_that_passes(self, descent: Descent, pile: Pile, retry: dict[str, Candidate]) -> Victim | None:
+        """Scan one queue with the first strategy. `retry` keeps the first that it refuses."""
         mine, theirs = self._rivals(pile.queue)
         preemptor, before = descent.share(mine), descent.share(theirs)
+        # The other side's share can only fall: what does not pass at its present share never does.
+        if pile.top is not None and not just(self.fair.strategies[0], preemptor, before, before):
+            retry.setdefault(pile.queue, pile.top)
+            descent.drop(pile)
+            return None
         while (candidate := pile.pop()) is not None:
             removal = self.contest.trial.remove(candidate)
             after = self.contest.tree.share(theirs)
@@ -170,15 +175,12 @@ class FairField:
                 descent.changed(pile.queue)
                 return self._victim(candidate, removal, EvictRule.FAIR_SHARE)
             self.contest.trial.restore(removal)
-            retry.append(candidate)
+            retry.setdefault(pile.queue, candidate)
         return None
 
-    def _second_pass(self, retry: list[Candidate]) -> Iterator[Victim]:
+    def _second_pass(self, retry: Mapping[str, Candidate]) -> Iterator[Victim]:
         """The rule on shares before the eviction, for one candidate of each queue."""
-        lines: dict[str, list[Candidate]] = {}
-        for candidate in retry:
-            lines.setdefault(candidate.queue, []).append(candidate)
-        piles = {self._leaf(queue): Pile(queue, iter(line)) for queue, line in lines.items()}
+        piles = {self._leaf(queue): Pile(queue, iter((first,))) for queue, first in retry.items()}
         descent = Descent(self.contest, piles)
         while (pile := descent.next()) is not None:
             mine, theirs = self._rivals(pile.queue)
@@ -242,7 +244,9 @@ class FairField:
 
     def _pile(self, queue: str, policy: Policy) -> Pile:
         lines = [self.contest.stream(queue, segment, policy) for segment in range(3)]
-        line = merge(*lines, key=lambda c: (not c.leaving, -(c.load or 0.0), c.rank))
+        # Without users' loads the segments follow one another in rank.
+        by_load = merge(*lines, key=lambda c: (not c.leaving, -(c.load or 0.0), c.rank))
+        line = chain.from_iterable(lines) if self.contest.roster.by_priority else by_load
         return Pile(queue, line if self._reorder is None else self._reorder(line))
 
     def _borrowing(self, node: str) -> Iterator[str]:

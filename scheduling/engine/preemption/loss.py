@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from foundation.quantities import Resource
-from scheduling.engine.model import Allocation, Instant, Job, Role
+from scheduling.engine.model import Allocation, Charge, FlavorResource, Instant, Job, Role
 
 _CORES_PER_CARD = 100
+_CORES, _CARDS = Resource.GPU_CORES.value, Resource.GPU_CARDS.value
 
 
-def gpus(tasks: Iterable[Allocation]) -> float:
-    """How many cards' worth of compute the tasks are charged."""
+def gpus(charges: Mapping[FlavorResource, int]) -> float:
+    """How many cards' worth of compute is charged."""
     cores = cards = 0
-    for task in tasks:
-        for charge in task.charges:
-            if charge.resource == Resource.GPU_CORES:
-                cores += charge.amount
-            elif charge.resource == Resource.GPU_CARDS:
-                cards += charge.amount
+    for (_, resource), amount in charges.items():
+        if resource == _CORES:
+            cores += amount
+        elif resource == _CARDS:
+            cards += amount
     return cores / _CORES_PER_CARD if cores else float(cards)
+
+
+def charged(tasks: Sequence[Allocation]) -> dict[FlavorResource, int]:
+    """What tasks are charged together. Neighbours are mostly alike, and are summed in one go."""
+    if not tasks:
+        return {}
+    total: dict[FlavorResource, int] = {}
+    alike, count = tasks[0].charges, 0
+    for task in tasks:
+        if task.charges is alike or task.charges == alike:
+            count += 1
+            continue
+        _add(total, alike, count)
+        alike, count = task.charges, 1
+    _add(total, alike, count)
+    return total
+
+
+def _add(total: dict[FlavorResource, int], charges: Iterable[Charge], count: int) -> None:
+    for charge in charges:
+        key = charge.key
+        total[key] = total.get(key, 0) + charge.amount * count
 
 
 def running_for(job: Job, now: Instant) -> float:

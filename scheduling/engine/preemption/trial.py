@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scheduling.engine.model import Allocation, FlavorResource
 from scheduling.engine.preemption.candidates import Candidate
-from scheduling.engine.quota.charges import summed
+from scheduling.engine.preemption.loss import charged
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Statement
 
@@ -38,7 +38,7 @@ class Trial:
         present = self._snapshot.allocations
         tasks = tuple(task for task in candidate.tasks if task.id in present and task.id not in self._gone)
         whole = len(tasks) == len(candidate.tasks)
-        charges = candidate.charges if whole else summed(c for task in tasks for c in task.charges)
+        charges = candidate.charges if whole else charged(tasks)
         removal = Removal(candidate.queue, tasks, charges)
         self.repeat(removal)
         return removal
