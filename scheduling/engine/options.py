@@ -92,10 +92,12 @@ class HousekeepingOptions:
     """Bounds that hold where a job names none of its own; negative means never.
 
     `stale_grace_s` is how long a gang may run below its minimum, `idle_s` how long its cards may do
-    nothing. `grow_past_waiting` lets elastic jobs grow into room that waiting jobs cannot use anyway;
+    nothing. With `surplus_later` a job starts at its minimum, and surplus is handed out by growing, after
+    the minima of all others; off, it starts at the largest size that fits. `grow_past_waiting` lets elastic jobs grow into room that waiting jobs cannot use anyway;
     off, a waiting job keeps them from growing in every flavor that it could be given.
     """
 
     stale_grace_s: int = 60
     idle_s: int = -1
+    surplus_later: bool = False
     grow_past_waiting: bool = False

@@ -33,7 +33,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.question import members
 from scheduling.engine.plugins.protocols import Candidate
-from scheduling.engine.preemption.loss import gpus, running_for, unsaved
+from scheduling.engine.preemption.loss import charged, gpus, running_for, unsaved
 from scheduling.engine.quota.assignment import Refusal
 
 if TYPE_CHECKING:
@@ -218,7 +218,8 @@ def _gain(session: Session, opening: Opening) -> Gain:
         tasks=len(opening.moves),
         jobs=len(jobs),
         gpu_seconds=sum(
-            gpus([move.before]) * unsaved(session.job(move.before.job), session.now) for move in opening.moves
+            gpus(charged((move.before,))) * unsaved(session.job(move.before.job), session.now)
+            for move in opening.moves
         ),
         opening=opening,
     )

@@ -47,7 +47,8 @@ class Elastic:
 
     Giving up: for a waiting job, tasks of elastic jobs of the same queue and of no higher priority that
     their gangs can spare; only when the waiting job then starts. Growing: one task at a time, jobs of
-    higher priority first, then those at their minimum, then the older ones. Source of the order of
+    higher priority first, then those at their minimum, then the older ones. A gang that lost tasks gets
+    its minimum back first, whoever waits: it is no use to anybody as it is. Source of the order of
     growing: KAI-Scheduler's elastic plug-in.
     """
 
@@ -120,7 +121,7 @@ class Elastic:
         heap = [
             (_rank(session, job), job.id)
             for job in _elastic_jobs(session)
-            if kept.isdisjoint({task.flavor for task in session.snapshot.held(job.id)})
+            if _broken(session, job) or kept.isdisjoint(_flavors(session, job))
         ]
         heapq.heapify(heap)
         grown: dict[str, list[Allocation]] = {}
@@ -136,7 +137,8 @@ class Elastic:
                     continue
                 statement.commit()
             grown.setdefault(job_id, []).extend(seats)
-            heapq.heappush(heap, (_rank(session, job), job_id))
+            if kept.isdisjoint(_flavors(session, job)):
+                heapq.heappush(heap, (_rank(session, job), job_id))
         for job_id, placed in grown.items():
             session.counters["grown"] += len(placed)
             session.decisions.append(Decision(kind=DecisionKind.GROW, job=job_id, allocations=tuple(placed)))
@@ -185,21 +187,31 @@ def _wanted(session: Session) -> frozenset[str]:
 
 
 def _elastic_jobs(session: Session) -> list[Job]:
-    """Jobs that run or were admitted in this cycle, stand, and have not all their tasks."""
+    """Jobs that run or were admitted in this cycle, of which nobody is leaving, and that lack tasks."""
     found = []
     admitted = [decision.job for decision in session.decisions if decision.kind is DecisionKind.ADMIT]
     jobs = [job for job, _ in running(session)] + [session.job(job_id) for job_id in admitted]
     for job in jobs:
-        if all(role.least >= role.replicas for role in job.roles) and not job.sub_gangs:
-            continue
         held = session.snapshot.held(job.id)
+        if len(held) + sum(role.ended for role in job.roles) >= sum(role.replicas for role in job.roles):
+            continue
         gang, counts = Gang(job), standing(job, held)
         leaving = any(task.leaving for task in held)
-        if not leaving and gang.satisfied(counts) and gang.step(counts) is not None:
+        if not leaving and (not gang.satisfied(counts) or gang.step(counts) is not None):
             found.append(job)
     return found
 
 
-def _rank(session: Session, job: Job) -> tuple[int, bool, float, str]:
-    counts = standing(job, session.snapshot.held(job.id))
-    return (-job.priority, Gang(job).spare(counts) is not None, job.submitted_at, job.id)
+def _broken(session: Session, job: Job) -> bool:
+    return not Gang(job).satisfied(standing(job, session.snapshot.held(job.id)))
+
+
+def _flavors(session: Session, job: Job) -> set[str]:
+    return {task.flavor for task in session.snapshot.held(job.id)}
+
+
+def _rank(session: Session, job: Job) -> tuple[int, int, float, str]:
+    """Higher priority first; then gangs below their minimum, those at it, those above; then the older."""
+    gang, counts = Gang(job), standing(job, session.snapshot.held(job.id))
+    size = (2 if gang.spare(counts) else 1) if gang.satisfied(counts) else 0
+    return (-job.priority, size, job.submitted_at, job.id)

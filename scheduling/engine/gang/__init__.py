@@ -3,7 +3,7 @@
 from scheduling.engine.gang.parts import Counts, Gang, Part, PartsError
 from scheduling.engine.gang.placer import Extent, GangPlacer
 from scheduling.engine.gang.rooms import FullRooms
-from scheduling.engine.gang.standing import expendable, standing
+from scheduling.engine.gang.standing import expendable, smallest, standing
 
 __all__ = [
     "Counts",
@@ -14,5 +14,6 @@ __all__ = [
     "Part",
     "PartsError",
     "expendable",
+    "smallest",
     "standing",
 ]

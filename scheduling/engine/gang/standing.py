@@ -37,3 +37,9 @@ def expendable(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
         counts[name] -= 1
         found.append(last)
     return tuple(found)
+
+
+def smallest(job: Job) -> dict[str, int]:
+    """The tasks of each role in the smallest gang with which the job may start; finished ones not counted."""
+    missing = Gang(job).minimum({role.name: role.ended for role in job.roles})
+    return {role.name: missing.get(role.name, 0) for role in job.roles}

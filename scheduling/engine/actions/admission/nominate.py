@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.entry import Entry, protected
-from scheduling.engine.gang import FullRooms, GangPlacer
+from scheduling.engine.gang import FullRooms, GangPlacer, smallest
 from scheduling.engine.model import (
     Allocation,
     Job,
@@ -70,6 +70,8 @@ class Nominator:
         """What the job would get. A job that fits is left placed in the statement; others leave nothing."""
         mark = statement.checkpoint()
         replaced = tuple(held.id for held in self._snapshot.held(job.replaces)) if job.replaces else ()
+        if self._session.config.housekeeping.surplus_later:
+            return self._at(statement, queue, job, ask, replaced, smallest(job))
         full = self._at(statement, queue, job, ask, replaced, None)
         if full.refusal is None:
             return full

@@ -60,9 +60,28 @@ def test_nobody_grows_while_somebody_waits_unless_configured() -> None:
     assert grown(act(snapshot, "elastic", housekeeping=past)) == {"one": 3}
 
 
-def test_a_gang_below_its_minimum_does_not_grow() -> None:
-    snapshot = running_world([node("n1", 8)], {"one": ["n1"]}, [elastic("one", 4, 2)])
+def test_a_gang_that_lost_tasks_gets_its_minimum_back_whoever_waits() -> None:
+    jobs = [elastic("one", 6, 3), job("big", "a", role(1, 8), at=9)]
+    snapshot = running_world([node("n1", 8), node("n2", 8, ready=False)], {"one": ["n1"]}, jobs)
+    result = act(snapshot, "elastic")
+    assert grown(result) == {"one": 2}
+    settle(snapshot, result)
     assert told(act(snapshot, "elastic")) == []
+
+
+@pytest.mark.parametrize(("later", "tasks"), [(True, {"old": 3, "new": 2}), (False, {"old": 4, "new": 1})])
+def test_surplus_may_come_after_the_minima_of_all(later: bool, tasks: dict[str, int]) -> None:
+    jobs = [job(name, "a", role(4, 1, least=1), at=at) for at, name in enumerate(("old", "new"))]
+    result = act(
+        running_world([node("n1", 5)], {}, jobs),
+        "allocate",
+        "elastic",
+        housekeeping=HousekeepingOptions(surplus_later=later),
+    )
+    given: dict[str, int] = {}
+    for decision in result.decisions:
+        given[decision.job] = given.get(decision.job, 0) + len(decision.allocations)
+    assert given == tasks
 
 
 class TestGivingUp:
