@@ -86,7 +86,8 @@ class Presences:
         """A task came to a row. Its id must not be there."""
         self._tasks[task] = (row, presence)
         self._count(row, presence, 1)
-        self.ports.setdefault(row, []).extend(presence.ports)
+        if presence.ports:
+            self.ports.setdefault(row, []).extend(presence.ports)
 
     def drop(self, task: str) -> int | None:
         """A task left; the row where it was, None where it meant nothing to anybody."""
@@ -95,11 +96,12 @@ class Presences:
             return None
         row, presence = known
         self._count(row, presence, -1)
-        held = self.ports[row]
-        for port in presence.ports:
-            held.remove(port)
-        if not held:
-            del self.ports[row]
+        if presence.ports:
+            held = self.ports[row]
+            for port in presence.ports:
+                held.remove(port)
+            if not held:
+                del self.ports[row]
         return row
 
     def _count(self, row: int, presence: Presence, sign: int) -> None:

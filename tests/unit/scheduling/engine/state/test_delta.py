@@ -24,7 +24,18 @@ from scheduling.engine import (
     SnapshotError,
     canonical,
 )
-from scheduling.engine.model import Quota, QuotaNode, Strategy
+from scheduling.engine.model import (
+    AffinityOperator,
+    Expression,
+    HostPort,
+    PlacementRules,
+    PodTerm,
+    Quota,
+    QuotaNode,
+    Strategy,
+    Taint,
+    TaintEffect,
+)
 from tests.unit.scheduling.engine.builders import (
     commit,
     cycle,
@@ -71,6 +82,22 @@ def cordon(snapshot: Snapshot, pick: int) -> Delta:
     return Delta((NodePut(replace(nodes[pick % len(nodes)], schedulable=pick % 2 == 0)),) if nodes else ())
 
 
+def relabel(snapshot: Snapshot, pick: int) -> Delta:
+    nodes = snapshot.nodes()
+    if not nodes:
+        return Delta()
+    taints = (Taint("soft", effect=TaintEffect.PREFER_NO_SCHEDULE),) if pick % 3 == 0 else ()
+    labels = {"zone": str(pick % 2)}
+    return Delta((NodePut(replace(nodes[pick % len(nodes)], labels=labels, taints=taints)),))
+
+
+def relate(snapshot: Snapshot, pick: int) -> Delta:
+    term = PodTerm("zone", (Expression("app", AffinityOperator.IN, (str(pick % 2),)),))
+    kept = {"pod_affinity": (term,)} if pick % 3 else {"pod_anti_affinity": (term,)}
+    rules = PlacementRules(namespace="ws", labels={"app": str(pick % 2)}, ports=(HostPort(pick % 2),), **kept)
+    return Delta((JobPut(job(f"k{pick % 7}", "ab"[pick % 2], role(1, pick % 2), at=pick % 5, rules=rules)),))
+
+
 def lose_node(snapshot: Snapshot, pick: int) -> Delta:
     held = {task.node for task in snapshot.allocations.values()}
     free = sorted(set(snapshot.fleet.row) - held)
@@ -105,6 +132,9 @@ STEPS = [
     end,
     add_node,
     cordon,
+    relabel,
+    relate,
+    run,
     lose_node,
     set_limits,
     set_queue,

@@ -1,0 +1,238 @@
+"""Scores apart from packing: what a node grants of a task's wishes, from 0 to 100."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduling.engine import Delta, NodePut, run_cycle
+from scheduling.engine.config import EngineConfig, resolve_config
+from scheduling.engine.model import (
+    AffinityOperator,
+    Expression,
+    Flavor,
+    GpuRequest,
+    Node,
+    NumaPolicy,
+    NumaZone,
+    PlacementRules,
+    PodTerm,
+    PreferredNodes,
+    PreferredPods,
+    Request,
+    Taint,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+)
+from scheduling.engine.placement.alignment import joined
+from scheduling.engine.placement.placer import Placer
+from scheduling.engine.placement.preferences import Affinity, Balance, Reuse, Topology
+from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.shape import resolve
+from scheduling.engine.state.fleet import ALL_ROWS, Fleet
+from scheduling.engine.state.presence import Presence, presence_of
+from tests.unit.scheduling.engine.builders import NOW, flavor, job, node, role, world
+
+SOFT = Taint("old", effect=TaintEffect.PREFER_NO_SCHEDULE)
+
+
+def asked(
+    nodes: list[Node], request: Request | None = None, pool: Flavor | None = None, **rules: Any
+) -> Question:
+    pool = pool or flavor()
+    return Question(Fleet(nodes), resolve(request or Request(), PlacementRules(**rules), pool), pool)
+
+
+def likes(weight: int, **labels: str) -> PreferredNodes:
+    wishes = tuple(Expression(key, AffinityOperator.IN, (value,)) for key, value in labels.items())
+    return PreferredNodes(weight, wishes)
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ({}, None),
+        ({"preferred_nodes": (likes(10, disk="ssd"),)}, [100, 0, 0]),
+        ({"preferred_nodes": (likes(30, disk="ssd"), likes(10, zone="b"))}, [75, 25, 0]),
+        ({"preferred_nodes": (likes(1, disk="ssd", zone="b"),)}, [0, 0, 0]),
+        ({"preferred_nodes": (PreferredNodes(5, ()),)}, [0, 0, 0]),
+    ],
+)
+def test_preferred_nodes(rules: dict[str, Any], expected: list[int] | None) -> None:
+    nodes = [node("a", labels={"disk": "ssd", "zone": "a"}), node("b", labels={"zone": "b"}), node("c")]
+    question = asked(nodes, **rules)
+    assert Affinity().applies(question) == (expected is not None)
+    if expected is not None:
+        assert Affinity().score(question, ALL_ROWS).tolist() == expected
+
+
+def test_taints_that_would_rather_not() -> None:
+    nodes = [node("a"), node("b", taints=(SOFT,)), node("c", taints=(SOFT, replace(SOFT, key="slow")))]
+    assert Affinity().score(asked(nodes), ALL_ROWS).tolist() == [100, 50, 33]
+    every = (Toleration(operator=TolerationOperator.EXISTS),)
+    assert Affinity().score(asked(nodes, tolerations=every), ALL_ROWS).tolist() == [100, 100, 100]
+    mixed = asked([*nodes[:2], node("d", labels={"disk": "ssd"})], preferred_nodes=(likes(100, disk="ssd"),))
+    assert Affinity().score(mixed, ALL_ROWS).tolist() == [50, 25, 100]
+
+
+def test_preferred_and_avoided_neighbours() -> None:
+    nodes = [node(name, labels={"zone": zone}) for name, zone in (("a", "x"), ("b", "x"), ("c", "y"))]
+    wish = PreferredPods(40, PodTerm("zone", (Expression("app", AffinityOperator.IN, ("db",)),)))
+    for rules, before, after in (
+        ({"preferred_pods": (wish,)}, [0, 0, 0], [100, 100, 0]),
+        ({"avoided_pods": (wish,)}, [100, 100, 100], [0, 0, 100]),
+    ):
+        question = asked(nodes, namespace="ws", **rules)
+        assert Affinity().score(question, ALL_ROWS).tolist() == before
+        seen = question.elsewhere()
+        database = presence_of(PlacementRules(namespace="ws", labels={"app": "db"}))
+        assert database is not None
+        question.fleet.presences.put("db/0", 1, database)
+        assert question.elsewhere() != seen
+        assert Affinity().score(question, ALL_ROWS).tolist() == after
+
+
+def cliqued(name: str, *cliques: str, used: int = 0) -> Node:
+    bare = node(name, len(cliques))
+    cards = (
+        replace(
+            card, clique=clique, used_cores=100 if card.index < used else 0, holders=int(card.index < used)
+        )
+        for card, clique in zip(bare.devices, cliques, strict=True)
+    )
+    return replace(bare, devices=tuple(cards))
+
+
+def test_cliques() -> None:
+    nodes = [cliqued("a", "", "", "", ""), cliqued("b", "p", "p", "q", "q"), cliqued("c", "p", "p", "p", "p")]
+    pair = Request(gpu=GpuRequest(cards=2))
+    assert Topology().score(asked(nodes, pair), ALL_ROWS).tolist() == [50, 100, 100]
+    assert Topology().score(asked(nodes, Request(gpu=GpuRequest(cards=4))), ALL_ROWS).tolist() == [
+        25,
+        50,
+        100,
+    ]
+    taken = [cliqued("b", "p", "p", "q", "q", used=1), cliqued("c", "p", "p", "q", "q", used=3)]
+    assert Topology().score(asked(taken, pair), ALL_ROWS).tolist() == [100, 50]
+    assert not Topology().applies(asked(nodes, Request(gpu=GpuRequest())))
+    assert not Topology().applies(asked([node("x")], pair))
+
+
+@pytest.mark.parametrize(
+    ("fitting", "cliques", "cards", "expected"),
+    [
+        ([1, 1, 1, 1], [0, 0, 1, 1], 2, [0, 1]),
+        ([1, 0, 1, 1], [0, 0, 1, 1], 2, [2, 3]),
+        # The smallest clique that suffices, so that a larger one stays whole.
+        ([1, 1, 1, 1, 1], [0, 0, 0, 1, 1], 2, [3, 4]),
+        ([1, 1, 1, 1, 1], [0, 0, 0, 1, 1], 4, [0, 1, 2, 3, 4]),
+        ([1, 1, 1, 1], [-1, -1, 0, -1], 2, [0, 1, 2, 3]),
+        ([1, 1, 1, 1], [-1, -1, 0, 0], 2, [2, 3]),
+    ],
+)
+def test_which_cards_are_joined(
+    fitting: list[int], cliques: list[int], cards: int, expected: list[int]
+) -> None:
+    found = joined(np.array(fitting, np.bool_), np.array(cliques), cards)
+    assert np.flatnonzero(found).tolist() == expected
+
+
+def test_a_pair_gets_cards_of_one_clique_whatever_the_policy() -> None:
+    pool, rule = flavor(), resolve_config(EngineConfig()).rule
+    placer = Placer(Fleet([cliqued("n", "p", "q", "q", "p")]), rule)
+    seat = placer.choose(resolve(Request(gpu=GpuRequest(cards=2)), PlacementRules(), pool), pool)
+    assert seat is not None
+    assert [part.device for part in seat.slices] == ["n-gpu0", "n-gpu3"]
+
+
+def test_zones() -> None:
+    zones = tuple(NumaZone(id=number, cpu=4_000) for number in range(2))
+    nodes = [node("a"), node("b", numa_policy=NumaPolicy.BEST_EFFORT, numa=zones)]
+    assert Topology().score(asked(nodes, Request(cpu=3_000)), ALL_ROWS).tolist() == [0, 100]
+    assert Topology().score(asked(nodes, Request(cpu=6_000)), ALL_ROWS).tolist() == [0, 50]
+    assert Topology().score(asked(nodes, Request(cpu=9_000)), ALL_ROWS).tolist() == [0, 0]
+
+
+def test_a_group_stands_near() -> None:
+    labels = {"a": ("z1", "r1"), "b": ("z1", "r1"), "c": ("z1", "r2"), "d": ("z2", "r3")}
+    nodes = [node(name, labels={"zone": zone, "rack": rack}) for name, (zone, rack) in labels.items()]
+    question = asked(nodes, pool=flavor(topology=("zone", "rack")), group="gang")
+    assert Topology().score(question, ALL_ROWS).tolist() == [0, 0, 0, 0]
+    question.fleet.presences.put("gang/0", 0, Presence(group="gang"))
+    assert Topology().score(question, ALL_ROWS).tolist() == [100, 66, 33, 0]
+
+
+def test_reuse() -> None:
+    nodes = [
+        node("a", images=("torch",)),
+        node("b", name="host-b"),
+        node("c", name="host-c", images=("torch",)),
+    ]
+    assert not Reuse().applies(asked(nodes))
+    assert Reuse().score(asked(nodes, image="torch"), ALL_ROWS).tolist() == [100, 0, 100]
+    both = asked(nodes, image="torch", last_nodes=("host-b", "host-c"))
+    assert Reuse().score(both, ALL_ROWS).tolist() == [50, 50, 100]
+
+
+def test_balance_points_where_the_request_points() -> None:
+    three_quarters = {"used_cores": 75, "holders": 1}
+    nodes = [node("a-even"), node("b-cards", used_cpu=48_000), node("c-cpu", device=three_quarters)]
+    fair, cards, cpu = (
+        Balance().score(asked(nodes, request), ALL_ROWS).tolist()
+        for request in (
+            Request(cpu=16_000, gpu=GpuRequest()),
+            Request(gpu=GpuRequest()),
+            Request(cpu=16_000),
+        )
+    )
+    assert fair[0] == 100 and fair[1] == fair[2] < 100
+    assert cards[1] == max(cards) and cpu[2] == max(cpu)
+    assert Balance().score(asked(nodes), ALL_ROWS).tolist() == [0, 0, 0]
+
+
+class TestPolicies:
+    """What a flavor's policy makes of the scores."""
+
+    def choice(self, policy: str, nodes: list[Node], request: Request, rules: PlacementRules) -> str | None:
+        pool = flavor(policy=policy)
+        placer = Placer(Fleet(nodes), resolve_config(EngineConfig()).rule)
+        seat = placer.choose(resolve(request, rules, pool), pool)
+        return seat.node if seat else None
+
+    @pytest.mark.parametrize("policy", ["compact", "spread", "affinity", "balance"])
+    def test_a_stated_wish_outweighs_packing(self, policy: str) -> None:
+        half = node("half", used_cpu=32_000, device={"used_cores": 50, "holders": 1})
+        part = role(1, 1, cpu=1_000, cores=20, card_memory=0).request
+        wishes = [PlacementRules(preferred_nodes=(likes(1, disk=kind),)) for kind in ("ssd", "hdd")]
+        nodes = [replace(half, labels={"disk": "hdd"}), node("idle", labels={"disk": "ssd"})]
+        assert [self.choice(policy, nodes, part, wish) for wish in wishes] == ["idle", "half"]
+
+    def test_packing_decides_among_equals(self) -> None:
+        nodes = [node("empty"), node("half", device={"used_cores": 50, "holders": 1})]
+        part = role(1, 1, cores=20, card_memory=0).request
+        for policy in ("compact", "affinity", "topology", "reuse"):
+            assert self.choice(policy, nodes, part, PlacementRules()) == "half"
+
+    def test_a_taint_that_comes_later_is_heard(self) -> None:
+        snapshot = world([node("a"), node("b")])
+        pool, rule = flavor(), resolve_config(EngineConfig()).rule
+        task = resolve(role().request, PlacementRules(), pool)
+        placer = Placer(snapshot.fleet, rule)
+        board = placer.board(task, pool)
+        assert board.best() == 0
+        assert snapshot.fleet.put(replace(snapshot.fleet.nodes[0], taints=(SOFT,)))
+        assert board.best() == 1
+        assert snapshot.fleet.put(replace(snapshot.fleet.nodes[0], taints=()))
+        assert board.best() == 0
+
+    def test_a_whole_cycle_hears_wishes(self) -> None:
+        wish = PlacementRules(preferred_nodes=(likes(1, disk="ssd"),))
+        snapshot = world([node("a"), node("b")], [job("j", rules=wish)])
+        labelled = replace(snapshot.fleet.nodes[1], labels={"disk": "ssd"})
+        snapshot.apply(Delta((NodePut(labelled),)))
+        result = run_cycle(snapshot, EngineConfig(), NOW)
+        assert [task.node for task in result.decisions[0].allocations] == ["b"]

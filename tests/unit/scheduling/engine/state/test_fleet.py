@@ -1,0 +1,173 @@
+"""A fleet that was brought up to date in place equals one that is built anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduling.engine import AllocationPut, Delta, NodeGone, NodePut, Snapshot
+from scheduling.engine.config import EngineConfig, resolve_config
+from scheduling.engine.model import (
+    Allocation,
+    Extended,
+    Node,
+    NumaPolicy,
+    NumaZone,
+    PlacementRules,
+    Pressure,
+    Taint,
+    ZoneShare,
+)
+from scheduling.engine.placement.capacity import empty_fleet, most_when_empty
+from scheduling.engine.placement.placer import Placer, placer_for
+from scheduling.engine.placement.shape import resolve
+from scheduling.engine.state.fleet import Fleet
+from tests.unit.scheduling.engine.builders import flavor, node, role, world
+
+ZONES = (NumaZone(id=0, cpu=32_000), NumaZone(id=1, cpu=32_000))
+RULE = resolve_config(EngineConfig()).rule
+
+
+def rich(name: str = "n1", **facts: Any) -> Node:
+    return node(
+        name,
+        2,
+        **{
+            "labels": {"pool": "x"},
+            "pods": 10,
+            "extended": (Extended("nic", 4),),
+            "numa_policy": NumaPolicy.SINGLE_NUMA_NODE,
+            "numa": ZONES,
+            **facts,
+        },
+    )
+
+
+def arrays(fleet: Fleet) -> dict[str, Any]:
+    found = {name: value.tolist() for name, value in vars(fleet).items() if isinstance(value, np.ndarray)}
+    found |= {f"free {name}": value.tolist() for name, value in fleet.extended_free.items()}
+    if fleet.zones is not None:
+        found |= {"zones": fleet.zones.cpu_free.tolist(), "zone facts": fleet.zones.zones}
+    return found
+
+
+IN_PLACE: list[dict[str, Any]] = [
+    {"labels": {"pool": "y"}},
+    {"taints": (Taint("gone"),)},
+    {"ready": False},
+    {"schedulable": False},
+    {"pressure": (Pressure.DISK,)},
+    {"used_cpu": 7, "used_memory": 8, "used_pods": 9},
+    {"used_extended": (Extended("nic", 3),)},
+    {"numa": (ZONES[1], replace(ZONES[0], used_cpu=5))},
+    {"devices": tuple(replace(d, healthy=False, used_cores=10, holders=1) for d in rich().devices)},
+    {"devices": tuple(reversed(rich().devices))},
+    {"name": "other", "images": ("torch",)},
+]
+REBUILT: list[dict[str, Any]] = [
+    {"cpu": 1},
+    {"memory": 1},
+    {"rank": 1},
+    {"pods": 11},
+    {"extended": ()},
+    {"used_extended": (Extended("fpga", 1),)},
+    {"numa": ZONES[:1]},
+    {"numa_policy": NumaPolicy.NONE},
+    {"devices": rich().devices[:1]},
+    {"devices": tuple(replace(d, clique="a") for d in rich().devices)},
+]
+
+
+@pytest.mark.parametrize(("facts", "in_place"), [(f, True) for f in IN_PLACE] + [(f, False) for f in REBUILT])
+def test_what_changes_in_place(facts: dict[str, Any], in_place: bool) -> None:
+    fleet, fresh = Fleet([rich("n0"), rich()]), replace(rich(), **facts)
+    before = arrays(fleet)
+    assert fleet.put(fresh) is in_place
+    assert arrays(fleet) == (arrays(Fleet([rich("n0"), fresh])) if in_place else before)
+    if in_place:
+        assert fleet.export(1) == Fleet([fresh]).export(0)
+
+
+def test_a_node_that_is_not_there_is_not_put() -> None:
+    assert Fleet([rich()]).put(rich("n2")) is False
+
+
+@pytest.mark.parametrize("facts", IN_PLACE)
+def test_boards_follow(facts: dict[str, Any]) -> None:
+    snapshot = world([rich("n0"), rich()], flavors=[flavor(node_labels={"pool": "x"})])
+    pool = snapshot.flavors["a100"]
+    tasks = [
+        resolve(asked.request, PlacementRules(), pool)
+        for asked in (role(), role(1, 2, cpu=4_000), role(1, 1, cores=95), role(1, 0, cpu=31_997))
+    ]
+    warm = placer_for(snapshot.fleet, RULE)
+    for task in tasks:
+        warm.board(task, pool)
+        most_when_empty(snapshot.fleet, RULE, task, pool)
+    snapshot.apply(Delta((NodePut(replace(rich(), **facts)),)))
+    cold = Snapshot.from_json(snapshot.to_json())
+    assert placer_for(snapshot.fleet, RULE) is warm
+    for task in tasks:
+        known, fresh = warm.board(task, pool), Placer(cold.fleet, RULE).board(task, pool)
+        assert known.refusals() == fresh.refusals()
+        assert known.feasible().tolist() == fresh.feasible().tolist()
+        assert known.best() == fresh.best()
+        most = most_when_empty(snapshot.fleet, RULE, task, pool)
+        assert most == most_when_empty(cold.fleet, RULE, task, pool)
+
+
+def test_the_empty_fleet_follows_what_lasts() -> None:
+    fleet = Fleet([rich()])
+    empty = empty_fleet(fleet)
+    assert fleet.put(rich(used_cpu=5))
+    assert empty.revised == []
+    assert fleet.put(rich(labels={"pool": "y"}, ready=False))
+    assert empty_fleet(fleet) is empty
+    assert empty.nodes[0].labels == {"pool": "y"}
+    assert empty.ready.all()
+
+
+def test_a_batch_builds_one_fleet_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = world([rich(f"n{number}") for number in range(4)])
+    built = []
+    monkeypatch.setattr(
+        "scheduling.engine.state.snapshot.Fleet", lambda nodes: built.append(1) or Fleet(nodes)
+    )
+    snapshot.apply(Delta(tuple(NodePut(rich(f"n{number}", used_cpu=1)) for number in range(4))))
+    assert built == []
+    held = Allocation(job="j", queue="a", role="w", index=0, flavor="a100", node="n9", cpu=5)
+    snapshot.apply(
+        Delta(
+            (
+                NodePut(rich("n8")),
+                NodePut(rich("n9")),
+                NodeGone("n0"),
+                NodePut(rich("n8", rank=3)),
+                AllocationPut(held),
+            )
+        )
+    )
+    assert built == [1]
+    assert sorted(snapshot.fleet.row) == ["n1", "n2", "n3", "n8", "n9"]
+    assert snapshot.nodes()[-1].used_cpu == 5
+
+
+def test_an_allocation_holds_and_frees_everything() -> None:
+    snapshot = world([rich()])
+    before = snapshot.to_json()
+    held = Allocation(
+        job="j", queue="a", role="w", index=0, flavor="a100", node="n1", cpu=1_000, memory=2,
+        extended=(Extended("nic", 3), Extended("unknown", 1)), zones=(ZoneShare(1, 1_000, 2),),
+    )  # fmt: skip
+    with snapshot.statement() as statement:
+        statement.allocate(held)
+        now = snapshot.nodes()[0]
+        assert (now.used_cpu, now.used_memory, now.used_pods) == (1_000, 2, 1)
+        assert now.used_extended == (Extended("nic", 3),)
+        assert [zone.used_cpu for zone in now.numa] == [0, 1_000]
+        cold = Snapshot.from_json(snapshot.to_json())
+        assert cold.to_json() == snapshot.to_json()
+    assert snapshot.to_json() == before
