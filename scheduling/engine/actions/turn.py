@@ -47,7 +47,8 @@ class Turn:
     def _eligible(self) -> Iterator[Job]:
         for job in self._session.in_turn(self.queue):
             ready = job.backoff_until is None or job.backoff_until <= self._session.now
-            free = not self._session.snapshot.holds(job.id)
+            # A job that changed while the snapshot was taken may have come without its roles.
+            free = bool(job.roles) and not self._session.snapshot.holds(job.id)
             if job.state is JobState.QUEUED and ready and free and job.id not in self._session.outcomes:
                 yield job
 

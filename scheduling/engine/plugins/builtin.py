@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scheduling.engine.actions.admission.action import Admission
 from scheduling.engine.actions.admission.nominate import Victims
-from scheduling.engine.actions.allocate import Allocate
 from scheduling.engine.actions.consolidate import Consolidate
 from scheduling.engine.actions.elastic import Elastic
 from scheduling.engine.actions.idle import Idle
@@ -22,10 +21,9 @@ from scheduling.engine.plugins.registry import Registry
 from scheduling.engine.plugins.sets import Action, PluginSet
 
 ADMISSIONS: tuple[Action, ...] = (
-    Allocate(),
     Admission("admit", Victims.ALL),
     Admission("preempt", Victims.OWN_QUEUE),
-    Admission("start", Victims.NONE),
+    Admission("allocate", Victims.NONE),
 )
 
 HOUSEKEEPING: tuple[Action, ...] = (

@@ -233,3 +233,10 @@ def test_room_that_a_jobs_own_roles_took_is_still_there_for_others() -> None:
     result = cycle(world([node("n1")], jobs))
     assert outcome(result, "two-roles").reason is Reason.NO_ROOM
     assert started(result) == ["small"]
+
+
+def test_a_job_without_roles_is_passed_over() -> None:
+    snapshot = world([node("n1")], [replace(job("torn", min_available=1), roles=()), job("whole", at=1)])
+    result = cycle(snapshot)
+    assert started(result) == ["whole"]
+    assert outcome(result, "torn").reason is Reason.IN_LINE

@@ -74,7 +74,7 @@ VETO, SCORE, NOT_A_PLUGIN = NoFirstNode(), LastName(), object()
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (EngineConfig(actions=("allocate", "dance")), "no action called 'dance'; there are allocate"),
+        (EngineConfig(actions=("allocate", "dance")), "no action called 'dance'; there are admit, allocate"),
         (EngineConfig(actions=("allocate", "allocate")), "named twice"),
         (EngineConfig(vetoes=("moon",)), "no veto called 'moon'"),
         (EngineConfig(policies=(("compact", ()),)), "at least one score"),
