@@ -1,1 +1,1 @@
-"""Cases of KAI-Scheduler, read into the engine's terms and run."""
+"""Reads KAI-Scheduler's exported cases, plays them round by round, and compares."""

@@ -1,0 +1,191 @@
+"""The cluster of a case between two actions: what each task is doing and what it holds.
+
+A cycle's decisions are carried out here, and between two rounds time goes on: who was told to leave has
+left, and who was started runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from scheduling.engine.model import (
+    Allocation,
+    Claim,
+    Decision,
+    DecisionKind,
+    Flavor,
+    Instant,
+    Job,
+    Node,
+    Queue,
+    QuotaNode,
+)
+
+
+class Status(StrEnum):
+    """KAI's words for what a task is doing."""
+
+    PENDING = "Pending"
+    BINDING = "Binding"
+    PIPELINED = "Pipelined"
+    RUNNING = "Running"
+    RELEASING = "Releasing"
+    STUCK = "StuckInReleasing"
+    FAILED = "Failed"
+    SUCCEEDED = "Succeeded"
+
+
+STANDING = (Status.BINDING, Status.RUNNING, Status.STUCK)
+LEAVING = (Status.RELEASING,)
+
+
+@dataclass(slots=True, kw_only=True)
+class Task:
+    """One task. `hold` is its place and what it is charged, for a pipelined one what it was promised.
+
+    `former` is the place that a task on the move has not left yet, `noted` the node that a task without
+    a place names all the same. `index` is its number in its role.
+    `gpus`, `cpu` and `memory` are what it asks for.
+    """
+
+    uid: str
+    job: str
+    role: str
+    index: int
+    status: Status
+    gpus: float
+    cpu: int
+    memory: int
+    hold: Allocation | None = None
+    former: Allocation | None = None
+    noted: str = ""
+
+    @property
+    def node(self) -> str:
+        """Where it is, will be, or is noted to have been."""
+        return self.noted if self.hold is None else self.hold.node
+
+    def stands(self) -> bool:
+        """Whether it has a place and was not told to leave it."""
+        return self.status in STANDING
+
+
+@dataclass(slots=True, kw_only=True)
+class Gang:
+    """One job: its unchanging description, its tasks, and whether whoever owns it is deleting it."""
+
+    job: Job
+    tasks: list[Task]
+    deleted: bool = False
+    claim: Claim | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class World:
+    """Everything of one case that does or does not change. Nodes are empty; tasks say what they hold."""
+
+    nodes: tuple[Node, ...]
+    flavor: Flavor
+    queues: tuple[Queue, ...]
+    quota_nodes: tuple[QuotaNode, ...]
+    gangs: dict[str, Gang]
+    now: Instant
+    grace_s: int = 0
+    bindings: int = 0
+    evictions: int = 0
+    promises: int = 0
+    _by_id: dict[str, Task] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_id = {f"{task.job}/{task.role}/{task.index}": task for task in self.tasks()}
+
+    def tasks(self) -> Iterator[Task]:
+        """All tasks, job by job."""
+        for gang in self.gangs.values():
+            yield from gang.tasks
+
+    def holds(self) -> Iterator[tuple[Task, Allocation]]:
+        """Everything that is physically held, by whom; promises hold nothing yet."""
+        for task in self.tasks():
+            if task.former is not None:
+                yield task, task.former
+            elif task.hold is not None and task.status is not Status.PIPELINED:
+                yield task, task.hold
+
+    # Decisions
+
+    def carry_out(self, decisions: Iterable[Decision]) -> None:
+        """Do what a cycle decided, in its order."""
+        for decision in decisions:
+            match decision.kind:
+                case DecisionKind.ADMIT | DecisionKind.GROW:
+                    self._start(decision.allocations)
+                    self.gangs[decision.job].claim = None
+                case DecisionKind.PARK:
+                    self._promise(decision)
+                case DecisionKind.EVICT | DecisionKind.SHRINK:
+                    self._dismiss(decision)
+                case DecisionKind.MIGRATE:
+                    self._move(decision)
+                case DecisionKind.RESIZE:
+                    raise ValueError(f"nobody resizes {decision.job} here")
+
+    def _start(self, allocations: Iterable[Allocation]) -> None:
+        for allocation in allocations:
+            task = self._by_id[allocation.id]
+            task.status, task.hold = Status.BINDING, allocation
+            self.bindings += 1
+
+    def _promise(self, decision: Decision) -> None:
+        gang = self.gangs[decision.job]
+        for task in gang.tasks:
+            if task.status is Status.PIPELINED and task.former is None:
+                task.status, task.hold = Status.PENDING, None
+        for allocation in decision.allocations:
+            task = self._by_id[allocation.id]
+            task.status, task.hold = Status.PIPELINED, allocation
+            self.promises += 1
+        until = Instant(self.now + float(decision.numbers.get("claim_s", 3600)))
+        gang.claim = Claim(
+            job=decision.job, allocations=decision.allocations, leaving=decision.released, until=until
+        )
+
+    def _dismiss(self, decision: Decision) -> None:
+        gang = self.gangs[decision.job]
+        told = [self._by_id[key] for key in decision.released] or [t for t in gang.tasks if t.stands()]
+        for task in told:
+            if task.status is not Status.RELEASING and task.hold is not None:
+                task.status, task.hold = Status.RELEASING, replace(task.hold, leaving=True)
+                self.evictions += 1
+
+    def _move(self, decision: Decision) -> None:
+        for allocation in decision.allocations:
+            task = self._by_id[allocation.id]
+            if task.hold is None:
+                raise ValueError(f"{allocation.id} is moved and is nowhere")
+            task.former = replace(task.hold, leaving=True)
+            task.status, task.hold = Status.PIPELINED, allocation
+            self.evictions += 1
+            self.promises += 1
+
+    # Time
+
+    def turn(self, seconds: float) -> None:
+        """One round is over: those told to leave wait again, those started run."""
+        self.now = Instant(self.now + seconds)
+        self.bindings = self.evictions = self.promises = 0
+        for gang in self.gangs.values():
+            for task in gang.tasks:
+                if task.status is Status.BINDING:
+                    task.status = Status.RUNNING
+                elif task.status is Status.PIPELINED or (
+                    task.status is Status.RELEASING and not gang.deleted
+                ):
+                    task.status, task.hold, task.former, task.noted = Status.PENDING, None, None, ""
+
+
+def index_of(tasks: Iterable[Task]) -> Mapping[str, Task]:
+    """Tasks by uid."""
+    return {task.uid: task for task in tasks}
