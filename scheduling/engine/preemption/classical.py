@@ -9,7 +9,7 @@ stated in the quota reference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from heapq import merge
@@ -18,7 +18,7 @@ from itertools import chain
 from scheduling.engine.model import EvictRule, PreemptOthers
 from scheduling.engine.preemption.candidates import Candidate
 from scheduling.engine.preemption.contest import Contest, Victim
-from scheduling.engine.preemption.policy import Policy, may_push_anyone
+from scheduling.engine.preemption.policy import Policy, highest_priority, may_push_anyone
 
 LEAVING, SPARED, WHOLE = range(3)
 STAYING = (SPARED, WHOLE)
@@ -67,26 +67,32 @@ class ClassicalField:
             return (False, True)
         return (True, False)
 
-    def offers(self) -> Iterator[Offer]:
+    def offers(self, *, borrow: bool) -> Iterator[Offer]:
         """All candidates in the order in which they are to be tried."""
         for source in self.others:
             source.dry = False
-        if self.contest.roster.least_loss:
-            return self._merged((*self.others, self._own), (LEAVING, *STAYING))
         hierarchical = tuple(source for source in self.others if source.hierarchical)
-        by_priority = tuple(source for source in self.others if not source.hierarchical)
+        # While borrowing, only the hierarchical advantage counts where the policy has nothing else.
+        barred = borrow and not self._while_borrowing
+        by_priority = () if barred else tuple(s for s in self.others if not s.hierarchical)
+        if self.contest.roster.least_loss:
+            return self._merged((*hierarchical, *by_priority, self._own), (LEAVING, *STAYING))
         groups = (hierarchical, by_priority, (self._own,))
         return chain.from_iterable(
             self._merged(group, segments) for segments in ((LEAVING,), STAYING) for group in groups
         )
 
-    def take(self, offers: Iterable[Offer], *, borrow: bool) -> Iterator[Victim]:
-        """Remove candidates one by one, as far as the rules allow."""
+    def take(self, offers: Iterable[Offer], *, borrow: bool, loose: bool = False) -> Iterator[Victim]:
+        """Remove candidates one by one, as far as the rules allow.
+
+        `loose` takes more of a queue than its overuse: whoever asks for that must let go again of all
+        that is not justified in the end.
+        """
         for source, candidate in offers:
             rule = self._rule(source, candidate, borrow=borrow)
             if rule is None or source.dry:
                 continue
-            if not self._exceeds(source):
+            if not loose and not self._exceeds(source):
                 source.dry = True
                 continue
             removal = self.contest.trial.remove(candidate)
@@ -125,20 +131,29 @@ class ClassicalField:
     def _merged(self, sources: Iterable[Source], segments: Iterable[int]) -> Iterator[Offer]:
         roster = self.contest.roster
         if roster.by_priority:
-            by_queue = {source.queue: source for source in sources}
-            return chain.from_iterable(self._picked(by_queue, segment) for segment in segments)
+            everyone = tuple(sources)
+            return chain.from_iterable(self._picked(everyone, segment) for segment in segments)
         lines = [self._line(source, segment) for source in sources for segment in segments]
         return merge(*lines, key=lambda offer: offer[1].rank)
 
-    def _picked(self, by_queue: Mapping[str, Source], segment: int) -> Iterator[Offer]:
+    def _picked(self, sources: Iterable[Source], segment: int) -> Iterator[Offer]:
         """The offers of some queues, out of the order of all: no line has to be merged."""
-        if not by_queue:
-            return
-        for candidate in self.contest.roster.everyone(segment):
-            source = by_queue.get(candidate.queue)
-            if source is None or source.dry:
+        job = self.contest.preemptor.job
+        left = {
+            source.queue: (source, highest_priority(job, source.policy))
+            for source in sources
+            if not source.dry
+        }
+        for candidate in self.contest.roster.everyone(segment) if left else ():
+            asked = left.get(candidate.queue)
+            if asked is None:
                 continue
-            if self.contest.may_ask(candidate, source.policy):
+            source, limit = asked
+            if source.dry or candidate.job.priority > limit:
+                del left[candidate.queue]
+                if not left:
+                    return
+            elif self.contest.may_ask(candidate, source.policy):
                 yield source, candidate
 
     def _line(self, source: Source, segment: int) -> Iterator[Offer]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from enum import Enum, auto
 from itertools import islice
 
 from scheduling.engine.model import FlavorResource, Instant
@@ -28,6 +29,18 @@ from scheduling.engine.state.snapshot import Snapshot
 # in the end before the search gives up.
 WEIGHED = 256
 RESTARTS = 16
+
+
+class Choice(Enum):
+    """Which candidates an attempt takes.
+
+    `IN_ORDER`: as they stand in line. `WEIGHED`: those first that lose least for what they give. `LOOSE`:
+    in order, but past a queue's overuse, for the check of the end to sort out.
+    """
+
+    IN_ORDER = auto()
+    WEIGHED = auto()
+    LOOSE = auto()
 
 
 class VictimSearch:
@@ -90,22 +103,29 @@ class VictimSearch:
     def _solve(self, contest: Contest) -> list[Victim]:
         """The best set that can be found, with nothing removed any more."""
         try:
-            best = self._settled(contest, weighed=False)
+            best = self._settled(contest, Choice.IN_ORDER)
+            if not best and contest.room is not None and self._may_be_loose(contest):
+                # The first that the order names may all stand in the wrong places.
+                contest.banned.clear()
+                best = self._settled(contest, Choice.LOOSE)
             if not best or not self.roster.least_loss or contest.effort.exhausted:
                 return best
             if not any(victim.candidate.lost for victim in best):
                 return best
-            other = self._settled(contest, weighed=True)
+            other = self._settled(contest, Choice.WEIGHED)
             return min(best, other, key=_cost) if other else best
         finally:
             if contest.charged:
                 contest.uncharge()
             contest.trial.reset()
 
-    def _settled(self, contest: Contest, *, weighed: bool) -> list[Victim]:
+    def _may_be_loose(self, contest: Contest) -> bool:
+        return self.fair is None and self.options.final_check and not contest.effort.exhausted
+
+    def _settled(self, contest: Contest, choice: Choice) -> list[Victim]:
         """A set in which every victim is needed and, if so configured, still justified at the end."""
         for _ in range(RESTARTS):
-            victims = self._attempt(contest, weighed=weighed)
+            victims = self._attempt(contest, choice)
             if not victims:
                 return []
             wrong = None
@@ -121,26 +141,28 @@ class VictimSearch:
             contest.banned.add(wrong.candidate.id)
         return []
 
-    def _attempt(self, contest: Contest, *, weighed: bool) -> list[Victim]:
+    def _attempt(self, contest: Contest, choice: Choice) -> list[Victim]:
         if self.fair is None:
-            return self._classical(contest, weighed=weighed)
-        return self._fair(contest, self.fair, weighed=weighed)
+            return self._classical(contest, choice)
+        return self._fair(contest, self.fair, choice)
 
-    def _classical(self, contest: Contest, *, weighed: bool) -> list[Victim]:
+    def _classical(self, contest: Contest, choice: Choice) -> list[Victim]:
         field = ClassicalField(contest)
         for borrow in field.runs():
-            offers: Iterable[Offer] = field.offers()
-            if weighed:
+            offers: Iterable[Offer] = field.offers(borrow=borrow)
+            if choice is Choice.WEIGHED:
                 weigh = Scale(contest)
                 offers = sorted(islice(offers, WEIGHED), key=lambda offer: weigh(offer[1]))
-            victims = collect(contest, field.take(offers, borrow=borrow), borrow=borrow)
+            victims = collect(
+                contest, field.take(offers, borrow=borrow, loose=choice is Choice.LOOSE), borrow=borrow
+            )
             if victims:
                 return self._filled_back(contest, victims, borrow=borrow)
         return []
 
-    def _fair(self, contest: Contest, fair: FairSharing, *, weighed: bool) -> list[Victim]:
+    def _fair(self, contest: Contest, fair: FairSharing, choice: Choice) -> list[Victim]:
         borrow = contest.borrowing_allowed
-        field = FairField(contest, fair, self._reorder(contest) if weighed else None)
+        field = FairField(contest, fair, self._reorder(contest) if choice is Choice.WEIGHED else None)
         contest.charge()
         victims = collect(contest, field.take(), borrow=borrow)
         contest.uncharge()

@@ -62,7 +62,14 @@ POLICIES: Mapping[str, PreemptWithin | PreemptOthers] = {
     "LowerOrNewerEqualPriority": PreemptWithin.LOWER_OR_NEWER_EQUAL_PRIORITY,
     "Any": PreemptOthers.ANY,
 }
-_GATES = frozenset({"FairSharingPreemptWithinNominal", "PriorityBoost", "AdmissionFairSharing"})
+_GATES = frozenset(
+    {
+        "FairSharingPreemptWithinNominal",
+        "PriorityBoost",
+        "AdmissionFairSharing",
+        "PrioritySortingWithinCohort",
+    }
+)
 
 
 def preempts(case: Case) -> str | None:
@@ -175,6 +182,7 @@ def _reading(case: Case) -> Reading:
         now=moment(Fields(case["input"], "case:"), "now"),
         priority_boost=case["gates"].get("PriorityBoost", False),
         eviction_timestamp=False,
+        borrowing_preempted_last=not case["gates"].get("PrioritySortingWithinCohort", True),
     )
 
 

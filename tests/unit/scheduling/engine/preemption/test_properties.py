@@ -1,0 +1,177 @@
+"""Laws of every search, in whatever order its input comes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine import PreemptionOptions, Snapshot, TargetSet, VictimOrder
+from scheduling.engine.model import EvictRule, Instant, Job, PreemptionPolicy, PreemptOthers, PreemptWithin
+from tests.unit.scheduling.engine.preemption.worlds import (
+    CARDS,
+    NORMATIVE,
+    PLATFORM,
+    cohort,
+    names,
+    running,
+    search,
+    wants,
+)
+
+QUEUES = ("a", "b", "c", "d")
+PARENTS: tuple[dict[str, str], ...] = ({}, {"a": "left", "b": "left", "c": "right", "d": "right"})
+POLICIES = st.builds(
+    PreemptionPolicy,
+    within_queue=st.sampled_from(PreemptWithin),
+    reclaim=st.sampled_from(PreemptOthers),
+    while_borrowing=st.sampled_from((PreemptOthers.NEVER, PreemptOthers.LOWER_PRIORITY)),
+    max_priority=st.none() | st.integers(0, 2),
+)
+OPTIONS = st.sampled_from((PLATFORM, NORMATIVE, replace(NORMATIVE, final_check=True)))
+World = tuple[dict[str, int], list[Job], PreemptionPolicy, dict[str, str]]
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    jobs = []
+    for index in range(draw(st.integers(0, 9))):
+        tasks = draw(st.integers(1, 3))
+        jobs.append(
+            running(
+                f"j{index}",
+                draw(st.sampled_from(QUEUES)),
+                tasks,
+                each=draw(st.integers(1, 2)),
+                least=draw(st.none() | st.integers(1, tasks)),
+                priority=draw(st.integers(0, 3)),
+                preemptible=draw(st.integers(0, 9)) > 0,
+                admitted_at=Instant(draw(st.integers(8_000, 9_999))),
+                min_run_s=draw(st.none() | st.integers(1, 2_000)),
+            )
+        )
+    nominal = {queue: draw(st.integers(0, 6)) for queue in QUEUES}
+    return nominal, jobs, draw(POLICIES), draw(st.sampled_from(PARENTS))
+
+
+def build(world: World) -> Snapshot:
+    nominal, jobs, policy, parents = world
+    return cohort(nominal, jobs, policy=policy, parents=parents)
+
+
+def without(snapshot: Snapshot, found: TargetSet, kept: str = "") -> None:
+    """Let all victims but one go."""
+    for target in found.targets:
+        if target.job == kept:
+            continue
+        for task in snapshot.held(target.job):
+            if not target.tasks or task.id in target.tasks:
+                snapshot.give_back(task.id)
+
+
+def fits(snapshot: Snapshot, cards: int) -> bool:
+    available = snapshot.quota.available("a", CARDS)
+    return available is None or available >= cards
+
+
+asked = st.tuples(st.integers(1, 8), st.integers(0, 4))
+
+
+@given(worlds(), asked, OPTIONS, st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_a_search_leaves_the_snapshot_as_it_was(
+    world: World, ask: tuple[int, int], options: PreemptionOptions, fair: bool
+) -> None:
+    snapshot = build(world)
+    before = snapshot.to_json()
+    search(snapshot, wants(snapshot, "a", ask[0], priority=ask[1]), options, fair=fair)
+    assert snapshot.to_json() == before
+    search(snapshot, wants(snapshot, "a", ask[0], priority=ask[1]), options, fair=fair, room=lambda: True)
+    assert snapshot.to_json() == before
+
+
+@given(worlds(), asked, OPTIONS, st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_victims_suffice_and_every_one_is_needed(
+    world: World, ask: tuple[int, int], options: PreemptionOptions, fair: bool
+) -> None:
+    cards, priority = ask
+    snapshot = build(world)
+    if fits(snapshot, cards):
+        return
+    found = search(snapshot, wants(snapshot, "a", cards, priority=priority), options, fair=fair)
+    if not found.targets:
+        return
+    without(snapshot, found)
+    assert fits(snapshot, cards)
+    # Where the rule forbids to borrow, staying inside the nominal is what a victim may be needed for.
+    borrowed = snapshot.quota.borrows("a", CARDS, cards)
+    for target in found.targets:
+        again = build(world)
+        without(again, found, kept=target.job)
+        assert not fits(again, cards) or (not borrowed and again.quota.borrows("a", CARDS, cards))
+
+
+@given(worlds(), asked, st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_nobody_is_taken_from_a_queue_that_would_not_borrow_with_it(
+    world: World, ask: tuple[int, int], fair: bool
+) -> None:
+    snapshot = build(world)
+    found = search(snapshot, wants(snapshot, "a", ask[0], priority=ask[1]), PLATFORM, fair=fair)
+    for target in found.targets:
+        queue = snapshot.jobs[target.job].queue
+        if target.rule is EvictRule.IN_QUEUE_PRIORITY:
+            assert queue == "a"
+            continue
+        again = build(world)
+        without(again, found, kept=target.job)
+        assert again.quota.borrows(queue, CARDS)
+
+
+@given(worlds(), asked, st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_only_the_preemptible_and_the_unprotected_leave(
+    world: World, ask: tuple[int, int], fair: bool
+) -> None:
+    snapshot = build(world)
+    found = search(snapshot, wants(snapshot, "a", ask[0], priority=ask[1]), PLATFORM, fair=fair)
+    for target in found.targets:
+        job = snapshot.jobs[target.job]
+        assert job.preemptible
+        guard = min(job.min_run_s or 0, PLATFORM.grace_s)
+        assert job.admitted_at is not None
+        assert target.tasks or job.admitted_at + guard <= 10_000
+
+
+@given(worlds(), asked, OPTIONS, st.booleans(), st.integers(0, 2**16))
+@settings(max_examples=50, deadline=None)
+def test_the_order_of_the_input_does_not_matter(
+    world: World, ask: tuple[int, int], options: PreemptionOptions, fair: bool, seed: int
+) -> None:
+    nominal, jobs, policy, parents = world
+    shuffled = list(jobs)
+    Random(seed).shuffle(shuffled)
+    backwards = dict(reversed(nominal.items()))
+    one, other = build(world), cohort(backwards, shuffled, policy=policy, parents=parents)
+    answers = [
+        search(snapshot, wants(snapshot, "a", ask[0], priority=ask[1]), options, fair=fair)
+        for snapshot in (one, other)
+    ]
+    assert answers[0] == answers[1]
+
+
+@given(worlds(), asked)
+@settings(max_examples=50, deadline=None)
+def test_least_loss_finds_victims_wherever_the_rules_do(world: World, ask: tuple[int, int]) -> None:
+    nominal, jobs, policy, parents = world
+    open_jobs = [replace(job, min_run_s=None) for job in jobs]
+    snapshot = cohort(nominal, open_jobs, policy=policy, parents=parents)
+    preemptor = wants(snapshot, "a", ask[0], priority=ask[1])
+    least = replace(NORMATIVE, victim_order=VictimOrder.LEAST_LOSS)
+    by_rules = search(snapshot, preemptor, NORMATIVE)
+    if policy.reclaim is not PreemptOthers.NEVER or not by_rules.targets:
+        return
+    assert names(search(snapshot, preemptor, least))

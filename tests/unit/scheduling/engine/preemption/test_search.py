@@ -1,0 +1,238 @@
+"""What the platform's search gains over the rules as they stand, and what it never does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from quotas.tree import Share
+from scheduling.engine import PreemptionOracle, ShareStrategy, VictimSearch
+from scheduling.engine.model import EvictRule, Instant, Job, JobState, PreemptionPolicy, PreemptOthers
+from scheduling.engine.preemption.fair import just
+from scheduling.engine.preemption.loss import surplus, unsaved
+from scheduling.engine.quota.assignment import Mode
+from tests.unit.scheduling.engine.preemption.worlds import (
+    CARDS,
+    NORMATIVE,
+    NOW,
+    PLATFORM,
+    cohort,
+    held,
+    names,
+    running,
+    search,
+    wants,
+)
+
+NOMINAL = {"a": 8, "b": 8}
+
+
+def test_own_nominal_is_taken_back_from_whoever_borrows_it() -> None:
+    snapshot = cohort(NOMINAL, [running(f"b{n}", "b", 4) for n in range(4)])
+    found = search(snapshot, wants(snapshot, "a", 8))
+    assert len(found.targets) == 2
+    assert {target.rule for target in found.targets} == {EvictRule.RECLAIM_NOMINAL}
+
+
+def test_least_loss_spares_the_job_that_would_lose_most() -> None:
+    jobs = [
+        running("long", "b", 8, admitted_at=Instant(9_500)),
+        running("saved", "b", 8, admitted_at=Instant(1_000), checkpoint_interval_s=1_800),
+    ]
+    snapshot = cohort(NOMINAL, jobs)
+    # The rules take the job that came last, which throws 4,000 GPU-seconds away and not 0.
+    assert names(search(snapshot, wants(snapshot, "a", 8), NORMATIVE)) == ["long"]
+    found = search(snapshot, wants(snapshot, "a", 8))
+    assert (names(found), found.numbers) == (["saved"], {"gpu_seconds": 0})
+
+
+def test_the_set_that_loses_less_wins_although_its_first_victim_loses_more() -> None:
+    cheap_each = [running(f"s{n}", "b", 1, admitted_at=Instant(9_900)) for n in range(8)]
+    large = running("large", "b", 4, each=2, admitted_at=Instant(9_950))
+    snapshot = cohort({"a": 8, "b": 8}, [*cheap_each, large])
+    # 8 small ones lose 100 each; the large one 8 x 50 = 400 in all, but it stands behind them in line.
+    found = search(snapshot, wants(snapshot, "a", 8))
+    assert (names(found), found.numbers) == (["large"], {"gpu_seconds": 400})
+
+
+def test_elastic_surplus_goes_before_any_whole_gang() -> None:
+    jobs = [running("elastic", "b", 8, least=4), running("stiff", "b", 8)]
+    snapshot = cohort(NOMINAL, jobs)
+    whole = search(snapshot, wants(snapshot, "a", 4), NORMATIVE)
+    assert [target.tasks for target in whole.targets] == [()]
+    found = search(snapshot, wants(snapshot, "a", 4))
+    assert names(found) == ["elastic"]
+    assert sorted(found.targets[0].tasks) == [f"elastic/1/{index}" for index in (4, 5, 6, 7)]
+
+
+def test_below_its_minimum_a_gang_goes_as_a_whole_and_at_its_full_cost() -> None:
+    snapshot = cohort(NOMINAL, [running("elastic", "b", 16, least=10)])
+    found = search(snapshot, wants(snapshot, "a", 8))
+    assert [(target.job, target.tasks) for target in found.targets] == [("elastic", ())]
+    assert found.numbers == {"gpu_seconds": 16 * 1_000}
+
+
+def test_surplus_keeps_every_role_at_its_least() -> None:
+    job = running("j", "b", 5, least=3)
+    assert [task.index for task in surplus(job, held(job))] == [4, 3]
+    assert surplus(replace(job, min_available=5), held(job)) == ()
+
+
+@pytest.mark.parametrize(("interval", "lost"), [(None, 1_000), (300, 100), (1_000, 0)])
+def test_only_work_since_the_last_checkpoint_is_lost(interval: int | None, lost: int) -> None:
+    assert unsaved(running("j", "b", 1, checkpoint_interval_s=interval), NOW) == lost
+
+
+def test_whoever_leaves_already_is_taken_first_and_costs_nothing() -> None:
+    jobs = [
+        running("fresh", "b", 8, admitted_at=Instant(9_999)),
+        running("gone", "b", 8, state=JobState.LEAVING),
+    ]
+    snapshot = cohort(NOMINAL, jobs)
+    found = search(snapshot, wants(snapshot, "a", 8))
+    assert [(target.job, target.already) for target in found.targets] == [("gone", True)]
+    assert found.numbers == {"gpu_seconds": 0}
+
+
+@pytest.mark.parametrize("facts", [{"preemptible": False}, {"evictions": 3}])
+def test_whom_nobody_may_evict_stays(facts: dict[str, int]) -> None:
+    snapshot = cohort(NOMINAL, [running("held", "b", 16, **facts)])
+    assert search(snapshot, wants(snapshot, "a", 8)).targets == ()
+
+
+def test_who_was_evicted_often_borrows_no_more() -> None:
+    snapshot = cohort(NOMINAL, [running("mine", "a", 8), running("b", "b", 4)])
+    assert names(search(snapshot, wants(snapshot, "a", 12, priority=1))) == ["mine"]
+    assert search(snapshot, wants(snapshot, "a", 12, priority=1, evictions=3)).targets == ()
+
+
+def test_borrowed_use_is_protected_no_longer_than_the_grace() -> None:
+    young = running("young", "b", 16, min_run_s=3_600, running_since=Instant(9_980))
+    snapshot = cohort(NOMINAL, [young])
+    found = search(snapshot, wants(snapshot, "a", 8))
+    assert (found.targets, found.protected_until) == ((), 10_040)
+    older = cohort(NOMINAL, [replace(young, running_since=Instant(9_900))])
+    assert names(search(older, wants(older, "a", 8))) == ["young"]
+
+
+def test_inside_the_own_nominal_the_run_time_is_guaranteed_in_full() -> None:
+    snapshot = cohort(NOMINAL, [running("low", "a", 8, min_run_s=3_600), running("b", "b", 8)])
+    found = search(snapshot, wants(snapshot, "a", 8, priority=9))
+    assert (found.targets, found.protected_until) == ((), 9_000 + 3_600)
+
+
+def test_a_protected_job_gives_way_to_nobody_while_another_can() -> None:
+    jobs = [
+        running("young", "b", 8, min_run_s=60, admitted_at=Instant(9_990)),
+        running("old", "b", 8, admitted_at=Instant(0)),
+    ]
+    snapshot = cohort(NOMINAL, jobs)
+    found = search(snapshot, wants(snapshot, "a", 8))
+    assert (names(found), found.protected_until) == (["old"], None)
+
+
+def test_the_budget_ends_a_search_and_says_so() -> None:
+    snapshot = cohort(NOMINAL, [running(f"b{n:02}", "b", 1) for n in range(16)])
+    found = search(snapshot, wants(snapshot, "a", 8), replace(PLATFORM, budget=5))
+    assert (found.targets, found.exhausted, found.steps) == ((), True, 5)
+    assert not search(snapshot, wants(snapshot, "a", 8)).exhausted
+
+
+def test_a_hopeless_search_takes_no_step() -> None:
+    snapshot = cohort(NOMINAL, [running("held", "b", 16, preemptible=False)])
+    assert search(snapshot, wants(snapshot, "a", 8)).steps == 0
+
+
+def test_a_victim_that_another_made_unjust_is_not_taken() -> None:
+    # b owns 3 and uses 5. Under the rules b1 goes first, then b2; with b2 gone, b1 alone would be inside.
+    jobs = [
+        running("b1", "b", 1, admitted_at=Instant(9_300)),
+        running("b2", "b", 3, admitted_at=Instant(9_200)),
+        running("b3", "b", 1, admitted_at=Instant(9_100)),
+        running("c1", "c", 3, admitted_at=Instant(9_000)),
+    ]
+    snapshot = cohort({"a": 4, "b": 3, "c": 1}, jobs)
+    asked = wants(snapshot, "a", 4)
+    unchecked = search(snapshot, asked, NORMATIVE)
+    checked = search(snapshot, asked, replace(NORMATIVE, final_check=True))
+    assert names(unchecked) == ["b1", "b2"]
+    assert names(checked) == ["b2", "c1"]
+
+
+def test_room_that_quota_does_not_see_takes_as_many_more_as_needed() -> None:
+    jobs = [running(f"b{n:02}", "b", 1, admitted_at=Instant(9_000 - n)) for n in range(16)]
+    snapshot = cohort(NOMINAL, jobs)
+    looks = 0
+
+    def room() -> bool:
+        nonlocal looks
+        looks += 1
+        return "b05/1/0" not in snapshot.allocations and "b09/1/0" not in snapshot.allocations
+
+    before = snapshot.to_json()
+    found = search(snapshot, wants(snapshot, "a", 1), room=room)
+    assert names(found) == ["b05", "b09"]
+    assert snapshot.to_json() == before
+    assert looks <= found.steps <= 16 * 6
+
+
+def test_no_room_means_no_victims() -> None:
+    snapshot = cohort(NOMINAL, [running("b", "b", 16)])
+    before = snapshot.to_json()
+    assert search(snapshot, wants(snapshot, "a", 8), room=lambda: False).targets == ()
+    assert snapshot.to_json() == before
+
+
+def test_pushing_out_while_borrowing_respects_the_threshold() -> None:
+    policy = PreemptionPolicy(
+        reclaim=PreemptOthers.LOWER_PRIORITY, while_borrowing=PreemptOthers.LOWER_PRIORITY, max_priority=3
+    )
+    jobs = [running("low", "b", 8, priority=2), running("high", "b", 8, priority=5)]
+    snapshot = cohort({"a": 2, "b": 14}, jobs, policy=policy)
+    found = search(snapshot, wants(snapshot, "a", 4, priority=9))
+    assert [(t.job, t.rule) for t in found.targets] == [("low", EvictRule.RECLAIM_WHILE_BORROWING)]
+    strict = replace(snapshot.queues["a"], preemption=replace(policy, max_priority=1))
+    asked = replace(wants(snapshot, "a", 4, priority=9), queue=strict)
+    assert search(snapshot, asked).targets == ()
+
+
+def test_the_oracle_tells_reclaim_from_preemption() -> None:
+    jobs = [running("a1", "a", 4), running("b1", "b", 4), running("b2", "b", 8)]
+    snapshot = cohort(NOMINAL, jobs)
+    oracle = PreemptionOracle(VictimSearch(snapshot, options=NORMATIVE, now=NOW))
+    before = snapshot.to_json()
+
+    def ask(cards: int, priority: int = 0) -> tuple[Mode, int]:
+        asked: Job = wants(snapshot, "a", cards, priority=priority).job
+        return oracle(snapshot.queues["a"], asked, CARDS, cards)
+
+    assert ask(4) == (Mode.RECLAIM, 0)
+    assert ask(8) == (Mode.NO_CANDIDATES, 1)
+    assert ask(8, priority=1) == (Mode.PREEMPT, 0)
+    assert snapshot.to_json() == before
+
+
+def test_fair_search_takes_from_the_largest_share_and_stops_at_balance() -> None:
+    jobs = [running(f"b{n}", "b", 1) for n in range(9)] + [running(f"c{n}", "c", 1) for n in range(6)]
+    snapshot = cohort({"a": 5, "b": 5, "c": 5}, jobs)
+    found = search(snapshot, wants(snapshot, "a", 5), fair=True)
+    assert [name[0] for name in names(found)] == ["b", "b", "b", "b", "c"]
+    assert search(snapshot, wants(snapshot, "a", 6), fair=True).targets == ()
+
+
+def test_fair_search_pushes_out_while_borrowing_only_as_far_as_the_tables_do_not_turn() -> None:
+    jobs = [running(f"b{n:02}", "b", 1) for n in range(13)]
+    snapshot = cohort({"a": 5, "b": 5, "c": 5}, jobs)
+    # Free are 2. With 7, a would have 2 of 15 above its own, and b 8 - 5 = 3 still.
+    found = search(snapshot, wants(snapshot, "a", 7), fair=True)
+    assert len(found.targets) == 5
+    assert {target.rule for target in found.targets} == {EvictRule.FAIR_SHARE}
+    assert search(snapshot, wants(snapshot, "a", 9), fair=True).targets == ()
+
+
+def test_the_strategies_compare_before_and_after() -> None:
+    low, high = Share(1), Share(2)
+    final, initial = ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE, ShareStrategy.LESS_INITIAL_SHARE
+    assert just(final, low, high, low) and not just(final, high, high, low)
+    assert just(initial, low, high, low) and not just(initial, high, high, low)
