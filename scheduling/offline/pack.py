@@ -5,9 +5,11 @@ The run asks the engine for every place; here arrivals are counted and curves ar
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -121,15 +123,28 @@ def run_pack(
     if not capacity or not order:
         raise UsageError("there are no cards or no arrivals to pack")
     run = _Run(nodes, pods, capacity, policy, seed, stopwatch)
-    for step, index in enumerate(order):
-        run.arrive(step, index % len(pods))
-        if departures is not None and run.load >= LOAD:
-            run.depart(departures, seed)
-            break
-        if step % 256 == 0:
-            progress(step, len(order))
+    with _no_cycles():
+        for step, index in enumerate(order):
+            run.arrive(step, index % len(pods))
+            if departures is not None and run.load >= LOAD:
+                run.depart(departures, seed)
+                break
+            if step % 256 == 0:
+                progress(step, len(order))
     progress(len(order), len(order))
     return run.report(policy, seed)
+
+
+@contextmanager
+def _no_cycles() -> Iterator[None]:
+    """A run keeps all that it makes, without cycles; looking for garbage in it again and again is vain."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Run:

@@ -9,6 +9,7 @@ pays where many shapes alternate, as in a packing run; a board serves few shapes
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -74,7 +75,7 @@ class _CardState:
     now: _Cards
     empty: list[bool]
     table: CardTable
-    roomy: Bools
+    limit: Numbers
     picks: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -110,8 +111,11 @@ class ScoreMatrix:
         self._fixed = tuple(veto for veto in vetoes if veto.fixed)
         self._passing = tuple(veto for veto in vetoes if not veto.fixed)
         self._picker = picker
-        floor = np.iinfo(score.dtype).min if score.dtype.kind in "iu" else -np.inf
+        floor, highest = -np.inf, np.inf
+        if score.dtype.kind in "iu":
+            floor, highest = np.iinfo(score.dtype).min, np.iinfo(score.dtype).max
         self.infeasible: Any = score.dtype.type(floor)
+        self._highest: Any = score.dtype.type(highest)
         self._matrix: Numbers = np.full((0, len(fleet)), floor, score.dtype)
         self._index: dict[TaskShape, int] = {}
         self._questions: list[Question] = []
@@ -203,10 +207,9 @@ class ScoreMatrix:
         size, fleet = len(self._index), self.fleet
         self._asked = asked = ShapeTable(tuple(self._index))
         self._card_memory: Ints = _or_least([task.card_memory if task.cards else 0 for task in asked.tasks])
-        self._cpu = _or_least(asked.cpu.tolist())
+        self._cpu_steps, self._cpu_limits = self._ladder(_or_least(asked.cpu.tolist()))
         self._memory = _or_least(asked.memory.tolist())
-        self._most_memory = int(self._memory.max(initial=LEAST))
-        self._nowhere: Numbers = np.full(size, self.infeasible, self._matrix.dtype)
+        self._memory_steps, self._memory_limits = self._ladder(self._memory)
         self._live = self._matrix[:size]
         self._rows = list(self._live)
         lasting = np.array(self._lasting, np.bool_).reshape(size, len(fleet))
@@ -222,6 +225,7 @@ class ScoreMatrix:
             for row in first.tolist()
         ]
         cards = [fleet.present[row] for row in first.tolist()]
+        self._sizes: list[list[tuple[int, int] | None]] = [_sizes(fleet, row) for row in first.tolist()]
         plain = not (self._card_memory[~asked.whole] > LEAST).any()
         self._alike = [
             plain and bool((usable == (usable.max(axis=1, initial=False)[:, None] & there)).all())
@@ -239,8 +243,7 @@ class ScoreMatrix:
     def _forget(self) -> None:
         self._known: dict[object, State] = {}
         self._known_cards: dict[object, _CardState] = {}
-        self._known_room: dict[object, Bools] = {}
-        self._enough: dict[int, Bools] = {}
+        self._known_room: dict[object, Numbers] = {}
 
     def _rescore_all(self) -> None:
         self._note_changes()
@@ -278,12 +281,11 @@ class ScoreMatrix:
 
     def _write(self, node: int, state: State) -> None:
         self._states[node] = state
-        free = self.fleet.memory_free[node]
-        if free < self._most_memory:
-            scores = np.where(self._memory <= free, state.scores, self.infeasible)
-            self._live[:, node] = scores
-        else:
+        step = bisect_right(self._memory_steps, int(self.fleet.memory_free[node]))
+        if step == len(self._memory_steps):
             self._live[:, node] = state.scores
+        else:
+            np.minimum(state.scores, self._memory_limits[step], out=self._live[:, node])
 
     def _state_of(self, node: int) -> State:
         state = self._states[node]
@@ -314,12 +316,11 @@ class ScoreMatrix:
         return state
 
     def _cards(self, node: int, now: _Cards) -> _CardState:
-        device = self.fleet.nodes[node].devices
+        sizes = self._sizes[now.kind]
         empty = [
-            not used and left == card.cores and memory == card.memory
-            for used, left, memory, card in zip(now.used, now.left, now.memory, device, strict=False)
+            size == found and not used
+            for size, found, used in zip(sizes, zip(now.left, now.memory, strict=True), now.used, strict=True)
         ]
-        empty += [False] * (len(now.left) - len(empty))
         holds = None if now.classes is None else (now.classes,)
         table = CardTable(
             self.fleet,
@@ -329,14 +330,14 @@ class ScoreMatrix:
             lambda _: self._fitting(now, empty)[:, None],
         )
         if not self._alike[now.kind]:
-            return _CardState(now, empty, table, self._roomy(now, empty))
+            return _CardState(now, empty, table, self._room(now, empty))
         # Where all cards of a node are alike to every shape, counting them needs no look at each.
         parts = sorted([left for left, shut in zip(now.left, now.shut, strict=True) if not shut])
         key = (now.kind, empty.count(True), tuple(parts[len(parts) - self._most_parts :]))
-        roomy = self._known_room.get(key)
-        if roomy is None:
-            roomy = self._known_room[key] = self._roomy(now, empty)
-        return _CardState(now, empty, table, roomy)
+        limit = self._known_room.get(key)
+        if limit is None:
+            limit = self._known_room[key] = self._room(now, empty)
+        return _CardState(now, empty, table, limit)
 
     def _fitting(self, now: _Cards, empty: list[bool]) -> Bools:
         """The cards that take a shape's part, as `Question.fitting` does for one. `[shapes, cards]`."""
@@ -345,17 +346,26 @@ class ScoreMatrix:
         fitting: Bools = np.where(asked.whole[:, None], empty, partly & ~np.array(now.shut, np.bool_))
         return fitting & self._usable[now.kind]
 
-    def _roomy(self, now: _Cards, empty: list[bool]) -> Bools:
-        roomy: Bools = np.count_nonzero(self._fitting(now, empty), axis=1) >= self._asked.cards
-        return roomy & self._lasts[now.kind]
+    def _room(self, now: _Cards, empty: list[bool]) -> Numbers:
+        roomy = np.count_nonzero(self._fitting(now, empty), axis=1) >= self._asked.cards
+        return self._limit(roomy & self._lasts[now.kind])
+
+    def _ladder(self, asked: Ints) -> tuple[list[int], list[Numbers]]:
+        """The different amounts that shapes ask for, and the limits while the first k of them are free."""
+        steps: list[int] = np.unique(asked).tolist()
+        nobody = np.zeros(asked.shape, np.bool_)
+        return steps, [self._limit(fits) for fits in (nobody, *(asked <= step for step in steps))]
+
+    def _limit(self, fits: Bools) -> Numbers:
+        """What a score may be at most: anything where the shape fits, else infeasible. `[shapes]`."""
+        limit: Numbers = np.where(fits, self._highest, self.infeasible)
+        return limit
 
     def _column(self, cpu: int, cards: _CardState) -> State:
-        enough = self._enough.get(cpu)
-        if enough is None:
-            enough = self._enough[cpu] = self._cpu <= cpu
-        grid = self._score.grid(self._asked, NodeTable(np.array([cpu], np.int64), cards.table))
-        scores = self._nowhere.copy()
-        np.copyto(scores, grid.scores[:, 0], "unsafe", cards.roomy & enough)
+        enough = self._cpu_limits[bisect_right(self._cpu_steps, cpu)]
+        grid = self._score.grid(self._asked, NodeTable(np.array((cpu,), np.int64), cards.table))
+        scores = grid.scores[:, 0].astype(self._matrix.dtype, copy=False)
+        scores = np.minimum(np.minimum(scores, cards.limit), enough)
         return State(scores, None if grid.columns is None else grid.columns[:, 0], cards)
 
     def _step(self, state: State, shape: int, node: int) -> Step:
@@ -399,6 +409,14 @@ def servable(task: TaskShape, fleet: Fleet) -> bool:
     if task.mode is GpuMode.MIG or any(getattr(task, name) != plain for name, plain in _UNUSUAL):
         return False
     return fleet.pods is None and fleet.zones is None and not fleet.presences.version
+
+
+def _sizes(fleet: Fleet, row: int) -> list[tuple[int, int] | None]:
+    """Core units and MiB of each card of a node when empty; None where there is no card."""
+    cores, memory = fleet.card_cores[row].tolist(), fleet.card_memory[row].tolist()
+    there = fleet.present[row].tolist()
+    found = zip(cores, memory, strict=True)
+    return [pair if present else None for pair, present in zip(found, there, strict=True)]
 
 
 def _or_least(amounts: list[int]) -> Ints:

@@ -25,17 +25,6 @@ def largest(fleet: Fleet) -> tuple[int, int]:
     return pair
 
 
-def _half(asked: ShapeTable, taken: Ints, free: Ints, most: int) -> Floats:
-    """Half the part of the most that would be left. `[shapes, nodes]`; kept for single nodes."""
-    if len(free) > 1:
-        return 0.5 * (free - taken[:, None]) / most
-    key = ("half", taken is asked.cpu, most, int(free[0]))
-    known: Floats | None = asked.memo.get(key)
-    if known is None:
-        known = asked.memo[key] = 0.5 * (free - taken[:, None]) / most
-    return known
-
-
 def _left(asked: ShapeTable, nodes: NodeTable) -> tuple[Ints, Ints]:
     """Millicores and core units that would be left. `[shapes, nodes]`."""
     return nodes.cpu - asked.cpu[:, None], nodes.cards.total - asked.need[:, None]
@@ -85,10 +74,17 @@ class BestFit(GridScore):
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs."""
         most_cpu, most_cores = largest(nodes.cards.fleet)
-        left = _half(asked, asked.cpu, nodes.cpu, most_cpu) + _half(
-            asked, asked.need, nodes.cards.total, most_cores
-        )
-        return Grid((FULL * (1.0 - left)).astype(self.dtype))
+        by_cores: Floats | None = nodes.cards.memo.get("bestfit")
+        if by_cores is None:
+            by_cores = nodes.cards.memo["bestfit"] = _half(nodes.cards.total, asked.need, most_cores)
+        left = _half(nodes.cpu, asked.cpu, most_cpu)
+        return Grid((FULL * (1.0 - (left + by_cores))).astype(self.dtype))
+
+
+def _half(free: Ints, taken: Ints, most: int) -> Floats:
+    """Half the part of the most that would be left. `[shapes, nodes]`."""
+    half: Floats = 0.5 * (free - taken[:, None]) / most
+    return half
 
 
 class DotProduct(GridScore):
