@@ -84,12 +84,12 @@ class Session:
         return self.snapshot.lines.line(queue.id, chain, job_key(chain))
 
     def job_key(self, queue: Queue) -> JobKey:
-        """The order of a queue's line, as a key.
+        """How a queue ranks its jobs, as a key; a promise that a job has does not raise its rank.
 
         Raises:
             ConfigError: when the queue's ordering is not configured.
         """
-        return job_key(self._chain(queue))
+        return job_key(self._criteria(queue))
 
     def in_turn(self, queue: Queue) -> Iterator[Job]:
         """The waiting jobs of a queue in the order in which they have their turn."""
@@ -103,13 +103,17 @@ class Session:
         return any(flavor.policy in learning for flavor in self.snapshot.flavors.values())
 
     def _chain(self, queue: Queue) -> tuple[Order, ...]:
+        chain = self._criteria(queue)
+        # Where a line is not strict, nobody is to overtake a job for which others are leaving.
+        return chain if queue.strategy is Strategy.STRICT_FIFO else (STICKY, *chain)
+
+    def _criteria(self, queue: Queue) -> tuple[Order, ...]:
         chain = self.tools.orderings.get(queue.ordering)
         if chain is None:
             raise ConfigError(
                 f"queue {queue.id} has the ordering {queue.ordering!r}, which is not configured"
             )
-        # Where a line is not strict, nobody is to overtake a job for which others are leaving.
-        return chain if queue.strategy is Strategy.STRICT_FIFO else (STICKY, *chain)
+        return chain
 
     def in_order(self, candidates: list[Candidate]) -> list[Candidate]:
         """Heads of different queues in the order in which they are processed."""

@@ -1,0 +1,111 @@
+"""A small cluster over several cycles: what the engine decides takes effect, and leavers leave when told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from scheduling.engine import (
+    AllocationGone,
+    AllocationPut,
+    Change,
+    ClaimGone,
+    ClaimPut,
+    Delta,
+    EngineConfig,
+    JobPut,
+    Snapshot,
+    run_cycle,
+)
+from scheduling.engine.model import (
+    Claim,
+    CycleResult,
+    Decision,
+    DecisionKind,
+    Instant,
+    Job,
+    JobState,
+    Outcome,
+    PreemptionPolicy,
+    PreemptOthers,
+    PreemptWithin,
+)
+
+ADMIT = EngineConfig(actions=("admit",), trace=True)
+TAKE_BACK = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.ANY)
+OWN_ONLY = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY)
+
+
+@dataclass
+class Stage:
+    """A snapshot, a clock, and everything that was decided so far."""
+
+    snapshot: Snapshot
+    config: EngineConfig = ADMIT
+    now: float = 1_000.0
+    told: list[Decision] = field(default_factory=list)
+    last: CycleResult | None = None
+
+    def cycle(self) -> CycleResult:
+        """One cycle, whose decisions take effect."""
+        self.last = run_cycle(self.snapshot, self.config, Instant(self.now))
+        for decision in self.last.decisions:
+            self.apply(decision)
+        self.now += 1
+        self.told.extend(self.last.decisions)
+        return self.last
+
+    def leave(self, *jobs: str) -> None:
+        """The tasks of these jobs that were told to leave are gone; the jobs line up again."""
+        for name in jobs:
+            job = self.snapshot.jobs[name]
+            gone = [held for held in self.snapshot.held(name) if held.leaving]
+            changes: list[Change] = [AllocationGone(held.id) for held in gone]
+            if job.state is JobState.LEAVING:
+                changes.append(JobPut(replace(job, state=JobState.QUEUED, evictions=job.evictions + 1)))
+            self.put(*changes)
+
+    def submit(self, *jobs: Job) -> None:
+        """Further jobs line up."""
+        self.put(*map(JobPut, jobs))
+
+    def put(self, *changes: Change) -> None:
+        """Anything else happens."""
+        self.snapshot.apply(Delta(changes))
+
+    def outcome(self, job: str) -> Outcome:
+        """How a job left the last cycle."""
+        assert self.last is not None
+        return next(found for found in self.last.outcomes if found.job == job)
+
+    def running(self) -> set[str]:
+        """The jobs that hold something and were not told to leave."""
+        return {name for name, job in self.snapshot.jobs.items() if job.state is JobState.LIVE}
+
+    def evicted(self) -> dict[str, str]:
+        """Victims and the rule by which they went."""
+        return {d.job: d.rule or "" for d in self.told if d.kind in (DecisionKind.EVICT, DecisionKind.SHRINK)}
+
+    def apply(self, decision: Decision) -> None:
+        """Let one decision take effect."""
+        job = self.snapshot.jobs[decision.job]
+        if decision.kind is DecisionKind.ADMIT:
+            live = replace(job, state=JobState.LIVE, admitted_at=Instant(self.now), preempting=False)
+            self.put(JobPut(live), ClaimGone(job.id), *map(AllocationPut, decision.allocations))
+        elif decision.kind in (DecisionKind.EVICT, DecisionKind.SHRINK):
+            whole = decision.kind is DecisionKind.EVICT
+            self.put(JobPut(replace(job, state=JobState.LEAVING if whole else job.state)))
+            self._mark(decision.released)
+        elif decision.allocations:
+            until = Instant(int(decision.numbers["until"]))
+            claim = Claim(
+                job=job.id, allocations=decision.allocations, leaving=decision.released, until=until
+            )
+            self.put(JobPut(replace(job, preempting=True)), ClaimPut(claim))
+        else:
+            self.put(JobPut(replace(job, preempting=False)), ClaimGone(job.id))
+
+    def _mark(self, ids: Iterable[str]) -> None:
+        for key in ids:
+            held = self.snapshot.allocations[key]
+            self.put(AllocationGone(key), AllocationPut(replace(held, leaving=True)))

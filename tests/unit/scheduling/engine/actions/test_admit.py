@@ -1,0 +1,259 @@
+"""Jobs that others must make way for: victims, promises, and that nobody takes turns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduling.engine import (
+    AllocationGone,
+    AllocationPut,
+    EngineConfig,
+    Nominate,
+    PreemptionOptions,
+    QueuePut,
+)
+from scheduling.engine.model import (
+    DecisionKind,
+    EvictRule,
+    Instant,
+    PreemptionPolicy,
+    Reason,
+    StopPolicy,
+    Strategy,
+    Verdict,
+)
+from tests.unit.scheduling.engine.actions.stage import ADMIT, OWN_ONLY, TAKE_BACK, Stage
+from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role, world
+
+
+def lent(preemption: PreemptionPolicy = TAKE_BACK) -> Stage:
+    """Team b runs on all eight cards, four of which are a's."""
+    snapshot = world(
+        [node("n1", 4), node("n2", 4)],
+        [job("b1", "b", role(1, 4)), job("b2", "b", role(1, 4), at=1)],
+        teams={"a": quotas(4), "b": quotas(4)},
+        queues=[queue("a", preemption=preemption), queue("b")],
+    )
+    stage = Stage(snapshot)
+    stage.cycle()
+    assert stage.running() == {"b1", "b2"}
+    return stage
+
+
+def test_nominal_quota_is_taken_back_and_the_place_is_promised() -> None:
+    stage = lent()
+    stage.submit(job("a1", "a", role(1, 4), at=5))
+    stage.cycle()
+    assert len(stage.evicted()) == 1
+    assert set(stage.evicted().values()) == {EvictRule.RECLAIM_NOMINAL}
+    victim = next(iter(stage.evicted()))
+    park = next(d for d in stage.told if d.kind is DecisionKind.PARK)
+    assert park.job == "a1"
+    assert [held.node for held in park.allocations] == [stage.snapshot.held(victim)[0].node]
+    assert park.released == tuple(held.id for held in stage.snapshot.held(victim))
+    assert stage.outcome("a1").reason is Reason.WAITING_FOR_PREEMPTED
+    stage.leave(victim)
+    stage.cycle()
+    assert "a1" in stage.running()
+    assert stage.snapshot.held("a1")[0].node == park.allocations[0].node
+
+
+def test_while_victims_leave_nothing_more_is_decided() -> None:
+    stage = lent()
+    stage.submit(job("a1", "a", role(1, 4), at=5))
+    stage.cycle()
+    for _ in range(5):
+        assert stage.cycle().decisions == ()
+        assert stage.outcome("a1").reason is Reason.WAITING_FOR_PREEMPTED
+
+
+def test_the_evicted_does_not_take_its_place_back() -> None:
+    stage = lent()
+    stage.submit(job("a1", "a", role(1, 4), at=5))
+    stage.cycle()
+    victim = next(iter(stage.evicted()))
+    stage.leave(victim)
+    for _ in range(5):
+        stage.cycle()
+    assert stage.running() == {"a1", *({"b1", "b2"} - {victim})}
+    assert len(stage.evicted()) == 1
+
+
+def test_a_promised_place_is_kept_from_others_while_it_empties() -> None:
+    stage = lent()
+    stage.submit(job("a1", "a", role(1, 4), at=5))
+    stage.cycle()
+    victim = next(iter(stage.evicted()))
+    # Half of the victim is gone already: what came free is not to be had.
+    held = stage.snapshot.held(victim)[0]
+    half = replace(held, slices=held.slices[:2], charges=held.charges)
+    stage.put(AllocationGone(held.id), AllocationPut(half))
+    stage.submit(job("b3", "b", role(1, 2), at=6), job("a2", "a", role(1, 1), at=7))
+    stage.cycle()
+    assert stage.running() == {"b1", "b2"} - {victim}
+
+
+def test_a_promise_ends_after_its_time() -> None:
+    stage = lent()
+    stage.submit(job("a1", "a", role(1, 4), at=5))
+    stage.cycle()
+    stage.now += PreemptionOptions().claim_s
+    assert "a1" not in {d.job for d in stage.cycle().decisions if d.kind is DecisionKind.ADMIT}
+    # Whoever leaves still leaves, so the job is promised the place once more, at nobody's cost.
+    assert [d.kind for d in stage.last.decisions] == [DecisionKind.PARK]  # type: ignore[union-attr]
+    assert len(stage.evicted()) == 1
+
+
+def test_a_job_that_fits_once_leavers_are_gone_evicts_nobody() -> None:
+    snapshot = world(
+        [node("n1", 4)],
+        [job("old", "a", role(1, 4))],
+        teams={"a": quotas(4)},
+        queues=[queue("a", preemption=TAKE_BACK, stop_policy=StopPolicy.NONE)],
+    )
+    stage = Stage(snapshot)
+    stage.cycle()
+    stage.apply(replace(stage.told[0], kind=DecisionKind.EVICT, released=("old/worker/0",)))
+    stage.submit(job("new", "a", role(1, 2), at=9, priority=5))
+    result = stage.cycle()
+    assert [d.kind for d in result.decisions] == [DecisionKind.PARK]
+    assert result.considered[0].verdict is Verdict.DEFERRED
+
+
+def test_a_higher_job_of_the_same_queue_takes_a_promise_over() -> None:
+    stage = lent()
+    stage.submit(job("a1", "a", role(1, 4), at=5))
+    stage.cycle()
+    victim = next(iter(stage.evicted()))
+    stage.submit(job("urgent", "a", role(1, 4), at=6, priority=9))
+    stage.cycle()
+    assert set(stage.snapshot.claims) == {"urgent"}
+    assert len(stage.evicted()) == 1
+    stage.leave(victim)
+    stage.cycle()
+    assert "urgent" in stage.running()
+    assert "a1" not in stage.running()
+
+
+def test_a_lower_job_does_not() -> None:
+    stage = lent()
+    stage.submit(job("a1", "a", role(1, 4), at=5))
+    stage.cycle()
+    stage.submit(job("later", "a", role(1, 4), at=6))
+    stage.cycle()
+    assert set(stage.snapshot.claims) == {"a1"}
+
+
+def test_victims_make_room_where_quota_is_free() -> None:
+    """Quota for all eight, but two small jobs sit on different nodes: one must go for a whole node."""
+    small = [job("low1", "a", role(1, 1)), job("low2", "a", role(1, 1), at=1)]
+    snapshot = world(
+        [node("n1", 4), node("n2", 4)],
+        small,
+        teams={"a": quotas(8)},
+        queues=[queue("a", preemption=OWN_ONLY)],
+    )
+    snapshot.flavors["a100"] = replace(snapshot.flavors["a100"], policy="spread")
+    stage = Stage(snapshot)
+    stage.cycle()
+    assert {held.node for name in ("low1", "low2") for held in snapshot.held(name)} == {"n1", "n2"}
+    stage.submit(job("big", "a", role(1, 4), at=9, priority=1))
+    stage.cycle()
+    assert list(stage.evicted().values()) == [EvictRule.IN_QUEUE_PRIORITY]
+    stage.leave(*stage.evicted())
+    stage.cycle()
+    assert "big" in stage.running()
+
+
+def test_nobody_is_evicted_when_room_would_still_be_missing() -> None:
+    snapshot = world(
+        [node("n1", 4, ready=False), node("n2", 2)],
+        [job("low", "a", role(1, 1))],
+        teams={"a": quotas(8)},
+        queues=[queue("a", preemption=OWN_ONLY)],
+    )
+    stage = Stage(snapshot)
+    stage.cycle()
+    stage.submit(job("big", "a", role(1, 4), at=9, priority=1))
+    stage.cycle()
+    assert stage.evicted() == {}
+    assert stage.outcome("big").reason is Reason.NO_ROOM
+
+
+@pytest.mark.parametrize(("action", "evicts"), [("admit", True), ("preempt", False), ("allocate", False)])
+def test_actions_differ_in_whom_they_ask(action: str, evicts: bool) -> None:
+    stage = lent()
+    stage.config = EngineConfig(actions=(action,))
+    stage.submit(job("a1", "a", role(1, 4), at=5))
+    stage.cycle()
+    assert bool(stage.evicted()) is evicts
+    assert stage.outcome("a1").reason is (
+        Reason.WAITING_FOR_PREEMPTED if evicts else Reason.WAITING_FOR_BORROWED
+    )
+
+
+def test_protected_run_time_is_told_with_its_end() -> None:
+    snapshot = world(
+        [node("n1", 4)],
+        [job("low", "a", role(1, 4), min_run_s=600)],
+        teams={"a": quotas(4)},
+        queues=[queue("a", preemption=OWN_ONLY)],
+    )
+    stage = Stage(snapshot)
+    stage.cycle()
+    stage.submit(job("high", "a", role(1, 4), at=9, priority=1))
+    stage.cycle()
+    found = stage.outcome("high")
+    assert found.reason is Reason.PROTECTED
+    assert found.numbers["until"] == 1_600
+    stage.now = 1_600
+    stage.cycle()
+    assert set(stage.evicted()) == {"low"}
+
+
+def test_a_job_that_may_not_ask_yet_waits_until_it_may() -> None:
+    stage = lent()
+    stage.submit(job("a1", "a", role(1, 4), at=5, preempts_after=Instant(1_100)))
+    stage.cycle()
+    assert stage.evicted() == {}
+    assert stage.outcome("a1").numbers["at"] == 1_100
+    stage.now = 1_100
+    stage.cycle()
+    assert len(stage.evicted()) == 1
+
+
+def test_a_drained_queue_gives_everything_back_once() -> None:
+    snapshot = world([node("n1", 4)], [job("one"), job("two", at=1)])
+    stage = Stage(snapshot)
+    stage.cycle()
+    stage.put(QueuePut(queue("a", stop_policy=StopPolicy.HOLD_AND_DRAIN)))
+    stage.cycle()
+    assert stage.evicted() == {"one": EvictRule.QUEUE_DRAINED, "two": EvictRule.QUEUE_DRAINED}
+    assert stage.cycle().decisions == ()
+
+
+def test_a_strict_queue_waits_behind_a_promise() -> None:
+    stage = lent()
+    strict = queue("a", preemption=TAKE_BACK, strategy=Strategy.STRICT_FIFO)
+    stage.put(QueuePut(strict))
+    stage.submit(job("a1", "a", role(1, 3), at=5), job("a2", "a", role(1, 1), at=6))
+    stage.cycle()
+    assert set(stage.snapshot.claims) == {"a1"}
+
+
+def test_judged_together_the_second_is_outrun() -> None:
+    snapshot = world(
+        [node("n1", 4)],
+        [job("a1", "a", role(1, 4)), job("b1", "b", role(1, 4), at=1)],
+        teams={"a": quotas(2), "b": quotas(2)},
+    )
+    config = replace(ADMIT, nominate=Nominate.ONCE, heads_per_queue=1, refill=False)
+    stage = Stage(snapshot, config)
+    result = stage.cycle()
+    assert {turn.job: turn.verdict for turn in result.considered} == {
+        "a1": Verdict.ADMITTED,
+        "b1": Verdict.OUTRUN,
+    }
+    assert stage.outcome("b1").reason is Reason.WAITING_FOR_BORROWED
