@@ -7,6 +7,7 @@ the old one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from scheduling.engine.actions.equivalence import equivalence
 from scheduling.engine.actions.leaving import running
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.moves import MoveSearch, Opening, Unit, units_of
+from scheduling.engine.gang.openings import openings
 from scheduling.engine.model import (
     Allocation,
     Decision,
@@ -31,7 +33,9 @@ from scheduling.engine.model import (
     StopPolicy,
     Strategy,
 )
+from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.question import members
+from scheduling.engine.placement.shape import TaskShape, resolve
 from scheduling.engine.plugins.protocols import Candidate
 from scheduling.engine.preemption.loss import charged, gpus, running_for, unsaved
 from scheduling.engine.quota.assignment import Refusal
@@ -93,7 +97,9 @@ class Consolidate:
             return None
         left = options.moves_per_cycle - session.counters["moved"]
         search = MoveSearch(snapshot, attempt, jobs=options.jobs_per_move, tasks=left)
-        opening = search.open(queue, job, more, self._movers(session, job))
+        movers, hardest = list(self._movers(session, job)), _hardest(session, queue, job, more)
+        sets = () if hardest is None else openings(*hardest, movers)
+        opening = search.open_any(queue, job, more, sets) or search.open(queue, job, more, movers)
         return None if opening is None or not opening.moves else _gain(session, opening)
 
     def _waiting(self, session: Session) -> Iterator[tuple[Queue, Job]]:
@@ -191,6 +197,24 @@ class Consolidate:
                 numbers=numbers,
             )
         )
+
+
+def _hardest(session: Session, queue: Queue, job: Job, more: dict[str, int]) -> tuple[Board, int] | None:
+    """The board of the hardest task that the job lacks, in the queue's first flavor that has nodes, and how
+    many such tasks it lacks."""
+    names = (name for group in queue.groups for name in group.flavors)
+    known = (session.snapshot.flavors.get(name) for name in names)
+    flavor = next((flavor for flavor in known if flavor is not None and flavor.placed), None)
+    if flavor is None:
+        return None
+    counted: Counter[TaskShape] = Counter()
+    for role in job.roles:
+        if more.get(role.name):
+            counted[resolve(role.request, job.rules_of(role), flavor)] += more[role.name]
+    hardest = max(
+        counted, key=lambda shape: (shape.whole, shape.cards * shape.cores, shape.cpu), default=None
+    )
+    return None if hardest is None else (session.placer.board(hardest, flavor), counted[hardest])
 
 
 def _protected(session: Session, job: Job) -> bool:

@@ -62,7 +62,7 @@ class MoveSearch:
         self._jobs, self._tasks = jobs, tasks
 
     def open(self, queue: Queue, job: Job, more: dict[str, int], movers: Iterable[Unit]) -> Opening | None:
-        """The first set of movers, in their order, with which it works; made as small as possible."""
+        """The first movers, in their order, with which it works; made as small as possible."""
         taken: list[Unit] = []
         for unit in movers:
             taken.append(unit)
@@ -70,6 +70,15 @@ class MoveSearch:
                 return None
             if self.try_with(queue, job, more, taken) is not None:
                 return self._smallest(queue, job, more, taken)
+        return None
+
+    def open_any(
+        self, queue: Queue, job: Job, more: dict[str, int], sets: Iterable[Sequence[Unit]]
+    ) -> Opening | None:
+        """The first of several sets of movers with which it works; made as small as possible."""
+        for taken in sets:
+            if self._within_bounds(taken) and self.try_with(queue, job, more, taken) is not None:
+                return self._smallest(queue, job, more, list(taken))
         return None
 
     def try_with(self, queue: Queue, job: Job, more: dict[str, int], units: Sequence[Unit]) -> Opening | None:
@@ -110,10 +119,10 @@ class MoveSearch:
         return moves
 
     def _smallest(self, queue: Queue, job: Job, more: dict[str, int], taken: list[Unit]) -> Opening | None:
-        """Put back every mover without which it works as well; the last one taken up is needed."""
-        for unit in reversed(taken[:-1]):
+        """Put back every mover without which it works as well: high priorities first, then old jobs."""
+        for unit in sorted(taken, key=lambda unit: (-unit.job.priority, unit.job.submitted_at, unit.job.id)):
             rest = [other for other in taken if other is not unit]
-            if self.try_with(queue, job, more, rest) is not None:
+            if rest and self.try_with(queue, job, more, rest) is not None:
                 taken = rest
         return self.try_with(queue, job, more, taken)
 

@@ -219,3 +219,19 @@ def test_what_if_tells_the_gain_and_changes_nothing() -> None:
     assert gain is not None
     assert (gain.cards, gain.tasks, gain.jobs, gain.gpu_seconds) == (3, 1, 1, 200.0)
     assert snapshot.to_json() == before
+
+
+def test_on_a_large_fleet_the_node_that_is_cheapest_to_clear_is_found() -> None:
+    # Thirty nodes where the newest jobs would have to leave in fours, one where an old job is alone.
+    fleet = [node(f"n{index:02}", 4) for index in range(30)] + [node("x0", 4), node("x1", 4)]
+    jobs = [run(f"j{index:02}-{slot}", 1, at=50 + index) for index in range(30) for slot in range(3)]
+    where = {entry.id: [f"n{entry.id[1:3]}"] for entry in jobs}
+    jobs += [run("alone", 1, at=1), run("broad", 4, at=2, preemptible=False)]
+    where |= {"alone": ["x0"], "broad": ["x1"]}
+    result = act(running_world(fleet, where, [*jobs, waits(4)]), "consolidate")
+    assert list(moved(result)) == ["alone/worker/0"]
+    assert seats(result) == ["x0"]
+    teams = {"a": quotas(200)}
+    three = act(running_world(fleet, where, [*jobs, waits(4, 3)], teams=teams), "consolidate")
+    assert len(seats(three)) == 3
+    assert len(moved(three)) == 7

@@ -1,0 +1,101 @@
+"""Which nodes are cheapest to clear for a waiting job, counted without placing anything.
+
+Taking up movable jobs in the order of their priority and age opens a node by chance only; on a large fleet
+the chance is small. Here each node is asked which of the units that stand on it alone would have to move
+so that one more task of the hardest shape fits, and the cheapest nodes come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.engine.gang.moves import Unit
+from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.capacity import slots
+from scheduling.engine.placement.shape import TaskShape
+
+# Sets of nodes that one search tries.
+NODES_TRIED = 32
+
+
+class _Room(NamedTuple):
+    cpu: int
+    memory: int
+    cores: int
+
+
+class Cleared(NamedTuple):
+    """A node and what would have to move from it.
+
+    `cost` orders nodes: low priorities first, then few cards, then new jobs.
+    """
+
+    cost: tuple[int, int, float, str]
+    units: tuple[Unit, ...]
+
+
+def openings(board: Board, tasks: int, units: Iterable[Unit]) -> Iterator[tuple[Unit, ...]]:
+    """Sets of units to take up together, cheapest first, for so many tasks of the board's shape."""
+    cleared = sorted(_clearable(board, units), key=lambda node: node.cost)
+    free = int(np.minimum(np.where(board.feasible(), slots(board.question), 0), tasks).sum())
+    width = max(1, tasks - free)
+    for start in range(min(NODES_TRIED, len(cleared) - width + 1)):
+        yield tuple(unit for node in cleared[start : start + width] for unit in node.units)
+
+
+def _clearable(board: Board, units: Iterable[Unit]) -> Iterator[Cleared]:
+    fleet, task = board.question.fleet, board.question.task
+    by_node: dict[str, list[Unit]] = {}
+    for unit in units:
+        names = {entry.node for entry in unit.tasks}
+        if len(names) == 1:
+            by_node.setdefault(names.pop(), []).append(unit)
+    feasible = board.feasible()
+    for name in sorted(by_node):
+        row = fleet.row.get(name)
+        if row is None or feasible[row] or not board.question.members[row]:
+            continue
+        chosen = _enough(task, _free(board, row), by_node[name])
+        if chosen:
+            moved = sum(len(entry.slices) or 1 for unit in chosen for entry in unit.tasks)
+            newest = max(unit.job.submitted_at for unit in chosen)
+            yield Cleared((max(unit.job.priority for unit in chosen), moved, -newest, name), chosen)
+
+
+def _free(board: Board, row: int) -> _Room:
+    fleet = board.question.fleet
+    cores = fleet.cores_free[row][board.question.usable[row]]
+    if board.question.task.whole:
+        # Only empty cards count for a whole one; what slices leave free does not.
+        empty = board.question.with_cores(np.array([row]))[0]
+        cores = fleet.cores_free[row][empty]
+    return _Room(int(fleet.cpu_free[row]), int(fleet.memory_free[row]), int(cores.sum()))
+
+
+def _enough(task: TaskShape, free: _Room, units: list[Unit]) -> tuple[Unit, ...]:
+    """The first units, lowest priority, then largest, then newest, with which the node holds the task."""
+    need = _Room(task.cpu, task.memory, task.cards * task.cores)
+    ordered = sorted(
+        units,
+        key=lambda unit: (unit.job.priority, -_size(unit).cores, -unit.job.submitted_at, unit.job.id),
+    )
+    chosen: list[Unit] = []
+    for unit in ordered:
+        if all(have >= wanted for have, wanted in zip(free, need, strict=True)):
+            break
+        chosen.append(unit)
+        free = _Room(*(have + more for have, more in zip(free, _size(unit), strict=True)))
+    if any(have < wanted for have, wanted in zip(free, need, strict=True)):
+        return ()
+    return tuple(chosen)
+
+
+def _size(unit: Unit) -> _Room:
+    return _Room(
+        sum(entry.cpu for entry in unit.tasks),
+        sum(entry.memory for entry in unit.tasks),
+        sum(part.cores for entry in unit.tasks for part in entry.slices),
+    )
