@@ -68,6 +68,7 @@ class Consolidate:
         """Waiting jobs in the cycle's order; each that can be helped gets a claim."""
         session.counters["moved"] += 0
         failed: set[Hashable] = set()
+        pool = _movable(session)
         left = session.config.consolidation.jobs_tried
         for queue, job in self._waiting(session):
             like = (queue.id, equivalence(job), bool(session.snapshot.holds(job.id)))
@@ -75,15 +76,21 @@ class Consolidate:
                 return
             if like in failed:
                 continue
-            gain = self.what_if(session, job)
+            gain = self.what_if(session, job, pool)
             if gain is None:
                 failed.add(like)
                 left -= 1
                 continue
             self._move(session, queue, job, gain)
+            # Nobody moves twice in a cycle.
+            moved = {move.before.job for move in gain.opening.moves}
+            pool = [unit for unit in pool if unit.job.id not in moved]
 
-    def what_if(self, session: Session, job: Job) -> Gain | None:
-        """What moving others would give this job now, or None; changes nothing."""
+    def what_if(self, session: Session, job: Job, pool: list[Unit] | None = None) -> Gain | None:
+        """What moving others would give this job now, or None; changes nothing.
+
+        `pool` is what may move, in order; everything movable where it is not given.
+        """
         snapshot, options = session.snapshot, session.config.consolidation
         queue = snapshot.queues[job.queue]
         attempt = Attempt(snapshot, session.placer, session.config.preemption.eviction_cap)
@@ -97,7 +104,13 @@ class Consolidate:
             return None
         left = options.moves_per_cycle - session.counters["moved"]
         search = MoveSearch(snapshot, attempt, jobs=options.jobs_per_move, tasks=left)
-        movers, hardest = list(self._movers(session, job)), _hardest(session, queue, job, more)
+        nodes = _nodes(session, job)
+        movers = [
+            unit
+            for unit in (_movable(session) if pool is None else pool)
+            if unit.job.id != job.id and any(task.node in nodes for task in unit.tasks)
+        ]
+        hardest = _hardest(session, queue, job, more)
         sets = () if hardest is None else openings(*hardest, movers)
         opening = search.open_any(queue, job, more, sets) or search.open(queue, job, more, movers)
         return None if opening is None or not opening.moves else _gain(session, opening)
@@ -124,20 +137,6 @@ class Consolidate:
         free = not session.snapshot.holds(job.id) and job.id not in session.snapshot.claims
         allowed = job.preemptible or not session.config.consolidation.preemptible_only
         return job.state is JobState.QUEUED and ready and free and allowed
-
-    def _movers(self, session: Session, waiting: Job) -> Iterator[Unit]:
-        """What may move: lower priority first, then what was submitted last."""
-        members = _rows(session, waiting)
-        jobs = [
-            (job, staying)
-            for job, staying in running(session)
-            if job.preemptible and job.id != waiting.id and not _protected(session, job)
-        ]
-        jobs.sort(key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
-        for job, staying in jobs:
-            for unit in units_of(job, staying):
-                if any(task.node in members for task in unit.tasks):
-                    yield unit
 
     def _move(self, session: Session, queue: Queue, job: Job, gain: Gain) -> None:
         moves, seats = gain.opening.moves, gain.opening.seats
@@ -199,6 +198,17 @@ class Consolidate:
         )
 
 
+def _movable(session: Session) -> list[Unit]:
+    """What may move: lower priority first, then what was submitted last."""
+    jobs = [
+        (job, staying)
+        for job, staying in running(session)
+        if job.preemptible and not _protected(session, job)
+    ]
+    jobs.sort(key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
+    return [unit for job, staying in jobs for unit in units_of(job, staying)]
+
+
 def _hardest(session: Session, queue: Queue, job: Job, more: dict[str, int]) -> tuple[Board, int] | None:
     """The board of the hardest task that the job lacks, in the queue's first flavor that has nodes, and how
     many such tasks it lacks."""
@@ -222,7 +232,7 @@ def _protected(session: Session, job: Job) -> bool:
     return job.min_run_s is not None and running_for(job, session.now) < job.min_run_s
 
 
-def _rows(session: Session, job: Job) -> frozenset[str]:
+def _nodes(session: Session, job: Job) -> frozenset[str]:
     """The nodes of the flavors that the job may be given."""
     queue = session.snapshot.queues[job.queue]
     flavors = (session.snapshot.flavors.get(name) for group in queue.groups for name in group.flavors)

@@ -16,9 +16,11 @@ from scheduling.engine.gang.moves import Unit
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.capacity import slots
 from scheduling.engine.placement.shape import TaskShape
+from scheduling.engine.state.fleet import ALL_ROWS, Ints
 
-# Sets of nodes that one search tries.
+# Sets of nodes that one search tries, and nodes that it looks at: those with the most room come first.
 NODES_TRIED = 32
+NODES_SEEN = 256
 
 
 class _Room(NamedTuple):
@@ -48,31 +50,29 @@ def openings(board: Board, tasks: int, units: Iterable[Unit]) -> Iterator[tuple[
 
 def _clearable(board: Board, units: Iterable[Unit]) -> Iterator[Cleared]:
     fleet, task = board.question.fleet, board.question.task
-    by_node: dict[str, list[Unit]] = {}
+    by_row: dict[int, list[Unit]] = {}
     for unit in units:
-        names = {entry.node for entry in unit.tasks}
-        if len(names) == 1:
-            by_node.setdefault(names.pop(), []).append(unit)
-    feasible = board.feasible()
-    for name in sorted(by_node):
-        row = fleet.row.get(name)
-        if row is None or feasible[row] or not board.question.members[row]:
-            continue
-        chosen = _enough(task, _free(board, row), by_node[name])
+        row = fleet.row.get(unit.tasks[0].node)
+        if row is not None and all(entry.node == unit.tasks[0].node for entry in unit.tasks):
+            by_row.setdefault(row, []).append(unit)
+    cores, usable = _free_cores(board), board.question.members & ~board.feasible()
+    rows = sorted((row for row in by_row if usable[row]), key=lambda row: (-int(cores[row]), row))
+    for row in rows[:NODES_SEEN]:
+        free = _Room(int(fleet.cpu_free[row]), int(fleet.memory_free[row]), int(cores[row]))
+        chosen = _enough(task, free, by_row[row])
         if chosen:
             moved = sum(len(entry.slices) or 1 for unit in chosen for entry in unit.tasks)
             newest = max(unit.job.submitted_at for unit in chosen)
-            yield Cleared((max(unit.job.priority for unit in chosen), moved, -newest, name), chosen)
+            highest = max(unit.job.priority for unit in chosen)
+            yield Cleared((highest, moved, -newest, fleet.nodes[row].id), chosen)
 
 
-def _free(board: Board, row: int) -> _Room:
-    fleet = board.question.fleet
-    cores = fleet.cores_free[row][board.question.usable[row]]
-    if board.question.task.whole:
-        # Only empty cards count for a whole one; what slices leave free does not.
-        empty = board.question.with_cores(np.array([row]))[0]
-        cores = fleet.cores_free[row][empty]
-    return _Room(int(fleet.cpu_free[row]), int(fleet.memory_free[row]), int(cores.sum()))
+def _free_cores(board: Board) -> Ints:
+    """Core units free by row; for whole cards only those of empty cards, as no other serves them."""
+    question = board.question
+    cards = question.with_cores(ALL_ROWS) if question.task.whole else question.usable
+    total: Ints = np.where(cards, question.fleet.cores_free, 0).sum(axis=1)
+    return total
 
 
 def _enough(task: TaskShape, free: _Room, units: list[Unit]) -> tuple[Unit, ...]:
