@@ -120,6 +120,10 @@ HELPS: dict[str, Sentences] = {
         _("Choose a card model that exists: %(models)s."),
         _("Choose another card model."),
     ),
+    "ASK_OTHER_PROFILE": (
+        _("Choose a MIG profile that exists: %(profiles)s."),
+        _("Choose another MIG profile."),
+    ),
     "LOOSEN_PLACEMENT": (
         _("Loosen the rule %(veto)s: it alone keeps the job off nodes that would do (%(nodes)s)."),
         _("Loosen the placement rules."),

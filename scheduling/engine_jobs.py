@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from quotas.models import Queue
 from scheduling.engine import model as em
 from scheduling.models import GpuRequestMode, Job, JobRole
-from scheduling.spec import JobSpec, RoleSpec
+from scheduling.spec import JobSpec, RoleSpec, level_label
 
 ASKED: Final = "asked"
 """The id of a job that only a specification describes."""
 
 
-def engine_job(job: Job, roles: Sequence[JobRole]) -> em.Job:
-    """One stored job; `roles` in their order."""
+def engine_job(job: Job, roles: Sequence[JobRole], *, watched: Container[uuid.UUID] = ()) -> em.Job:
+    """One stored job; `roles` in their order. `watched` as `watched_workspaces` tells."""
     backoff = job.backoff_until
+    name = str(job.pk)
+    namespace = str(job.workspace_id) if job.workspace_id in watched else ""
     return em.Job(
-        id=str(job.pk),
+        id=name,
         queue=str(job.queue_id),
         roles=tuple(_stored_role(role) for role in roles),
         submitted_at=em.Instant(job.submitted_at.timestamp()),
@@ -29,7 +32,9 @@ def engine_job(job: Job, roles: Sequence[JobRole]) -> em.Job:
         preemptible=job.preemptible,
         min_run_s=job.min_run_s,
         max_run_s=job.max_run_s,
-        rules=placement_rules(job.placement),
+        checkpoint_interval_s=job.checkpoint_interval_s,
+        rules=placement_rules(job.placement, namespace=namespace, group=name),
+        topology=topology_rule(job.placement),
         backoff_until=em.Instant(backoff.timestamp()) if backoff else None,
         evictions=job.attempt_number,
     )
@@ -45,21 +50,21 @@ def asked_job(spec: JobSpec, queue: Queue, *, priority: int, now: datetime) -> e
         priority=priority,
         min_available=spec.min_available,
         preemptible=spec.preemptible,
-        rules=placement_rules(spec.placement),
+        rules=placement_rules(spec.placement, namespace=str(queue.workspace_id), group=ASKED),
+        topology=topology_rule(spec.placement),
     )
 
 
 def _stored_role(role: JobRole) -> em.Role:
     gpu = None
     if role.gpu_mode != GpuRequestMode.NONE and role.gpu_cards:
-        whole = role.gpu_mode == GpuRequestMode.WHOLE
-        gpu = em.GpuRequest(
-            cards=role.gpu_cards,
-            mode=em.GpuMode.WHOLE if whole else em.GpuMode.SLICE,
-            cores=None if whole else role.gpu_cores,
-            memory=role.gpu_memory_mib,
-            memory_percent=role.gpu_memory_percent,
-            models=tuple(role.gpu_models),
+        gpu = _gpu(
+            role.gpu_mode,
+            role.gpu_cards,
+            role.gpu_cores,
+            (role.gpu_memory_mib, role.gpu_memory_percent),
+            role.gpu_models,
+            role.gpu_profile,
         )
     request = em.Request(cpu=role.cpu_millicores, memory=role.memory_mib, gpu=gpu)
     return em.Role(name=role.name, replicas=role.replicas, min_replicas=role.min_replicas, request=request)
@@ -68,33 +73,102 @@ def _stored_role(role: JobRole) -> em.Role:
 def _asked_role(role: RoleSpec) -> em.Role:
     gpu = None
     if role.gpu is not None:
-        whole = role.gpu.mode == GpuRequestMode.WHOLE
-        gpu = em.GpuRequest(
-            cards=role.gpu.cards,
-            mode=em.GpuMode.WHOLE if whole else em.GpuMode.SLICE,
-            cores=None if whole else role.gpu.cores,
-            memory=role.gpu.memory_mib,
-            memory_percent=role.gpu.memory_percent,
-            models=role.gpu.models,
-        )
+        asked = role.gpu
+        memory = (asked.memory_mib, asked.memory_percent)
+        gpu = _gpu(asked.mode, asked.cards, asked.cores, memory, asked.models, asked.profile)
     request = em.Request(cpu=role.cpu_millicores, memory=role.memory_mib, gpu=gpu)
     return em.Role(name=role.name, replicas=role.replicas, min_replicas=role.min_replicas, request=request)
 
 
-def placement_rules(placement: Mapping[str, Any]) -> em.PlacementRules:
-    """Where a job may run, from its stored (normalised) form."""
-    terms = placement.get("node_affinity") or {}
+def _gpu(
+    mode: str,
+    cards: int,
+    cores: int,
+    memory: tuple[int | None, int | None],
+    models: Sequence[str],
+    profile: str,
+) -> em.GpuRequest:
+    """Cards of one task; only a slice names cores, and memory in MiB or in percent."""
+    if mode != GpuRequestMode.SLICE:
+        return em.GpuRequest(cards=cards, mode=em.GpuMode(mode), models=tuple(models), profile=profile)
+    mib, percent = memory
+    return em.GpuRequest(
+        cards=cards,
+        mode=em.GpuMode.SLICE,
+        cores=cores,
+        memory=mib,
+        memory_percent=percent,
+        models=tuple(models),
+    )
+
+
+def watched_workspaces(placements: Iterable[tuple[uuid.UUID, Mapping[str, Any]]]) -> frozenset[uuid.UUID]:
+    """Workspaces in which some job speaks of other tasks: there every job matters, labelled or not.
+
+    Elsewhere the engine need not tell jobs of different workspaces apart, which keeps it fast.
+    """
+    return frozenset(
+        workspace
+        for workspace, placement in placements
+        if placement.get("pod_affinity") or placement.get("pod_anti_affinity")
+    )
+
+
+def placement_rules(
+    placement: Mapping[str, Any], *, namespace: str = "", group: str = ""
+) -> em.PlacementRules:
+    """Where a job may run and had better run, from its stored (normalised) form.
+
+    `namespace` is the workspace under which its tasks meet others, empty where they need not; `group`
+    names its tasks when they had better stand together.
+    """
+    nodes = placement.get("node_affinity") or {}
+    near, apart = (placement.get(key) or {} for key in ("pod_affinity", "pod_anti_affinity"))
+    together = (placement.get("topology") or {}).get("mode") == em.TopologyMode.PREFERRED
     return em.PlacementRules(
         node_name=placement.get("node_name"),
         node_selector=placement.get("node_selector") or {},
-        node_affinity=tuple(
-            tuple(
-                em.Expression(e["key"], em.AffinityOperator(e["operator"]), tuple(e.get("values", ())))
-                for e in term
-            )
-            for term in terms.get("required", ())
-        ),
+        node_affinity=tuple(_expressions(term) for term in nodes.get("required", ())),
         tolerations=tuple(toleration(item) for item in placement.get("tolerations") or ()),
+        preferred_nodes=tuple(
+            em.PreferredNodes(term["weight"], _expressions(term["match_expressions"]))
+            for term in nodes.get("preferred", ())
+        ),
+        namespace=namespace,
+        labels=placement.get("labels") or {},
+        pod_affinity=tuple(_pod_term(term) for term in near.get("required", ())),
+        pod_anti_affinity=tuple(_pod_term(term) for term in apart.get("required", ())),
+        preferred_pods=tuple(_preferred(term) for term in near.get("preferred", ())),
+        avoided_pods=tuple(_preferred(term) for term in apart.get("preferred", ())),
+        group=group if together else "",
+    )
+
+
+def topology_rule(placement: Mapping[str, Any]) -> em.TopologyRule | None:
+    """How near to each other the tasks of a job are to stand."""
+    asked = placement.get("topology")
+    if not asked:
+        return None
+    return em.TopologyRule(level=level_label(asked["level"]), mode=em.TopologyMode(asked["mode"]))
+
+
+def _pod_term(term: Mapping[str, Any]) -> em.PodTerm:
+    pairs = (
+        em.Expression(key, em.AffinityOperator.IN, (value,))
+        for key, value in sorted((term.get("match_labels") or {}).items())
+    )
+    expressions = (*pairs, *_expressions(term.get("match_expressions") or ()))
+    return em.PodTerm(level_label(term["topology_key"]), expressions)
+
+
+def _preferred(term: Mapping[str, Any]) -> em.PreferredPods:
+    return em.PreferredPods(term["weight"], _pod_term(term))
+
+
+def _expressions(term: Iterable[Mapping[str, Any]]) -> tuple[em.Expression, ...]:
+    return tuple(
+        em.Expression(item["key"], em.AffinityOperator(item["operator"]), tuple(item.get("values", ())))
+        for item in term
     )
 
 

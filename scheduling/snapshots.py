@@ -18,8 +18,8 @@ from quotas.models import AllocationMode, Queue, QueueFlavor
 from quotas.selectors.tree import tree_rows
 from scheduling import engine
 from scheduling.engine import model as em
-from scheduling.engine_jobs import engine_job, toleration
-from scheduling.models import Allocation, DeviceSlice, Job, JobRole, JobState
+from scheduling.engine_jobs import engine_job, placement_rules, toleration, watched_workspaces
+from scheduling.models import HOLDING_STATES, Allocation, DeviceSlice, Job, JobRole, JobState
 
 # Own quota is taken back from whoever borrowed it; inside the queue, equal priority is left alone.
 _TAKE_BACK: Final = em.PreemptionPolicy(
@@ -47,13 +47,14 @@ def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
     )
     devices = _devices(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
     queues = engine_queues(cell_id)  # before the tree: a queue opened meanwhile must not lack its node
+    watched = _watched(cell_id, jobs)
     snapshot = engine.Snapshot(
         nodes=_nodes(cell_id, devices),
         flavors=engine_flavors(cell_id),
         quota_nodes=engine_quota_nodes(cell_id),
         queues=queues,
-        jobs=_jobs(cell_id, jobs),
-        allocations=_allocations(cell_id),
+        jobs=_jobs(cell_id, jobs, watched),
+        allocations=_allocations(cell_id, watched),
     )
     pks = {device.uuid: device.pk for rows in devices.values() for device in rows}
     return CellSnapshot(snapshot, {str(job.pk): job for job in jobs}, pks, names_in(cell_id))
@@ -201,16 +202,23 @@ def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
     ]
 
 
-def _jobs(cell_id: uuid.UUID, jobs: Sequence[Job]) -> list[em.Job]:
+def _jobs(cell_id: uuid.UUID, jobs: Sequence[Job], watched: frozenset[uuid.UUID]) -> list[em.Job]:
     roles: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
     waiting = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state=JobState.QUEUED)
     for role in waiting.order_by("job_id", "position"):
         roles[role.job_id].append(role)
     # A job submitted between the two queries has roles but is not in `jobs`; the next cycle sees it.
-    return [engine_job(job, roles[job.pk]) for job in jobs]
+    return [engine_job(job, roles[job.pk], watched=watched) for job in jobs]
 
 
-def _allocations(cell_id: uuid.UUID) -> list[em.Allocation]:
+def _watched(cell_id: uuid.UUID, jobs: Sequence[Job]) -> frozenset[uuid.UUID]:
+    """Workspaces in which a waiting or running job speaks of other tasks."""
+    live = Job.unscoped.filter(queue__cell_id=cell_id, state__in=HOLDING_STATES).exclude(placement={})
+    waiting = ((job.workspace_id, job.placement) for job in jobs)
+    return watched_workspaces((*waiting, *live.values_list("workspace_id", "placement")))
+
+
+def _allocations(cell_id: uuid.UUID, watched: frozenset[uuid.UUID]) -> list[em.Allocation]:
     slices: defaultdict[uuid.UUID, list[em.DeviceSlice]] = defaultdict(list)
     live = {"released": False, "allocation__node__cluster__cell_id": cell_id}
     for part in DeviceSlice.unscoped.filter(**live).select_related("device").order_by("device__index", "id"):
@@ -222,10 +230,12 @@ def _allocations(cell_id: uuid.UUID) -> list[em.Allocation]:
         .select_related("task__role", "attempt__job")
         .order_by("id")
     )
-    return [_allocation(row, slices[row.pk]) for row in rows]
+    return [_allocation(row, slices[row.pk], _met_as(row.attempt.job, watched)) for row in rows]
 
 
-def _allocation(row: Allocation, slices: Sequence[em.DeviceSlice]) -> em.Allocation:
+def _allocation(
+    row: Allocation, slices: Sequence[em.DeviceSlice], rules: em.PlacementRules | None
+) -> em.Allocation:
     flavor = str(row.flavor_id)
     return em.Allocation(
         job=str(row.attempt.job_id),
@@ -238,4 +248,12 @@ def _allocation(row: Allocation, slices: Sequence[em.DeviceSlice]) -> em.Allocat
         memory=row.memory_mib,
         slices=tuple(slices),
         charges=tuple(em.Charge(flavor, Resource(name), n) for name, n in sorted(row.charge.items())),
+        rules=rules,
     )
+
+
+def _met_as(job: Job, watched: frozenset[uuid.UUID]) -> em.PlacementRules | None:
+    """What the tasks of a running job mean to others, where they may mean anything."""
+    if job.workspace_id not in watched:
+        return None
+    return placement_rules(job.placement, namespace=str(job.workspace_id), group=str(job.pk))

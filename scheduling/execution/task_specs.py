@@ -62,6 +62,7 @@ def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], gang: Sequence[
         command=tuple(role.command),
         environment={**job.environment, **_gang_environment(allocation, gang)},
         labels={
+            **(job.placement.get("labels") or {}),
             LABEL_JOB: str(job.pk),
             LABEL_ATTEMPT: str(attempt.number),
             LABEL_EPOCH: str(attempt.epoch),

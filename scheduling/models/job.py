@@ -135,6 +135,7 @@ class GpuRequestMode(models.TextChoices):
     NONE = "none", "No GPU"
     WHOLE = "whole", "Whole card"
     SLICE = "slice", "Slice"
+    MIG = "mig", "MIG instance"
 
 
 class JobRole(BaseModel):
@@ -153,6 +154,7 @@ class JobRole(BaseModel):
     gpu_memory_mib = models.PositiveIntegerField(null=True, blank=True)
     gpu_memory_percent = models.PositiveSmallIntegerField(null=True, blank=True)
     gpu_models = models.JSONField(default=list, blank=True)
+    gpu_profile = models.CharField(max_length=40, blank=True, default="")
     image = models.CharField(max_length=300, blank=True, default="")
     command = models.JSONField(default=list, blank=True)
 

@@ -80,5 +80,5 @@ def _role(job: Job, position: int, role: RoleSpec) -> JobRole:
         row.gpu_mode = role.gpu.mode
         row.gpu_cards, row.gpu_cores = role.gpu.cards, role.gpu.cores
         row.gpu_memory_mib, row.gpu_memory_percent = role.gpu.memory_mib, role.gpu.memory_percent
-        row.gpu_models = list(role.gpu.models)
+        row.gpu_models, row.gpu_profile = list(role.gpu.models), role.gpu.profile
     return row

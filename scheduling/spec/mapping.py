@@ -57,6 +57,8 @@ def _gpu(role: JobRole) -> dict[str, Any]:
         gpu["cores"] = role.gpu_cores
         percent = role.gpu_memory_percent
         gpu["memory"] = f"{percent}%" if percent is not None else f"{role.gpu_memory_mib}Mi"
+    if role.gpu_profile:
+        gpu["profile"] = role.gpu_profile
     if role.gpu_models:
         gpu["model"] = role.gpu_models
     return gpu

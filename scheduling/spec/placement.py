@@ -1,4 +1,4 @@
-"""Reading where a job's tasks may run."""
+"""Reading where a job's tasks may run, and where they had better."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from scheduling.engine.model import AffinityOperator, TaintEffect, TolerationOperator
+from scheduling.engine.model import TaintEffect, TolerationOperator, TopologyMode
+from scheduling.spec.levels import LEVELS
 from scheduling.spec.section import Section
+from scheduling.spec.terms import read_expressions, read_labels, read_pod_terms, read_preferred_nodes
 
 KEYS: Final = (
     "node_name", "node_selector", "node_affinity", "pod_affinity", "pod_anti_affinity", "tolerations",
-    "topology",
+    "topology", "labels",
 )  # fmt: skip
-_SINGLE: Final = (AffinityOperator.GT, AffinityOperator.LT)
-_WITHOUT: Final = (AffinityOperator.EXISTS, AffinityOperator.DOES_NOT_EXIST)
+_TOPOLOGY_MODES: Final = (TopologyMode.REQUIRED.value, TopologyMode.PREFERRED.value)
 
 
 def read_placement(job: Section) -> dict[str, Any]:
-    """Placement as normalised JSON: only what restricts anything, affinity as lists of expressions."""
+    """Placement as normalised JSON: only what restricts or prefers anything, affinity as lists of terms."""
     part = job.section("placement", KEYS)
-    for key in ("pod_affinity", "pod_anti_affinity"):
-        part.refuse(key, _("placing tasks by other pods is not supported yet"))
-    part.refuse("topology", _("placing tasks by topology is not supported yet"))
     found: dict[str, Any] = {
         "node_name": part.text("node_name", limit=253) or None,
         "node_selector": _selector(part),
         "node_affinity": _affinity(part),
+        "pod_affinity": read_pod_terms(part, "pod_affinity"),
+        "pod_anti_affinity": read_pod_terms(part, "pod_anti_affinity"),
         "tolerations": [
             _toleration(part, index, item) for index, item in enumerate(part.items("tolerations", limit=64))
         ],
+        "topology": _topology(part),
+        "labels": read_labels(part, "labels"),
     }
     return {key: value for key, value in found.items() if value}
 
@@ -48,45 +50,30 @@ def _selector(part: Section) -> dict[str, str]:
 
 def _affinity(part: Section) -> dict[str, Any]:
     affinity = part.section("node_affinity", ("required", "preferred"))
-    affinity.refuse("preferred", _("preferred terms are not supported yet; use required"))
     terms = []
     for index, raw in enumerate(affinity.items("required", limit=32)):
+        path = affinity.at(f"required.{index}")
         if isinstance(raw, Mapping):
-            term = Section.read(
-                raw, affinity.at(f"required.{index}"), ("match_expressions",), part.problems
-            ).items("match_expressions", limit=32)
+            term = Section.read(raw, path, ("match_expressions",), part.problems)
+            terms.append(read_expressions(part, path, term.items("match_expressions", limit=32)))
         elif isinstance(raw, list):
-            term = raw
+            terms.append(read_expressions(part, path, raw))
         else:
             affinity.add(f"required.{index}", "TYPE", _("must be a list of expressions"))
-            continue
-        path = affinity.at(f"required.{index}")
-        terms.append([_expression(part, f"{path}.{n}", item) for n, item in enumerate(term)])
-    return {"required": terms} if terms else {}
+    found = {"required": terms, "preferred": read_preferred_nodes(part, affinity)}
+    return {key: value for key, value in found.items() if value}
 
 
-def _expression(part: Section, path: str, raw: Any) -> dict[str, Any]:
-    item = Section.read(raw, path, ("key", "operator", "values"), part.problems)
-    key = item.text("key", limit=317)
-    if not key:
-        item.add("key", "REQUIRED", _("name the label"))
-    if not item.has("operator"):
-        item.add(
-            "operator",
-            "REQUIRED",
-            _("must be one of: %(choices)s") % {"choices": ", ".join(AffinityOperator)},
-        )
-    operator = AffinityOperator(
-        item.choice("operator", list(AffinityOperator), default=AffinityOperator.EXISTS)
-    )
-    values = item.texts("values", limit=64, length=63)
-    if operator in _WITHOUT and values:
-        item.add("values", "CONTRADICTION", _("this operator takes no values"))
-    elif operator in _SINGLE and not (len(values) == 1 and values[0].lstrip("-").isdecimal()):
-        item.add("values", "FORMAT", _("this operator takes one whole number"))
-    elif operator not in (*_SINGLE, *_WITHOUT) and not values:
-        item.add("values", "REQUIRED", _("this operator takes at least one value"))
-    return {"key": key, "operator": operator.value, "values": list(values)}
+def _topology(part: Section) -> dict[str, str]:
+    if not part.values.get("topology"):
+        return {}
+    topology = part.section("topology", ("level", "mode"))
+    level = topology.text("level", limit=317)
+    if not level or (level not in LEVELS and "/" not in level):
+        message = _("name a level: %(levels)s, or a node label such as example.com/block")
+        topology.add("level", "CHOICE" if level else "REQUIRED", message % {"levels": ", ".join(LEVELS)})
+    mode = topology.choice("mode", _TOPOLOGY_MODES, default=TopologyMode.PREFERRED.value)
+    return {"level": level, "mode": mode}
 
 
 def _toleration(part: Section, index: int, raw: Any) -> dict[str, str]:

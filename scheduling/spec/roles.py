@@ -17,6 +17,7 @@ from foundation.quantities import (
     parse_memory,
     parse_percent,
 )
+from scheduling.engine.model import parse_profile
 from scheduling.models import GpuRequestMode
 from scheduling.spec.section import Section
 from scheduling.spec.types import GpuSpec, RoleSpec
@@ -28,7 +29,7 @@ _CPU_MAX: Final = 100_000_000
 _MEMORY_MAX: Final = 1 << 30
 _NAME_IN_POD: Final = 12
 _NO_UNIT: Final = re.compile(r"[0-9.]+")
-_MODES: Final = (GpuRequestMode.WHOLE.value, GpuRequestMode.SLICE.value)
+_MODES: Final = (GpuRequestMode.WHOLE.value, GpuRequestMode.SLICE.value, GpuRequestMode.MIG.value)
 
 
 def read_roles(job: Section) -> tuple[RoleSpec, ...]:
@@ -86,12 +87,13 @@ def _memory(text: Any) -> Mebibytes:
 
 def _gpu(resources: Section) -> GpuSpec | None:
     gpu = resources.section("gpu", ("cards", "mode", "cores", "memory", "model", "profile"))
-    if gpu.values.get("mode") == "mig" or gpu.has("profile"):
-        gpu.add("mode", "NOT_SUPPORTED", _("MIG instances cannot be asked for yet; use whole or slice"))
-        return None
     mode = GpuRequestMode(gpu.choice("mode", _MODES, default=GpuRequestMode.WHOLE.value))
     cards = gpu.integer("cards", default=1, low=0, high=CARDS_MAX)
     models = _models(gpu)
+    if mode is GpuRequestMode.MIG:
+        return _instances(gpu, cards, models)
+    if gpu.has("profile"):
+        gpu.add("profile", "CONTRADICTION", _("a profile is named with mode: mig only"))
     if mode is GpuRequestMode.WHOLE:
         _refuse_parts(gpu)
         return GpuSpec(cards=cards, mode=mode, models=models) if cards else None
@@ -107,6 +109,24 @@ def _gpu(resources: Section) -> GpuSpec | None:
         memory_percent=memory_percent,
         models=models,
     )
+
+
+def _instances(gpu: Section, cards: int, models: tuple[str, ...]) -> GpuSpec | None:
+    profile = gpu.text("profile", limit=40)
+    if not profile:
+        gpu.add("profile", "REQUIRED", _("name a MIG profile, as in 2g.10gb"))
+        return None
+    try:
+        parse_profile(profile)
+    except ValueError:
+        gpu.add("profile", "FORMAT", _("is no MIG profile; one looks like 2g.10gb"))
+        return None
+    for key in ("cores", "memory"):
+        if gpu.has(key):
+            gpu.add(key, "CONTRADICTION", _("the profile says how much an instance has; leave this out"))
+    if not cards:
+        gpu.add("cards", "RANGE", _("ask for at least one instance"))
+    return GpuSpec(cards=max(cards, 1), mode=GpuRequestMode.MIG, cores=0, models=models, profile=profile)
 
 
 def _refuse_parts(gpu: Section) -> None:

@@ -15,7 +15,8 @@ from scheduling.models import GpuRequestMode, JobKind
 class GpuSpec:
     """Cards of one task. `cores` (percent points) and memory are per card.
 
-    A slice names its memory either in MiB or in percent of the card; a whole card names neither.
+    A slice names its memory either in MiB or in percent of the card; a whole card names neither. Of a
+    MIG profile `cards` counts instances; what each charges depends on the flavor, and `cores` is 0.
     """
 
     cards: int
@@ -24,6 +25,7 @@ class GpuSpec:
     memory_mib: int | None = None
     memory_percent: int | None = None
     models: tuple[str, ...] = ()
+    profile: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +69,8 @@ class JobSpec:
     def demand(self) -> dict[str, int]:
         """What all tasks together ask for, per resource.
 
-        GPU memory counts where it is named in MiB: a percentage, like a whole card, depends on the
-        flavor that is chosen later.
+        GPU memory counts where it is named in MiB: a percentage, like a whole card or an instance,
+        depends on the flavor that is chosen later; so do the cores of an instance.
         """
         total: Counter[str] = Counter()
         for role in self.roles:

@@ -9,7 +9,7 @@ import pytest
 
 from foundation.errors import Invalid
 from scheduling.models import GpuRequestMode, JobKind
-from scheduling.spec import load_text, parse_job
+from scheduling.spec import GpuSpec, load_text, parse_job
 
 FULL = """
 kind: pytorch
@@ -56,6 +56,13 @@ def mistakes(**changes: Any) -> dict[str, str]:
 
 def gpu(**values: Any) -> dict[str, Any]:
     return {"roles": [{"resources": {"gpu": values}}]}
+
+
+ZONED: dict[str, Any] = {"topology_key": "zone", "match_labels": {"app": "db"}}
+
+
+def pods(**terms: Any) -> dict[str, Any]:
+    return {"placement": {"pod_affinity": terms}}
 
 
 def test_the_whole_file_of_the_interface_is_read() -> None:
@@ -123,7 +130,11 @@ def test_an_unknown_key_comes_with_a_suggestion() -> None:
         ({"preemptible": "yes"}, {"preemptible": "TYPE"}),
         ({"max_run_s": True}, {"max_run_s": "TYPE"}),
         ({"gang": {"min_available": 2}}, {"gang.min_available": "RANGE"}),
-        (gpu(mode="mig", profile="2g.10gb"), {"roles.0.resources.gpu.mode": "NOT_SUPPORTED"}),
+        (gpu(mode="mig"), {"roles.0.resources.gpu.profile": "REQUIRED"}),
+        (gpu(mode="mig", profile="half"), {"roles.0.resources.gpu.profile": "FORMAT"}),
+        (gpu(mode="mig", profile="2g.10gb", cores=30), {"roles.0.resources.gpu.cores": "CONTRADICTION"}),
+        (gpu(mode="mig", profile="2g.10gb", cards=0), {"roles.0.resources.gpu.cards": "RANGE"}),
+        (gpu(profile="2g.10gb"), {"roles.0.resources.gpu.profile": "CONTRADICTION"}),
         (gpu(mode="slice", cores=0, memory="1Gi"), {"roles.0.resources.gpu.cores": "RANGE"}),
         (gpu(mode="slice", cores=101, memory="1Gi"), {"roles.0.resources.gpu.cores": "QUANTITY"}),
         (gpu(mode="slice", cores=30), {"roles.0.resources.gpu.memory": "REQUIRED"}),
@@ -147,8 +158,48 @@ def test_an_unknown_key_comes_with_a_suggestion() -> None:
         ({"environment": {"X": "a" * 70_000}}, {"environment": "TOO_LONG"}),
         ({"volumes": [{"claim": "c", "mount": "data"}]}, {"volumes.0.mount": "FORMAT"}),
         ({"simulate": {"gpu_utilisation": 70}}, {"simulate.gpu_utilisation": "RANGE"}),
-        ({"placement": {"topology": {"level": "rack"}}}, {"placement.topology": "NOT_SUPPORTED"}),
-        ({"placement": {"pod_affinity": {"a": 1}}}, {"placement.pod_affinity": "NOT_SUPPORTED"}),
+        ({"placement": {"topology": {"level": "row"}}}, {"placement.topology.level": "CHOICE"}),
+        ({"placement": {"topology": {"mode": "required"}}}, {"placement.topology.level": "REQUIRED"}),
+        (
+            {"placement": {"topology": {"level": "rack", "mode": "maybe"}}},
+            {"placement.topology.mode": "CHOICE"},
+        ),
+        ({"placement": {"pod_affinity": {"a": 1}}}, {"placement.pod_affinity.a": "UNKNOWN"}),
+        (pods(required=[{}]), {"placement.pod_affinity.required.0.topology_key": "REQUIRED"}),
+        (pods(required=["db"]), {"placement.pod_affinity.required.0": "TYPE"}),
+        (pods(required=[{**ZONED, "weight": 5}]), {"placement.pod_affinity.required.0.weight": "UNKNOWN"}),
+        (pods(preferred=[ZONED]), {"placement.pod_affinity.preferred.0.weight": "REQUIRED"}),
+        (
+            pods(preferred=[{**ZONED, "weight": 101}]),
+            {"placement.pod_affinity.preferred.0.weight": "RANGE"},
+        ),
+        (
+            pods(required=[{**ZONED, "match_labels": {"app": 1}}]),
+            {"placement.pod_affinity.required.0.match_labels.app": "TYPE"},
+        ),
+        (
+            pods(required=[{**ZONED, "match_labels": {"app": "a b"}}]),
+            {"placement.pod_affinity.required.0.match_labels.app": "FORMAT"},
+        ),
+        (
+            pods(
+                required=[{**ZONED, "match_expressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}]
+            ),
+            {"placement.pod_affinity.required.0.match_expressions.0.operator": "CHOICE"},
+        ),
+        (
+            pods(required=[{**ZONED, "namespaces": ["other"]}]),
+            {"placement.pod_affinity.required.0.namespaces": "UNKNOWN"},
+        ),
+        ({"placement": {"labels": {"-a": "b"}}}, {"placement.labels.-a": "FORMAT"}),
+        (
+            {"placement": {"labels": {"allotment.io/job": "b"}}},
+            {"placement.labels.allotment.io/job": "RESERVED"},
+        ),
+        (
+            {"placement": {"node_affinity": {"preferred": [{"weight": 1}]}}},
+            {"placement.node_affinity.preferred.0.match_expressions": "REQUIRED"},
+        ),
         (
             {"placement": {"node_affinity": {"required": [[{"key": "a", "operator": "In"}]]}}},
             {"placement.node_affinity.required.0.0.values": "REQUIRED"},
@@ -177,6 +228,37 @@ def test_mistakes(changes: dict[str, Any], expected: dict[str, str]) -> None:
     found = mistakes(**changes)
 
     assert {path: found.get(path) for path in expected} == expected
+
+
+def test_placement_is_kept_in_one_form() -> None:
+    wish = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    apart = {"topology_key": "node", "match_expressions": [{"key": "app", "operator": "Exists"}]}
+    placement = {
+        "labels": {"app": "db", "example.com/tier": ""},
+        "node_affinity": {"preferred": [{"weight": 10, "match_expressions": [wish]}]},
+        "pod_affinity": {"required": [ZONED], "preferred": [{"weight": 5, **ZONED}]},
+        "pod_anti_affinity": {"required": [apart]},
+        "topology": {"level": "rack"},
+    }
+
+    read = parse_job(SMALL | {"placement": placement}).placement
+
+    exists = {"key": "app", "operator": "Exists", "values": []}
+    assert read == placement | {
+        "pod_anti_affinity": {"required": [{"topology_key": "node", "match_expressions": [exists]}]},
+        "topology": {"level": "rack", "mode": "preferred"},
+    }
+    assert parse_job(SMALL | {"placement": read}).placement == read
+
+
+def test_an_instance_by_its_profile() -> None:
+    asked = parse_job(SMALL | gpu(mode="mig", profile="2g.10gb", cards=3, model="A100"))
+
+    assert asked.roles[0].gpu is not None
+    assert asked.roles[0].gpu == GpuSpec(
+        cards=3, mode=GpuRequestMode.MIG, cores=0, models=("A100",), profile="2g.10gb"
+    )
+    assert asked.demand() == {"gpu.cards": 3}
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])

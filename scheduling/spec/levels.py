@@ -1,0 +1,18 @@
+"""How near to each other: the words of a job file, and the node labels that stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+LEVELS: Final[Mapping[str, str]] = {
+    "clique": "nvidia.com/gpu.clique",
+    "node": "kubernetes.io/hostname",
+    "rack": "allotment.io/rack",
+    "zone": "topology.kubernetes.io/zone",
+}
+
+
+def level_label(level: str) -> str:
+    """The node label of a level; anything that is no word for one is a label itself."""
+    return LEVELS.get(level, level)
