@@ -3,7 +3,7 @@
 Order of the rules (Kueue's): already told to leave; other queues before the own; inside one queue the
 users who used more lately; lower priority; latest to get its quota; id. The platform's own order keeps
 the first, and then prefers tasks that their job can spare, lower priority, and the fewest GPU-seconds
-thrown away.
+thrown away. KAI-Scheduler's goes by priority first, and spares jobs by taking single tasks.
 """
 
 from __future__ import annotations
@@ -62,6 +62,13 @@ def normative_rank(candidate: Candidate, now: Instant) -> tuple[Any, ...]:
     return (not candidate.leaving, job.priority, -at, job.id)
 
 
+def priority_rank(candidate: Candidate) -> tuple[Any, ...]:
+    """Lower priority first; of equals what a job can spare, then what was submitted last."""
+    spared = -candidate.tasks[0].index if not candidate.whole else 0
+    job = candidate.job
+    return (not candidate.leaving, job.priority, candidate.whole, -job.submitted_at, job.id, spared)
+
+
 def least_loss_rank(candidate: Candidate) -> tuple[Any, ...]:
     """The platform's order."""
     spared = -candidate.tasks[0].index if not candidate.whole else 0
@@ -113,6 +120,7 @@ class Roster:
         self.options = options
         self.now = now
         self.least_loss = options.victim_order is VictimOrder.LEAST_LOSS
+        self._spares = options.victim_order is not VictimOrder.NORMATIVE
         self._user_load = user_load
         self._lines: dict[str, Segments] = {}
         self._everyone: dict[int, tuple[Candidate, ...]] = {}
@@ -132,7 +140,7 @@ class Roster:
     def of(self, queue: str) -> Segments:
         """A queue's candidates: those leaving already, tasks that can be spared, and the others.
 
-        Under the normative order nothing is spared singly.
+        Under the normative order nothing is spared singly, under that by priority it stands with the others.
         """
         known = self._lines.get(queue)
         if known is None:
@@ -154,7 +162,8 @@ class Roster:
             if job is None or job.state not in (JobState.LIVE, JobState.LEAVING):
                 continue
             for candidate in self._of_job(queue, job):
-                segments[0 if candidate.leaving else 2 if candidate.whole else 1].append(candidate)
+                early = self.least_loss and not candidate.whole
+                segments[0 if candidate.leaving else 1 if early else 2].append(candidate)
         return tuple(tuple(in_queue(segment)) for segment in segments)
 
     def _of_job(self, queue: str, job: Job) -> Iterator[Candidate]:
@@ -163,7 +172,7 @@ class Roster:
         # A job that nobody may take anything from: it says so itself, or it was evicted often enough.
         if not leaving and (not job.preemptible or job.evictions >= self.options.eviction_cap):
             return
-        if self.least_loss and not leaving:
+        if self._spares and not leaving:
             staying = tuple(task for task in held if not task.leaving)
             for task in surplus(job, staying):
                 yield self._candidate(queue, job, (task,), whole=False, leaving=False)
@@ -186,8 +195,15 @@ class Roster:
             guarded=guarded,
             guarded_borrowing=borrowing,
         )
-        rank = least_loss_rank(plain) if self.least_loss else normative_rank(plain, self.now)
-        return replace(plain, rank=rank)
+        return replace(plain, rank=self._rank(plain))
+
+    def _rank(self, candidate: Candidate) -> tuple[Any, ...]:
+        match self.options.victim_order:
+            case VictimOrder.LEAST_LOSS:
+                return least_loss_rank(candidate)
+            case VictimOrder.PRIORITY:
+                return priority_rank(candidate)
+        return normative_rank(candidate, self.now)
 
     def _guard(self, job: Job) -> tuple[float, float]:
         if job.min_run_s is None:

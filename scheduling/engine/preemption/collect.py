@@ -21,6 +21,11 @@ def collect(contest: Contest, victims: Iterable[Victim], *, borrow: bool) -> lis
     for victim in victims:
         if not contest.effort.spend():
             break
+        if _swallows(taken, victim):
+            # What was spared singly so far may have been enough: afterwards it cannot be told apart.
+            if len(taken) > looked and _fits_without(contest, victim, borrow=borrow):
+                return _shortest(contest, taken, looked, borrow=borrow)
+            looked = 0
         _add(taken, victim)
         if not contest.quota_fits(borrow=borrow):
             continue
@@ -35,6 +40,21 @@ def collect(contest: Contest, victims: Iterable[Victim], *, borrow: bool) -> lis
         return _shortest(contest, taken, looked, borrow=borrow)
     contest.trial.reset()
     return None
+
+
+def _swallows(taken: list[Victim], victim: Victim) -> bool:
+    job = victim.candidate.job.id
+    return victim.candidate.whole and any(other.candidate.job.id == job for other in taken)
+
+
+def _fits_without(contest: Contest, victim: Victim, *, borrow: bool) -> bool:
+    """Whether it fits with a victim back; only then it stays."""
+    contest.trial.restore(victim.removal)
+    contest.effort.steps += 1
+    if contest.fits(borrow=borrow):
+        return True
+    contest.trial.repeat(victim.removal)
+    return False
 
 
 def _add(taken: list[Victim], victim: Victim) -> None:

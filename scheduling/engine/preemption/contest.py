@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from quotas.tree import QuotaTree, at_least
-from scheduling.engine.model import EvictRule, FlavorResource
+from scheduling.engine.model import AllocationMode, EvictRule, FlavorResource
 from scheduling.engine.preemption.candidates import Candidate, Roster
 from scheduling.engine.preemption.policy import Policy, highest_priority, satisfies
 from scheduling.engine.preemption.targets import Preemptor, Room
@@ -50,6 +50,7 @@ class Contest:
 
     `banned` are candidates that turned out not to be allowed in the end; `guarded` collects those that
     only their guaranteed run time protected, unless `ignore_guard` asks what would be possible without.
+    `weighed` are the queues whose candidates a second choice arranges anew.
     """
 
     roster: Roster
@@ -61,6 +62,7 @@ class Contest:
     guarded: set[str] = field(default_factory=set)
     ignore_guard: bool = False
     charged: bool = False
+    weighed: frozenset[str] | None = None
     _inside: dict[str, bool] = field(default_factory=dict)
     _tight: FlavorResource | None = None
 
@@ -76,9 +78,14 @@ class Contest:
 
     @property
     def borrowing_allowed(self) -> bool:
-        """Whether the preemptor may use more than its queue's own nominal."""
-        job, cap = self.preemptor.job, self.roster.options.eviction_cap
-        return may_borrow(self.preemptor.queue, job) and job.evictions < cap
+        """Whether the preemptor's queue may use more than its own nominal once it is in.
+
+        Where a job that may not borrow stands beside preemptible ones, it is these that borrow.
+        """
+        job, options = self.preemptor.job, self.roster.options
+        if not job.preemptible and options.beside_preemptible:
+            return self.preemptor.queue.allocation_mode is AllocationMode.DYNAMIC
+        return may_borrow(self.preemptor.queue, job) and job.evictions < options.eviction_cap
 
     def quota_fits(self, *, borrow: bool) -> bool:
         """Whether the tree lets the preemptor in now."""

@@ -22,7 +22,7 @@ from scheduling.engine.preemption.contest import Contest, Victim
 from scheduling.engine.preemption.policy import Policy, may_push_anyone
 from scheduling.engine.preemption.trial import Removal
 
-Reorder = Callable[[Iterator[Candidate]], Iterator[Candidate]]
+Reorder = Callable[[str, Iterator[Candidate]], Iterator[Candidate]]
 
 
 @dataclass(slots=True, eq=False)
@@ -247,7 +247,7 @@ class FairField:
         # Without users' loads the segments follow one another in rank.
         by_load = merge(*lines, key=lambda c: (not c.leaving, -(c.load or 0.0), c.rank))
         line = chain.from_iterable(lines) if self.contest.roster.by_priority else by_load
-        return Pile(queue, line if self._reorder is None else self._reorder(line))
+        return Pile(queue, line if self._reorder is None else self._reorder(queue, line))
 
     def _borrowing(self, node: str) -> Iterator[str]:
         """Leaves below that use more than their nominal of something that is needed."""

@@ -6,7 +6,7 @@ snapshot as it found it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from enum import Enum, auto
 from itertools import islice
@@ -17,7 +17,7 @@ from scheduling.engine.preemption.candidates import Candidate, Roster, UserLoad
 from scheduling.engine.preemption.classical import ClassicalField, Offer
 from scheduling.engine.preemption.collect import collect
 from scheduling.engine.preemption.contest import Contest, Effort, Victim
-from scheduling.engine.preemption.fair import FairField
+from scheduling.engine.preemption.fair import FairField, Reorder
 from scheduling.engine.preemption.fillback import fill_back, fill_back_dearest, unjustified
 from scheduling.engine.preemption.policy import may_push_anyone
 from scheduling.engine.preemption.reach import Reach
@@ -103,6 +103,7 @@ class VictimSearch:
     def _solve(self, contest: Contest) -> list[Victim]:
         """The best set that can be found, with nothing removed any more."""
         try:
+            contest.weighed = None
             best = self._settled(contest, Choice.IN_ORDER)
             if not best and contest.room is not None and self._may_be_loose(contest):
                 # The first that the order names may all stand in the wrong places.
@@ -112,6 +113,7 @@ class VictimSearch:
                 return best
             if not any(victim.candidate.lost for victim in best):
                 return best
+            contest.weighed = frozenset(victim.candidate.queue for victim in best)
             other = self._settled(contest, Choice.WEIGHED)
             return min(best, other, key=_cost) if other else best
         finally:
@@ -168,9 +170,14 @@ class VictimSearch:
         contest.uncharge()
         return self._filled_back(contest, victims, borrow=borrow) if victims else []
 
-    def _reorder(self, contest: Contest) -> Callable[[Iterator[Candidate]], Iterator[Candidate]]:
-        weigh = Scale(contest)
-        return lambda candidates: iter(sorted(islice(candidates, WEIGHED), key=weigh))
+    def _reorder(self, contest: Contest) -> Reorder:
+        """Weigh the candidates of the queues that the first choice took from."""
+        weigh, queues = Scale(contest), contest.weighed or frozenset()
+
+        def arranged(queue: str, line: Iterator[Candidate]) -> Iterator[Candidate]:
+            return iter(sorted(islice(line, WEIGHED), key=weigh)) if queue in queues else line
+
+        return arranged
 
     def _filled_back(self, contest: Contest, victims: list[Victim], *, borrow: bool) -> list[Victim]:
         if self.roster.least_loss:
@@ -187,18 +194,18 @@ class Scale:
 
     def __init__(self, contest: Contest) -> None:
         tree, leaf, preemptor = contest.tree, contest.leaf, contest.preemptor
-        self._missing: dict[FlavorResource, int] = {}
+        self._missing: list[tuple[FlavorResource, int]] = []
         for key in sorted(preemptor.contested):
             amount, available = preemptor.usage.get(key, 0), tree.available(leaf, key)
             short = amount if available is None else amount - available
-            self._missing[key] = short if short > 0 else amount
+            missing = short if short > 0 else amount
+            if missing > 0:
+                self._missing.append((key, missing))
 
     def __call__(self, candidate: Candidate) -> tuple[bool, int, float, float, str]:
-        given = sum(
-            min(candidate.charges.get(key, 0), missing) / missing
-            for key, missing in self._missing.items()
-            if missing > 0
-        )
+        charges, given = candidate.charges, 0.0
+        for key, missing in self._missing:
+            given += min(charges.get(key, 0), missing) / missing
         per_gain = candidate.lost / given if given else float("inf")
         return (not candidate.leaving, candidate.job.priority, per_gain, candidate.lost, candidate.id)
 
