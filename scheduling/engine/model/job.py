@@ -277,7 +277,8 @@ class Allocation:
     back. One task has one live allocation: its id is `<job>/<role>/<index>`. `leaving` says that the
     task was told to go and still holds all this. `node` is empty where the flavor is not placed.
     `zones` is what an aligned task holds of the node's NUMA zones. `measured_memory` is the MiB that
-    the task was last seen using, None where nobody measured.
+    the task was last seen using, None where nobody measured. `rules`, where given, stand for those of its
+    job, which the snapshot then need not list for others to keep near to or away from the task.
     """
 
     job: str
@@ -294,6 +295,7 @@ class Allocation:
     leaving: bool = False
     zones: tuple[ZoneShare, ...] = ()
     measured_memory: int | None = None
+    rules: PlacementRules | None = None
 
     @property
     def id(self) -> str:

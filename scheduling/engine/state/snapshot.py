@@ -23,6 +23,7 @@ from scheduling.engine.model import (
     GpuMode,
     Job,
     Node,
+    PlacementRules,
     Queue,
     QuotaNode,
     UserUsage,
@@ -389,13 +390,17 @@ class Snapshot:
                 self._appear(row, allocation)
 
     def _appear(self, row: int, allocation: Allocation) -> None:
-        job = self.jobs.get(allocation.job)
-        if job is None:
-            return
-        own = next((role.rules for role in job.roles if role.name == allocation.role), None)
-        presence = presence_of(job.rules if own is None else own)
+        rules = allocation.rules or self._rules_of(allocation)
+        presence = None if rules is None else presence_of(rules)
         if presence is not None:
             self.fleet.presences.put(allocation.id, row, presence)
+
+    def _rules_of(self, allocation: Allocation) -> PlacementRules | None:
+        job = self.jobs.get(allocation.job)
+        if job is None:
+            return None
+        own = next((role.rules for role in job.roles if role.name == allocation.role), None)
+        return job.rules if own is None else own
 
     def _reappear(self, job_id: str) -> None:
         """A job came, changed or left while its tasks hold something: others may meet them differently."""
