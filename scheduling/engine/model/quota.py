@@ -119,7 +119,11 @@ class Queue:
 
     `flavors` are tried in this order for all resources together; where resources come from different
     flavors, `resource_groups` says so and `flavors` is empty. `ordering` names an ordering of the
-    engine's configuration. With `user_shares` the jobs of users who used less lately come first.
+    engine's configuration. With `backfill` the first job that does not fit is kept a start, and those
+    behind it pass only if they do not delay it; without, whatever fits passes. With `user_shares` the jobs
+    of users who used less lately come first.
+    Machines of the flavors in `on_order` are ordered for a job once it holds quota: it gets its places
+    when they are there.
     """
 
     id: str
@@ -134,6 +138,7 @@ class Queue:
     fungibility: Fungibility = field(default_factory=Fungibility)
     backfill: bool = True
     user_shares: bool = False
+    on_order: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[ResourceGroup, ...]:

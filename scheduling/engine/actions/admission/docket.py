@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quotas.tree import at_least
+from scheduling.engine.actions.admission.backfill import Backfill
 from scheduling.engine.actions.admission.claims import Claims
 from scheduling.engine.actions.admission.entry import Entry, gated
 from scheduling.engine.actions.admission.ledger import Ledger
@@ -33,6 +34,7 @@ class Docket:
         self._outlook = outlook
         self._full = FullRooms()
         self._told: dict[str, None] = {}
+        self._backfill = Backfill(session, nominator, outlook)
         self.ledger = Ledger(session, outlook)
 
     # Each job judged at its turn
@@ -48,9 +50,11 @@ class Docket:
             entry = self._now(queue, job)
             if isinstance(entry, Outcome):
                 return entry
-            if not self._outlook:
-                return self._settled(entry)
-            return self._settled(self._later(queue, job))
+            if self._outlook:
+                entry = self._later(queue, job)
+            if not entry.fits and not entry.targets:
+                self._backfill.reserve(entry)
+            return self._settled(entry)
 
     def honour(self, queue: Queue, job: Job, places: tuple[Allocation, ...]) -> Outcome:
         """A job gets the places that it was promised, which are free now."""
@@ -66,6 +70,9 @@ class Docket:
             ask = Ask(self._full, leave=not self._outlook)
             entry = self._nominator.nominate(statement, queue, job, ask)
             if entry.fits:
+                kept = self._backfill.refusal(entry)
+                if kept is not None:
+                    return self.ledger.refuse(entry, kept, Verdict.RESERVED)
                 statement.commit()
                 return self.ledger.admit(entry, entry.placed, before)
         return entry

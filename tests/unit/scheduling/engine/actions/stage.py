@@ -13,6 +13,7 @@ from scheduling.engine import (
     ClaimPut,
     Delta,
     EngineConfig,
+    JobGone,
     JobPut,
     Snapshot,
     run_cycle,
@@ -72,6 +73,10 @@ class Stage:
     def put(self, *changes: Change) -> None:
         """Anything else happens."""
         self.snapshot.apply(Delta(changes))
+
+    def apply_end(self, job: str) -> None:
+        """A job has done its work."""
+        self.put(*(AllocationGone(held.id) for held in self.snapshot.held(job)), JobGone(job))
 
     def outcome(self, job: str) -> Outcome:
         """How a job left the last cycle."""

@@ -1,0 +1,107 @@
+"""What must hold while jobs push each other out, whatever the world."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine import EngineConfig, FairSharing, Snapshot, run_cycle
+from scheduling.engine.model import DecisionKind, Instant, PreemptionPolicy, PreemptOthers, PreemptWithin
+from tests.unit.scheduling.engine.actions.stage import Stage
+from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role, world
+
+QUIET = 5
+POLICIES = st.builds(
+    PreemptionPolicy,
+    within_queue=st.sampled_from(PreemptWithin),
+    reclaim=st.sampled_from(PreemptOthers),
+    while_borrowing=st.sampled_from((PreemptOthers.NEVER, PreemptOthers.LOWER_PRIORITY)),
+)
+
+
+@st.composite
+def stages(draw: st.DrawFn) -> Stage:
+    nodes = [node(f"n{index}", draw(st.integers(1, 4))) for index in range(draw(st.integers(1, 3)))]
+    limits = {
+        name: quotas(draw(st.integers(0, 6)), lend=draw(st.none() | st.integers(0, 4))) for name in "abc"
+    }
+    queues = [queue(name, preemption=draw(POLICIES)) for name in "abc"]
+    waves = [
+        [
+            job(
+                f"j{wave}{index}",
+                draw(st.sampled_from("abc")),
+                role(draw(st.integers(1, 3)), draw(st.integers(1, 2)), least=1),
+                at=draw(st.integers(0, 5)),
+                priority=draw(st.integers(0, 2)),
+                preemptible=draw(st.sampled_from((True, True, True, False))),
+            )
+            for index in range(draw(st.integers(1, 4)))
+        ]
+        for wave in range(3)
+    ]
+    fair = FairSharing() if draw(st.booleans()) else None
+    config = EngineConfig(actions=("admit",), fair_sharing=fair)
+    stage = Stage(world(nodes, teams=limits, queues=queues), config)
+    for wave_jobs in waves:
+        stage.submit(*wave_jobs)
+        stage.cycle()
+    return stage
+
+
+def sound(snapshot: Snapshot) -> None:
+    """No card is given twice, and admissions keep within what the tree allows."""
+    for row in range(len(snapshot.fleet)):
+        for device in snapshot.fleet.export(row).devices:
+            assert 0 <= device.used_cores <= device.cores
+            assert not device.exclusive or device.holders == 1
+    for key in {charge.key for held in snapshot.allocations.values() for charge in held.charges}:
+        top = snapshot.quota.subtree_quota("root", key)
+        assert top is None or snapshot.quota.usage("root", key) <= top
+
+
+@given(stages())
+@settings(max_examples=40, deadline=None)
+def test_nothing_is_given_twice_and_a_cycle_leaves_the_snapshot_as_it_was(stage: Stage) -> None:
+    sound(stage.snapshot)
+    before = stage.snapshot.to_json()
+    first = run_cycle(stage.snapshot, stage.config, Instant(stage.now))
+    assert stage.snapshot.to_json() == before
+    assert run_cycle(Snapshot.from_json(before), stage.config, Instant(stage.now)) == first
+
+
+@given(stages())
+@settings(max_examples=40, deadline=None)
+def test_once_all_leavers_have_left_things_come_to_rest(stage: Stage) -> None:
+    quiet = 0
+    for _ in range(60):
+        for name in sorted(stage.snapshot.jobs):
+            stage.leave(name)
+        result = stage.cycle()
+        sound(stage.snapshot)
+        quiet = 0 if result.decisions else quiet + 1
+        if quiet == QUIET:
+            break
+    assert quiet == QUIET
+    # Nobody is pushed out again and again by the same few.
+    times = Counter(d.job for d in stage.told if d.kind is DecisionKind.EVICT)
+    assert max(times.values(), default=0) <= stage.config.preemption.eviction_cap
+
+
+@given(stages())
+@settings(max_examples=40, deadline=None)
+def test_a_promise_names_who_must_leave_and_is_kept(stage: Stage) -> None:
+    for name, claim in stage.snapshot.claims.items():
+        assert claim.allocations
+        assert all(held.job == name for held in claim.allocations)
+    for victim in list(stage.snapshot.jobs):
+        stage.leave(victim)
+    promised = {
+        name
+        for name, claim in stage.snapshot.claims.items()
+        if not any(key in stage.snapshot.allocations for key in claim.leaving)
+    }
+    stage.cycle()
+    assert promised <= stage.running()
