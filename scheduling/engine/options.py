@@ -18,9 +18,14 @@ class ShareStrategy(StrEnum):
 
 
 class VictimOrder(StrEnum):
-    """In which order legal candidates are tried."""
+    """In which order legal candidates are tried.
+
+    `normative`: lower priority, then later admission; whole jobs only. `priority`: lower priority, then
+    tasks that jobs can spare before whole jobs, then later submission.
+    """
 
     NORMATIVE = "normative"
+    PRIORITY = "priority"
     LEAST_LOSS = "least-loss"
 
 
@@ -58,8 +63,11 @@ class PreemptionOptions:
 
     `final_check` keeps a victim whose return would break the rule that allowed another one (the open
     fill-back loop of the reference). `recompute_targets` searches again where an earlier entry of the
-    cycle took a target. `grace_s` is how long borrowed use may be protected, `eviction_cap` after how
-    many evictions a job no longer borrows, `budget` the trials of one search.
+    cycle took a target. With `beside_preemptible` a non-preemptible job is held to its queue's nominal by
+    what other non-preemptible jobs of the queue hold; preemptible ones then are the borrowers (the rule of
+    KAI-Scheduler). Off, everything that the queue uses counts. `grace_s` is how long borrowed use may be
+    protected, `eviction_cap` after how many evictions a job no longer borrows, `budget` the trials of one
+    search.
     """
 
     victim_order: VictimOrder = VictimOrder.LEAST_LOSS
@@ -67,8 +75,24 @@ class PreemptionOptions:
     recompute_targets: bool = True
     grace_s: int = 60
     eviction_cap: int = 3
+    beside_preemptible: bool = False
     budget: int = 2_000
     claim_s: int = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomOptions:
+    """What is done where quota suffices and places do not.
+
+    With `other_flavors` the queue's other flavors are tried before anybody is asked to leave. With
+    `judge_again` a job whose places in a counted flavor went to an earlier one of the same round is judged
+    once more, in the flavors that it had. With `leave_unreplaced` a job that lost a node, and finds no
+    place for what stood there, leaves as a whole; off, it stays as it is and is tried again.
+    """
+
+    other_flavors: bool = True
+    judge_again: bool = True
+    leave_unreplaced: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +117,9 @@ class HousekeepingOptions:
 
     `stale_grace_s` is how long a gang may run below its minimum, `idle_s` how long its cards may do
     nothing. With `surplus_later` a job starts at its minimum, and surplus is handed out by growing, after
-    the minima of all others; off, it starts at the largest size that fits. `grow_past_waiting` lets elastic jobs grow into room that waiting jobs cannot use anyway;
-    off, a waiting job keeps them from growing in every flavor that it could be given.
+    the minima of all others; off, it starts at the largest size that fits. `grow_past_waiting` lets
+    elastic jobs grow into room that waiting jobs cannot use anyway; off, a waiting job keeps them from
+    growing in every flavor that it could be given.
     """
 
     stale_grace_s: int = 60

@@ -33,7 +33,7 @@ from scheduling.engine.quota.assignment import (
 from scheduling.engine.quota.charges import demand
 from scheduling.engine.quota.companions import NEUTRAL, Companions, companions, named
 from scheduling.engine.quota.explain import Later, told
-from scheduling.engine.quota.fit import Fit, Oracle, Terms
+from scheduling.engine.quota.fit import Fit, Oracle, Terms, fixed_usage
 from scheduling.engine.quota.flavors import Mismatch, mismatch
 from scheduling.engine.quota.fungibility import BEST, WORST, Rank, goes_on, is_preferred
 from scheduling.engine.quota.reduce import Counts, full_counts
@@ -70,6 +70,7 @@ def assign(
     replaced: Mapping[str, Replaced] | None = None,
     allowed: Allowed | None = None,
     eviction_cap: int | None = None,
+    beside_preemptible: bool = False,
 ) -> Assignment:
     """The flavors of each role in the snapshot as it stands; changes nothing.
 
@@ -81,8 +82,12 @@ def assign(
         replaced: what is held by the job that this one replaces, by role.
         allowed: flavors to be looked at; all otherwise. One role of several companions is enough.
         eviction_cap: after how many evictions a job no longer borrows.
+        beside_preemptible: a non-preemptible job is held to the nominal by its like alone.
     """
-    terms = Terms(snapshot.quota, queue, job, oracle=oracle, fair=fair, eviction_cap=eviction_cap)
+    fixed = fixed_usage(snapshot, queue) if beside_preemptible and not job.preemptible else None
+    terms = Terms(
+        snapshot.quota, queue, job, oracle=oracle, fair=fair, eviction_cap=eviction_cap, fixed=fixed
+    )
     size = full_counts(job) if counts is None else counts
     search = _Search(snapshot, queue, job, terms, size, last_tried or {}, replaced or {}, allowed)
     return search.run()

@@ -6,14 +6,16 @@ held to its queue's own nominal throughout.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from quotas.tree import QuotaTree
 from quotas.tree.limits import smaller
 from scheduling.engine.model import FlavorResource, Job, PreemptOthers, Queue, Reason
 from scheduling.engine.quota.assignment import Mode, Refusal
+from scheduling.engine.quota.charges import merged
 from scheduling.engine.quota.verdict import may_borrow
+from scheduling.engine.state.snapshot import Snapshot
 
 Oracle = Callable[[Queue, Job, FlavorResource, int], tuple[Mode, int]]
 """A simulated preemption: by which means so much of a quota could be had (never FREE: it is asked only
@@ -28,8 +30,17 @@ class Fit(NamedTuple):
     refusal: Refusal | None
 
 
+def fixed_usage(snapshot: Snapshot, queue: Queue) -> dict[FlavorResource, int]:
+    """What the jobs of a queue hold that nobody can make give way."""
+    jobs = (snapshot.jobs.get(name) for name in snapshot.holders(queue.id))
+    return merged(snapshot.charged(job.id) for job in jobs if job is not None and not job.preemptible)
+
+
 class Terms:
-    """On what terms a job draws on the quota of its queue."""
+    """On what terms a job draws on the quota of its queue.
+
+    `fixed` is what counts against the nominal of a job that may not borrow; None is all that is used.
+    """
 
     def __init__(
         self,
@@ -40,12 +51,14 @@ class Terms:
         oracle: Oracle | None,
         fair: bool,
         eviction_cap: int | None,
+        fixed: Mapping[FlavorResource, int] | None = None,
     ) -> None:
         self._tree = tree
         self._queue = queue
         self._job = job
         self._oracle = oracle
         self._borrows = may_borrow(queue, job, eviction_cap)
+        self._fixed = fixed
         policy = queue.preemption
         self._preempts_while_borrowing = policy.while_borrowing is not PreemptOthers.NEVER or (
             fair and (policy.within_while_borrowing or policy.reclaim is not PreemptOthers.NEVER)
@@ -78,8 +91,8 @@ class Terms:
         if self._borrows:
             return available
         nominal = self._tree.subtree_quota(leaf, key)
-        own = None if nominal is None else nominal - self._tree.usage(leaf, key)
-        return smaller(available, own)
+        used = self._tree.usage(leaf, key) if self._fixed is None else self._fixed.get(key, 0)
+        return smaller(available, None if nominal is None else nominal - used)
 
     def ceiling(self, key: FlavorResource) -> int | None:
         """The most that could be had if nobody used anything."""

@@ -77,7 +77,8 @@ def _plain(group: Mapping[str, Any], now: Instant) -> Job:
         submitted_at=Instant(now - 100_000 + group["createdRank"]),
         priority=int(group.get("priority", 0)),
         preemptible=group["preemptibility"] == "preemptible",
-        admitted_at=started,
+        # Of jobs that started together the one that was created last came last.
+        admitted_at=None if started is None else Instant(started + 0.001 * group["createdRank"]),
         running_since=started,
         preempts_after=None if delay is None else Instant(created + seconds(delay)),
         stale_grace_s=None if grace is None else int(seconds(grace)),
@@ -96,7 +97,7 @@ def _paired(
 def _like(entry: Mapping[str, Any], own: Mapping[str, Any], raw: Mapping[str, Any]) -> _Like:
     return _Like(
         part=entry.get("subGroup", "") or "default",
-        request=request(entry, raw.get("QOSClass", "")),
+        request=request(entry, raw.get("QOSClass", ""), legacy=bool(own.get("IsLegacyMigTask"))),
         rules=rules(own),
         rank=-int(own.get("Priority", 0)),
     )

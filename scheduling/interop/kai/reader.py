@@ -26,12 +26,13 @@ from scheduling.engine.model import (
 from scheduling.interop.errors import Skipped
 from scheduling.interop.kai.gangs import read_gang, seconds
 from scheduling.interop.kai.queues import capacity_of, leaves, tree
-from scheduling.interop.kai.requests import CARD_CORES, mig_amounts
+from scheduling.interop.kai.requests import CARD_CORES, LEGACY_MIG, mig_amounts
 from scheduling.interop.kai.world import Gang, Status, Task, World
 
 NOW = Instant(1_000_000.0)
 POOL = "pool"
-FREE = ("gpu.cards", "gpu.memory")
+FREE = ("gpu.cards", "gpu.memory", LEGACY_MIG)
+MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
 NUMA_POLICIES = (
     NumaPolicy.NONE,
     NumaPolicy.BEST_EFFORT,
@@ -65,7 +66,8 @@ def read_world(case: Case) -> World:
     }
     plugins = {plugin["name"]: plugin.get("arguments", {}) for plugin in resolved["plugins"]}
     flavor = _flavor(resolved, plugins, levels, gangs)
-    nodes = {name: _node(name, node) for name, node in sorted(resolved["nodes"].items())}
+    old = _legacy_nodes(resolved["podGroups"], described)
+    nodes = {name: _node(name, node, legacy=name in old) for name, node in sorted(resolved["nodes"].items())}
     _settle(resolved["podGroups"], described, gangs, nodes, flavor)
     params = case["input"].get("schedulerParams", {})
     return World(
@@ -108,15 +110,29 @@ def _flavor(
 # Nodes
 
 
-def _node(name: str, found: Mapping[str, Any]) -> Node:
+def _legacy_nodes(
+    groups: Sequence[Mapping[str, Any]], described: Mapping[str, Mapping[str, Any]]
+) -> frozenset[str]:
+    """Where tasks stand that name their instances the old way: nobody knows which ones these are."""
+    return frozenset(
+        entry["node"]
+        for group in groups
+        for entry, own in zip(group["tasks"], described.get(group["name"], {}).get("Tasks", ()), strict=False)
+        if own.get("IsLegacyMigTask") and entry.get("node")
+    )
+
+
+def _node(name: str, found: Mapping[str, Any], *, legacy: bool) -> Node:
     offered = found["allocatable"]
+    # Cards of a node that divides them are handed out in instances, never as cards or shares of one.
+    divided = found.get("labels", {}).get(MIG_ENABLED) == "true"
     memory = int(found.get("gpuMemoryMiB", 0))
     cards = [
         Device(
             uuid=f"{name}/{index}",
             index=index,
             model="",
-            mode=GpuMode.SLICE,
+            mode=GpuMode.MIG if divided else GpuMode.SLICE,
             cores=CARD_CORES,
             memory=memory,
         )
@@ -130,6 +146,7 @@ def _node(name: str, found: Mapping[str, Any]) -> Node:
                     index=len(cards),
                     model="",
                     mode=GpuMode.MIG,
+                    healthy=not legacy,
                     cores=CARD_CORES,
                     memory=memory,
                     profile=profile,

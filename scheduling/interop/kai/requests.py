@@ -14,6 +14,7 @@ from typing import Any
 from scheduling.engine.model import (
     AffinityOperator,
     Expression,
+    Extended,
     GpuMode,
     GpuRequest,
     PlacementRules,
@@ -25,6 +26,7 @@ from scheduling.interop.errors import BadCase, Skipped
 
 CARD_CORES = 1000
 NODE_LABEL = "kai.scheduler/type"
+LEGACY_MIG = "legacy MIG instance"
 MIG = re.compile(r"nvidia\.com/mig-(?P<profile>(?P<slices>\d+)g\.\d+gb(?:[.+]\w+)*)")
 
 
@@ -39,8 +41,9 @@ def gpus_of(profile: str) -> int:
     return int(profile.split("g.", 1)[0])
 
 
-def request(task: Mapping[str, Any], qos: str) -> Request:
-    """The request of one resolved task.
+def request(task: Mapping[str, Any], qos: str, *, legacy: bool) -> Request:
+    """The request of one resolved task. A `legacy` one names its MIG instance in an annotation: it asks
+    for what nodes no longer offer.
 
     Raises:
         BadCase: when its kind is unknown.
@@ -51,6 +54,7 @@ def request(task: Mapping[str, Any], qos: str) -> Request:
         cpu=int(asked.get("cpu", 0)),
         memory=int(asked.get("memory", 0)),
         gpu=_gpu(task),
+        extended=(Extended(LEGACY_MIG, 1),) if legacy else (),
         qos=QosClass.GUARANTEED if qos == "Guaranteed" else QosClass.BURSTABLE,
     )
 

@@ -60,7 +60,11 @@ def config(world: World, action: str) -> EngineConfig:
         actions=ACTIONS[action],
         heads_per_queue=None,
         preemption=PreemptionOptions(
-            victim_order=VictimOrder.LEAST_LOSS, eviction_cap=MANY, budget=MANY, claim_s=3600
+            victim_order=VictimOrder.PRIORITY,
+            eviction_cap=MANY,
+            beside_preemptible=True,
+            budget=MANY,
+            claim_s=3600,
         ),
         consolidation=ConsolidationOptions(
             moves_per_cycle=MANY,

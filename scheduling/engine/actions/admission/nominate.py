@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.entry import Entry, protected
-from scheduling.engine.gang import FullRooms, GangPlacer, smallest
+from scheduling.engine.gang import Counting, FullRooms, GangPlacer, smallest
 from scheduling.engine.model import (
     Allocation,
     Job,
@@ -119,17 +119,18 @@ class Nominator:
                 entry = replace(entry, refusal=placed)
                 roomless = roomless or entry
                 where = (str(placed.numbers.get("role", "")), str(placed.numbers.get("flavor", "")))
-                if where[1] and where not in barred and not self._stops_here(queue, ask):
+                if where[1] and where not in barred and self._looks_on(queue, ask):
                     barred |= {where}
                     continue
             elif entry.mode is not Mode.NO_FIT or roomless is not None:
                 return self._with_victims(statement, entry, roomless, ask)
             return self._with_victims(statement, roomless, None, ask) if roomless else entry
 
-    def _stops_here(self, queue: Queue, ask: Ask) -> bool:
-        """Whether others are asked to leave this flavor before the next one is looked at."""
+    def _looks_on(self, queue: Queue, ask: Ask) -> bool:
+        """Whether the next flavor is looked at before others are asked to leave this one."""
         asks = ask.leave and self._victims is not Victims.NONE
-        return asks and queue.fungibility.when_can_preempt is WhenCan.MAY_STOP_SEARCH
+        stops = asks and queue.fungibility.when_can_preempt is WhenCan.MAY_STOP_SEARCH
+        return self._session.config.room.other_flavors and not stops
 
     def _assignment(
         self,
@@ -150,6 +151,7 @@ class Nominator:
             replaced=held,
             allowed=allowed,
             eviction_cap=config.preemption.eviction_cap,
+            beside_preemptible=config.preemption.beside_preemptible,
         )
 
     def _taken_over(self, replaced: tuple[str, ...]) -> Mapping[str, Replaced] | None:
@@ -167,6 +169,8 @@ class Nominator:
 
         `roomless` is another try of the same job, which found quota but no room: it comes second.
         """
+        entry = self._short_of_domains(entry)
+        roomless = None if roomless is None else self._short_of_domains(roomless)
         refused = roomless or entry
         if not ask.leave or self._victims is Victims.NONE:
             return refused
@@ -180,6 +184,21 @@ class Nominator:
                 return replace(candidate, found=found, placed=placed, refusal=None)
         told = refused.refusal or Refusal(Reason.WAITING_FOR_QUOTA)
         return replace(refused, refusal=protected(told, found))
+
+    def _short_of_domains(self, entry: Entry) -> Entry:
+        """An entry that lacks quota or room, with what that means for its roles in counted flavors.
+
+        Where they would find no place even with all counted tasks gone, nobody needs to leave. Otherwise
+        free quota of their flavors may be scattered: others may have to leave for any part of it.
+        """
+        counting = Counting(self._snapshot, self._session.config.topology)
+        roles = counting.roles(entry.assignment)
+        if not roles or entry.mode is Mode.NO_FIT:
+            return entry
+        stands = counting.stands(entry.queue, entry.job, entry.assignment, if_empty=True)
+        if isinstance(stands, Refusal):
+            return replace(entry, assignment=entry.assignment.lowered(roles, Mode.NO_FIT), refusal=stands)
+        return replace(entry, assignment=entry.assignment.lowered(roles, Mode.PREEMPT), wished=stands)
 
     def _targets(self, entry: Entry) -> TargetSet:
         """The victims that make the entry fit, with quota and with room."""
