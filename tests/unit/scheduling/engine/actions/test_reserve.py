@@ -1,0 +1,78 @@
+"""How much quota is kept for a job that waits and may ask nobody to leave."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduling.engine.actions.admission.entry import Entry
+from scheduling.engine.actions.admission.reserve import reserve, to_reserve
+from scheduling.engine.model import Charge, FlavorResource, PreemptionPolicy, PreemptOthers, Quota, QuotaNode
+from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, RoleAssignment
+from scheduling.engine.state.snapshot import Snapshot
+from tests.unit.scheduling.engine.builders import flavor, job, queue
+
+CARDS = FlavorResource("a100", "gpu.cards")
+
+
+def snapshot(*, nominal: int, used: int, limit: int | None) -> Snapshot:
+    quota = Quota(flavor="a100", resource="gpu.cards", nominal=nominal, borrowing_limit=limit)
+    return Snapshot(
+        flavors=[flavor()],
+        quota_nodes=[
+            QuotaNode(id="root"),
+            QuotaNode(id="a", parent="root", quotas=(quota,), usage=(Charge(*CARDS, used),)),
+        ],
+        queues=[queue("a")],
+    )
+
+
+def entry(asked: int, *, level: int, reclaim: PreemptOthers = PreemptOthers.NEVER) -> Entry:
+    choice = FlavorChoice("a100", Mode.PREEMPT, level)
+    part = RoleAssignment(role="worker", count=1, choices={"gpu.cards": choice}, usage={CARDS: asked})
+    return Entry(
+        job=job("waiting"),
+        queue=queue("a", preemption=PreemptionPolicy(reclaim=reclaim)),
+        assignment=Assignment(roles=(part,), usage={CARDS: asked}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "level", "used", "limit", "kept"),
+    [
+        (4, 0, 2, None, 4),  # inside the nominal of 10
+        (9, 0, 2, None, 8),  # no more than is left of it
+        (4, 0, 12, None, 0),  # nothing is left
+        (9, 1, 2, None, 9),  # a borrower without a limit: all of it
+        (9, 1, 8, 3, 5),  # up to nominal and limit
+        (2, 1, 8, 3, 2),
+        (2, 1, 14, 3, 0),
+    ],
+)
+def test_how_much(asked: int, level: int, used: int, limit: int | None, kept: int) -> None:
+    world = snapshot(nominal=10, used=used, limit=limit)
+    assert to_reserve(world.quota, entry(asked, level=level)) == ({CARDS: kept} if kept else {})
+
+
+@pytest.mark.parametrize(
+    ("reclaim", "prioritised", "preempting", "kept"),
+    [
+        (PreemptOthers.NEVER, False, False, 4),
+        (PreemptOthers.LOWER_PRIORITY, False, False, 4),
+        (PreemptOthers.ANY, False, False, 0),
+        (PreemptOthers.ANY, True, False, 0),
+        (PreemptOthers.ANY, True, True, 4),
+    ],
+)
+def test_who_can_take_it_back_needs_nothing_kept(
+    reclaim: PreemptOthers, prioritised: bool, preempting: bool, kept: int
+) -> None:
+    world = snapshot(nominal=10, used=0, limit=None)
+    waiting = entry(4, level=0, reclaim=reclaim)
+    if preempting:
+        waiting = Entry(
+            job=job("waiting", preempting=True), queue=waiting.queue, assignment=waiting.assignment
+        )
+    with world.statement():
+        reserve(world, waiting, prioritised=prioritised)
+        assert world.quota.usage("a", CARDS) == kept
+    assert world.quota.usage("a", CARDS) == 0

@@ -1,0 +1,112 @@
+"""The fair order across queues: level by level, and the same however much was worked out before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quotas.tree import Branch, Limits, QuotaTree
+from scheduling.engine import EngineConfig, FairSharing, cycle_order
+from scheduling.engine.actions.admission.tournament import Contender, Tournament
+from scheduling.engine.model import FlavorResource
+from tests.unit.scheduling.engine.builders import job
+
+CARDS = FlavorResource("a100", "gpu.cards")
+CHAIN = cycle_order(EngineConfig(fair_sharing=FairSharing()))
+PARENTS = {"east": "root", "west": "root", "a": "east", "b": "east", "c": "west", "d": "west", "e": "root"}
+
+
+def tree(nominal: Mapping[str, int], weights: Mapping[str, int] | None = None) -> QuotaTree[FlavorResource]:
+    names = ("root", *PARENTS)
+    return QuotaTree(
+        (
+            Branch(
+                name,
+                PARENTS.get(name),
+                {CARDS: Limits(nominal.get(name, 0))},
+                (weights or {}).get(name, 1000),
+            )
+            for name in names
+        ),
+        resource_of=lambda key: key.resource,
+    )
+
+
+def contender(name: str, amount: int = 1, **facts: int) -> Contender:
+    return Contender(job=job(name, name, **facts), leaf=name, queue=name, usage={CARDS: amount})
+
+
+def winners(quota: QuotaTree[FlavorResource], *contenders: Contender) -> list[str]:
+    tournament = Tournament(quota, CHAIN, contenders)
+    found = []
+    while tournament:
+        found.append(tournament.pop().leaf)
+    return found
+
+
+def test_the_smaller_share_goes_first_at_every_level() -> None:
+    quota = tree({"root": 100})
+    quota.add_usage("a", CARDS, 30)
+    quota.add_usage("c", CARDS, 20)
+    quota.add_usage("d", CARDS, 5)
+    # West borrows 25 and east 30; inside west, d has the smaller share.
+    assert winners(quota, contender("a"), contender("c"), contender("d")) == ["d", "c", "a"]
+
+
+def test_who_does_not_borrow_goes_before_a_smaller_share() -> None:
+    quota = tree({"root": 50, "a": 10})
+    assert winners(quota, contender("b", 1, priority=9), contender("a", 10)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("weight", "first"), [(1000, "b"), (4000, "a"), (0, "b")])
+def test_weights_count(weight: int, first: str) -> None:
+    quota = tree({"root": 100}, {"a": weight})
+    quota.add_usage("a", CARDS, 20)
+    quota.add_usage("b", CARDS, 10)
+    assert winners(quota, contender("a"), contender("b"))[0] == first
+
+
+def test_equal_shares_fall_back_to_priority_then_time_then_id() -> None:
+    quota = tree({"root": 100})
+    low, high = contender("a", at=0), contender("b", at=5, priority=1)
+    assert winners(quota, low, high) == ["b", "a"]
+    assert winners(quota, contender("a", at=5), contender("b", at=0)) == ["b", "a"]
+    assert winners(quota, contender("b"), contender("a")) == ["a", "b"]
+
+
+def test_it_changes_nothing() -> None:
+    quota = tree({"root": 100})
+    quota.add_usage("a", CARDS, 7)
+    before = {name: quota.usages(name) for name in ("root", *PARENTS)}
+    winners(quota, *(contender(name) for name in "abcde"))
+    assert {name: quota.usages(name) for name in ("root", *PARENTS)} == before
+
+
+def test_an_empty_one_says_so() -> None:
+    with pytest.raises(IndexError):
+        Tournament(tree({}), CHAIN, ()).pop()
+
+
+STEPS = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(1, 9), st.integers(0, 2)), max_size=12)
+
+
+@given(STEPS, st.lists(st.integers(0, 20), min_size=5, max_size=5))
+@settings(max_examples=80, deadline=None)
+def test_what_is_remembered_equals_what_is_worked_out_anew(
+    steps: list[tuple[str, int, int]], nominal: list[int]
+) -> None:
+    quota = tree({"root": 40, **dict(zip("abcde", nominal, strict=True))})
+    heads = {name: contender(name, 1 + index) for index, name in enumerate("abcde")}
+    tournament = Tournament(quota, CHAIN, heads.values())
+    for leaf, amount, priority in steps:
+        expected = Tournament(quota, CHAIN, heads.values()).pop()
+        assert tournament.pop() == expected
+        # The winner is admitted and its queue brings another; usage changes elsewhere too.
+        for name, more in ((expected.leaf, 1), (leaf, amount)):
+            quota.add_usage(name, CARDS, more)
+            tournament.touch(name)
+        heads[expected.leaf] = contender(expected.leaf, amount, priority=priority)
+        tournament.put(heads[expected.leaf])
