@@ -23,6 +23,7 @@ from scheduling.engine.model import (
     ResourceName,
     WhenCan,
 )
+from scheduling.engine.options import Nominate
 from scheduling.engine.preemption.oracle import PreemptionOracle
 from scheduling.engine.preemption.targets import Preemptor, Room, TargetSet
 from scheduling.engine.quota.assign import Allowed, Replaced, assign
@@ -145,7 +146,7 @@ class Nominator:
             self._snapshot,
             _within(queue, self._victims),
             job,
-            oracle=self._oracle,
+            oracle=self._oracle if self._weighs(queue) else None,
             fair=config.fair_sharing is not None,
             counts=counts,
             replaced=held,
@@ -153,6 +154,15 @@ class Nominator:
             eviction_cap=config.preemption.eviction_cap,
             beside_preemptible=config.preemption.beside_preemptible,
         )
+
+    def _weighs(self, queue: Queue) -> bool:
+        """Whether it matters beforehand what preemption would bring.
+
+        It does where flavors are weighed against each other, and where heads are ordered by it.
+        """
+        if self._session.config.nominate is Nominate.ONCE:
+            return True
+        return any(len(group.flavors) > 1 for group in queue.groups)
 
     def _taken_over(self, replaced: tuple[str, ...]) -> Mapping[str, Replaced] | None:
         """The flavors that a job which takes over another's place must stay in."""

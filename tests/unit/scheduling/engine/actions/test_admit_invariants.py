@@ -8,9 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import EngineConfig, FairSharing, Snapshot, run_cycle
-from scheduling.engine.model import DecisionKind, Instant, PreemptionPolicy, PreemptOthers, PreemptWithin
+from scheduling.engine.model import (
+    DecisionKind,
+    GpuMode,
+    Instant,
+    PreemptionPolicy,
+    PreemptOthers,
+    PreemptWithin,
+)
 from tests.unit.scheduling.engine.actions.stage import Stage
-from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role, world
+from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role, world
 
 QUIET = 5
 POLICIES = st.builds(
@@ -23,7 +30,11 @@ POLICIES = st.builds(
 
 @st.composite
 def stages(draw: st.DrawFn) -> Stage:
-    nodes = [node(f"n{index}", draw(st.integers(1, 4))) for index in range(draw(st.integers(1, 3)))]
+    # Whole cards: in slice flavors their number takes no part in shares.
+    whole = {"mode": GpuMode.WHOLE}
+    nodes = [
+        node(f"n{index}", draw(st.integers(1, 4)), device=whole) for index in range(draw(st.integers(1, 3)))
+    ]
     limits = {
         name: quotas(draw(st.integers(0, 6)), lend=draw(st.none() | st.integers(0, 4))) for name in "abc"
     }
@@ -44,7 +55,8 @@ def stages(draw: st.DrawFn) -> Stage:
     ]
     fair = FairSharing() if draw(st.booleans()) else None
     config = EngineConfig(actions=("admit",), fair_sharing=fair)
-    stage = Stage(world(nodes, teams=limits, queues=queues), config)
+    snapshot = world(nodes, teams=limits, queues=queues, flavors=[flavor(mode=GpuMode.WHOLE)])
+    stage = Stage(snapshot, config)
     for wave_jobs in waves:
         stage.submit(*wave_jobs)
         stage.cycle()
