@@ -51,9 +51,7 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `replay`."""
     parser.add_argument("--jobs", type=Path, required=True, metavar="CSV", help="job list")
     parser.add_argument("--tenants", type=Path, required=True, metavar="CSV", help="tenants and their nodes")
-    parser.add_argument(
-        "--policy", required=True, metavar="P", help=f"one of {', '.join((*POLICIES, 'quota'))}"
-    )
+    parser.add_argument("--policy", required=True, metavar="P", help=f"one of {', '.join(POLICIES)}")
     parser.add_argument(
         "--nodes-per-tenant",
         nargs="+",

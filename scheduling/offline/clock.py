@@ -1,7 +1,7 @@
-"""Virtual time: a trace runs through the engine, one cycle at each instant at which something happens.
+"""Virtual time: a trace runs through the engine, cycles at each instant at which something happens.
 
-At one instant completions come first, then arrivals, then one cycle, whose decisions take effect at
-once. Nothing is decided here.
+At one instant completions come first, then arrivals, then cycles until nothing more is decided, because
+in virtual time whoever is told to leave is gone at once. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -9,29 +9,36 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from scheduling.engine import (
     AllocationGone,
     AllocationPut,
     Change,
+    ClaimGone,
+    ClaimPut,
     Delta,
-    EngineConfig,
-    Explain,
     JobGone,
     JobPut,
     Snapshot,
     run_cycle,
 )
-from scheduling.engine.model import Allocation, Decision, DecisionKind, Instant, JobState
+from scheduling.engine.model import Allocation, Claim, Decision, DecisionKind, Instant, JobState
 from scheduling.offline.philly import Tenant, TraceJob
-from scheduling.offline.pools import PoolPolicy, engine_job, world
+from scheduling.offline.pools import PoolPolicy, config, engine_job, world
 
-CONFIG = EngineConfig(heads_per_queue=None, explain=Explain.CONSIDERED)
+# A cycle that tells somebody to leave is followed by one that gives the place away, and so on. An engine
+# that is stable ends this chain; one that is not is stopped here.
+MOST_CYCLES: Final = 100
+CLAIM_S: Final = 300
+
+
+class Restless(RuntimeError):
+    """The engine went on deciding although nothing else changed."""
 
 
 class UnexpectedDecision(RuntimeError):
-    """The engine decided something that a replay without preemption does not configure."""
+    """The engine decided something that a replay does not carry out."""
 
 
 @dataclass(slots=True)
@@ -48,7 +55,7 @@ class Record:
     @property
     def queue_s(self) -> int | None:
         """All the time between submission and finish in which it did not run."""
-        return None if self.finished_s is None else self.finished_s - self.job.submit_s - self.job.duration_s
+        return None if self.jct_s is None else self.jct_s - self.job.duration_s - self.lost_s
 
     @property
     def jct_s(self) -> int | None:
@@ -63,6 +70,8 @@ class Observer(Protocol):
 
     def started(self, at: int, record: Record) -> None: ...
 
+    def evicted(self, at: int, record: Record) -> None: ...
+
     def finished(self, at: int, record: Record) -> None: ...
 
     def settled(self, at: int) -> None: ...
@@ -74,41 +83,31 @@ class Replay:
 
     tenants: Sequence[Tenant]
     policy: PoolPolicy
+    observers: Sequence[Observer] = ()
     records: dict[str, Record] = field(default_factory=dict)
-    _held: dict[str, tuple[Allocation, ...]] = field(default_factory=dict)
-    _finishes: list[tuple[int, str]] = field(default_factory=list)
+    _held: dict[str, dict[str, Allocation]] = field(default_factory=dict)
+    _finishes: list[tuple[int, str, int]] = field(default_factory=list)
     _snapshot: Snapshot = field(default_factory=Snapshot)
 
     def run(
         self,
         jobs: Sequence[TraceJob],
-        observers: Sequence[Observer] = (),
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[Record]:
         """Replay all jobs; returns one record per job in the order given."""
-        cards = max(tenant.cards_per_node for tenant in self.tenants)
         self._snapshot = world(self.tenants, self.policy)
         arrivals = sorted(jobs, key=lambda job: (job.submit_s, job.row))
         arrived = done = 0
         while arrived < len(arrivals) or self._finishes:
             now = self._next_instant(arrivals[arrived] if arrived < len(arrivals) else None)
             changes: list[Change] = []
-            for record in self._ended(now, changes):
-                done += 1
-                for observer in observers:
-                    observer.finished(now, record)
+            done += self._finish_due(now, changes)
             while arrived < len(arrivals) and arrivals[arrived].submit_s == now:
-                job = engine_job(arrivals[arrived], self.policy, cards)
-                self.records[job.id] = Record(arrivals[arrived])
-                changes.append(JobPut(job))
-                for observer in observers:
-                    observer.submitted(now, self.records[job.id])
+                self._submit(now, arrivals[arrived], changes)
                 arrived += 1
             self._snapshot.apply(Delta(tuple(changes)))
-            for record in self._cycle(now):
-                for observer in observers:
-                    observer.started(now, record)
-            for observer in observers:
+            self._cycles(now)
+            for observer in self.observers:
                 observer.settled(now)
             progress(done, len(arrivals))
         by_row = {record.job.row: record for record in self.records.values()}
@@ -120,33 +119,118 @@ class Replay:
             times.append(arrival.submit_s)
         return min(times)
 
-    def _ended(self, now: int, changes: list[Change]) -> Iterator[Record]:
+    def _submit(self, now: int, arrival: TraceJob, changes: list[Change]) -> None:
+        cards = max(tenant.cards_per_node for tenant in self.tenants)
+        job = engine_job(arrival, self.policy, cards)
+        record = self.records[job.id] = Record(arrival)
+        changes.append(JobPut(job))
+        for observer in self.observers:
+            observer.submitted(now, record)
+
+    def _finish_due(self, now: int, changes: list[Change]) -> int:
+        """End the runs that end now; those of attempts that were cut short are passed over."""
+        ended = 0
         while self._finishes and self._finishes[0][0] == now:
-            _, job_id = heapq.heappop(self._finishes)
-            changes.extend(AllocationGone(allocation.id) for allocation in self._held.pop(job_id))
-            changes.append(JobGone(job_id))
+            _, job_id, attempt = heapq.heappop(self._finishes)
             record = self.records[job_id]
+            if attempt != record.evictions or record.started_s is None:
+                continue
+            changes.extend(AllocationGone(key) for key in self._held.pop(job_id))
+            changes.append(JobGone(job_id))
             record.finished_s = now
-            yield record
+            ended += 1
+            for observer in self.observers:
+                observer.finished(now, record)
+        return ended
 
-    def _cycle(self, now: int) -> list[Record]:
-        result = run_cycle(self._snapshot, CONFIG, Instant(now))
-        started: list[Record] = []
-        changes: list[Change] = []
-        for decision in result.decisions:
-            started.append(self._start(now, decision, changes))
-        self._snapshot.apply(Delta(tuple(changes)))
-        return started
+    def _cycles(self, now: int) -> None:
+        for _ in range(MOST_CYCLES):
+            result = run_cycle(self._snapshot, config(self.policy), Instant(now))
+            for decision in self._ordered(result.decisions):
+                changes: list[Change] = []
+                self._carry_out(now, decision, changes)
+                self._snapshot.apply(Delta(tuple(changes)))
+            # Admissions alone free nothing, so nobody else can follow.
+            if all(decision.kind is DecisionKind.ADMIT for decision in result.decisions):
+                return
+        raise Restless(f"at {now} s the engine was still deciding after {MOST_CYCLES} cycles")
 
-    def _start(self, now: int, decision: Decision, changes: list[Change]) -> Record:
-        if decision.kind is not DecisionKind.ADMIT:
-            raise UnexpectedDecision(f"a replay only admits; the engine decided {decision.kind}")
-        record = self.records[decision.job]
+    def _ordered(self, decisions: Sequence[Decision]) -> Iterator[Decision]:
+        """Those who leave leave first: what they give up is already given away in other decisions."""
+        first = (DecisionKind.EVICT, DecisionKind.MIGRATE)
+        yield from (decision for decision in decisions if decision.kind is DecisionKind.EVICT)
+        yield from (decision for decision in decisions if decision.kind is DecisionKind.MIGRATE)
+        yield from (decision for decision in decisions if decision.kind not in first)
+
+    def _carry_out(self, now: int, decision: Decision, changes: list[Change]) -> None:
+        match decision.kind:
+            case DecisionKind.ADMIT:
+                self._start(now, decision.job, decision.allocations, changes)
+            case DecisionKind.EVICT:
+                self._evict(now, decision.job, changes)
+            case DecisionKind.MIGRATE:
+                self._move(now, decision, changes)
+            case DecisionKind.PARK:
+                changes.append(self._promise(now, decision))
+            case _:
+                raise UnexpectedDecision(f"a replay does not carry out {decision.kind}")
+
+    def _promise(self, now: int, decision: Decision) -> Change:
+        """A claim; without places, the end of one."""
+        if not decision.allocations:
+            return ClaimGone(decision.job)
+        return ClaimPut(
+            Claim(
+                job=decision.job,
+                allocations=decision.allocations,
+                leaving=decision.released,
+                until=Instant(now + CLAIM_S),
+            )
+        )
+
+    def _start(self, now: int, job_id: str, allocations: Sequence[Allocation], changes: list[Change]) -> None:
+        record = self.records[job_id]
         record.started_s = now
-        record.nodes = tuple(allocation.node for allocation in decision.allocations)
-        self._held[decision.job] = decision.allocations
-        heapq.heappush(self._finishes, (now + record.job.duration_s, decision.job))
-        job = self._snapshot.jobs[decision.job]
-        changes.append(JobPut(replace(job, state=JobState.LIVE, admitted_at=Instant(now))))
-        changes.extend(AllocationPut(allocation) for allocation in decision.allocations)
-        return record
+        record.nodes = tuple(allocation.node for allocation in allocations)
+        self._held[job_id] = {allocation.id: allocation for allocation in allocations}
+        heapq.heappush(self._finishes, (now + record.job.duration_s, job_id, record.evictions))
+        job = self._snapshot.jobs[job_id]
+        changes.append(ClaimGone(job_id))
+        since = Instant(now)
+        changes.append(JobPut(replace(job, state=JobState.LIVE, admitted_at=since, running_since=since)))
+        changes.extend(AllocationPut(allocation) for allocation in allocations)
+        for observer in self.observers:
+            observer.started(now, record)
+
+    def _evict(self, now: int, job_id: str, changes: list[Change]) -> None:
+        """Cut a run short: what it did since the last checkpoint, here since its start, is lost."""
+        record = self.records[job_id]
+        if record.started_s is None:
+            raise UnexpectedDecision(f"{job_id} was told to leave and does not run")
+        record.lost_s += now - record.started_s
+        record.evictions += 1
+        record.started_s = None
+        job = self._snapshot.jobs[job_id]
+        changes.extend(AllocationGone(key) for key in self._held.pop(job_id))
+        changes.append(
+            JobPut(
+                replace(
+                    job,
+                    state=JobState.QUEUED,
+                    admitted_at=None,
+                    running_since=None,
+                    evictions=record.evictions,
+                )
+            )
+        )
+        for observer in self.observers:
+            observer.evicted(now, record)
+
+    def _move(self, now: int, decision: Decision, changes: list[Change]) -> None:
+        """A job that moves starts again in its new place, at once."""
+        held = self._held[decision.job]
+        kept = [allocation for key, allocation in held.items() if key not in decision.released]
+        self._evict(now, decision.job, changes)
+        self._snapshot.apply(Delta(tuple(changes)))
+        changes.clear()
+        self._start(now, decision.job, (*kept, *decision.allocations), changes)

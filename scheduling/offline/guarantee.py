@@ -68,6 +68,16 @@ class GuaranteeWatch:
         watch.running[record.job.row] = watch.cards.pop(record.job.row)
         watch.changed = True
 
+    def evicted(self, at: int, record: Record) -> None:
+        watch, row = self._watches[record.job.tenant], record.job.row
+        watch.cards[row] = watch.running.pop(row)
+        # Its old place in the line may still be there, not yet passed over.
+        if row in watch.gone:
+            watch.gone.remove(row)
+        else:
+            heapq.heappush(watch.waiting, (record.job.submit_s, row))
+        watch.changed = True
+
     def finished(self, at: int, record: Record) -> None:
         watch = self._watches[record.job.tenant]
         del watch.running[record.job.row]

@@ -1,7 +1,7 @@
 """The worlds in which a trace is replayed: one partition per tenant, or one pool for all.
 
 A policy of `replay` is nothing but such a world: flavors, quota, queues and their order. The engine
-does the rest.
+does the rest. Under `quota` all share one pool, and what was each tenant's partition is its nominal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foundation.quantities import Resource
-from scheduling.engine import Snapshot
+from scheduling.engine import EngineConfig, Explain, FairSharing, Snapshot
 from scheduling.engine.model import (
     Device,
     Flavor,
@@ -18,6 +18,8 @@ from scheduling.engine.model import (
     Instant,
     Job,
     Node,
+    PreemptionPolicy,
+    PreemptOthers,
     Queue,
     Quota,
     QuotaNode,
@@ -40,6 +42,12 @@ class PoolPolicy:
     partitioned: bool
     ordering: str
     strategy: Strategy
+    guaranteed: bool = False
+
+    @property
+    def by_tenant(self) -> bool:
+        """Whether each tenant has a queue of its own."""
+        return self.partitioned or self.guaranteed
 
 
 POLICIES = {
@@ -48,7 +56,15 @@ POLICIES = {
     "shared-fifo": PoolPolicy(False, "fifo", Strategy.STRICT_FIFO),
     "shared-fifo-skip": PoolPolicy(False, "fifo", Strategy.BEST_EFFORT_FIFO),
     "shared-sjf": PoolPolicy(False, "shortest", Strategy.STRICT_FIFO),
+    "quota": PoolPolicy(False, "fifo", Strategy.BEST_EFFORT_FIFO, guaranteed=True),
 }
+SHARING = EngineConfig(heads_per_queue=None, explain=Explain.CONSIDERED)
+GUARANTEEING = EngineConfig(
+    actions=("admit", "consolidate"),
+    heads_per_queue=None,
+    explain=Explain.CONSIDERED,
+    fair_sharing=FairSharing(),
+)
 
 
 def pool_policy(name: str) -> PoolPolicy:
@@ -60,9 +76,12 @@ def pool_policy(name: str) -> PoolPolicy:
     policy = POLICIES.get(name)
     if policy is not None:
         return policy
-    if name == "quota":
-        raise UsageError("the policy 'quota' comes with preemption, which this version does not have yet")
     raise UsageError(f"there is no policy {name!r}; offered: {', '.join(POLICIES)}")
+
+
+def config(policy: PoolPolicy) -> EngineConfig:
+    """How the engine is set up for a policy."""
+    return GUARANTEEING if policy.guaranteed else SHARING
 
 
 def world(tenants: Sequence[Tenant], policy: PoolPolicy) -> Snapshot:
@@ -72,24 +91,34 @@ def world(tenants: Sequence[Tenant], policy: PoolPolicy) -> Snapshot:
     cards = dict.fromkeys(pools, 0)
     for node in nodes:
         cards[node.labels[LABEL]] += len(node.devices)
+    shares = {tenant.name: tenant.gpus for tenant in tenants} if policy.by_tenant else cards
+    reclaim = PreemptOthers.ANY if policy.guaranteed else PreemptOthers.NEVER
     return Snapshot(
         nodes=nodes,
         flavors=[Flavor(id=pool, node_labels={LABEL: pool}) for pool in pools],
         quota_nodes=[
             QuotaNode(id=ROOT),
-            *(QuotaNode(id=pool, parent=ROOT, quotas=_quotas(pool, cards[pool])) for pool in pools),
+            *(
+                QuotaNode(id=name, parent=ROOT, quotas=_quotas(_pool(name, policy), nominal))
+                for name, nominal in shares.items()
+            ),
         ],
         queues=[
             Queue(
-                id=pool,
-                quota_node=pool,
-                flavors=(pool,),
+                id=name,
+                quota_node=name,
+                flavors=(_pool(name, policy),),
                 strategy=policy.strategy,
                 ordering=policy.ordering,
+                preemption=PreemptionPolicy(reclaim=reclaim),
             )
-            for pool in pools
+            for name in shares
         ],
     )
+
+
+def _pool(queue: str, policy: PoolPolicy) -> str:
+    return queue if policy.partitioned else SHARED
 
 
 def engine_job(job: TraceJob, policy: PoolPolicy, cards_per_node: int) -> Job:
@@ -102,7 +131,7 @@ def engine_job(job: TraceJob, policy: PoolPolicy, cards_per_node: int) -> Job:
         tasks, cards = -(-job.gpus // cards_per_node), cards_per_node
     return Job(
         id=f"{job.row:08d}",
-        queue=job.tenant if policy.partitioned else SHARED,
+        queue=job.tenant if policy.by_tenant else SHARED,
         user=job.tenant,
         submitted_at=Instant(job.submit_s),
         roles=(Role(name="worker", replicas=tasks, request=Request(gpu=GpuRequest(cards=cards))),),

@@ -51,6 +51,9 @@ class EventLog:
     def started(self, at: int, record: Record) -> None:
         self._note(at, "start", record, record.nodes)
 
+    def evicted(self, at: int, record: Record) -> None:
+        self._note(at, "evict", record, record.nodes)
+
     def finished(self, at: int, record: Record) -> None:
         self._note(at, "finish", record, record.nodes)
 
@@ -123,11 +126,11 @@ def run_replay(
     trace = compressed(jobs, compress)
     watch, log = GuaranteeWatch(tenants), EventLog()
     begun = stopwatch()
-    records = Replay(tenants, rules).run(trace, (watch, log), progress)
+    records = Replay(tenants, rules, (watch, log)).run(trace, progress)
     wall = stopwatch() - begun
     alone = records
     if policy != PRIVATE:
-        alone = Replay(tenants, pool_policy(PRIVATE)).run(trace, (), progress)
+        alone = Replay(tenants, pool_policy(PRIVATE)).run(trace, progress)
     private = {record.job.name: record for record in alone}
     return ReplayReport(
         policy=policy,

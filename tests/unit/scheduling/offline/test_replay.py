@@ -116,7 +116,6 @@ def test_compressed_arrivals_are_truncated_to_seconds() -> None:
         compressed([], 0)
 
 
-@pytest.mark.parametrize(("policy", "message"), [("quota", "comes with preemption"), ("lottery", "offered")])
 def test_policies_that_are_not_offered(policy: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         run_replay(TRACE, TENANTS, policy=policy)

@@ -92,7 +92,6 @@ def test_bad_input_is_one_line_that_names_the_place(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--policy", "quota"), "comes with preemption"),
         (("--policy", "chance"), "there is no policy 'chance'"),
         (("--compress", "0"), "--compress is 0"),
         (("--nodes-per-tenant", "c=1"), "names c, the tenants are a, b"),
