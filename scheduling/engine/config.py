@@ -12,6 +12,7 @@ from scheduling.engine.options import (
     HousekeepingOptions,
     Nominate,
     PreemptionOptions,
+    RoomOptions,
     UserShares,
 )
 from scheduling.engine.order.orders import fair_chain
@@ -21,6 +22,7 @@ from scheduling.engine.plugins.builtin import BUILTIN
 from scheduling.engine.plugins.protocols import Order
 from scheduling.engine.plugins.registry import ConfigError
 from scheduling.engine.plugins.sets import PluginSet, Toolbox
+from scheduling.engine.topology import TopologyOptions
 
 
 class Explain(StrEnum):
@@ -56,13 +58,13 @@ class EngineConfig:
 
     `policies` maps a flavor's policy to weighted scores, `orderings` a queue's ordering to criteria,
     `cycle_order` orders the heads of different queues; under fair sharing the share stands in the place
-    of the borrow level. `heads_per_queue` bounds how many differently
-    shaped jobs of a best-effort queue may fail in one cycle (None: all are tried); `refill` lets the
-    next job have its turn in the same cycle when a head was admitted. `nominate` says whether the heads
-    of a round are judged together or each at its turn, `fair_sharing` (None: classical) how queues are
-    ordered and who may preempt whom, `user_shares` whether users' past counts. `trace` adds every turn to
-    the result. `stopwatch`, if given, returns
-    seconds and is read around each action; results do not depend on it.
+    of the borrow level. `heads_per_queue` bounds how many differently shaped jobs of a best-effort queue
+    may fail in one cycle (None: all are tried); `refill` lets the next job have its turn in the same
+    cycle when a head was admitted. `nominate` says whether the heads of a round are judged together or
+    each at its turn, `fair_sharing` (None: classical) how queues are ordered and who may preempt whom,
+    `user_shares` whether users' past counts, `room` what is done where quota suffices and places do not,
+    `topology` how counted flavors choose domains. `trace` adds every turn to the result. `stopwatch`, if
+    given, returns seconds and is read around each action; results do not depend on it.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -77,6 +79,8 @@ class EngineConfig:
     fair_sharing: FairSharing | None = None
     user_shares: UserShares | None = None
     preemption: PreemptionOptions = field(default_factory=PreemptionOptions)
+    room: RoomOptions = field(default_factory=RoomOptions)
+    topology: TopologyOptions = field(default_factory=TopologyOptions)
     consolidation: ConsolidationOptions = field(default_factory=ConsolidationOptions)
     housekeeping: HousekeepingOptions = field(default_factory=HousekeepingOptions)
     explain: Explain = Explain.ALL
@@ -112,6 +116,7 @@ def resolve_config(config: EngineConfig) -> Toolbox:
             for name, scores in config.policies
         ),
         devices=plugins.device_pickers.get(config.devices),
+        topology=config.topology,
     )
     return Toolbox(
         actions=tuple(plugins.actions.get(name) for name in config.actions),

@@ -77,4 +77,4 @@ def _ceiling_of_role(
 def _simple(session: Session, queue: Queue) -> bool:
     """Whether all resources come from one flavor with nodes; of other queues the search itself tells."""
     known = (session.snapshot.flavors.get(name) for name in queue.flavors)
-    return not queue.resource_groups and all(flavor.placed for flavor in known if flavor is not None)
+    return not queue.resource_groups and all(f.placed and not f.counted for f in known if f is not None)

@@ -1,11 +1,13 @@
 """Gangs: which tasks of a job must start together, where they stand, and what they can do without."""
 
+from scheduling.engine.gang.counted import Counting, Stand, Stands
 from scheduling.engine.gang.parts import Counts, Gang, Part, PartsError
 from scheduling.engine.gang.placer import Extent, GangPlacer
 from scheduling.engine.gang.rooms import FullRooms
 from scheduling.engine.gang.standing import expendable, smallest, standing
 
 __all__ = [
+    "Counting",
     "Counts",
     "Extent",
     "FullRooms",
@@ -13,6 +15,8 @@ __all__ = [
     "GangPlacer",
     "Part",
     "PartsError",
+    "Stand",
+    "Stands",
     "expendable",
     "smallest",
     "standing",

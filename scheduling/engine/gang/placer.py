@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
 
+from scheduling.engine.gang.counted import Counting
 from scheduling.engine.gang.domains import ANYWHERE, Area
 from scheduling.engine.gang.parts import Counts, Gang, Part
 from scheduling.engine.gang.refusals import no_room, too_few
@@ -58,8 +59,7 @@ class GangPlacer:
         """
         mark = statement.checkpoint()
         seating = _Seating(self._snapshot, self._placer, self._full, statement, queue, job)
-        seating.prepare(assignment)
-        refusal = seating.run(extent)
+        refusal = seating.prepare(assignment) or seating.run(extent)
         if refusal is not None:
             statement.rollback(mark)
             return refusal
@@ -93,8 +93,12 @@ class _Seating:
         """What the job holds more than before."""
         return tuple(sorted(self._placed, key=lambda allocation: (allocation.role, allocation.index)))
 
-    def prepare(self, assignment: Assignment) -> None:
-        """Hold what needs no node, and find out how far the other roles may grow."""
+    def prepare(self, assignment: Assignment) -> Refusal | None:
+        """Hold what needs no seats, and find out how far the other roles may grow."""
+        counting = Counting(self._snapshot, self._placer.rule.topology)
+        stands = counting.stands(self._queue, self._job, assignment)
+        if isinstance(stands, Refusal):
+            return stands
         assigned = {entry.role: entry for entry in assignment.roles}
         for role in self._job.roles:
             given = assigned.get(role.name)
@@ -106,8 +110,9 @@ class _Seating:
                 self._limits[role.name] += min(given.count, len(tasks.free))
                 continue
             if self._counts[role.name] == role.ended:
-                self._hold(summed_allocation(self._queue, self._job, given))
+                self._hold(summed_allocation(self._queue, self._job, given, stands.get(role.name)))
             self._counts[role.name] = self._limits[role.name] = max(given.count + role.ended, role.least)
+        return None
 
     def run(self, extent: Extent) -> Refusal | None:
         """Seat the minimum, then surplus; why not, or None."""

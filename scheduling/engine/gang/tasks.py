@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from scheduling.engine.gang.counted import Stand
 from scheduling.engine.model import Allocation, Charge, Flavor, Job, Queue, Role
 from scheduling.engine.placement.placer import Seat
 from scheduling.engine.placement.shape import TaskShape, resolve
@@ -81,15 +82,25 @@ def placing_flavor(snapshot: Snapshot, queue: Queue, assigned: RoleAssignment) -
     if not chosen:
         chosen = [name for group in queue.groups for name in group.flavors]
     known = (snapshot.flavors.get(name) for name in chosen)
-    return next((flavor for flavor in known if flavor is not None and flavor.placed), None)
+    return next((f for f in known if f is not None and f.placed and not f.counted), None)
 
 
-def summed_allocation(queue: Queue, job: Job, assigned: RoleAssignment) -> Allocation:
-    """One hold for all tasks of a role whose flavors are quota only."""
+def summed_allocation(
+    queue: Queue, job: Job, assigned: RoleAssignment, stand: Stand | None = None
+) -> Allocation:
+    """One hold for all tasks of a role whose flavors are quota only or counted."""
     charges = tuple(sorted(Charge(*key, amount) for key, amount in assigned.usage.items() if amount))
-    flavor = assigned.flavors[0] if assigned.flavors else ""
+    stand = stand or Stand(assigned.flavors[0] if assigned.flavors else "")
     return Allocation(
-        job=job.id, queue=queue.id, role=assigned.role, index=0, flavor=flavor, node="", charges=charges
+        job=job.id,
+        queue=queue.id,
+        role=assigned.role,
+        index=0,
+        flavor=stand.flavor,
+        node="",
+        charges=charges,
+        domains=stand.domains,
+        each=stand.each,
     )
 
 

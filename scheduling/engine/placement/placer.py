@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scheduling.engine.model import DeviceSlice, Flavor, ZoneShare
 from scheduling.engine.placement.alignment import aligned
@@ -16,6 +16,7 @@ from scheduling.engine.placement.workload import Workload
 from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
 from scheduling.engine.plugins.registry import ConfigError
 from scheduling.engine.state.fleet import Bools, Fleet
+from scheduling.engine.topology.request import TopologyOptions
 
 # Shapes whose boards are kept. Beyond that the one that was made first goes; it can be made again.
 KEPT_BOARDS = 1024
@@ -24,11 +25,13 @@ NOTHING_USUAL = Workload()
 
 @dataclass(frozen=True, slots=True)
 class PlacementRule:
-    """The plug-ins that placement works with: vetoes in order, weighted scores per policy, cards."""
+    """The plug-ins that placement works with: vetoes in order, weighted scores per policy, cards; and how
+    counted flavors choose domains."""
 
     vetoes: tuple[Veto, ...]
     policies: tuple[tuple[str, tuple[tuple[Score, int], ...]], ...]
     devices: DevicePicker
+    topology: TopologyOptions = field(default_factory=TopologyOptions)
 
     @property
     def learning(self) -> tuple[str, ...]:

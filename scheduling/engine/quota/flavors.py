@@ -66,8 +66,7 @@ def _by_topology(flavor: Flavor, job: Job, role: Role, group: ResourceGroup, mix
         offered = of_nodes(role.request)
         touched = offered if not group.resources else offered & set(group.resources)
         return Mismatch.NO_NODES if touched else None
-    levels = {level for level in (rule.level, rule.slice_level) if level}
-    return Mismatch.LEVEL if flavor.topology and not levels <= set(flavor.topology) else None
+    return Mismatch.LEVEL if flavor.topology and not set(rule.levels) <= set(flavor.topology) else None
 
 
 def _labels_agree(labels: Mapping[str, str], rules: PlacementRules) -> bool:

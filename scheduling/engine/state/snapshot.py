@@ -47,6 +47,7 @@ from scheduling.engine.state.delta import (
     UsagePut,
 )
 from scheduling.engine.state.fleet import Fleet, Hold
+from scheduling.engine.state.grounds import Grounds
 from scheduling.engine.state.lines import Lines
 from scheduling.engine.state.presence import presence_of
 from scheduling.engine.state.statement import Mark, Statement, StatementError
@@ -109,6 +110,7 @@ class Snapshot:
         for key in sorted(self.allocations):
             self._index(self.allocations[key])
         self._settle()
+        self._survey()
         self.lines = Lines(self.jobs)
         self._undo: list[tuple[bool, Allocation]] = []
         self._depth = 0
@@ -255,6 +257,7 @@ class Snapshot:
                     # A node that keeps its size is updated where it stands; others wait for one rebuild.
                     if node.id in stocking or not self.fleet.put(node):
                         stocking[node.id] = node
+                    self._survey()
                 case NodeGone(node_id):
                     stocking[node_id] = None
                 case AllocationPut() | AllocationGone() if stocking:
@@ -282,6 +285,7 @@ class Snapshot:
             case FlavorPut(flavor):
                 self.flavors[flavor.id] = flavor
                 self.fleet.memo.clear()
+                self._survey()
                 self._plant({node.id: node for node in self.quota_nodes()})
             case QueuePut(queue):
                 self.queues[queue.id] = queue
@@ -304,6 +308,7 @@ class Snapshot:
         kept = {**{node.id: node for node in self.nodes()}, **changed}
         self.fleet = Fleet(node for node in kept.values() if node is not None)
         self._settle()
+        self._survey()
 
     # Quota
 
@@ -351,6 +356,7 @@ class Snapshot:
             raise SnapshotError(f"{allocation.id} already holds something")
         self.allocations[allocation.id] = allocation
         self._index(allocation)
+        self.grounds.put(allocation)
         row = self.fleet.row.get(allocation.node)
         if row is not None:
             self.fleet.hold(row, self._taken(row, allocation))
@@ -362,6 +368,7 @@ class Snapshot:
     def _drop(self, allocation: Allocation) -> None:
         del self.allocations[allocation.id]
         self._unindex(allocation)
+        self.grounds.put(allocation, -1)
         row = self.fleet.row.get(allocation.node)
         if row is not None:
             self.fleet.release(row, self._taken(row, allocation))
@@ -379,6 +386,10 @@ class Snapshot:
             allocation.extended,
             allocation.zones,
         )
+
+    def _survey(self) -> None:
+        """Forget what was built over other nodes or flavors."""
+        self.grounds = Grounds(self.flavors, self.fleet.nodes, self.allocations)
 
     def _settle(self) -> None:
         """Tell a new fleet who stands where; the amounts came with the nodes."""

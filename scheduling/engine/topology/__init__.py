@@ -5,10 +5,11 @@ topology-aware scheduling (KEP-2724): one domain of a required or preferred leve
 finer domain, leaders next to their workers, replacement of failed nodes.
 """
 
+from scheduling.engine.model import SliceLayer
 from scheduling.engine.topology.across import FlavorGround, place_across
 from scheduling.engine.topology.place import GangPlacer
 from scheduling.engine.topology.replace import Replacement, replace_leaf
-from scheduling.engine.topology.request import Preference, RoleRequest, SliceLayer, TopologyOptions
+from scheduling.engine.topology.request import Preference, RoleRequest, TopologyOptions
 from scheduling.engine.topology.result import (
     Exclusions,
     Failure,

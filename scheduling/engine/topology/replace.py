@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scheduling.engine.model import TopologyMode
+from scheduling.engine.model import SliceLayer, TopologyMode
 from scheduling.engine.topology.place import GangPlacer
-from scheduling.engine.topology.request import RoleRequest, SliceLayer
+from scheduling.engine.topology.request import RoleRequest
 from scheduling.engine.topology.result import Failure, Misfit, Placement
 from scheduling.engine.topology.tree import TopologyTree
 

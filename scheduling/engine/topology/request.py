@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
 
-from scheduling.engine.model import Expression, PlacementRules, TopologyMode
+from scheduling.engine.model import Expression, PlacementRules, SliceLayer, TopologyMode
 from scheduling.engine.topology.result import Failure, Misfit, Placement
 from scheduling.engine.topology.tree import TopologyTree
-
-
-class SliceLayer(NamedTuple):
-    """Every `size` tasks share one domain of `level`, a node label."""
-
-    level: str
-    size: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from scheduling.engine import EngineConfig, Explain, FairSharing, Nominate, UserShares, run_cycle
+from scheduling.engine import (
+    EngineConfig,
+    Explain,
+    FairSharing,
+    Nominate,
+    RoomOptions,
+    UserShares,
+    run_cycle,
+)
 from scheduling.engine.model import (
     Considered,
     CycleResult,
@@ -19,17 +27,20 @@ from scheduling.engine.model import (
     Job,
     JobState,
     Outcome,
+    Queue,
     ResourceAmount,
     UserUsage,
     Verdict,
 )
 from scheduling.interop.fields import Fields
-from scheduling.interop.kueue import admissible, quantities, status
+from scheduling.interop.kueue import admissible, quantities, status, tas_passes
 from scheduling.interop.kueue.answers import WORDS
 from scheduling.interop.kueue.entries import criteria
-from scheduling.interop.kueue.objects import read
+from scheduling.interop.kueue.objects import Setup, read
 from scheduling.interop.kueue.pending import Bar, Heaps, lined_up
 from scheduling.interop.kueue.preemption import NORMATIVE, REASONS
+from scheduling.interop.kueue.tas_nodes import nodes
+from scheduling.interop.kueue.topology import options_from
 from scheduling.interop.kueue.workloads import Reading, moment
 
 Event = tuple[str, str, str]
@@ -38,6 +49,7 @@ Event = tuple[str, str, str]
 BARRED = {Bar.NAMESPACE: "Misconfigured", Bar.INVALID: "Misconfigured", Bar.CHECKS: "PendingEvaluation"}
 AWAITED = (Verdict.PREEMPTING, Verdict.DEFERRED)
 LOST = (Verdict.OVERLAPS, Verdict.OUTRUN)
+HOST = "kubernetes.io/hostname"
 NEVER = Instant(float("inf"))
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
@@ -46,10 +58,17 @@ class Cycles:
     """One case's scheduler. Everything public is what stands after `run`."""
 
     def __init__(self, given: Mapping[str, Any], gates: Mapping[str, bool]) -> None:
-        self._given, self._gates = given, gates
+        self._given, self._gates = tas_passes.prepared(given, gates), gates
+        given = self._given
         self._now = moment(Fields(given, "case:"), "now")
         self._objects = {_key(entry): entry for entry in given["workloads"]}
-        self._setup = read(given, self._reading())
+        self._setup = self._read()
+        self._nodes = tuple(nodes(given.get("nodes", ()), given.get("pods", ())))
+        self._levels = {
+            flavor.id: flavor.topology[-1:] if flavor.topology[-1] == HOST else flavor.topology
+            for flavor in self._setup.flavors
+            if flavor.counted
+        }
         self._config = self._configured()
         self._jobs = {job.id: job for job in self._setup.jobs}
         self._allocations = {held.id: held for held in self._setup.allocations}
@@ -61,11 +80,17 @@ class Cycles:
             for key in self._jobs
             if self._jobs[key].admitted_at is not None
         }
+        self._settled = {key for key in self._jobs if tas_passes.settled(self.statuses[key])}
         self.preempted: dict[str, str] = {}
         self.events: list[Event] = []
         self.skipped: Counter[str] = Counter()
         self.recomputed: dict[str, dict[str, int]] = {}
         self.heaps = self._lines()
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The admissions of all that was not settled before."""
+        return {key: self.statuses[key]["admission"] for key in self.assignments if key not in self._settled}
 
     def run(self) -> None:
         """All cycles of the case."""
@@ -76,6 +101,11 @@ class Cycles:
         return bool(self._gates.get(name, default))
 
     # Reading
+
+    def _read(self) -> Setup:
+        setup = read(self._given, self._reading())
+        apart = not self._gate("TASHandleOverlappingFlavors")
+        return replace(setup, flavors=tuple(replace(flavor, apart=apart) for flavor in setup.flavors))
 
     def _reading(self) -> Reading:
         return Reading(
@@ -101,6 +131,12 @@ class Cycles:
             fair_sharing=fair if self._given.get("fairSharing") else None,
             user_shares=self._user_shares(),
             preemption=replace(NORMATIVE, recompute_targets=recompute),
+            room=RoomOptions(
+                other_flavors=False,
+                judge_again=self._gate("TASRecomputeAssignmentWithinSchedulingCycle"),
+                leave_unreplaced=self._gate("TASFailedNodeReplacementFailFast"),
+            ),
+            topology=options_from(self._gates),
             explain=Explain.CONSIDERED,
             trace=True,
         )
@@ -175,14 +211,15 @@ class Cycles:
         setup = replace(
             self._setup, jobs=tuple(jobs), allocations=tuple(self._allocations.values()), usage=self._usage
         )
-        return setup.snapshot()
+        return setup.snapshot(nodes=self._nodes)
 
     def _counts(self, job: Job, active: set[str]) -> bool:
         return job.id in active or job.state in (JobState.LIVE, JobState.LEAVING)
 
     def _present(self, job: Job) -> Job:
         if job.state in (JobState.LIVE, JobState.LEAVING):
-            return job
+            lost = tas_passes.lost_nodes(self._objects[job.id], self.statuses[job.id], self._gates)
+            return replace(job, unplaced=tas_passes.unplaced(self.statuses[job.id]), lost_nodes=lost)
         replaces = self._setup.replaces.get(job.id) if self._gate("ElasticJobsViaWorkloadSlices") else None
         return replace(
             job,
@@ -207,19 +244,26 @@ class Cycles:
     def _take_effect(self, result: CycleResult) -> None:
         outcomes = {outcome.job: outcome for outcome in result.outcomes}
         for decision in result.decisions:
-            if decision.kind is DecisionKind.EVICT:
+            if decision.kind is DecisionKind.EVICT and decision.rule is EvictRule.NODE_LOST:
+                self._give_up(decision.job)
+            elif decision.kind is DecisionKind.EVICT:
                 self._evict(decision)
+            elif decision.kind is DecisionKind.MIGRATE:
+                self._move(decision)
             elif decision.kind is DecisionKind.ADMIT and not self._given.get("admissionError"):
                 self._admit(decision)
         for turn in result.considered:
-            if turn.verdict is not Verdict.ADMITTED:
+            if turn.job not in outcomes:
+                self._second_turn(turn)
+            elif turn.verdict is not Verdict.ADMITTED:
                 self._turn(turn, outcomes[turn.job])
 
     def _admit(self, decision: Decision) -> None:
         key = decision.job
         job = self._jobs[key]
-        admission = _admission(job.queue, decision)
-        status.reserved(self.statuses[key], admission)
+        queue = self._setup.queue(job.queue)
+        admission = _admission(queue, decision, self._levels)
+        status.reserved(self.statuses[key], admission, self._checks(admission))
         self.assignments[key] = admission
         self._jobs[key] = replace(job, state=JobState.LIVE, admitted_at=self._now)
         self._allocations.update((held.id, held) for held in decision.allocations)
@@ -245,6 +289,41 @@ class Cycles:
         self.events.append((key, "Normal", "Preempted"))
         self.events.append((decision.beneficiary or "", "Normal", "PreemptedWorkload"))
 
+    def _checks(self, admission: Mapping[str, Any]) -> list[str]:
+        """The admission checks of a ClusterQueue that what was given must pass."""
+        queues = (Fields(entry, "ClusterQueue:") for entry in self._given["clusterQueues"])
+        name = admission["clusterQueue"]
+        spec = next(q.part("spec") for q in queues if q.part("metadata").text("name") == name)
+        used = {flavor for part in admission["podSetAssignments"] for flavor in part["flavors"].values()}
+        checks = spec.part("admissionChecksStrategy").parts("admissionChecks")
+        return [
+            c.text("name") for c in checks if not c.texts("onFlavors") or used & set(c.texts("onFlavors"))
+        ]
+
+    # Workloads that hold quota already
+
+    def _move(self, decision: Decision) -> None:
+        key = decision.job
+        for held in decision.released:
+            del self._allocations[held]
+        self._allocations.update((held.id, held) for held in decision.allocations)
+        tas_passes.placed(self.statuses[key], decision.allocations, self._levels)
+        if not status.admitted(self.statuses[key]):
+            status.sync_admitted(self.statuses[key])
+            self.events.append((key, "Normal", "Admitted"))
+
+    def _give_up(self, key: str) -> None:
+        if self._given.get("patchStatusError"):
+            self.events.append((key, "Warning", "SecondPassFailed"))
+            return
+        status.gave_up(self.statuses[key])
+        self._jobs[key] = replace(self._jobs[key], state=JobState.LEAVING)
+        self.events.append((key, "Normal", "EvictedDueToNodeFailures"))
+
+    def _second_turn(self, turn: Considered) -> None:
+        if turn.verdict is Verdict.NO_ROOM:
+            self.events.append((turn.job, "Warning", "SecondPassFailed"))
+
     def _turn(self, turn: Considered, outcome: Outcome) -> None:
         self.heaps.considered(self._setup.queue(turn.queue), turn)
         if turn.verdict in AWAITED:
@@ -267,6 +346,8 @@ class Cycles:
 
 
 def _reason(turn: Considered, outcome: Outcome) -> str:
+    if turn.verdict in (Verdict.NO_FIT, Verdict.NO_ROOM) and "misfit" in outcome.numbers:
+        return "TopologyPlacementFailed"
     if turn.verdict is Verdict.GATED:
         return "AdmissionGated"
     if turn.verdict in AWAITED:
@@ -276,9 +357,9 @@ def _reason(turn: Considered, outcome: Outcome) -> str:
     return WORDS.get(outcome.reason, "WaitingForQuota")
 
 
-def _admission(queue: str, decision: Decision) -> dict[str, Any]:
+def _admission(queue: Queue, decision: Decision, levels: tas_passes.Levels) -> dict[str, Any]:
     """What was given, in Kueue's form; amounts are in canonical units, CPU with its suffix."""
-    parts = [
+    parts: list[dict[str, Any]] = [
         {
             "name": held.role,
             "count": decision.numbers.get(f"tasks.{held.role}", 0),
@@ -290,7 +371,9 @@ def _admission(queue: str, decision: Decision) -> dict[str, Any]:
         }
         for held in decision.allocations
     ]
-    return {"clusterQueue": queue, "podSetAssignments": parts}
+    for part, held in zip(parts, decision.allocations, strict=True):
+        tas_passes.place(part, held, levels, queue)
+    return {"clusterQueue": queue.id, "podSetAssignments": parts}
 
 
 def _key(workload: Mapping[str, Any]) -> str:

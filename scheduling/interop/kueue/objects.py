@@ -227,9 +227,16 @@ class _Reader:
 
     def _queue(self, name: str) -> Queue:
         queue = queues.queue(self._cluster_queues[name])
+        queue = replace(queue, on_order=queues.on_order(self._cluster_queues[name], self._controllers()))
         if name in self._inactive and queue.stop_policy is StopPolicy.NONE:
             return replace(queue, stop_policy=StopPolicy.HOLD)
         return queue
+
+    def _controllers(self) -> dict[str, str]:
+        return {
+            source.part("metadata").text("name"): source.part("spec").text("controllerName")
+            for source in self._all("admissionChecks", "AdmissionCheck")
+        }
 
     # Workloads
 
@@ -262,7 +269,8 @@ class _Reader:
             return
         leaving = workload.condition("Evicted") is not None
         self._jobs.append(workload.job(queue, JobState.LEAVING if leaving else JobState.LIVE))
-        self._allocations.extend(workload.allocations(queue.id, leaving=leaving))
+        counted = {flavor.id for flavor in self._flavors() if flavor.counted}
+        self._allocations.extend(workload.allocations(queue.id, counted, leaving=leaving))
 
     def _barred(self, workload: Workload, local: Fields, queue: Queue) -> Aside | None:
         if not workload.active:

@@ -16,7 +16,7 @@ from scheduling.engine.model import Considered, Queue, Strategy, Verdict
 from scheduling.interop.kueue.objects import Aside, Setup
 
 RETRIED = (Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPS, Verdict.OUTRUN)
-LIKE_FAIL_TOO = (Verdict.NO_FIT, Verdict.NO_VICTIMS)
+LIKE_FAIL_TOO = (Verdict.NO_FIT, Verdict.NO_ROOM, Verdict.NO_VICTIMS)
 
 
 class Bar(StrEnum):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from scheduling.engine.model import (
     AffinityOperator,
     Expression,
     Extended,
     PlacementRules,
+    PreferredNodes,
     Request,
     Role,
+    SliceLayer,
     TaintEffect,
     Toleration,
     TolerationOperator,
@@ -37,7 +40,7 @@ def role(source: Fields, each: Mapping[str, int], *, ended: int, elastic: bool) 
     return Role(
         name=source.text("name"),
         replicas=count,
-        request=request(each, pod_requests(spec) or None),
+        request=replace(request(each, pod_requests(spec) or None), footprint=_extended(pod_requests(spec))),
         min_replicas=None if smallest is None else min(smallest, count),
         ended=ended,
         rules=_rules(spec),
@@ -56,6 +59,11 @@ def request(each: Mapping[str, int], offered: Mapping[str, int] | None = None) -
         extended=_extended({name: on_node[name] for name in on_node if name not in plain}),
         charged=_extended({name: each[name] for name in each if name not in on_node}),
     )
+
+
+def footprint(each: Amounts) -> tuple[Extended, ...]:
+    """What one pod takes of its domain, itself included."""
+    return (*_extended(each), Extended(PODS, 1))
 
 
 def _extended(amounts: Amounts) -> tuple[Extended, ...]:
@@ -97,11 +105,16 @@ def toleration(source: Fields) -> Toleration:
 
 
 def _rules(spec: Fields) -> PlacementRules:
-    required = spec.part("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    affinity = spec.part("affinity", "nodeAffinity")
+    required = affinity.part("requiredDuringSchedulingIgnoredDuringExecution")
+    preferred = affinity.parts("preferredDuringSchedulingIgnoredDuringExecution")
     return PlacementRules(
         node_selector=spec.pairs("nodeSelector"),
         node_affinity=tuple(_term(term) for term in required.parts("nodeSelectorTerms")),
         tolerations=tuple(toleration(entry) for entry in spec.parts("tolerations")),
+        preferred_nodes=tuple(
+            PreferredNodes(entry.number("weight"), _term(entry.part("preference"))) for entry in preferred
+        ),
     )
 
 
@@ -124,13 +137,25 @@ def _topology(source: Fields) -> TopologyRule | None:
     for key, found in (("required", TopologyMode.REQUIRED), ("preferred", TopologyMode.PREFERRED)):
         if not level and source.text(key):
             level, mode = source.text(key), found
+    first, *finer = _layers(source) or [SliceLayer("", 0)]
     return TopologyRule(
         level=level,
         mode=mode,
-        slice_level=source.text("podSetSliceRequiredTopology"),
-        slice_size=source.number("podSetSliceSize"),
+        slice_level=first.level,
+        slice_size=first.size,
         companions=source.text("podSetGroupName"),
+        layers=tuple(finer),
     )
+
+
+def _layers(source: Fields) -> list[SliceLayer]:
+    layers = [
+        SliceLayer(entry.text("topology"), entry.number("size"))
+        for entry in source.parts("podsetSliceRequiredTopologyConstraints")
+    ]
+    if not layers and source.text("podSetSliceRequiredTopology"):
+        layers = [SliceLayer(source.text("podSetSliceRequiredTopology"), source.number("podSetSliceSize"))]
+    return layers
 
 
 def _container(source: Fields) -> Amounts:

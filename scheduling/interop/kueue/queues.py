@@ -55,6 +55,8 @@ PREEMPT = {
     "MayStopSearch": WhenCan.MAY_STOP_SEARCH,
     "TryNextFlavor": WhenCan.TRY_NEXT_FLAVOR,
 }
+# The controllers of admission checks that bear on where tasks stand.
+PROVISIONING, ELSEWHERE = "kueue.x-k8s.io/provisioning-request", "kueue.x-k8s.io/multikueue"
 PREFERENCES = {
     "BorrowingOverPreemption": Preference.BORROWING_OVER_PREEMPTION,
     "PreemptionOverBorrowing": Preference.PREEMPTION_OVER_BORROWING,
@@ -69,7 +71,8 @@ def cohort_node(name: str) -> str:
 def flavor(source: Fields, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
     """A ResourceFlavor. `levels` are the node labels of each Topology, coarse to fine.
 
-    Without a topology the flavor is quota only: somebody else finds the nodes.
+    Without a topology the flavor is quota only: somebody else finds the nodes. With one, tasks are counted
+    by domain.
     """
     spec = source.part("spec")
     topology = spec.text("topologyName")
@@ -80,6 +83,7 @@ def flavor(source: Fields, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
         tolerations=tuple(toleration(entry) for entry in spec.parts("tolerations")),
         placed=bool(topology),
         topology=levels.get(topology, ()),
+        counted=bool(levels.get(topology)),
     )
 
 
@@ -183,6 +187,22 @@ def inactive(source: Fields, node: QuotaNode, topology_of: Mapping[str, str], kn
         if known.checks is not None and check.text("name") not in known.checks:
             return f"it names the admission check {check.text('name')}, which is not active"
     return None
+
+
+def on_order(source: Fields, controllers: Mapping[str, str]) -> tuple[str, ...]:
+    """The flavors of a ClusterQueue whose nodes are there only after quota is reserved.
+
+    `controllers` names the controller of each admission check. One that orders nodes does so for the
+    flavors it is bound to, or all; a job that another cluster is to run gets no place in this one.
+    """
+    spec = source.part("spec")
+    found: dict[str, None] = {}
+    for check in spec.part("admissionChecksStrategy").parts("admissionChecks"):
+        kind = controllers.get(check.text("name"), "")
+        if kind in (PROVISIONING, ELSEWHERE):
+            bound = () if kind == ELSEWHERE else check.texts("onFlavors")
+            found.update(dict.fromkeys(bound or tuple(_flavor_names(spec))))
+    return tuple(found)
 
 
 def weight(source: Fields) -> int:

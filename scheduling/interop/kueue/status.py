@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 Status = dict[str, Any]
@@ -15,17 +15,37 @@ def conditions_of(status: Mapping[str, Any]) -> dict[str, Condition]:
     return {c["type"]: (c["status"], c["reason"]) for c in status.get("conditions", ())}
 
 
-def reserved(status: Status, admission: Mapping[str, Any]) -> None:
-    """Quota is reserved; with every check passed the workload is admitted at once.
+def holds_quota(status: Mapping[str, Any]) -> bool:
+    """Whether quota is reserved for it."""
+    return conditions_of(status).get("QuotaReserved", ("", ""))[0] == "True"
 
-    What was said of an earlier eviction no longer holds.
+
+def puts_off(status: Mapping[str, Any]) -> bool:
+    """Whether the places of some PodSet are still to be found."""
+    return any(
+        part.get("delayedTopologyRequest") == "Pending" and not part.get("topologyAssignment")
+        for part in (status.get("admission") or {}).get("podSetAssignments", ())
+    )
+
+
+def reserved(status: Status, admission: Mapping[str, Any], checks: Collection[str] = ()) -> None:
+    """Quota is reserved; with every check passed and every place found it is admitted at once.
+
+    `checks` are those that it must pass. What was said of an earlier eviction no longer holds.
     """
     status["admission"] = admission
     _set(status, "QuotaReserved", "True", "QuotaReserved")
     for kind in ("Evicted", "Preempted", "BlockedOnPreemptionGates"):
         if conditions_of(status).get(kind, ("", ""))[0] == "True":
             _set(status, kind, "False", "QuotaReserved")
-    if all(check.get("state") == "Ready" for check in status.get("admissionChecks", ())):
+    sync_admitted(status, checks)
+
+
+def sync_admitted(status: Status, checks: Collection[str] = ()) -> None:
+    """Say whether a workload that holds quota may run."""
+    states = {check["name"]: check.get("state") for check in status.get("admissionChecks", ())}
+    ready = all(state == "Ready" for state in (*states.values(), *(states.get(name) for name in checks)))
+    if ready and not puts_off(status):
         _set(status, "Admitted", "True", "Admitted")
     else:
         _set(status, "Admitted", "False", "UnsatisfiedAdmissionChecks")
@@ -41,6 +61,11 @@ def preempted(status: Status, reason: str) -> None:
     """It was told to leave for another."""
     _set(status, "Evicted", "True", "Preempted")
     _set(status, "Preempted", "True", reason)
+
+
+def gave_up(status: Status) -> None:
+    """It lost a node, and nothing could stand in for it."""
+    _set(status, "Evicted", "True", "NodeFailures")
 
 
 def gated(status: Status) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from scheduling.engine import topology
 from scheduling.engine.model import Taint
 from scheduling.interop.kueue import topology_objects as objects
+from scheduling.interop.kueue.tas_passes import single_pod
 
 Case = Mapping[str, Any]
 
@@ -77,7 +78,7 @@ def run_case(case: Case) -> list[dict[str, Any]]:
     requests = [_request(podset) for podset in given["podSets"]]
     workload = given.get("workload") or {}
     if (workload.get("status") or {}).get("unhealthyNodes"):
-        pinned = gates["SkipReassignmentForPodOwnedWorkloads"] and _of_single_pod(workload)
+        pinned = gates["SkipReassignmentForPodOwnedWorkloads"] and single_pod(workload)
         outcomes = replaced(placer, tree, requests, workload["status"], pinned=pinned)
     else:
         outcomes = placer.place(requests)
@@ -190,16 +191,6 @@ def replaced(
             break
         outcomes[request.name] = moved.placement
     return outcomes
-
-
-def _of_single_pod(workload: Mapping[str, Any]) -> bool:
-    """Whether a workload is one pod by itself, which lives and dies where it runs."""
-    metadata = workload.get("metadata") or {}
-    owners = metadata.get("ownerReferences") or []
-    grouped = (metadata.get("annotations") or {}).get("kueue.x-k8s.io/is-group-workload") == "true"
-    if len(owners) != 1 or grouped:
-        return False
-    return bool(owners[0].get("kind") == "Pod" and owners[0].get("apiVersion") == "v1")
 
 
 def _usages(listed: Any) -> list[topology.Usage]:

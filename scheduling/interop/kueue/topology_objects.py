@@ -12,6 +12,7 @@ from typing import Any
 from scheduling.engine import topology
 from scheduling.engine.model import (
     AffinityOperator,
+    DomainTasks,
     Expression,
     PlacementRules,
     Taint,
@@ -135,6 +136,21 @@ def placement(assignment: Object | None) -> topology.Placement | None:
         tasks = _counts(piece["podCounts"], count)
         shares.extend(map(topology.Share, zip(*columns, strict=True), tasks))
     return topology.Placement(tuple(assignment["levels"]), tuple(shares))
+
+
+def assignment(levels: Sequence[str], domains: Sequence[DomainTasks]) -> dict[str, Any]:
+    """Where tasks stand as a topology assignment of the v1beta2 API, in one slice."""
+    columns = [[part.domain[index] for part in domains] for index in range(len(levels))]
+    return {
+        "levels": list(levels),
+        "slices": [
+            {
+                "domainCount": len(domains),
+                "podCounts": {"individual": [part.tasks for part in domains]},
+                "valuesPerLevel": [{"individual": {"roots": column}} for column in columns],
+            }
+        ],
+    }
 
 
 def _values(values: Object, count: int) -> list[str]:

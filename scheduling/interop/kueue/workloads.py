@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from scheduling.engine.model import Allocation, Charge, Instant, Job, JobState, Queue, Role
+from scheduling.engine.model import Allocation, Charge, DomainTasks, Instant, Job, JobState, Queue, Role
 from scheduling.interop.errors import ObjectError
 from scheduling.interop.fields import Fields
 from scheduling.interop.kueue import quantities
-from scheduling.interop.kueue.podsets import PODS, Amounts, pod_requests, role
+from scheduling.interop.kueue.podsets import PODS, Amounts, footprint, pod_requests, role
+from scheduling.interop.kueue.topology_objects import placement
 
 BOOST = "kueue.x-k8s.io/priority-boost"
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
@@ -118,10 +119,14 @@ class Workload:
             backoff_until=moment(retry, "requeueAt") if "requeueAt" in retry else None,
         )
 
-    def allocations(self, queue: str, *, leaving: bool) -> Iterator[Allocation]:
-        """What each of its PodSets holds of the queue's quota, summed over the pods."""
-        for part in self.parts():
+    def allocations(self, queue: str, counted: Collection[str], *, leaving: bool) -> Iterator[Allocation]:
+        """What each of its PodSets holds of the queue's quota, summed over the pods, and in which domains
+        of the `counted` flavors they stand."""
+        for podset, part in zip(self._podsets(), self.parts(), strict=True):
             flavors = {**part.flavors}
+            chosen = [flavors[name] for name in sorted(flavors)]
+            chosen = [name for name in chosen if name in counted] or chosen
+            standing = placement(self._assigned(part.name).value.get("topologyAssignment"))
             charges = (
                 Charge(flavors[name], name, part.total[name]) for name in part.total if name in flavors
             )
@@ -130,10 +135,12 @@ class Workload:
                 queue=queue,
                 role=part.name,
                 index=0,
-                flavor=flavors[min(flavors)] if flavors else "",
+                flavor=chosen[0] if chosen else "",
                 node="",
                 charges=tuple(sorted(charges)),
                 leaving=leaving,
+                domains=tuple(DomainTasks(s.domain, s.tasks) for s in standing.shares) if standing else (),
+                each=footprint(pod_requests(podset.part("template", "spec"))),
             )
 
     def _roles(self, queue: Queue) -> Iterator[Role]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Ver
 from scheduling.engine.options import Nominate
 from scheduling.engine.order.orders import Preempting
 from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
+from scheduling.engine.state.statement import Statement
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -33,6 +36,7 @@ class Docket:
         self._nominator = nominator
         self._outlook = outlook
         self._full = FullRooms()
+        self._full_later = (0, FullRooms())
         self._told: dict[str, None] = {}
         self._backfill = Backfill(session, nominator, outlook)
         self.ledger = Ledger(session, outlook)
@@ -47,12 +51,16 @@ class Docket:
         """
         behind = self._claims.behind(queue, job)
         with self._claims.without(behind):
-            entry = self._now(queue, job)
-            if isinstance(entry, Outcome):
-                return entry
-            if self._outlook:
-                entry = self._later(queue, job)
-            if not entry.fits and not entry.targets:
+            entry = self._later(queue, job, fresh=bool(behind)) if self._outlook else None
+            if entry is None or entry.fits:
+                self._outlook.present()
+                now = self._now(queue, job, fresh=bool(behind))
+                if isinstance(now, Outcome):
+                    return now
+                entry = entry or now
+            if entry.fits or entry.targets:
+                self._outlook.present()
+            else:
                 self._backfill.reserve(entry)
             return self._settled(entry)
 
@@ -64,10 +72,11 @@ class Docket:
         entry = Entry(job=job, queue=queue, assignment=Assignment(roles=()), placed=places)
         return self.ledger.admit(entry, places, before)
 
-    def _now(self, queue: Queue, job: Job) -> Entry | Outcome:
+    def _now(self, queue: Queue, job: Job, *, fresh: bool) -> Entry | Outcome:
+        """Start the job if it can start beside everybody who is still there."""
         before = self.ledger.borrowed(queue)
         with self._snapshot.statement() as statement:
-            ask = Ask(self._full, leave=not self._outlook)
+            ask = Ask(FullRooms() if fresh else self._full, leave=not self._outlook)
             entry = self._nominator.nominate(statement, queue, job, ask)
             if entry.fits:
                 kept = self._backfill.refusal(entry)
@@ -77,10 +86,17 @@ class Docket:
                 return self.ledger.admit(entry, entry.placed, before)
         return entry
 
-    def _later(self, queue: Queue, job: Job) -> Entry:
-        """What the job would get once all that is leaving has left."""
-        with self._outlook.later() as statement:
-            return self._nominator.nominate(statement, queue, job, Ask(FullRooms()))
+    def _later(self, queue: Queue, job: Job, *, fresh: bool) -> Entry:
+        """What the job would get once all that is leaving has left.
+
+        `fresh`: more is free for this job than for others, so what they found full may not be.
+        """
+        self._outlook.later()
+        if self._full_later[0] != self._outlook.changes:
+            self._full_later = (self._outlook.changes, FullRooms())
+        full = FullRooms() if fresh else self._full_later[1]
+        with self._snapshot.statement() as statement:
+            return self._nominator.nominate(statement, queue, job, Ask(full))
 
     def _settled(self, entry: Entry) -> Outcome:
         if entry.fits or entry.targets:
@@ -93,7 +109,7 @@ class Docket:
     def _refused(self, entry: Entry) -> Outcome:
         refusal = entry.refusal
         assert refusal is not None  # noqa: S101 - who neither fits nor has victims was refused
-        if refusal.reason is Reason.NO_ROOM:
+        if refusal.reason is Reason.NO_ROOM and entry.mode in (Mode.NO_FIT, Mode.FIT):
             return self.ledger.refuse(entry, refusal, Verdict.NO_ROOM)
         if entry.mode is Mode.NO_FIT:
             return self.ledger.refuse(entry, refusal, Verdict.NO_FIT)
@@ -132,9 +148,12 @@ class Docket:
         """Act on a nomination, unless what was done since stands against it."""
         told = self._overlapping(entry)
         if told and self._session.config.preemption.recompute_targets:
-            entry = self._again(entry)
+            entry = replace(self._again(entry, self._told), again=True)
             if entry.fits:
                 return self.ledger.promise(entry, self._awaited(entry), Verdict.DEFERRED)
+            told = self._overlapping(entry)
+        if self._session.config.room.judge_again and self._lost_places(entry):
+            entry = self._again(entry, ())
             told = self._overlapping(entry)
         if not entry.fits and not entry.targets:
             return self._refused(entry)
@@ -142,7 +161,7 @@ class Docket:
             return self.ledger.refuse(entry, refusal, Verdict.GATED)
         if told:
             return self.ledger.refuse(entry, _lost_to_others(entry, told), Verdict.OVERLAPS)
-        if not self._still_fits(entry):
+        if not self._still_fits(entry) or self._lost_places(entry):
             return self.ledger.refuse(entry, _lost_to_others(entry, ()), Verdict.OUTRUN)
         if entry.targets:
             self._told.update(dict.fromkeys(self.ledger.tasks_of(entry.targets)))
@@ -154,20 +173,29 @@ class Docket:
         with self._snapshot.statement() as statement:
             for key in entry.replaced:
                 statement.release(key)
-            placed = self._nominator.place(statement, entry)
+            placed = self._placed(statement, entry)
             if isinstance(placed, Refusal):
                 return self.ledger.refuse(entry, placed, Verdict.OUTRUN)
             statement.commit()
             return self.ledger.admit(entry, placed, before)
 
-    def _again(self, entry: Entry) -> Entry:
-        """The nomination made anew, as if all victims of this cycle had left, in the flavors it had."""
+    def _placed(self, statement: Statement, entry: Entry) -> tuple[Allocation, ...] | Refusal:
+        """What the entry holds now: the domains it was given still stand, seats are chosen anew."""
+        if any(held.node for held in entry.placed):
+            return self._nominator.place(statement, entry)
+        for held in entry.placed:
+            statement.allocate(held)
+        return entry.placed
+
+    def _again(self, entry: Entry, gone: Iterable[str]) -> Entry:
+        """The nomination made anew, as if some had left, in the flavors it had."""
         with self._snapshot.statement() as statement:
-            for key in self._told:
+            for key in gone:
                 statement.release(key)
             ask = Ask(FullRooms(), keep=_kept(entry))
             fresh = self._nominator.nominate(statement, entry.queue, entry.job, ask)
-            return replace(fresh, again=True)
+            # Kept to its flavors, it did not look at the others, which may still be of use.
+            return replace(fresh, untried=entry.more_flavors)
 
     def _overlapping(self, entry: Entry) -> tuple[str, ...]:
         return tuple(key for key in self.ledger.tasks_of(entry.targets) if key in self._told)
@@ -175,14 +203,27 @@ class Docket:
     def _still_fits(self, entry: Entry) -> bool:
         """Whether quota holds it with all victims of this cycle gone, its own included."""
         tree, leaf = self._snapshot.quota, entry.queue.quota_node
-        with self._snapshot.statement() as statement:
-            gone = (*self._told, *self.ledger.tasks_of(entry.targets), *entry.replaced)
-            for key in dict.fromkeys(gone):
-                statement.release(key)
+        with self._without_victims(entry):
             return all(
                 not amount or at_least(tree.available(leaf, key), amount)
                 for key, amount in entry.assignment.usage.items()
             )
+
+    def _lost_places(self, entry: Entry) -> bool:
+        """Whether its quota holds, but its domains in counted flavors went to others meanwhile."""
+        if not any(held.domains for held in entry.placed) or not self._still_fits(entry):
+            return False
+        with self._without_victims(entry):
+            return not self._snapshot.grounds.fits(entry.placed)
+
+    @contextmanager
+    def _without_victims(self, entry: Entry) -> Iterator[None]:
+        """The snapshot with all victims of this cycle gone, the entry's own included."""
+        with self._snapshot.statement() as statement:
+            gone = (*self._told, *self.ledger.tasks_of(entry.targets), *entry.replaced)
+            for key in dict.fromkeys(gone):
+                statement.release(key)
+            yield
 
 
 def _kept(entry: Entry) -> Kept:

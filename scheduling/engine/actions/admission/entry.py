@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from scheduling.engine.gang import Stands
 from scheduling.engine.model import (
     Allocation,
     Considered,
@@ -28,7 +29,8 @@ class Entry:
 
     `placed` are its tasks' places, found with `found.targets` gone; empty while it does not fit.
     `refusal` says why it does not fit, where it does not. `replaced` are the ids of what the job that it
-    replaces holds. `again` marks a second judgement.
+    replaces holds. `again` marks a second judgement, `untried` that it left out flavors. `wished` is where
+    its roles in counted flavors would stand if all counted tasks had left.
     """
 
     job: Job
@@ -39,6 +41,8 @@ class Entry:
     refusal: Refusal | None = None
     replaced: tuple[str, ...] = ()
     again: bool = False
+    untried: bool = False
+    wished: Stands = field(default_factory=dict)
 
     @property
     def mode(self) -> Mode:
@@ -58,7 +62,8 @@ class Entry:
     @property
     def more_flavors(self) -> bool:
         """Whether the search over flavors stopped before the last one."""
-        return any(choice.tried_to >= 0 for role in self.assignment.roles for choice in role.choices.values())
+        choices = (choice for role in self.assignment.roles for choice in role.choices.values())
+        return self.untried or any(choice.tried_to >= 0 for choice in choices)
 
     def considered(self, verdict: Verdict) -> Considered:
         """The turn as a record."""

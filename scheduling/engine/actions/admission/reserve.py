@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from quotas.tree import Amount, QuotaTree
 from quotas.tree.limits import plus, smaller
 from scheduling.engine.actions.admission.entry import Entry
+from scheduling.engine.gang.counted import holds_of
 from scheduling.engine.model import Allocation, Charge, FlavorResource, PreemptOthers
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -49,6 +50,8 @@ def reserve(snapshot: Snapshot, entry: Entry, *, prioritised: bool) -> None:
     amounts = to_reserve(snapshot.quota, entry)
     if amounts:
         snapshot.take(_booking(entry, amounts))
+    for places in holds_of(entry.queue, entry.job, entry.wished, prefix=f"{KEPT} "):
+        snapshot.take(places)
 
 
 def _booking(entry: Entry, amounts: Mapping[FlavorResource, int]) -> Allocation:
