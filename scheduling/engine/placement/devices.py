@@ -63,4 +63,19 @@ def slices(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) ->
     return tuple(held)
 
 
-DEVICE_PICKERS = (BestFitDevices(),)
+class SpreadDevices(BestFitDevices):
+    """The cards with the most left: cores first, then memory, then the lower index."""
+
+    name = "spread"
+
+    def among(
+        self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
+    ) -> tuple[int, ...]:
+        """The columns of the emptiest cards among those that fit."""
+        if task.whole or len(fitting) <= task.cards:
+            return tuple(fitting[: task.cards])
+        best = sorted(fitting, key=lambda column: (-left[column], -memory[column]))
+        return tuple(sorted(best[: task.cards]))
+
+
+DEVICE_PICKERS = (BestFitDevices(), SpreadDevices())

@@ -83,6 +83,7 @@ def read_world(case: Case) -> World:
         ),
         gangs=gangs,
         now=NOW,
+        devices="spread" if "gpuspread" in plugins else "best-fit",
         grace_s=int(seconds(params.get("globalDefaultStalenessGracePeriod", "0s"))),
     )
 

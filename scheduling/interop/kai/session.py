@@ -58,6 +58,7 @@ def config(world: World, action: str) -> EngineConfig:
     """The engine as KAI is set up: every job is tried, victims by its order, nothing bounded."""
     return EngineConfig(
         actions=ACTIONS[action],
+        devices=world.devices,
         heads_per_queue=None,
         preemption=PreemptionOptions(
             victim_order=VictimOrder.PRIORITY,

@@ -93,6 +93,7 @@ class World:
     gangs: dict[str, Gang]
     now: Instant
     grace_s: int = 0
+    devices: str = "best-fit"
     bindings: int = 0
     evictions: int = 0
     promises: int = 0
