@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 class Turn:
     """One queue's place in the round: whose turn it is, and when the queue is done for this cycle."""
 
-    def __init__(self, session: Session, queue: Queue) -> None:
+    def __init__(
+        self, session: Session, queue: Queue, leaves: Callable[[str], bool] = lambda job_id: False
+    ) -> None:
+        """`leaves` says of a job whether tasks of an earlier attempt still hold something unseen."""
         self.queue = queue
+        self._leaves = leaves
         self._session = session
         self._jobs = self._eligible()
         self._failed: dict[Hashable, Outcome] = {}
@@ -48,9 +52,12 @@ class Turn:
         for job in self._session.in_turn(self.queue):
             ready = job.backoff_until is None or job.backoff_until <= self._session.now
             # A job that changed while the snapshot was taken may have come without its roles.
-            free = bool(job.roles) and not self._session.snapshot.holds(job.id)
+            free = bool(job.roles) and not self._holds(job)
             if job.state is JobState.QUEUED and ready and free and job.id not in self._session.outcomes:
                 yield job
+
+    def _holds(self, job: Job) -> bool:
+        return self._session.snapshot.holds(job.id) > 0 or self._leaves(job.id)
 
     def _advance(self) -> None:
         for job in self._jobs:

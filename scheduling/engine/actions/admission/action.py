@@ -56,7 +56,7 @@ class _Run:
             drain(session, self._outlook)
         self._keep_promises()
         turns = {
-            queue.id: Turn(session, queue)
+            queue.id: Turn(session, queue, self._outlook.holds)
             for queue in session.queues()
             if queue.stop_policy is StopPolicy.NONE
         }
@@ -66,6 +66,7 @@ class _Run:
             self._by_share(turns)
         else:
             self._by_round(turns)
+        self._outlook.present()
         for job_id in self._claims.lost():
             self._docket.ledger.withdraw(session.job(job_id))
             session.outcomes.pop(job_id, None)

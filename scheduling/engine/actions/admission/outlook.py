@@ -6,19 +6,24 @@ that place before, but a job that would fit there needs nobody else to leave for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
-from scheduling.engine.model import Allocation, FlavorResource, JobState
+from scheduling.engine.model import Allocation, JobState
 from scheduling.engine.state.snapshot import Snapshot
-from scheduling.engine.state.statement import Statement
 
 
 class Outlook:
-    """The allocations of one snapshot that are leaving; those told in this cycle are added."""
+    """The allocations of one snapshot that are leaving; those told in this cycle are added.
+
+    The snapshot shows them as still there (`present`) or as gone (`later`); going from one to the other
+    costs as many steps as there are leavers, so whoever asks stays where the last one was.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+        self._gone: dict[str, Allocation] = {}
+        self._away: set[str] = set()
+        self.changes = 0
         self._leaving: dict[str, None] = {
             key: None
             for key in sorted(snapshot.allocations)
@@ -29,30 +34,31 @@ class Outlook:
         return bool(self._leaving)
 
     def add(self, allocation_ids: Iterable[str]) -> None:
-        """These were told to leave."""
+        """These were told to leave; they are still there."""
         self._leaving.update(dict.fromkeys(allocation_ids))
+        self.changes += 1
 
     def ids(self) -> tuple[str, ...]:
         """Everything that is leaving and still holds something."""
-        return tuple(key for key in self._leaving if key in self._snapshot.allocations)
+        return tuple(key for key in self._leaving if key in self._gone or key in self._snapshot.allocations)
 
-    def nodes(self) -> frozenset[str]:
-        """The nodes on which something is leaving."""
-        return frozenset(self._snapshot.allocations[key].node for key in self.ids())
+    def holds(self, job_id: str) -> bool:
+        """Whether tasks of a job that are leaving are shown as gone at the moment."""
+        return job_id in self._away
 
-    def touches(self, keys: Iterable[FlavorResource]) -> bool:
-        """Whether something leaves that holds one of these quotas."""
-        wanted = frozenset(keys)
-        held = (charge.key for key in self.ids() for charge in self._snapshot.allocations[key].charges)
-        return any(key in wanted for key in held)
+    def later(self) -> None:
+        """Show everything that is leaving as gone."""
+        for key in self._leaving:
+            if key not in self._gone and key in self._snapshot.allocations:
+                self._gone[key] = self._snapshot.give_back(key)
+                self._away.add(self._gone[key].job)
 
-    @contextmanager
-    def later(self) -> Iterator[Statement]:
-        """The snapshot as it will be when all that is leaving has left; taken back at the end."""
-        with self._snapshot.statement() as statement:
-            for key in self.ids():
-                statement.release(key)
-            yield statement
+    def present(self) -> None:
+        """Show it as still there."""
+        for held in self._gone.values():
+            self._snapshot.take(held)
+        self._gone.clear()
+        self._away.clear()
 
 
 def _job_leaves(snapshot: Snapshot, allocation: Allocation) -> bool:
