@@ -27,7 +27,7 @@ from scheduling.engine.state.fleet import Bools, Fleet, Hold, Ints
 
 @dataclass(frozen=True, slots=True)
 class Movable:
-    """A running task that may be moved, and the place that it has."""
+    """A running task that may be moved, and the place that it has. `id` is its own among all movables."""
 
     id: str
     task: TaskShape
@@ -174,8 +174,8 @@ class _Search:
             self._put(seat, movable.task)
             moves.append(Move(movable, seat))
         # The arrivals stay: a task is moved once, so they are nobody's movables any more.
-        gone = {id(movable) for movable in leaving}
-        self._on[row] = [movable for movable in self._on[row] if id(movable) not in gone]
+        gone = {movable.id for movable in leaving}
+        self._on[row] = [movable for movable in self._on[row] if movable.id not in gone]
         return Opening(row, tuple(moves))
 
     def _lift(self, movable: Movable) -> None:
