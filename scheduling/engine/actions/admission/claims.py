@@ -55,7 +55,8 @@ class Claims:
         return tuple(
             holder
             for holder in self._booked
-            if self._snapshot.jobs[holder].queue == queue.id
+            if self._snapshot.holds(holder)
+            and self._snapshot.jobs[holder].queue == queue.id
             and own < self._rank(self._snapshot.jobs[holder], queue)
         )
 
@@ -94,7 +95,13 @@ class Claims:
                 yield claim, job, queue
 
     def _leaving(self, claim: Claim) -> tuple[str, ...]:
-        return tuple(key for key in claim.leaving if key in self._snapshot.allocations)
+        """Those that the claim waits for. A task that came back, here or elsewhere, is not one of them."""
+        found = ((key, self._snapshot.allocations.get(key)) for key in claim.leaving)
+        return tuple(key for key, task in found if task is not None and self._goes(task))
+
+    def _goes(self, task: Allocation) -> bool:
+        job = self._snapshot.jobs.get(task.job)
+        return task.leaving or job is None or job.state is JobState.LEAVING
 
     def _rank(self, job: Job, queue: Queue) -> tuple[object, ...]:
         return (*self._session.job_key(queue)(job),)
@@ -107,7 +114,7 @@ def stands(
     with snapshot.statement() as statement:
         for key in sorted(without):
             statement.release(key)
-        if not _quota_holds(snapshot, allocations):
+        if not _quota_holds(snapshot, allocations) or not snapshot.grounds.fits(allocations):
             return False
         for allocation in allocations:
             if allocation.node and allocation.node not in snapshot.fleet.row:
