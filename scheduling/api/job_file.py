@@ -13,10 +13,11 @@ _QUANTITY = "As Kubernetes writes it."
 
 class GpuFileSerializer(serializers.Serializer[Any]):
     cards = serializers.IntegerField(default=1, min_value=0, max_value=64)
-    mode = serializers.ChoiceField(choices=["whole", "slice"], default="whole")
+    mode = serializers.ChoiceField(choices=["whole", "slice", "mig"], default="whole")
     cores = serializers.IntegerField(required=False, help_text="Slices: percent of each card, 1 to 100.")
     memory = serializers.CharField(required=False, help_text="Slices: of each card, in Mi, Gi or %.")
     model = serializers.ListField(child=serializers.CharField(), required=False, help_text="Any of these.")
+    profile = serializers.CharField(required=False, max_length=40, help_text="MIG instances: 2g.10gb.")
 
 
 class ResourcesFileSerializer(serializers.Serializer[Any]):

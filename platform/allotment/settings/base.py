@@ -189,7 +189,7 @@ SPECTACULAR_SETTINGS = {
         "JobStateEnum": "scheduling.models.job.JobState",
         "TaskStateEnum": "scheduling.models.job.TaskState",
         "GpuModeEnum": "clusters.models.cluster.GpuMode",
-        "JobFileGpuModeEnum": ["whole", "slice"],
+        "JobFileGpuModeEnum": ["whole", "slice", "mig"],
     },
 }
 

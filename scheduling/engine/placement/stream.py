@@ -99,7 +99,10 @@ class PlacementStream:
     def leave(self, asked: Asked, seat: Seat) -> None:
         """A task that was placed gives its place back."""
         task = asked.task
-        self.fleet.release(seat.row, self.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices))
+        self.fleet.release(
+            seat.row,
+            self.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
+        )
 
     def move(self, asked: Asked, seat: Seat, to: Seat) -> None:
         """A task that was placed changes its place for one that has room."""
@@ -127,7 +130,10 @@ class PlacementStream:
         return None if seat is None else self._held(task, seat)
 
     def _held(self, task: TaskShape, seat: Seat) -> Seat:
-        self.fleet.hold(seat.row, self.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices))
+        self.fleet.hold(
+            seat.row,
+            self.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
+        )
         return seat
 
     def _seat(self, task: TaskShape, row: int, columns: tuple[int, ...]) -> Seat:

@@ -255,3 +255,11 @@ def test_pressure(pressure: tuple[Pressure, ...], qos: QosClass, code: str | Non
 )
 def test_host_ports(used: HostPort, wanted: HostPort, code: str | None) -> None:
     assert refused(node("n1", ports=(used,)), Request(), PlacementRules(ports=(wanted,))) == code
+
+
+def test_what_a_stream_places_is_held() -> None:
+    stream = PlacementStream([node("n1", extended=RDMA, pods=3)], flavor(), EngineConfig())
+    three = Request(extended=(Extended("rdma/hca", 3),))
+    assert [stream.place(asked) is not None for asked in (three, three, Request(), Request(), Request())] == [
+        True, False, True, True, False,
+    ]  # fmt: skip
