@@ -76,7 +76,8 @@ class Tables:
     """What was learnt from one workload for one inventory.
 
     `waste` `[core units of a card]` and `pressure` `[models]` as in the rule; `cost` `[T, c]` is what
-    it costs to leave a node with T steps of core units and c steps of CPU.
+    is wasted on a node with T steps of core units and c steps of CPU left. `fullness`, alike, is what a
+    task pays for a node of which so much is still free after it; a node that is left alone pays nothing.
     """
 
     card: int
@@ -85,6 +86,7 @@ class Tables:
     cpu_step: float
     waste: Floats
     cost: Floats
+    fullness: Floats
     pressure: Floats
 
 
@@ -138,6 +140,7 @@ class LookAhead(GridScore):
         self._cpu_axis = np.union1d(np.ceil(even).astype(np.int64), group_steps(risks, tables.most_cards))
         column = np.minimum((self._cpu_axis / tables.cpu_step).astype(np.int64), len(even) - 1)
         self._cost = tables.cost[:, column].reshape(-1)
+        self._cost_left = (tables.cost + tables.fullness)[:, column].reshape(-1)
         worth = group_worth(risks, models, tables.most_cards, self._cpu_axis)
         self._worth = weights.broken_groups * worth.reshape(-1)
 
@@ -152,10 +155,12 @@ class LookAhead(GridScore):
             figures = cards.memo[self.name] = self._figures(kinds, cards)
         left = np.maximum(nodes.cpu - kinds.cpu, 0)
         column = self._cpu_axis.searchsorted(left, side="right") - 1
-        cost = self._cost.take(figures.cost_rows + column)
+        at = figures.cost_rows + column
+        worth = figures.gain + self._cost.take(at[0]) - self._cost_left.take(at[1:])
         if self._risks:
-            cost -= self._worth.take(figures.worth_rows + column)
-        worth = (figures.gain + cost[0] - cost[1:]).astype(self.dtype)
+            held = self._worth.take(figures.worth_rows + column)
+            worth -= held[0] - held[1:]
+        worth = worth.astype(self.dtype)
         return Grid(worth.take(kinds.of_shape, axis=0), figures.columns)
 
     def _facts(self) -> tuple[Tables, tuple[GroupRisk, ...], Foresight]:
@@ -224,7 +229,7 @@ def learn_tables(workload: Workload, fleet: Fleet, weights: Foresight) -> Tables
     starved = cores * np.maximum(1 - cpu / plenty, 0) ** weights.starved_power
     cost = weights.node_waste / CARD_STEPS * node_leftover(demands, height, CPU_STEPS, weights.node_choice)
     cost = cost + weights.starved / card * starved
-    cost += weights.free_cards * cores / most_cores + weights.free_cpu * cpu / most_cpu
+    fullness = weights.free_cards * cores / most_cores + weights.free_cpu * cpu / most_cpu
     single = [(shape.cores, count) for shape, count in workload.counts if shape.cards == 1]
     return Tables(
         card=card,
@@ -233,6 +238,7 @@ def learn_tables(workload: Workload, fleet: Fleet, weights: Foresight) -> Tables
         cpu_step=cpu_step,
         waste=card_leftover(single, card, weights.card_choice),
         cost=cost,
+        fullness=fullness,
         pressure=_pressures(workload, fleet),
     )
 
