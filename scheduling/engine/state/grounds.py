@@ -29,6 +29,9 @@ class Grounds:
         self._allocations = allocations
         self._built: dict[str, FlavorGround] | None = None
 
+    def __bool__(self) -> bool:
+        return bool(self._flavors)
+
     def __getitem__(self, flavor: str) -> FlavorGround:
         """The ground of a counted flavor."""
         return self._all()[flavor]
@@ -47,11 +50,6 @@ class Grounds:
         standing = [held for held in allocations if held.domains and self.counts(held.flavor)]
         by_flavor = {name: list(self._felt_in(name, standing)) for name in {a.flavor for a in standing}}
         return all(self[name].stock.fits(usages) for name, usages in by_flavor.items())
-
-    def lost(self, allocation: Allocation) -> tuple[str, ...]:
-        """The domains of an allocation that are no longer there, by the last value of their key."""
-        known = self[allocation.flavor].stock.tree.leaf_index
-        return tuple(part.domain[-1] for part in allocation.domains if part.domain not in known)
 
     def _all(self) -> dict[str, FlavorGround]:
         if self._built is None:

@@ -41,6 +41,7 @@ from scheduling.interop.kueue.pending import Bar, Heaps, lined_up
 from scheduling.interop.kueue.preemption import NORMATIVE, REASONS
 from scheduling.interop.kueue.tas_nodes import nodes
 from scheduling.interop.kueue.topology import options_from
+from scheduling.interop.kueue.transformations import transformation
 from scheduling.interop.kueue.workloads import Reading, moment
 
 Event = tuple[str, str, str]
@@ -114,6 +115,7 @@ class Cycles:
             partial_admission=self._gate("PartialAdmission"),
             priority_boost=self._gate("PriorityBoost", default=False),
             borrowing_preempted_last=not self._gate("PrioritySortingWithinCohort"),
+            transformations=tuple(map(transformation, self._given.get("resourceTransformations", ()))),
         )
 
     def _configured(self) -> EngineConfig:
@@ -296,9 +298,8 @@ class Cycles:
         spec = next(q.part("spec") for q in queues if q.part("metadata").text("name") == name)
         used = {flavor for part in admission["podSetAssignments"] for flavor in part["flavors"].values()}
         checks = spec.part("admissionChecksStrategy").parts("admissionChecks")
-        return [
-            c.text("name") for c in checks if not c.texts("onFlavors") or used & set(c.texts("onFlavors"))
-        ]
+        bound = {check.text("name"): set(check.texts("onFlavors")) for check in checks}
+        return [check for check, flavors in bound.items() if not flavors or used & flavors]
 
     # Workloads that hold quota already
 
@@ -321,7 +322,7 @@ class Cycles:
         self.events.append((key, "Normal", "EvictedDueToNodeFailures"))
 
     def _second_turn(self, turn: Considered) -> None:
-        if turn.verdict is Verdict.NO_ROOM:
+        if turn.verdict is not Verdict.ADMITTED:
             self.events.append((turn.job, "Warning", "SecondPassFailed"))
 
     def _turn(self, turn: Considered, outcome: Outcome) -> None:

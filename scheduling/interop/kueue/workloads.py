@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from scheduling.engine.model import Allocation, Charge, DomainTasks, Instant, Job, JobState, Queue, Role
@@ -13,6 +13,7 @@ from scheduling.interop.fields import Fields
 from scheduling.interop.kueue import quantities
 from scheduling.interop.kueue.podsets import PODS, Amounts, footprint, pod_requests, role
 from scheduling.interop.kueue.topology_objects import placement
+from scheduling.interop.kueue.transformations import Transformation, transformed
 
 BOOST = "kueue.x-k8s.io/priority-boost"
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
@@ -35,6 +36,7 @@ class Reading:
     priority_boost: bool = False
     eviction_timestamp: bool = True
     borrowing_preempted_last: bool = False
+    transformations: tuple[Transformation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,14 @@ class Workload:
         An export may carry the totals; otherwise they follow from the pod templates.
         """
         given = {entry.text("name"): entry for entry in self._source.parts("x-totalRequests")}
-        return tuple(
+        found = (
             self._exported(podset, given[podset.text("name")])
             if podset.text("name") in given
             else self._derived(podset)
             for podset in self._podsets()
         )
+        rules = self._reading.transformations
+        return tuple(replace(part, total=transformed(part.total, rules)) for part in found)
 
     def job(self, queue: Queue, state: JobState) -> Job:
         """The job as the engine sees it in a queue."""

@@ -15,6 +15,7 @@ from scheduling.engine.actions.admission.docket import Docket
 from scheduling.engine.actions.admission.drain import drain
 from scheduling.engine.actions.admission.nominate import Nominator, Victims
 from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.actions.admission.settle import Settler
 from scheduling.engine.actions.admission.tournament import Contender, Tournament
 from scheduling.engine.actions.standing import lasting_refusal
 from scheduling.engine.actions.turn import Turn
@@ -49,6 +50,7 @@ class _Run:
         self._claims = Claims(session)
         nominator = Nominator(session, victims)
         self._docket = Docket(session, nominator, self._outlook, self._claims)
+        self._settler = Settler(session, self._docket, self._outlook, victims)
 
     def run(self) -> None:
         session = self._session
@@ -62,10 +64,9 @@ class _Run:
         }
         if session.config.nominate is Nominate.ONCE:
             self._together(turns)
-        elif session.config.fair_sharing is not None:
-            self._by_share(turns)
         else:
-            self._by_round(turns)
+            self._settler.run()
+            self._each_in_turn(turns)
         self._outlook.present()
         for job_id in self._claims.lost():
             self._docket.ledger.withdraw(session.job(job_id))
@@ -80,9 +81,16 @@ class _Run:
 
     # The order across queues
 
+    def _each_in_turn(self, turns: dict[str, Turn]) -> None:
+        if self._session.config.fair_sharing is not None:
+            self._by_share(turns)
+        else:
+            self._by_round(turns)
+
     def _together(self, turns: dict[str, Turn]) -> None:
-        """All heads are judged before the first is processed."""
-        while heads := _heads(turns):
+        """All heads are judged before the first is processed; who holds quota already goes first."""
+        settlements = self._settler.nominated()
+        while (heads := _heads(turns)) or settlements:
             entries = {}
             for queue, job in heads:
                 lasting = lasting_refusal(self._session, queue, job)
@@ -100,6 +108,9 @@ class _Run:
                 )
                 for name, entry in entries.items()
             )
+            for settlement in settlements:
+                self._settler.process(settlement)
+            settlements = ()
             for contender in self._lineup(contenders):
                 self._answer(turns[contender.queue], self._docket.process(entries[contender.queue]))
 

@@ -144,6 +144,14 @@ class Docket:
         with self._snapshot.statement() as statement:
             return self._nominator.nominate(statement, queue, job, Ask(FullRooms()))
 
+    def tell(self, tasks: Iterable[str]) -> None:
+        """These leave for somebody, and for nobody else."""
+        self._told.update(dict.fromkeys(tasks))
+
+    def told(self, tasks: Iterable[str]) -> tuple[str, ...]:
+        """Those of them that leave for somebody already."""
+        return tuple(key for key in tasks if key in self._told)
+
     def process(self, entry: Entry) -> Outcome:
         """Act on a nomination, unless what was done since stands against it."""
         told = self._overlapping(entry)
@@ -164,7 +172,7 @@ class Docket:
         if not self._still_fits(entry) or self._lost_places(entry):
             return self.ledger.refuse(entry, _lost_to_others(entry, ()), Verdict.OUTRUN)
         if entry.targets:
-            self._told.update(dict.fromkeys(self.ledger.tasks_of(entry.targets)))
+            self.tell(self.ledger.tasks_of(entry.targets))
             return self.ledger.promise(entry, self._awaited(entry), Verdict.PREEMPTING)
         return self._start(entry)
 
@@ -198,7 +206,7 @@ class Docket:
             return replace(fresh, untried=entry.more_flavors)
 
     def _overlapping(self, entry: Entry) -> tuple[str, ...]:
-        return tuple(key for key in self.ledger.tasks_of(entry.targets) if key in self._told)
+        return self.told(self.ledger.tasks_of(entry.targets))
 
     def _still_fits(self, entry: Entry) -> bool:
         """Whether quota holds it with all victims of this cycle gone, its own included."""

@@ -59,7 +59,7 @@ class Ledger:
         """The job gets its places once `awaited` are gone; victims are told to leave."""
         session = self._session
         for target in entry.targets:
-            self._evict(entry, target)
+            self.evict(entry.job, target)
         until = Instant(session.now + session.config.preemption.claim_s)
         for allocation in entry.placed:
             self._snapshot.take(allocation)
@@ -104,7 +104,8 @@ class Ledger:
             for key in (target.tasks or tuple(a.id for a in self._snapshot.held(target.job)))
         )
 
-    def _evict(self, entry: Entry, target: Target) -> None:
+    def evict(self, beneficiary: Job, target: Target) -> None:
+        """A victim is told to leave for a job."""
         released = self.tasks_of((target,))
         self._outlook.add(released)
         if target.already:
@@ -115,7 +116,7 @@ class Ledger:
                 kind=DecisionKind.SHRINK if target.tasks else DecisionKind.EVICT,
                 job=target.job,
                 rule=target.rule,
-                beneficiary=entry.job.id,
+                beneficiary=beneficiary.id,
                 released=released,
             )
         )

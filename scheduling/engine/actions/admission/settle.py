@@ -1,0 +1,178 @@
+"""Places for jobs that hold quota already: put off until machines were there, or lost with a node.
+
+Such a job asks for no quota, so it goes before all that wait. What still stands of it stays where it is.
+Source of the rules: Kueue's second scheduling pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from scheduling.engine.actions.admission.docket import Docket
+from scheduling.engine.actions.admission.nominate import Victims
+from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.actions.admission.reserve import KEPT
+from scheduling.engine.gang.unplaced import Moves, added, first_places, lacks_places, substitutes
+from scheduling.engine.model import (
+    Allocation,
+    Considered,
+    Decision,
+    DecisionKind,
+    EvictRule,
+    Job,
+    JobState,
+    Verdict,
+)
+from scheduling.engine.preemption.targets import Preemptor, TargetSet
+from scheduling.engine.quota.assignment import Refusal
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """Where a job that holds quota would stand: what its allocations become, or why it finds no places.
+
+    `found` are those whose places it would get.
+    """
+
+    job: Job
+    moves: Moves = field(default_factory=dict)
+    refusal: Refusal | None = None
+    found: TargetSet = field(default_factory=TargetSet)
+
+
+class Settler:
+    """Serves the jobs of one session that lack places, best-ranked first."""
+
+    def __init__(self, session: Session, docket: Docket, outlook: Outlook, victims: Victims) -> None:
+        self._session = session
+        self._snapshot = session.snapshot
+        self._options = session.config.topology
+        self._docket = docket
+        self._outlook = outlook
+        self._victims = victims
+
+    def nominated(self) -> tuple[Settlement, ...]:
+        """What each of them would get in the present state."""
+        return tuple(self._nominate(job) for job in self._due())
+
+    def run(self) -> None:
+        """Each in turn, against the state that the former left."""
+        for job in tuple(self._due()):
+            self.process(self._nominate(job))
+
+    def process(self, settlement: Settlement) -> None:
+        """Act on a nomination, unless its places were taken since."""
+        if settlement.moves and not self._holds(settlement) and self._session.config.room.judge_again:
+            settlement = self._nominate(settlement.job)
+        leavers = self._docket.ledger.tasks_of(settlement.found.targets)
+        if settlement.moves and not self._docket.told(leavers) and self._holds(settlement):
+            if leavers:
+                self._await(settlement, leavers)
+            else:
+                self._move(settlement)
+        elif settlement.job.lost_nodes and self._session.config.room.leave_unreplaced:
+            self._leave(settlement.job)
+        else:
+            self._trace(settlement, Verdict.NO_ROOM)
+
+    def _due(self) -> Iterator[Job]:
+        if not self._snapshot.grounds:
+            return
+        gone = {d.job for d in self._session.decisions if d.kind is DecisionKind.EVICT}
+        jobs = [
+            job
+            for job in self._snapshot.jobs.values()
+            if (job.unplaced or job.lost_nodes) and job.state is JobState.LIVE and job.id not in gone
+        ]
+        for job in sorted(jobs, key=lambda job: (-job.priority, job.submitted_at, job.id)):
+            if lacks_places(self._snapshot, job):
+                yield job
+
+    def _nominate(self, job: Job) -> Settlement:
+        found = self._places(job)
+        if not isinstance(found, Refusal):
+            return Settlement(job=job, moves=found)
+        alone = job.lost_nodes or self._victims is not Victims.ALL
+        if alone or isinstance(self._places(job, if_empty=True), Refusal):
+            return Settlement(job=job, refusal=found)
+        return self._with_victims(job, found)
+
+    def _places(self, job: Job, *, if_empty: bool = False) -> Moves | Refusal:
+        if job.lost_nodes:
+            return substitutes(self._snapshot, job, self._options)
+        return first_places(self._snapshot, job, self._options, if_empty=if_empty)
+
+    def _with_victims(self, job: Job, refusal: Refusal) -> Settlement:
+        """Who has to leave for it: its quota it has, so nothing but their places is asked for."""
+        queue = self._snapshot.queues[job.queue]
+        charges = (charge for held in self._snapshot.held(job.id) for charge in held.charges)
+        keys = frozenset(charge.key for charge in charges)
+        preemptor = Preemptor(job=job, queue=queue, usage=dict.fromkeys(keys, 0), contested=keys)
+        found = self._session.victims.find(preemptor, lambda: not isinstance(self._places(job), Refusal))
+        if not found.targets:
+            return Settlement(job=job, refusal=refusal)
+        with self._snapshot.statement() as statement:
+            for key in self._docket.ledger.tasks_of(found.targets):
+                statement.release(key)
+            moves = self._places(job)
+        if isinstance(moves, Refusal):
+            return Settlement(job=job, refusal=refusal)
+        return Settlement(job=job, moves=moves, found=found)
+
+    def _holds(self, settlement: Settlement) -> bool:
+        """Whether what is new of its places is still free, with its victims gone."""
+        with self._snapshot.statement() as statement:
+            for key in self._docket.ledger.tasks_of(settlement.found.targets):
+                statement.release(key)
+            return self._snapshot.grounds.fits(self._new(settlement))
+
+    def _new(self, settlement: Settlement) -> list[Allocation]:
+        return [added(self._snapshot.allocations[key], to) for key, to in settlement.moves.items()]
+
+    def _move(self, settlement: Settlement) -> None:
+        for key, moved in settlement.moves.items():
+            before = self._snapshot.give_back(key)
+            self._snapshot.take(moved)
+            # What was left behind stands on a node that failed: nobody is sent there in this cycle.
+            behind = added(moved, before)
+            if behind.domains:
+                self._snapshot.take(replace(behind, role=f"{KEPT} {behind.role}"))
+        self._session.counters["settled"] += 1
+        self._session.decisions.append(
+            Decision(
+                kind=DecisionKind.MIGRATE,
+                job=settlement.job.id,
+                allocations=tuple(settlement.moves.values()),
+                released=tuple(settlement.moves),
+            )
+        )
+        self._trace(settlement, Verdict.ADMITTED)
+
+    def _await(self, settlement: Settlement, leavers: tuple[str, ...]) -> None:
+        """Its victims are told to leave; it gets its places in a later cycle, and nobody else in this one."""
+        for target in settlement.found.targets:
+            self._docket.ledger.evict(settlement.job, target)
+        self._docket.tell(leavers)
+        for places in self._new(settlement):
+            self._snapshot.take(replace(places, role=f"{KEPT} {places.role}"))
+        self._trace(settlement, Verdict.PREEMPTING)
+
+    def _leave(self, job: Job) -> None:
+        held = tuple(task.id for task in self._snapshot.held(job.id))
+        self._outlook.add(held)
+        self._session.counters["evicted"] += 1
+        self._session.decisions.append(
+            Decision(kind=DecisionKind.EVICT, job=job.id, rule=EvictRule.NODE_LOST, released=held)
+        )
+
+    def _trace(self, settlement: Settlement, verdict: Verdict) -> None:
+        if self._session.config.trace:
+            job = settlement.job
+            victims = tuple(sorted(target.job for target in settlement.found.targets))
+            turn = Considered(job=job.id, queue=job.queue, verdict=verdict, victims=victims)
+            self._session.considered.append(turn)
