@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 
+from scheduling.engine.actions.equivalence import Likes, likes_of
 from scheduling.engine.config import EngineConfig, resolve_config
 from scheduling.engine.model import (
     Considered,
@@ -21,11 +22,14 @@ from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.placement.workload import Workload, workload_of
 from scheduling.engine.plugins.protocols import Candidate, Order
 from scheduling.engine.plugins.registry import ConfigError
+from scheduling.engine.plugins.sets import Toolbox
 from scheduling.engine.preemption.search import VictimSearch
 from scheduling.engine.state.lines import JobKey, Line
 from scheduling.engine.state.snapshot import Snapshot
 
 STICKY: Order = Preempting()
+
+Lasting = dict[tuple[str, int], Outcome | None]
 
 
 class Session:
@@ -35,15 +39,16 @@ class Session:
         self.snapshot = snapshot
         self.config = config
         self.now = now
-        self.tools = resolve_config(config)
+        self.tools = _tools(snapshot, config)
         self.decisions: list[Decision] = []
         self.outcomes: dict[str, Outcome] = {}
         self.counters: Counter[str] = Counter()
         self.considered: list[Considered] = []
-        self.lasting: dict[Hashable, Outcome | None] = {}
+        self.likes = likes_of(snapshot)
+        self.lasting = _lasting(snapshot, self.likes, self.tools)
         self.users = Users(snapshot, config.user_shares, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
-        self._workload: Workload | None = None
+        self._placer: Placer | None = None
         self._victims: VictimSearch | None = None
 
     @property
@@ -52,10 +57,13 @@ class Session:
 
         What work is usual is taken from the jobs at the start of the cycle.
         """
-        if self._workload is None and self._learns():
-            cores = int(self.snapshot.fleet.card_cores.max(initial=1))
-            self._workload = workload_of(self.snapshot.jobs.values(), cores)
-        return placer_for(self.snapshot.fleet, self.tools.rule, self._workload)
+        if self._placer is None:
+            workload: Workload | None = None
+            if self._learns():
+                cores = int(self.snapshot.fleet.card_cores.max(initial=1))
+                workload = workload_of(self.snapshot.jobs.values(), cores)
+            self._placer = placer_for(self.snapshot.fleet, self.tools.rule, workload)
+        return self._placer
 
     def queues(self) -> Iterator[Queue]:
         """All queues by id."""
@@ -126,3 +134,25 @@ class Session:
     def job(self, job_id: str) -> Job:
         """A job of the snapshot."""
         return self.snapshot.jobs[job_id]
+
+
+def _tools(snapshot: Snapshot, config: EngineConfig) -> Toolbox:
+    """The resolved configuration; kept with the snapshot, as most cycles have that of the last one."""
+    known = snapshot.memo.get(Toolbox)
+    if isinstance(known, tuple) and known[0] is config:
+        tools: Toolbox = known[1]
+        return tools
+    tools = resolve_config(config)
+    snapshot.memo[Toolbox] = (config, tools)
+    return tools
+
+
+def _lasting(snapshot: Snapshot, likes: Likes, tools: Toolbox) -> Lasting:
+    """Lasting refusals by queue and kind of job. They hold for one numbering of kinds and one rule."""
+    known = snapshot.memo.get("lasting")
+    if isinstance(known, tuple) and known[0] is likes and known[1] is tools.rule:
+        found: Lasting = known[2]
+        return found
+    found = {}
+    snapshot.memo["lasting"] = (likes, tools.rule, found)
+    return found

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduling.engine.actions.equivalence import equivalence
 from scheduling.engine.actions.leaving import running
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.moves import MoveSearch, Opening, Unit, units_of
@@ -68,14 +67,16 @@ class Consolidate:
         """Waiting jobs in the cycle's order; each that can be helped gets a claim."""
         session.counters["moved"] += 0
         failed: set[Hashable] = set()
-        pool = _movable(session)
+        pool: list[Unit] | None = None
         left = session.config.consolidation.jobs_tried
         for queue, job in self._waiting(session):
-            like = (queue.id, equivalence(job), bool(session.snapshot.holds(job.id)))
+            like = (queue.id, session.likes.of(job), bool(session.snapshot.holds(job.id)))
             if left == 0 or session.counters["moved"] >= session.config.consolidation.moves_per_cycle:
                 return
             if like in failed:
                 continue
+            if pool is None:
+                pool = _movable(session)
             gain = self.what_if(session, job, pool)
             if gain is None:
                 failed.add(like)

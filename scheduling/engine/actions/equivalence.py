@@ -6,6 +6,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import fields
 
 from scheduling.engine.model import Job, PlacementRules
+from scheduling.engine.state.snapshot import Snapshot
+
+KEPT = 1024
 
 
 def equivalence(job: Job) -> Hashable:
@@ -33,6 +36,36 @@ def equivalence(job: Job) -> Hashable:
         job.topology,
         job.sub_gangs,
     )
+
+
+class Likes:
+    """The equivalence of jobs as small numbers, kept from cycle to cycle for jobs that did not change."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, tuple[Job, int]] = {}
+        self._numbers: dict[Hashable, int] = {}
+
+    def of(self, job: Job) -> int:
+        """Equal for two jobs whose `equivalence` is equal."""
+        known = self._of.get(job.id)
+        if known is not None and known[0] is job:
+            return known[1]
+        number = self._numbers.setdefault(equivalence(job), len(self._numbers))
+        self._of[job.id] = (job, number)
+        return number
+
+    @property
+    def size(self) -> int:
+        """How many jobs and kinds are kept."""
+        return len(self._of) + len(self._numbers)
+
+
+def likes_of(snapshot: Snapshot) -> Likes:
+    """The numbers of a snapshot; made anew where most of them belong to jobs that are gone."""
+    known = snapshot.memo.get(Likes)
+    if not isinstance(known, Likes) or known.size > KEPT + 4 * len(snapshot.jobs):
+        known = snapshot.memo[Likes] = Likes()
+    return known
 
 
 def _rules(rules: PlacementRules) -> Hashable:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.equivalence import equivalence
 from scheduling.engine.model import (
     FlavorResource,
     Job,
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
     """NEVER_FITS or EXCEEDS_MAX_QUOTA, or None when the job could start some day.
 
-    Worked out once per cycle for all jobs of a queue that are alike.
+    Worked out once for all jobs of a queue that are alike, as it depends on nodes and limits alone.
     """
-    key = (queue.id, equivalence(job))
+    key = (queue.id, session.likes.of(job))
     if key not in session.lasting:
         session.lasting[key] = _lasting_refusal(session, queue, job)
     known = session.lasting[key]

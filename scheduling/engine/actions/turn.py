@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.equivalence import equivalence
 from scheduling.engine.model import Job, JobState, Outcome, Queue, Reason, Strategy
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ class Turn:
         self._leaves = leaves
         self._session = session
         self._jobs = self._eligible()
-        self._failed: dict[Hashable, Outcome] = {}
+        self._failed: dict[int, Outcome] = {}
         self._tries_left = session.config.heads_per_queue
         self.head: Job | None = None
         self._advance()
@@ -40,7 +39,7 @@ class Turn:
         """The head waits: it blocks a strict queue, and its like are not tried again."""
         # Of two like jobs the second finds other victims than the first, or nobody left to leave.
         if self.head is not None and outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
-            self._failed[equivalence(self.head)] = outcome
+            self._failed[self._session.likes.of(self.head)] = outcome
         if self._tries_left is not None:
             self._tries_left -= 1
         if self.queue.strategy is Strategy.STRICT_FIFO or self._tries_left == 0:
@@ -61,7 +60,7 @@ class Turn:
 
     def _advance(self) -> None:
         for job in self._jobs:
-            like = self._failed.get(equivalence(job)) if self._failed else None
+            like = self._failed.get(self._session.likes.of(job)) if self._failed else None
             if like is None:
                 self.head = job
                 return

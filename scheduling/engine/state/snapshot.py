@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
 from foundation.quantities import Resource
@@ -22,6 +22,7 @@ from scheduling.engine.model import (
     FlavorResource,
     GpuMode,
     Job,
+    JobState,
     Node,
     PlacementRules,
     Queue,
@@ -78,7 +79,8 @@ class Snapshot:
     """Build it from parts in any order; equal parts give equal snapshots.
 
     Usage of nodes, cards and quota leaves comes with the nodes and quota nodes and includes what
-    `allocations` hold.
+    `allocations` hold. `memo` keeps what others worked out from nodes, flavors, queues and limits alone;
+    it is emptied when one of them changes.
 
     Raises:
         SnapshotError: when a queue names a quota node that does not exist, or a node of the tree
@@ -105,6 +107,9 @@ class Snapshot:
         self.allocations = {allocation.id: allocation for allocation in allocations}
         self.claims = {claim.job: claim for claim in sorted(claims, key=lambda claim: claim.job)}
         self.usage = {(u.queue, u.user): u for u in sorted(usage, key=lambda u: (u.queue, u.user))}
+        self.memo: dict[Hashable, object] = {}
+        self._leaving: dict[str, None] = {}
+        self._leavers = {key: None for key, job in self.jobs.items() if job.state is JobState.LEAVING}
         self._held: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
         self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for key in sorted(self.allocations):
@@ -136,6 +141,11 @@ class Snapshot:
     def holders(self, queue_id: str) -> tuple[str, ...]:
         """The ids of the jobs that hold something of a queue's quota, sorted."""
         return tuple(sorted(self._holders.get(queue_id, ())))
+
+    def leaving(self) -> tuple[str, ...]:
+        """The ids of the allocations that were told to leave, themselves or with their job, sorted."""
+        jobs = (held for job_id in self._leavers for held in self._held.get(job_id, ()))
+        return tuple(sorted({*self._leaving, *jobs}))
 
     def nodes(self) -> tuple[Node, ...]:
         """All nodes by id, with their usage as it is now."""
@@ -274,9 +284,11 @@ class Snapshot:
             case JobPut(job):
                 self.lines.put(self.jobs.get(job.id), job)
                 self.jobs[job.id] = job
+                self._note_leaver(job.id, job)
                 self._reappear(job.id)
             case JobGone(job_id):
                 self.lines.put(self.jobs.pop(job_id, None), None)
+                self._note_leaver(job_id, None)
                 self._reappear(job_id)
             case AllocationPut(allocation):
                 self.take(allocation)
@@ -294,6 +306,12 @@ class Snapshot:
                 self._plant({**{node.id: node for node in self.quota_nodes()}, quota_node.id: quota_node})
             case ClaimPut() | ClaimGone() | UsagePut():
                 self._note(change)
+
+    def _note_leaver(self, job_id: str, job: Job | None) -> None:
+        if job is not None and job.state is JobState.LEAVING:
+            self._leavers[job_id] = None
+        else:
+            self._leavers.pop(job_id, None)
 
     def _note(self, change: ClaimPut | ClaimGone | UsagePut) -> None:
         match change:
@@ -313,6 +331,7 @@ class Snapshot:
     # Quota
 
     def _plant(self, quota_nodes: dict[str, QuotaNode]) -> None:
+        self.memo.clear()
         self._quota_nodes = {key: _sorted(quota_nodes[key]) for key in sorted(quota_nodes)}
         self.quota: QuotaTree[FlavorResource] = QuotaTree(
             (
@@ -389,6 +408,7 @@ class Snapshot:
 
     def _survey(self) -> None:
         """Forget what was built over other nodes or flavors."""
+        self.memo.clear()
         self.grounds = Grounds(self.flavors, self.fleet.nodes, self.allocations)
 
     def _settle(self) -> None:
@@ -422,10 +442,13 @@ class Snapshot:
                 self._appear(row, allocation)
 
     def _index(self, allocation: Allocation) -> None:
+        if allocation.leaving:
+            self._leaving[allocation.id] = None
         self._held[allocation.job][allocation.id] = allocation
         self._holders[allocation.queue][allocation.job] = None
 
     def _unindex(self, allocation: Allocation) -> None:
+        self._leaving.pop(allocation.id, None)
         held = self._held[allocation.job]
         del held[allocation.id]
         if not held:

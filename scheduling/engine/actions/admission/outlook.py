@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.engine.model import Allocation, JobState
+from scheduling.engine.model import Allocation
 from scheduling.engine.state.snapshot import Snapshot
 
 
@@ -24,11 +24,7 @@ class Outlook:
         self._gone: dict[str, Allocation] = {}
         self._away: set[str] = set()
         self.changes = 0
-        self._leaving: dict[str, None] = {
-            key: None
-            for key in sorted(snapshot.allocations)
-            if snapshot.allocations[key].leaving or _job_leaves(snapshot, snapshot.allocations[key])
-        }
+        self._leaving: dict[str, None] = dict.fromkeys(snapshot.leaving())
 
     def __bool__(self) -> bool:
         return bool(self._leaving)
@@ -59,8 +55,3 @@ class Outlook:
             self._snapshot.take(held)
         self._gone.clear()
         self._away.clear()
-
-
-def _job_leaves(snapshot: Snapshot, allocation: Allocation) -> bool:
-    job = snapshot.jobs.get(allocation.job)
-    return job is not None and job.state is JobState.LEAVING
