@@ -10,6 +10,7 @@ from scheduling.engine.cycle import never_fits, run_cycle
 from scheduling.engine.options import (
     ConsolidationOptions,
     FairSharing,
+    HousekeepingOptions,
     Nominate,
     PreemptionOptions,
     RoomOptions,
@@ -93,6 +94,7 @@ __all__ = [
     "FlavorPut",
     "FlavorTry",
     "FragmentationGauge",
+    "HousekeepingOptions",
     "JobGone",
     "JobPut",
     "Learner",

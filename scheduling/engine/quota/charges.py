@@ -36,7 +36,7 @@ def demand(request: Request, flavor: Flavor) -> Mapping[ResourceName, int]:
 
     Zeros are left out, except where a named resource is asked for with an amount of zero.
     """
-    return _demand(request, flavor.id, flavor.card_cores, flavor.card_memory)
+    return _demand(request, flavor.id, flavor.card_cores, flavor.card_memory, flavor.mig_slices)
 
 
 def chosen_charges(request: Request, flavors: Mapping[ResourceName, Flavor]) -> tuple[Charge, ...]:
@@ -57,10 +57,10 @@ def of_nodes(request: Request) -> frozenset[ResourceName]:
 
 @lru_cache(maxsize=REMEMBERED)
 def _demand(
-    request: Request, flavor_id: str, card_cores: int, card_memory: int
+    request: Request, flavor_id: str, card_cores: int, card_memory: int, mig_slices: int
 ) -> Mapping[ResourceName, int]:
     # Nothing else of a flavor bears on the charges, so nothing else is part of the key.
-    flavor = Flavor(id=flavor_id, card_cores=card_cores, card_memory=card_memory)
+    flavor = Flavor(id=flavor_id, card_cores=card_cores, card_memory=card_memory, mig_slices=mig_slices)
     amounts = _amounts(resolve(request, ANYWHERE, flavor), (*request.extended, *request.charged))
     named = {item.resource for item in (*request.extended, *request.charged)}
     return {what: amounts[what] for what in sorted(amounts) if amounts[what] or what in named}

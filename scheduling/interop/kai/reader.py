@@ -70,17 +70,25 @@ def read_world(case: Case) -> World:
     nodes = {name: _node(name, node, legacy=name in old) for name, node in sorted(resolved["nodes"].items())}
     _settle(resolved["podGroups"], described, gangs, nodes, flavor)
     params = case["input"].get("schedulerParams", {})
+    for gang in gangs.values():
+        requests = {role.name: role.request for role in gang.job.roles}
+        for task in gang.tasks:
+            task.demand = demand(requests[task.role], flavor)
+    capacity = capacity_of(resolved["nodes"])
     return World(
         nodes=tuple(_unheld(node, gangs.values()) for node in nodes.values()),
         flavor=flavor,
         queues=leaves(resolved["queues"], (flavor.id,)),
         quota_nodes=tree(
             resolved["queues"],
-            capacity_of(resolved["nodes"]),
+            capacity,
             FREE,
             flavor.id,
             limited="proportion" in plugins,
         ),
+        facts=resolved["queues"],
+        capacity=capacity,
+        limited="proportion" in plugins,
         gangs=gangs,
         now=NOW,
         devices="spread" if "gpuspread" in plugins else "best-fit",

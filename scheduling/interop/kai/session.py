@@ -9,6 +9,7 @@ from scheduling.engine import (
     ConsolidationOptions,
     EngineConfig,
     Explain,
+    HousekeepingOptions,
     PreemptionOptions,
     Snapshot,
     VictimOrder,
@@ -27,8 +28,8 @@ from scheduling.engine.model import (
     PreemptWithin,
     QuotaNode,
 )
-from scheduling.engine.options import HousekeepingOptions
 from scheduling.interop.errors import Skipped
+from scheduling.interop.kai.fair import shared
 from scheduling.interop.kai.world import Gang, Status, Task, World
 
 MANY = 2**31
@@ -50,7 +51,14 @@ def play(world: World, action: str) -> None:
     """
     if action not in ACTIONS:
         raise Skipped(f"there is no action {action}")
-    result = run_cycle(snapshot(world, action), config(world, action), world.now)
+    _cycle(world, action, world.quota_nodes)
+    if action == "reclaim":
+        # What a queue deserves was taken back; fixed jobs get no more than that.
+        _cycle(world, action, shared(world), fixed=False)
+
+
+def _cycle(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: bool = True) -> None:
+    result = run_cycle(snapshot(world, action, quotas, fixed=fixed), config(world, action), world.now)
     world.carry_out(result.decisions)
 
 
@@ -81,12 +89,13 @@ def config(world: World, action: str) -> EngineConfig:
     )
 
 
-def snapshot(world: World, action: str) -> Snapshot:
-    """The world as the engine sees it."""
+def snapshot(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: bool = True) -> Snapshot:
+    """The world as the engine sees it, with these quotas. Without `fixed`, jobs that would be fixed once
+    they ran do not take part."""
     former = {f"{ALREADY_GONE}{task.job}": task.job for task in world.tasks() if task.former is not None}
     held = [_seen(task, allocation) for task, allocation in world.holds()]
     held += [task.hold for task in world.tasks() if task.former is not None and task.hold is not None]
-    jobs = [job for gang in world.gangs.values() if (job := _job(world, gang)) is not None]
+    jobs = [job for gang in world.gangs.values() if (job := _job(world, gang, fixed=fixed)) is not None]
     jobs += [
         replace(world.gangs[job].job, id=name, state=JobState.LEAVING, sub_gangs=(), topology=None)
         for name, job in former.items()
@@ -95,7 +104,7 @@ def snapshot(world: World, action: str) -> Snapshot:
     return Snapshot(
         nodes=[_loaded(node, held) for node in world.nodes],
         flavors=[world.flavor],
-        quota_nodes=[_used(node, held, world) for node in world.quota_nodes],
+        quota_nodes=[_used(node, held, world) for node in quotas],
         queues=[replace(queue, preemption=rights) for queue in world.queues],
         jobs=jobs,
         allocations=held,
@@ -116,7 +125,7 @@ def _seen(task: Task, allocation: Allocation) -> Allocation:
     return replace(allocation, job=f"{ALREADY_GONE}{allocation.job}")
 
 
-def _job(world: World, gang: Gang) -> Job | None:
+def _job(world: World, gang: Gang, *, fixed: bool) -> Job | None:
     """The job in its present state; None when nothing of it is left to run."""
     stands = [task for task in gang.tasks if task.stands() or task.former is not None]
     waits = [task for task in gang.tasks if task.status in (Status.PENDING, Status.PIPELINED)]
@@ -127,7 +136,7 @@ def _job(world: World, gang: Gang) -> Job | None:
     elif leaves:
         state = JobState.LEAVING
     elif waits:
-        state = JobState.QUEUED
+        state = JobState.QUEUED if fixed or gang.job.preemptible else JobState.SUSPENDED
     else:
         return None
     broken = gang.job.broken_since

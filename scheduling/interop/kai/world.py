@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from scheduling.engine.model import (
     Allocation,
@@ -47,7 +48,7 @@ class Task:
 
     `former` is the place that a task on the move has not left yet, `noted` the node that a task without
     a place names all the same. `index` is its number in its role.
-    `gpus`, `cpu` and `memory` are what it asks for.
+    `gpus`, `cpu` and `memory` are what it asks for, `demand` what it is charged.
     """
 
     uid: str
@@ -58,6 +59,7 @@ class Task:
     gpus: float
     cpu: int
     memory: int
+    demand: Mapping[str, int] = field(default_factory=dict)
     hold: Allocation | None = None
     former: Allocation | None = None
     noted: str = ""
@@ -84,7 +86,11 @@ class Gang:
 
 @dataclass(slots=True, kw_only=True)
 class World:
-    """Everything of one case that does or does not change. Nodes are empty; tasks say what they hold."""
+    """Everything of one case that does or does not change. Nodes are empty; tasks say what they hold.
+
+    `facts` are the queues as the case has them, `capacity` what the cluster has; without `limited` there
+    are no quotas.
+    """
 
     nodes: tuple[Node, ...]
     flavor: Flavor
@@ -92,6 +98,9 @@ class World:
     quota_nodes: tuple[QuotaNode, ...]
     gangs: dict[str, Gang]
     now: Instant
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    limited: bool = True
     grace_s: int = 0
     devices: str = "best-fit"
     bindings: int = 0
