@@ -116,9 +116,9 @@ def test_compressed_arrivals_are_truncated_to_seconds() -> None:
         compressed([], 0)
 
 
-def test_policies_that_are_not_offered(policy: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        run_replay(TRACE, TENANTS, policy=policy)
+def test_a_policy_that_there_is_not_is_refused() -> None:
+    with pytest.raises(UsageError, match="offered: "):
+        run_replay(TRACE, TENANTS, policy="lottery")
 
 
 def test_percentiles_are_the_value_at_the_floor_of_p_times_n() -> None:
