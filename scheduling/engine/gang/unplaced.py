@@ -21,12 +21,15 @@ from scheduling.engine.topology import (
     Failure,
     FlavorGround,
     GangPlacer,
+    Placement,
     RoleRequest,
+    Share,
     TopologyOptions,
     Usage,
     replace_leaf,
     usage_of,
 )
+from scheduling.engine.topology.stock import COUNTLESS
 
 Moves = dict[str, Allocation]
 """What an allocation becomes, by its id."""
@@ -75,6 +78,8 @@ def substitutes(snapshot: Snapshot, job: Job, options: TopologyOptions) -> Moves
         tree = ground.stock.tree
         request = role_request(job, role, sum(part.tasks for part in held.domains))
         existing = placement_of(tree.key_levels, held)
+        if options.avoid_lost:
+            placers[held.flavor].take(_filled(existing, job.lost_nodes), request.per_task)
         found = replace_leaf(placers[held.flavor], tree, request, existing, job.lost_nodes[0])
         if isinstance(found, Failure):
             return refused(found, request, held.flavor)
@@ -89,6 +94,12 @@ def added(before: Allocation, after: Allocation) -> Allocation:
     had = {part.domain: part.tasks for part in before.domains}
     more = (DomainTasks(part.domain, part.tasks - had.get(part.domain, 0)) for part in after.domains)
     return replace(after, domains=tuple(part for part in more if part.tasks > 0), charges=())
+
+
+def _filled(existing: Placement, lost: Iterable[str]) -> Placement:
+    """As many tasks as stand nowhere, on the lost nodes: nobody else finds room there."""
+    gone = {share.domain for share in existing.shares if share.domain[-1] in lost}
+    return Placement(existing.levels, tuple(Share(domain, COUNTLESS) for domain in sorted(gone)))
 
 
 def _placer(ground: FlavorGround, options: TopologyOptions, taken: Iterable[Usage]) -> GangPlacer:

@@ -51,12 +51,14 @@ class TopologyOptions:
     balanced: preferred roles are spread evenly over the fewest domains where that is possible.
     heed_preferences: preferred node affinity ranks domains, ahead of how well they fit.
     grow_in_place: a role with a previous placement keeps its tasks where they are.
+    avoid_lost: tasks that lost their node are not sent back there, even if it is in service again.
     """
 
     mixed_profile: bool = True
     balanced: bool = False
     heed_preferences: bool = False
     grow_in_place: bool = False
+    avoid_lost: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,7 @@ def options_from(gates: Mapping[str, bool] | None) -> topology.TopologyOptions:
         balanced=on["TASBalancedPlacement"],
         heed_preferences=on["TASRespectNodeAffinityPreferred"],
         grow_in_place=on["ElasticJobsViaWorkloadSlicesWithTAS"],
+        avoid_lost=False,
     )
 
 

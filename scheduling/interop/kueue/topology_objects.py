@@ -28,6 +28,17 @@ Amounts = dict[str, int]
 
 # Field selectors see a node's name under this key; no label can be called so.
 _NAME_FIELD = "metadata.name"
+# What a pod carries that asked for topology.
+_BY_TOPOLOGY = tuple(
+    f"kueue.x-k8s.io/podset-{rule}"
+    for rule in (
+        "required-topology",
+        "preferred-topology",
+        "unconstrained-topology",
+        "slice-required-topology",
+        "slice-required-topology-constraints",
+    )
+)
 
 
 def amounts(listed: Mapping[str, str | int] | None) -> Amounts:
@@ -69,12 +80,16 @@ def flavor_nodes(nodes: Iterable[Object], labels: Mapping[str, str] | None) -> l
 
 
 def occupants(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
-    """What pods hold that are on a node and have not ended, each with its node."""
+    """What pods hold that are on a node and have not ended, each with its node.
+
+    Pods of workloads that were placed by topology are left out: their workload stands for them.
+    """
     return [
         (pod["spec"]["nodeName"], added(podsets.pod_requests(Fields(pod["spec"], "Pod: spec")), {"pods": 1}))
         for pod in pods
         if pod["spec"].get("nodeName")
         and (pod.get("status") or {}).get("phase") not in ("Failed", "Succeeded")
+        and not set(_BY_TOPOLOGY).intersection((pod.get("metadata") or {}).get("annotations") or ())
     ]
 
 

@@ -1,0 +1,325 @@
+"""Flavors whose tasks are counted by domain, in whole cycles: places, victims, promises and lost nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from foundation.quantities import Resource
+from scheduling.engine import (
+    Delta,
+    EngineConfig,
+    NodeGone,
+    NodePut,
+    Nominate,
+    RoomOptions,
+    Snapshot,
+    run_cycle,
+)
+from scheduling.engine.model import (
+    Allocation,
+    Charge,
+    CycleResult,
+    Decision,
+    DecisionKind,
+    DomainTasks,
+    EvictRule,
+    Extended,
+    Flavor,
+    HelpCode,
+    Instant,
+    Job,
+    JobState,
+    Node,
+    PreemptionPolicy,
+    PreemptWithin,
+    Queue,
+    Quota,
+    QuotaNode,
+    Reason,
+    Request,
+    Role,
+    Taint,
+    TopologyMode,
+    TopologyRule,
+    Verdict,
+)
+from scheduling.engine.topology import TopologyOptions
+
+NOW = Instant(1_000)
+HOST, RACK = "kubernetes.io/hostname", "rack"
+ADMIT = EngineConfig(actions=("admit",), trace=True)
+TOGETHER = replace(ADMIT, nominate=Nominate.ONCE)
+ONE_HOST = TopologyRule(level=HOST, mode=TopologyMode.REQUIRED)
+ONE_RACK = TopologyRule(level=RACK, mode=TopologyMode.REQUIRED)
+PUSHES = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY)
+Places = dict[str, int]
+
+
+def host(name: str, rack: str = "r1", cpu: int = 4, **facts: object) -> Node:
+    return Node(**{"id": name, "labels": {HOST: name, RACK: rack}, "cpu": cpu, **facts})  # type: ignore[arg-type]
+
+
+def flavor(name: str = "grid", **facts: object) -> Flavor:
+    return Flavor(**{"id": name, "counted": True, "topology": (RACK, HOST), **facts})  # type: ignore[arg-type]
+
+
+def job(name: str, tasks: int = 1, cpu: int = 1, *, rule: TopologyRule | None = None, **facts: object) -> Job:
+    role = Role(name="w", replicas=tasks, request=Request(cpu=cpu), min_replicas=None, topology=rule)
+    if "least" in facts:
+        role = replace(role, min_replicas=int(str(facts.pop("least"))))
+    given = {"id": name, "queue": "a", "roles": (role,), "submitted_at": Instant(0), **facts}
+    return Job(**given)  # type: ignore[arg-type]
+
+
+def standing(name: str, places: Places, cpu: int = 1, flavor: str = "grid", **facts: object) -> Allocation:
+    total = sum(places.values()) * cpu
+    given = {
+        "job": name,
+        "queue": "a",
+        "role": "w",
+        "index": 0,
+        "flavor": flavor,
+        "node": "",
+        "charges": (Charge(flavor, Resource.CPU, total),),
+        "domains": tuple(DomainTasks((where,), count) for where, count in places.items()),
+        "each": (Extended("cpu", cpu), Extended("pods", 1)),
+        **facts,
+    }
+    return Allocation(**given)  # type: ignore[arg-type]
+
+
+def live(name: str, tasks: int = 1, cpu: int = 1, **facts: object) -> Job:
+    return job(name, tasks, cpu, **{"state": JobState.LIVE, "admitted_at": Instant(1), **facts})  # type: ignore[arg-type]
+
+
+def world(
+    nodes: Iterable[Node],
+    jobs: Iterable[Job],
+    held: Iterable[Allocation] = (),
+    *,
+    flavors: tuple[Flavor, ...] = (flavor(),),
+    queues: Iterable[Queue] = (),
+    nominal: int = 100,
+) -> Snapshot:
+    held, names = tuple(held), tuple(one.id for one in flavors)
+    queues = tuple(queues) or (Queue(id="a", quota_node="a", flavors=names, preemption=PUSHES),)
+    limits = tuple(Quota(flavor=name, resource=Resource.CPU, nominal=nominal) for name in names)
+    return Snapshot(
+        nodes=nodes,
+        flavors=flavors,
+        quota_nodes=[
+            QuotaNode(
+                id=queue.quota_node,
+                quotas=limits,
+                usage=tuple(charge for task in held for charge in task.charges if task.queue == queue.id),
+            )
+            for queue in queues
+        ],
+        queues=queues,
+        jobs=jobs,
+        allocations=held,
+    )
+
+
+def decision(result: CycleResult, job_id: str) -> Decision:
+    return next(found for found in result.decisions if found.job == job_id)
+
+
+def places(result: CycleResult, job_id: str) -> Places:
+    return {
+        part.domain[-1]: part.tasks for task in decision(result, job_id).allocations for part in task.domains
+    }
+
+
+def reason(result: CycleResult, job_id: str) -> Reason | None:
+    return next(outcome.reason for outcome in result.outcomes if outcome.job == job_id)
+
+
+class TestPlaces:
+    def test_a_role_stands_in_one_domain_of_its_level(self) -> None:
+        nodes = [host("x1", "r1"), host("y1", "r2", 2), host("y2", "r2", 2), host("y3", "r2", 2)]
+        result = run_cycle(world(nodes, [job("j", 6, rule=ONE_RACK)]), ADMIT, NOW)
+        assert places(result, "j") == {"y1": 2, "y2": 2, "y3": 2}
+        (task,) = decision(result, "j").allocations
+        assert task.charges == (Charge("grid", Resource.CPU, 6),)
+        assert decision(result, "j").kind is DecisionKind.ADMIT
+
+    def test_each_job_sees_what_the_former_took(self) -> None:
+        jobs = [job(name, 3, rule=ONE_HOST) for name in ("j1", "j2", "j3")]
+        result = run_cycle(world([host("x1"), host("x2")], jobs), ADMIT, NOW)
+        assert [places(result, name) for name in ("j1", "j2")] == [{"x1": 3}, {"x2": 3}]
+        assert reason(result, "j3") is Reason.NO_ROOM
+
+    def test_why_there_is_no_place_and_what_would_help(self) -> None:
+        result = run_cycle(world([host("x1"), host("x2")], [job("j", 5, rule=ONE_HOST)]), ADMIT, NOW)
+        (outcome,) = result.outcomes
+        assert outcome.reason is Reason.NO_ROOM
+        assert (outcome.numbers["available"], outcome.numbers["limit"]) == (4, 5)
+        assert [help_.code for help_ in outcome.help] == [HelpCode.ASK_FEWER_TASKS]
+
+    def test_a_level_that_no_flavor_has_never_fits(self) -> None:
+        rule = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
+        result = run_cycle(world([host("x1")], [job("j", rule=rule)]), ADMIT, NOW)
+        assert reason(result, "j") is Reason.NEVER_FITS
+
+    def test_an_elastic_role_gets_the_largest_size_that_one_domain_holds(self) -> None:
+        given = world([host("x1"), host("x2")], [job("j", 7, rule=ONE_HOST, least=2)])
+        assert places(run_cycle(given, ADMIT, NOW), "j") == {"x1": 4}
+
+    @pytest.mark.parametrize(("apart", "expected"), [(False, {"x2": 4}), (True, {"x1": 4})])
+    def test_flavors_see_each_other_on_shared_nodes_unless_apart(self, apart: bool, expected: Places) -> None:
+        flavors = (flavor("one", apart=apart), flavor("two", taints=(Taint("off"),), apart=apart))
+        held = [standing("old", {"x1": 2}, flavor="two")]
+        given = world(
+            [host("x1"), host("x2")], [job("j", 4, rule=ONE_HOST), live("old", 2)], held, flavors=flavors
+        )
+        assert places(run_cycle(given, ADMIT, NOW), "j") == expected
+
+    def test_the_next_flavor_is_tried_before_anybody_has_to_leave(self) -> None:
+        flavors = (flavor("one", node_labels={RACK: "r1"}), flavor("two", node_labels={RACK: "r2"}))
+        nodes = [host("x1", "r1"), host("y1", "r2")]
+        given = world(
+            nodes,
+            [job("j", 3, priority=9, rule=ONE_HOST), live("old", 3)],
+            [standing("old", {"x1": 3}, flavor="one")],
+            flavors=flavors,
+        )
+        assert places(run_cycle(given, ADMIT, NOW), "j") == {"y1": 3}
+        first = replace(ADMIT, room=RoomOptions(other_flavors=False))
+        result = run_cycle(given, first, NOW)
+        assert decision(result, "old").rule is EvictRule.IN_QUEUE_PRIORITY
+        assert reason(result, "j") is Reason.WAITING_FOR_PREEMPTED
+
+
+class TestState:
+    def test_a_cycle_leaves_no_trace(self) -> None:
+        given = world(
+            [host("x1"), host("x2")],
+            [job("j", 4, priority=9, rule=ONE_HOST), live("low", 2), job("k", 2)],
+            [standing("low", {"x1": 2})],
+        )
+        before, text = given.grounds["grid"].stock.remaining().tolist(), given.to_json()
+        run_cycle(given, ADMIT, NOW)
+        assert given.grounds["grid"].stock.remaining().tolist() == before
+        assert Snapshot.from_json(text).to_json() == text == given.to_json()
+
+    def test_nodes_that_come_and_go_are_seen(self) -> None:
+        given = world([host("x1", cpu=1)], [job("j", 3, rule=ONE_HOST)])
+        assert reason(run_cycle(given, ADMIT, NOW), "j") is Reason.NO_ROOM
+        given.apply(Delta((NodePut(host("x2")),)))
+        assert places(run_cycle(given, ADMIT, NOW), "j") == {"x2": 3}
+        given.apply(Delta((NodePut(host("x2", schedulable=False)),)))
+        assert reason(run_cycle(given, ADMIT, NOW), "j") is Reason.NO_ROOM
+        given.apply(Delta((NodeGone("x2"), NodePut(host("x3", "r2")))))
+        assert places(run_cycle(given, ADMIT, NOW), "j") == {"x3": 3}
+
+
+class TestVictims:
+    def test_scattered_room_makes_just_those_leave_who_are_in_the_way(self) -> None:
+        given = world(
+            [host("x1"), host("y1")],
+            [job("j", 4, priority=9, rule=ONE_HOST), live("mid", 3, priority=2), live("low", 3, priority=1)],
+            [standing("mid", {"x1": 3}), standing("low", {"y1": 3})],
+        )
+        result = run_cycle(given, ADMIT, NOW)
+        assert [d.job for d in result.decisions if d.kind is DecisionKind.EVICT] == ["low"]
+        assert places(result, "j") == {"y1": 4}
+        assert decision(result, "j").kind is DecisionKind.PARK
+
+    def test_nobody_leaves_where_not_even_empty_domains_would_do(self) -> None:
+        given = world(
+            [host("x1", used_cpu=2)],
+            [job("j", 3, priority=9, rule=ONE_HOST), live("low", 2, priority=1)],
+            [standing("low", {"x1": 2})],
+        )
+        result = run_cycle(given, TOGETHER, NOW)
+        assert not result.decisions
+        assert [turn.verdict for turn in result.considered] == [Verdict.NO_ROOM]
+
+    def test_what_waits_in_vain_keeps_its_domains_from_later_heads(self) -> None:
+        queues = [
+            Queue(id=name, quota_node=name, flavors=("grid",), preemption=PUSHES) for name in ("a", "b")
+        ]
+        first = job("j", 4, priority=9, rule=ONE_HOST)
+        given = world(
+            [host("x1")],
+            [first, replace(job("k", 1), queue="b"), live("old", 1, priority=9)],
+            [standing("old", {"x1": 1})],
+            queues=queues,
+        )
+        result = run_cycle(given, TOGETHER, NOW)
+        assert [turn.verdict for turn in result.considered] == [Verdict.NO_VICTIMS, Verdict.NO_VICTIMS]
+
+
+class TestTogether:
+    QUEUES = tuple(Queue(id=name, quota_node=name, flavors=("grid",)) for name in ("a", "b"))
+
+    def heads(self) -> Snapshot:
+        jobs = [job("j", 3, priority=2, rule=ONE_HOST), replace(job("k", 3, rule=ONE_HOST), queue="b")]
+        return world([host("x1"), host("x2", cpu=5)], jobs, queues=self.QUEUES)
+
+    def test_a_head_whose_domain_was_taken_is_judged_once_more(self) -> None:
+        result = run_cycle(self.heads(), TOGETHER, NOW)
+        assert (places(result, "j"), places(result, "k")) == ({"x1": 3}, {"x2": 3})
+
+    def test_or_is_outrun_where_that_is_switched_off(self) -> None:
+        once = replace(TOGETHER, heads_per_queue=1, room=RoomOptions(judge_again=False))
+        result = run_cycle(self.heads(), once, NOW)
+        assert [turn.verdict for turn in result.considered] == [Verdict.ADMITTED, Verdict.OUTRUN]
+
+
+@pytest.mark.parametrize("config", [ADMIT, TOGETHER], ids=["fresh", "once"])
+class TestSettling:
+    def test_tasks_of_a_lost_node_move_and_the_others_stay(self, config: EngineConfig) -> None:
+        hurt = live("j", 4, rule=ONE_RACK, lost_nodes=("x1",))
+        given = world([host("x2"), host("x3"), host("y1", "r2")], [hurt], [standing("j", {"x1": 2, "x2": 2})])
+        result = run_cycle(given, config, NOW)
+        assert decision(result, "j").kind is DecisionKind.MIGRATE
+        assert decision(result, "j").released == ("j/w/0",)
+        assert places(result, "j") == {"x2": 4}
+
+    def test_what_cannot_be_replaced_leaves_as_a_whole(self, config: EngineConfig) -> None:
+        hurt = live("j", 4, rule=ONE_RACK, lost_nodes=("x1",))
+        given = world([host("x2"), host("y1", "r2")], [hurt], [standing("j", {"x1": 1, "x2": 3}, cpu=2)])
+        result = run_cycle(given, config, NOW)
+        assert (decision(result, "j").kind, decision(result, "j").rule) == (
+            DecisionKind.EVICT,
+            EvictRule.NODE_LOST,
+        )
+        stays = replace(config, room=RoomOptions(leave_unreplaced=False))
+        assert not run_cycle(given, stays, NOW).decisions
+
+    def test_nobody_is_sent_to_the_node_that_failed(self, config: EngineConfig) -> None:
+        hurt = live("j", 4, rule=ONE_HOST, lost_nodes=("x1",))
+        given = world(
+            [host("x1", cpu=8), host("x2")], [hurt, job("k", 5, rule=ONE_HOST)], [standing("j", {"x1": 4})]
+        )
+        result = run_cycle(given, config, NOW)
+        assert places(result, "j") == {"x2": 4}
+        assert [d.job for d in result.decisions] == ["j"]
+        back = replace(config, topology=TopologyOptions(avoid_lost=False))
+        assert places(run_cycle(given, back, NOW), "j") == {"x1": 4}
+
+    def test_machines_on_order_come_after_the_quota(self, config: EngineConfig) -> None:
+        ordering = Queue(id="a", quota_node="a", flavors=("grid",), on_order=("grid",))
+        result = run_cycle(world([], [job("j", 4, rule=ONE_HOST)], queues=[ordering]), config, NOW)
+        (task,) = decision(result, "j").allocations
+        assert (task.domains, task.charges) == ((), (Charge("grid", Resource.CPU, 4),))
+
+        arrived = live("j", 4, rule=ONE_HOST, unplaced=True)
+        later = world([host("x1")], [arrived, job("k", 1)], [task], queues=[replace(ordering, on_order=())])
+        result = run_cycle(later, config, NOW)
+        assert places(result, "j") == {"x1": 4}
+        assert reason(result, "k") is Reason.NO_ROOM
+
+    def test_others_leave_for_places_too(self, config: EngineConfig) -> None:
+        waiting = live("j", 4, priority=5, rule=ONE_HOST, unplaced=True)
+        held = [standing("j", {}, charges=(Charge("grid", Resource.CPU, 4),)), standing("low", {"x1": 3})]
+        given = world([host("x1")], [waiting, live("low", 3, priority=1)], held)
+        result = run_cycle(given, config, NOW)
+        assert [(d.job, d.kind, d.beneficiary) for d in result.decisions] == [
+            ("low", DecisionKind.EVICT, "j")
+        ]
