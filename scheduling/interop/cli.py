@@ -18,6 +18,7 @@ from scheduling.interop.errors import BadCase
 from scheduling.offline.output import progress_bar, write_json
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
+PIPED = 140
 
 
 def add_conformance_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +48,8 @@ def conformance_command(options: argparse.Namespace) -> int:
 
 def show(reports: Sequence[FileReport], *, verbose: bool) -> None:
     """Print a line per file and the sums; with `verbose` every difference."""
-    console = Console()
+    # Names of tables are long; where there is no terminal they stay on one line.
+    console = Console() if sys.stdout.isatty() else Console(width=PIPED)
     table = Table()
     table.add_column("file", overflow="fold")
     for name in ("cases", "passed", "failed", "skipped", "%"):
