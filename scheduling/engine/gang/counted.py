@@ -8,7 +8,7 @@ scheduling.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from foundation.quantities import Resource
 from scheduling.engine.model import (
@@ -27,6 +27,7 @@ from scheduling.engine.model import (
     TopologyRule,
 )
 from scheduling.engine.quota.assignment import Assignment, Refusal, RoleAssignment
+from scheduling.engine.quota.flavors import wishes_topology
 from scheduling.engine.state.grounds import PODS
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.topology import (
@@ -74,16 +75,24 @@ class Counting:
         return tuple(role.role for role in assignment.roles if role.count and self.flavor(role) is not None)
 
     def stands(
-        self, queue: Queue, job: Job, assignment: Assignment, *, if_empty: bool = False
+        self,
+        queue: Queue,
+        job: Job,
+        assignment: Assignment,
+        *,
+        previous: Iterable[Allocation] = (),
+        if_empty: bool = False,
     ) -> dict[str, Stand] | Refusal:
         """Where all roles in counted flavors stand, or why one of them cannot.
 
         A role that holds something already keeps what it has and is left out; one whose machines are
-        still to be ordered has no domains yet. With `if_empty`, as if all counted tasks had left.
+        still to be ordered has no domains yet. `previous` is what was held by the job that this one
+        replaces. With `if_empty`, as if all counted tasks had left.
         """
+        homeless = self._homeless(queue, job, assignment)
         counted = self.roles(assignment)
-        if not counted:
-            return {}
+        if homeless is not None or not counted:
+            return homeless or {}
         holding = {held.role for held in self._snapshot.held(job.id)}
         asked: dict[str, list[RoleRequest]] = {}
         found: dict[str, Stand] = {}
@@ -94,8 +103,31 @@ class Counting:
             role = next(role for role in job.roles if role.name == assigned.role)
             found[role.name] = Stand(flavor, each=footprint(role.request))
             if flavor not in queue.on_order:
-                asked.setdefault(flavor, []).append(role_request(job, role, assigned.count))
+                request = role_request(job, role, assigned.count)
+                asked.setdefault(flavor, []).append(self._following(request, flavor, previous))
         return self.place(found, asked, if_empty=if_empty)
+
+    def _following(self, request: RoleRequest, flavor: str, previous: Iterable[Allocation]) -> RoleRequest:
+        """A request that starts from where the same role stood before."""
+        before = next((a for a in previous if a.role == request.name and a.flavor == flavor), None)
+        if before is None or not before.domains:
+            return request
+        levels = self._snapshot.grounds[flavor].stock.tree.key_levels
+        return replace(request, previous=placement_of(levels, before))
+
+    def _homeless(self, queue: Queue, job: Job, assignment: Assignment) -> Refusal | None:
+        """A role that asks for a level of topology, and of which nothing comes from a flavor with nodes."""
+        if not any(self._snapshot.grounds.counts(name) for group in queue.groups for name in group.flavors):
+            return None
+        flavors = self._snapshot.flavors
+        for assigned in assignment.roles:
+            role = next(role for role in job.roles if role.name == assigned.role)
+            placed = any(flavors[name].placed for name in assigned.flavors)
+            if assigned.count and not placed and wishes_topology(job, role):
+                return Refusal(
+                    Reason.NEVER_FITS, {"role": role.name, "asked": assigned.count, "available": 0}
+                )
+        return None
 
     def place(
         self, found: Stands, asked: Mapping[str, list[RoleRequest]], *, if_empty: bool = False

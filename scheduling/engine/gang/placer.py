@@ -33,12 +33,20 @@ class Extent(StrEnum):
 
 
 class GangPlacer:
-    """Places what jobs lack. `full` is shared by all tries between which nothing is freed."""
+    """Places what jobs lack. `full` is shared by all tries between which nothing is freed; `previous` is
+    what was held by the job that another one replaces."""
 
-    def __init__(self, snapshot: Snapshot, placer: Placer, full: FullRooms | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        placer: Placer,
+        full: FullRooms | None = None,
+        previous: tuple[Allocation, ...] = (),
+    ) -> None:
         self._snapshot = snapshot
         self._placer = placer
         self._full = FullRooms() if full is None else full
+        self._previous = previous
 
     def place(
         self,
@@ -59,7 +67,7 @@ class GangPlacer:
         """
         mark = statement.checkpoint()
         seating = _Seating(self._snapshot, self._placer, self._full, statement, queue, job)
-        refusal = seating.prepare(assignment) or seating.run(extent)
+        refusal = seating.prepare(assignment, self._previous) or seating.run(extent)
         if refusal is not None:
             statement.rollback(mark)
             return refusal
@@ -93,10 +101,10 @@ class _Seating:
         """What the job holds more than before."""
         return tuple(sorted(self._placed, key=lambda allocation: (allocation.role, allocation.index)))
 
-    def prepare(self, assignment: Assignment) -> Refusal | None:
+    def prepare(self, assignment: Assignment, previous: tuple[Allocation, ...] = ()) -> Refusal | None:
         """Hold what needs no seats, and find out how far the other roles may grow."""
         counting = Counting(self._snapshot, self._placer.rule.topology)
-        stands = counting.stands(self._queue, self._job, assignment)
+        stands = counting.stands(self._queue, self._job, assignment, previous=previous)
         if isinstance(stands, Refusal):
             return stands
         assigned = {entry.role: entry for entry in assignment.roles}

@@ -54,12 +54,17 @@ def mismatch(flavor: Flavor, job: Job, role: Role, group: ResourceGroup, *, mixe
     return None
 
 
+def wishes_topology(job: Job, role: Role) -> bool:
+    """Whether a role itself asks to be placed by topology; naming its companions is no such wish."""
+    rule = job.topology if role.topology is None else role.topology
+    if rule is None:
+        return False
+    return bool(rule.level or rule.slice_level or rule.mode is TopologyMode.UNCONSTRAINED)
+
+
 def _by_topology(flavor: Flavor, job: Job, role: Role, group: ResourceGroup, mixed: bool) -> Mismatch | None:
     rule = job.topology if role.topology is None else role.topology
-    wish = rule is not None and bool(
-        rule.level or rule.slice_level or rule.mode is TopologyMode.UNCONSTRAINED
-    )
-    if not wish or rule is None:
+    if rule is None or not wishes_topology(job, role):
         return Mismatch.NODES_ONLY if mixed and flavor.placed else None
     if not flavor.placed:
         # What no node offers may come from a flavor without nodes.

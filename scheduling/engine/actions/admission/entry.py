@@ -29,8 +29,8 @@ class Entry:
 
     `placed` are its tasks' places, found with `found.targets` gone; empty while it does not fit.
     `refusal` says why it does not fit, where it does not. `replaced` are the ids of what the job that it
-    replaces holds. `again` marks a second judgement, `untried` that it left out flavors. `wished` is where
-    its roles in counted flavors would stand if all counted tasks had left.
+    replaces holds, `previous` what that is. `again` marks a second judgement, `untried` that it left out
+    flavors. `wished` is where its roles in counted flavors would stand if all counted tasks had left.
     """
 
     job: Job
@@ -40,6 +40,7 @@ class Entry:
     found: TargetSet = field(default_factory=TargetSet)
     refusal: Refusal | None = None
     replaced: tuple[str, ...] = ()
+    previous: tuple[Allocation, ...] = ()
     again: bool = False
     untried: bool = False
     wished: Stands = field(default_factory=dict)

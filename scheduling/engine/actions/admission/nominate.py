@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.entry import Entry, protected
-from scheduling.engine.gang import Counting, FullRooms, GangPlacer, smallest
+from scheduling.engine.gang import Counting, FullRooms, GangPlacer, alike, smallest
 from scheduling.engine.model import (
     Allocation,
     Job,
@@ -90,7 +90,7 @@ class Nominator:
         self, statement: Statement, entry: Entry, full: FullRooms | None = None
     ) -> tuple[Allocation, ...] | Refusal:
         """Seat an entry's tasks by its assignment, inside the statement."""
-        placer = GangPlacer(self._snapshot, self._session.placer, full)
+        placer = GangPlacer(self._snapshot, self._session.placer, full, entry.previous)
         return placer.place(statement, entry.queue, entry.job, entry.assignment)
 
     def _at(
@@ -104,6 +104,7 @@ class Nominator:
     ) -> Entry:
         """One size: flavor after flavor until the job fits with room, or somebody can leave for it."""
         held = self._taken_over(replaced)
+        previous = tuple(self._snapshot.allocations[key] for key in replaced)
         for key in replaced:
             statement.release(key)
         barred: frozenset[tuple[str, str]] = frozenset()
@@ -111,7 +112,12 @@ class Nominator:
         while True:
             assignment = self._assignment(queue, job, counts, _allowed(ask.keep, barred), held)
             entry = Entry(
-                job=job, queue=queue, assignment=assignment, refusal=assignment.refusal, replaced=replaced
+                job=job,
+                queue=queue,
+                assignment=assignment,
+                refusal=assignment.refusal,
+                replaced=replaced,
+                previous=previous,
             )
             if entry.mode is Mode.FIT:
                 placed = self.place(statement, entry, ask.full)
@@ -205,7 +211,9 @@ class Nominator:
         roles = counting.roles(entry.assignment)
         if not roles or entry.mode is Mode.NO_FIT:
             return entry
-        stands = counting.stands(entry.queue, entry.job, entry.assignment, if_empty=True)
+        stands = counting.stands(
+            entry.queue, entry.job, entry.assignment, previous=entry.previous, if_empty=True
+        )
         if isinstance(stands, Refusal):
             return replace(entry, assignment=entry.assignment.lowered(roles, Mode.NO_FIT), refusal=stands)
         return replace(entry, assignment=entry.assignment.lowered(roles, Mode.PREEMPT), wished=stands)
@@ -221,7 +229,8 @@ class Nominator:
             usage=entry.assignment.usage,
             contested=contested,
         )
-        return self._session.victims.find(preemptor, self._room(entry))
+        like = alike(self._snapshot, self._session.placer, entry.queue, entry.job, entry.assignment)
+        return self._session.victims.find(preemptor, self._room(entry), like)
 
     def _room(self, entry: Entry) -> Room | None:
         """Asks whether the entry finds its places; None where its flavors have no nodes."""

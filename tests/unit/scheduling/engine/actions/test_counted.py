@@ -14,6 +14,7 @@ from scheduling.engine import (
     NodeGone,
     NodePut,
     Nominate,
+    QuotaPut,
     RoomOptions,
     Snapshot,
     run_cycle,
@@ -40,6 +41,7 @@ from scheduling.engine.model import (
     QuotaNode,
     Reason,
     Request,
+    ResourceGroup,
     Role,
     Taint,
     TopologyMode,
@@ -192,6 +194,30 @@ class TestPlaces:
         result = run_cycle(given, first, NOW)
         assert decision(result, "old").rule is EvictRule.IN_QUEUE_PRIORITY
         assert reason(result, "j") is Reason.WAITING_FOR_PREEMPTED
+
+    def test_a_job_that_replaces_another_grows_from_where_it_stood(self) -> None:
+        larger = job("new", 4, rule=TopologyRule(level=HOST), replaces="old")
+        nodes = [host("x1"), host("x2"), host("x3", cpu=2)]
+        given = world(nodes, [larger, live("old", 2)], [standing("old", {"x3": 2})])
+        grows = replace(ADMIT, topology=TopologyOptions(grow_in_place=True))
+        found = run_cycle(given, grows, NOW)
+        assert places(found, "new") == {"x1": 2, "x3": 2}
+        assert decision(found, "new").released == ("old/w/0",)
+        assert places(run_cycle(given, ADMIT, NOW), "new") == {"x1": 4}
+
+    def test_a_role_of_which_nothing_comes_from_nodes_never_fits(self) -> None:
+        licence = Request(charged=(Extended("licence", 1),))
+        role = Role(name="w", replicas=1, request=licence, topology=ONE_HOST)
+        groups = (ResourceGroup(("cpu",), ("grid",)), ResourceGroup(("licence",), ("desk",)))
+        queue = Queue(id="a", quota_node="a", resource_groups=groups)
+        flavors = (flavor(), Flavor(id="desk", placed=False))
+        given = world([host("x1")], [job("j", roles=(role,))], flavors=flavors, queues=[queue])
+        given.apply(
+            Delta(
+                (QuotaPut(QuotaNode(id="a", quotas=(Quota(flavor="desk", resource="licence", nominal=5),))),)
+            )
+        )
+        assert reason(run_cycle(given, ADMIT, NOW), "j") is Reason.NEVER_FITS
 
 
 class TestState:
