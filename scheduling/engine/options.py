@@ -68,6 +68,12 @@ class PreemptionOptions:
     KAI-Scheduler). Off, everything that the queue uses counts. `grace_s` is how long borrowed use may be
     protected, `eviction_cap` after how many evictions a job no longer borrows, `budget` the trials of one
     search.
+
+    A job at its cap is taken by nobody, so it counts as part of its queue's nominal. With `beside_capped`
+    only its like and non-preemptible jobs stand against it there, and the queue's other jobs are the
+    borrowers; off, it waits until everything that the queue uses leaves room inside the nominal.
+    `repeat_s` is what each earlier eviction adds to the loss of a victim, in seconds of its cards, so that
+    jobs which just started again are not taken again and again.
     """
 
     victim_order: VictimOrder = VictimOrder.LEAST_LOSS
@@ -76,6 +82,8 @@ class PreemptionOptions:
     grace_s: int = 60
     eviction_cap: int = 3
     beside_preemptible: bool = False
+    beside_capped: bool = True
+    repeat_s: int = 3_600
     budget: int = 2_000
     claim_s: int = 300
 
@@ -99,7 +107,9 @@ class RoomOptions:
 class ConsolidationOptions:
     """Bounds of moves: tasks moved per cycle, and jobs that may be moved for one waiting job (None: any).
 
-    `jobs_tried` is for how many differently shaped waiting jobs a cycle searches. `preemptible_only`
+    `jobs_tried` is for how many differently shaped waiting jobs a cycle searches. `loss_s` bounds the work
+    that movers do again for a job that borrows, in seconds of the cards that it asks for; for a job inside
+    its queue's nominal there is no such bound (None: nor for others). `preemptible_only`
     moves others for preemptible jobs alone, `for_growth` also for the next task of an elastic job that
     runs. Both are KAI-Scheduler's rule.
     """
@@ -107,6 +117,7 @@ class ConsolidationOptions:
     moves_per_cycle: int = 100
     jobs_per_move: int | None = 16
     jobs_tried: int = 16
+    loss_s: int | None = 600
     preemptible_only: bool = False
     for_growth: bool = False
 

@@ -17,12 +17,13 @@ import numpy as np
 from scheduling.engine.actions.leaving import running
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.moves import MoveSearch, Opening, Unit, units_of
-from scheduling.engine.gang.openings import openings
+from scheduling.engine.gang.openings import Promise, openings
 from scheduling.engine.model import (
     Allocation,
     Decision,
     DecisionKind,
     EvictRule,
+    FlavorResource,
     Job,
     JobState,
     Outcome,
@@ -38,6 +39,8 @@ from scheduling.engine.placement.shape import TaskShape, resolve
 from scheduling.engine.plugins.protocols import Candidate
 from scheduling.engine.preemption.loss import charged, gpus, running_for, unsaved
 from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.quota.charges import demand
+from scheduling.engine.quota.verdict import capped
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -75,10 +78,11 @@ class Consolidate:
                 return
             if like in failed:
                 continue
-            if pool is None:
+            case = _case(session, queue, job)
+            if case is not None and pool is None:
                 pool = _movable(session)
-            gain = self.what_if(session, job, pool)
-            if gain is None:
+            gain = None if case is None or pool is None else _solved(session, case, pool)
+            if gain is None or pool is None:
                 failed.add(like)
                 left -= 1
                 continue
@@ -87,34 +91,10 @@ class Consolidate:
             moved = {move.before.job for move in gain.opening.moves}
             pool = [unit for unit in pool if unit.job.id not in moved]
 
-    def what_if(self, session: Session, job: Job, pool: list[Unit] | None = None) -> Gain | None:
-        """What moving others would give this job now, or None; changes nothing.
-
-        `pool` is what may move, in order; everything movable where it is not given.
-        """
-        snapshot, options = session.snapshot, session.config.consolidation
-        queue = snapshot.queues[job.queue]
-        attempt = Attempt(snapshot, session.placer, session.config.preemption.eviction_cap)
-        more = attempt.next_piece(job)
-        if not more:
-            return None
-        with snapshot.statement() as statement:
-            if not isinstance(found := attempt.start(statement, queue, job, more), Refusal):
-                return None
-        if found.reason is not Reason.NO_ROOM:
-            return None
-        left = options.moves_per_cycle - session.counters["moved"]
-        search = MoveSearch(snapshot, attempt, jobs=options.jobs_per_move, tasks=left)
-        nodes = _nodes(session, job)
-        movers = [
-            unit
-            for unit in (_movable(session) if pool is None else pool)
-            if unit.job.id != job.id and any(task.node in nodes for task in unit.tasks)
-        ]
-        hardest = _hardest(session, queue, job, more)
-        sets = () if hardest is None else openings(*hardest, movers)
-        opening = search.open_any(queue, job, more, sets) or search.open(queue, job, more, movers)
-        return None if opening is None or not opening.moves else _gain(session, opening)
+    def what_if(self, session: Session, job: Job) -> Gain | None:
+        """What moving others would give this job now, or None; changes nothing."""
+        case = _case(session, session.snapshot.queues[job.queue], job)
+        return None if case is None else _solved(session, case, _movable(session))
 
     def _waiting(self, session: Session) -> Iterator[tuple[Queue, Job]]:
         """Jobs that wait for room, in the order in which the cycle would look at them."""
@@ -199,15 +179,93 @@ class Consolidate:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A job that lacks nothing but room in the right places: how it is tried, how many more tasks of each
+    role it needs, and the hardest of them (see `_hardest`)."""
+
+    queue: Queue
+    job: Job
+    attempt: Attempt
+    more: dict[str, int]
+    hardest: tuple[Board, int] | None
+
+
+def _case(session: Session, queue: Queue, job: Job) -> _Case | None:
+    """None where moving others cannot help the job, as far as that is told without looking at them."""
+    snapshot, preemption = session.snapshot, session.config.preemption
+    attempt = Attempt(snapshot, session.placer, preemption.eviction_cap, preemption.beside_capped)
+    more = attempt.next_piece(job)
+    if not more:
+        return None
+    with snapshot.statement() as statement:
+        if not isinstance(found := attempt.start(statement, queue, job, more), Refusal):
+            return None
+    if found.reason is not Reason.NO_ROOM:
+        return None
+    hardest = _hardest(session, queue, job, more)
+    if hardest is not None and not _enough_cores(*hardest):
+        return None
+    return _Case(queue, job, attempt, more, hardest)
+
+
+def _enough_cores(board: Board, tasks: int) -> bool:
+    """Whether the fleet has as many core units free as the tasks need; no move makes them more.
+
+    Told of a fleet of equal cards only: elsewhere the same task may take less of another card.
+    """
+    fleet, task = board.question.fleet, board.question.task
+    cores, memory = fleet.card_cores[fleet.present], fleet.card_memory[fleet.present]
+    if not task.cards or not len(cores) or (cores != cores[0]).any() or (memory != memory[0]).any():
+        return True
+    each = int(cores[0]) if task.whole else task.cores
+    return int(fleet.cores_free[fleet.present].sum()) >= tasks * task.cards * each
+
+
+def _solved(session: Session, case: _Case, pool: list[Unit]) -> Gain | None:
+    """The moves that open room for a case; `pool` is what may move, in order."""
+    snapshot, options, job = session.snapshot, session.config.consolidation, case.job
+    left = options.moves_per_cycle - session.counters["moved"]
+    lost = _bearable(session, case)
+    search = MoveSearch(snapshot, case.attempt, jobs=options.jobs_per_move, tasks=left, lost=lost)
+    nodes = _nodes(session, job)
+    movers = [
+        unit for unit in pool if unit.job.id != job.id and any(task.node in nodes for task in unit.tasks)
+    ]
+    sets = () if case.hardest is None else openings(*case.hardest, movers)
+    promising = None if case.hardest is None else Promise(*case.hardest).with_
+    opening = search.open_any(case.queue, job, case.more, sets) or search.open(
+        case.queue, job, case.more, movers, promising
+    )
+    return None if opening is None or not opening.moves else _gain(session, opening)
+
+
+def _bearable(session: Session, case: _Case) -> float:
+    """The most GPU-seconds that movers may lose for a case."""
+    bound, tree = session.config.consolidation.loss_s, session.snapshot.quota
+    if bound is None or case.hardest is None:
+        return float("inf")
+    flavor = case.hardest[0].question.flavor
+    asked: dict[FlavorResource, int] = {}
+    for role in case.job.roles:
+        for resource, each in demand(role.request, flavor).items():
+            key = FlavorResource(flavor.id, resource)
+            asked[key] = asked.get(key, 0) + each * case.more.get(role.name, 0)
+    borrows = any(tree.borrows(case.queue.quota_node, key, amount) for key, amount in asked.items())
+    return gpus(asked) * bound if borrows else float("inf")
+
+
 def _movable(session: Session) -> list[Unit]:
-    """What may move: lower priority first, then what was submitted last."""
+    """What may move: lower priority first, then what loses least, then what was submitted last."""
+    cap = session.config.preemption.eviction_cap
     jobs = [
         (job, staying)
         for job, staying in running(session)
-        if job.preemptible and not _protected(session, job)
+        if job.preemptible and not capped(job, cap) and not _protected(session, job)
     ]
     jobs.sort(key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
-    return [unit for job, staying in jobs for unit in units_of(job, staying)]
+    units = [unit for job, staying in jobs for unit in units_of(job, staying, unsaved(job, session.now))]
+    return sorted(units, key=lambda unit: (unit.job.priority, unit.lost))
 
 
 def _hardest(session: Session, queue: Queue, job: Job, more: dict[str, int]) -> tuple[Board, int] | None:

@@ -21,11 +21,12 @@ from scheduling.engine.state.statement import Statement
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """Tries jobs without asking anybody to leave. `eviction_cap` is after how many evictions a job no
-    longer borrows."""
+    longer borrows, `beside_capped` what then stands against it in the nominal (`PreemptionOptions`)."""
 
     snapshot: Snapshot
     placer: Placer
     eviction_cap: int | None = None
+    beside_capped: bool = False
 
     def next_piece(self, job: Job) -> dict[str, int] | None:
         """What the job lacks to its minimum, or, of a gang that stands, its next step; None when full."""
@@ -50,6 +51,7 @@ class Attempt:
             counts=counts,
             allowed=self._same_flavors(job),
             eviction_cap=self.eviction_cap,
+            beside_capped=self.beside_capped,
         )
         if assignment.mode is not Mode.FIT:
             return assignment.refusal or Refusal(Reason.WAITING_FOR_QUOTA)

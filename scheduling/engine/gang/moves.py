@@ -8,12 +8,13 @@ consolidation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.standing import expendable
 from scheduling.engine.model import Allocation, Job, Queue
+from scheduling.engine.preemption.loss import charged, gpus
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.snapshot import Snapshot
@@ -22,10 +23,12 @@ from scheduling.engine.state.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Tasks of one job that move together: a spare task by itself, or the rest of the gang."""
+    """Tasks of one job that move together: a spare task by itself, or the rest of the gang. `lost` are the
+    GPU-seconds of work that they would do again."""
 
     job: Job
     tasks: tuple[Allocation, ...]
+    lost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +47,51 @@ class Opening:
     moves: tuple[Move, ...]
 
 
-def units_of(job: Job, staying: Sequence[Allocation]) -> Iterator[Unit]:
-    """The parts in which a job can move, those that hurt least first."""
+def units_of(job: Job, staying: Sequence[Allocation], unsaved_s: float = 0.0) -> Iterator[Unit]:
+    """The parts in which a job can move, those that hurt least first; each would do so many seconds again."""
     spare = expendable(job, staying)
     for task in spare:
-        yield Unit(job, (task,))
+        yield Unit(job, (task,), gpus(charged((task,))) * unsaved_s)
     rest = tuple(task for task in staying if task not in spare)
     if rest:
-        yield Unit(job, rest)
+        yield Unit(job, rest, gpus(charged(rest)) * unsaved_s)
 
 
 class MoveSearch:
-    """Opens room for one waiting job. Leaves the snapshot as it was."""
+    """Opens room for one waiting job, within bounds: so many jobs and tasks move, and no more GPU-seconds
+    are lost. Leaves the snapshot as it was."""
 
-    def __init__(self, snapshot: Snapshot, attempt: Attempt, *, jobs: int | None, tasks: int) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        attempt: Attempt,
+        *,
+        jobs: int | None,
+        tasks: int,
+        lost: float = float("inf"),
+    ) -> None:
         self._snapshot, self._attempt = snapshot, attempt
-        self._jobs, self._tasks = jobs, tasks
+        self._jobs, self._tasks, self._lost = jobs, tasks, lost
 
-    def open(self, queue: Queue, job: Job, more: dict[str, int], movers: Iterable[Unit]) -> Opening | None:
-        """The first movers, in their order, with which it works; made as small as possible."""
+    def open(
+        self,
+        queue: Queue,
+        job: Job,
+        more: dict[str, int],
+        movers: Iterable[Unit],
+        promising: Callable[[Unit], bool] | None = None,
+    ) -> Opening | None:
+        """The first movers, in their order, with which it works; made as small as possible.
+
+        `promising` is told of each mover in turn, and answers whether with those so far it may work.
+        """
         taken: list[Unit] = []
         for unit in movers:
             taken.append(unit)
             if not self._within_bounds(taken):
                 return None
-            if self.try_with(queue, job, more, taken) is not None:
+            hopeful = promising is None or promising(unit)
+            if hopeful and self.try_with(queue, job, more, taken) is not None:
                 return self._smallest(queue, job, more, taken)
         return None
 
@@ -119,8 +142,13 @@ class MoveSearch:
         return moves
 
     def _smallest(self, queue: Queue, job: Job, more: dict[str, int], taken: list[Unit]) -> Opening | None:
-        """Put back every mover without which it works as well: high priorities first, then old jobs."""
-        for unit in sorted(taken, key=lambda unit: (-unit.job.priority, unit.job.submitted_at, unit.job.id)):
+        """Put back every mover without which it works as well: high priorities first, then those that lose
+        most, then old jobs."""
+
+        def dearest(unit: Unit) -> tuple[int, float, float, str]:
+            return (-unit.job.priority, -unit.lost, unit.job.submitted_at, unit.job.id)
+
+        for unit in sorted(taken, key=dearest):
             rest = [other for other in taken if other is not unit]
             if rest and self.try_with(queue, job, more, rest) is not None:
                 taken = rest
@@ -129,7 +157,8 @@ class MoveSearch:
     def _within_bounds(self, taken: Sequence[Unit]) -> bool:
         jobs = len({unit.job.id for unit in taken})
         tasks = sum(len(unit.tasks) for unit in taken)
-        return (self._jobs is None or jobs <= self._jobs) and tasks <= self._tasks
+        bounded = (self._jobs is None or jobs <= self._jobs) and tasks <= self._tasks
+        return bounded and sum(unit.lost for unit in taken) <= self._lost
 
 
 def _merged(units: Sequence[Unit]) -> list[Unit]:

@@ -32,10 +32,10 @@ class _Room(NamedTuple):
 class Cleared(NamedTuple):
     """A node and what would have to move from it.
 
-    `cost` orders nodes: low priorities first, then few cards, then new jobs.
+    `cost` orders nodes: low priorities first, then little work lost, then few cards, then new jobs.
     """
 
-    cost: tuple[int, int, float, str]
+    cost: tuple[int, float, int, float, str]
     units: tuple[Unit, ...]
 
 
@@ -46,6 +46,31 @@ def openings(board: Board, tasks: int, units: Iterable[Unit]) -> Iterator[tuple[
     width = max(1, tasks - free)
     for start in range(min(NODES_TRIED, len(cleared) - width + 1)):
         yield tuple(unit for node in cleared[start : start + width] for unit in node.units)
+
+
+class Promise:
+    """Whether the tasks of a shape could have room with the movers told of so far gone; an upper bound.
+
+    Core units of cards are counted node by node, whichever card they are on.
+    """
+
+    def __init__(self, board: Board, tasks: int) -> None:
+        question = board.question
+        self._row, self._tasks = question.fleet.row, tasks
+        self._each = 0 if question.task.derived else question.task.cards * question.task.cores
+        mine = np.where(question.usable & question.members[:, None], question.fleet.cores_free, 0)
+        self._free: list[int] = mine.sum(axis=1).tolist()
+        self._room = sum(free // self._each for free in self._free) if self._each else tasks
+
+    def with_(self, unit: Unit) -> bool:
+        """The same with one more mover gone."""
+        for task in unit.tasks if self._each else ():
+            row = self._row.get(task.node)
+            if row is not None:
+                before = self._free[row]
+                self._free[row] += sum(part.cores for part in task.slices)
+                self._room += self._free[row] // self._each - before // self._each
+        return self._room >= self._tasks
 
 
 def _clearable(board: Board, units: Iterable[Unit]) -> Iterator[Cleared]:
@@ -64,7 +89,8 @@ def _clearable(board: Board, units: Iterable[Unit]) -> Iterator[Cleared]:
             moved = sum(len(entry.slices) or 1 for unit in chosen for entry in unit.tasks)
             newest = max(unit.job.submitted_at for unit in chosen)
             highest = max(unit.job.priority for unit in chosen)
-            yield Cleared((highest, moved, -newest, fleet.nodes[row].id), chosen)
+            lost = sum(unit.lost for unit in chosen)
+            yield Cleared((highest, lost, moved, -newest, fleet.nodes[row].id), chosen)
 
 
 def _free_cores(board: Board) -> Ints:
@@ -76,11 +102,18 @@ def _free_cores(board: Board) -> Ints:
 
 
 def _enough(task: TaskShape, free: _Room, units: list[Unit]) -> tuple[Unit, ...]:
-    """The first units, lowest priority, then largest, then newest, with which the node holds the task."""
+    """The first units with which the node holds the task: lowest priority, then least work lost for what
+    they give, then largest, then newest."""
     need = _Room(task.cpu, task.memory, task.cards * task.cores)
     ordered = sorted(
         units,
-        key=lambda unit: (unit.job.priority, -_size(unit).cores, -unit.job.submitted_at, unit.job.id),
+        key=lambda unit: (
+            unit.job.priority,
+            unit.lost / max(1, _size(unit).cores),
+            -_size(unit).cores,
+            -unit.job.submitted_at,
+            unit.job.id,
+        ),
     )
     chosen: list[Unit] = []
     for unit in ordered:

@@ -28,7 +28,8 @@ Segments = tuple[tuple["Candidate", ...], ...]
 class Candidate:
     """A job, or one task that its job can spare, that could leave.
 
-    `charges` is what that gives back. `lost` are the GPU-seconds thrown away. `guarded` and
+    `charges` is what that gives back. `lost` are the GPU-seconds thrown away, `cost` the same with the job's
+    earlier evictions weighed in. `guarded` and
     `guarded_borrowing` are until when its guaranteed run time protects it: where its queue stands
     inside its nominal, and where it borrows. `rank` orders candidates of different queues.
     """
@@ -40,6 +41,7 @@ class Candidate:
     whole: bool = True
     leaving: bool = False
     lost: float = 0.0
+    cost: float = 0.0
     load: float | None = None
     guarded: float = float("-inf")
     guarded_borrowing: float = float("-inf")
@@ -73,7 +75,7 @@ def least_loss_rank(candidate: Candidate) -> tuple[Any, ...]:
     """The platform's order."""
     spared = -candidate.tasks[0].index if not candidate.whole else 0
     job = candidate.job
-    return (not candidate.leaving, candidate.whole, job.priority, candidate.lost, job.id, spared)
+    return (not candidate.leaving, candidate.whole, job.priority, candidate.cost, job.id, spared)
 
 
 def in_queue(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -183,6 +185,7 @@ class Roster:
     ) -> Candidate:
         guarded, borrowing = self._guard(job) if whole and not leaving else (float("-inf"), float("-inf"))
         charges = charged(tasks)
+        cards = gpus(charges)
         plain = Candidate(
             job=job,
             queue=queue,
@@ -190,7 +193,8 @@ class Roster:
             charges=charges,
             whole=whole,
             leaving=leaving,
-            lost=0.0 if leaving else gpus(charges) * unsaved(job, self.now),
+            lost=0.0 if leaving else cards * unsaved(job, self.now),
+            cost=0.0 if leaving else cards * (unsaved(job, self.now) + job.evictions * self.options.repeat_s),
             load=None if self._user_load is None else self._user_load(queue, job.user),
             guarded=guarded,
             guarded_borrowing=borrowing,

@@ -14,8 +14,8 @@ from functools import partial
 from heapq import merge
 from itertools import chain, pairwise
 
-from quotas.tree import Share
-from scheduling.engine.model import EvictRule
+from quotas.tree import QuotaTree, Share
+from scheduling.engine.model import EvictRule, FlavorResource
 from scheduling.engine.options import FairSharing, ShareStrategy
 from scheduling.engine.preemption.candidates import Candidate, across
 from scheduling.engine.preemption.contest import Contest, Victim
@@ -220,15 +220,7 @@ class FairField:
 
     def _rivals(self, queue: str) -> tuple[str, str]:
         """The children of the lowest common node above the preemptor's queue and another one."""
-        tree = self.contest.tree
-        mine = list(tree.path(self.contest.leaf))
-        above_mine = {above: below for below, above in pairwise(mine)}
-        below = self._leaf(queue)
-        for above in tree.path(below):
-            if above in above_mine:
-                return above_mine[above], below
-            below = above
-        raise AssertionError("queues of different trees do not compete")
+        return rivals(self.contest.tree, self.contest.leaf, self._leaf(queue))
 
     def _piles(self) -> dict[str, Pile]:
         contest = self.contest
@@ -260,6 +252,17 @@ class FairField:
 
     def _leaf(self, queue: str) -> str:
         return self.contest.roster.snapshot.queues[queue].quota_node
+
+
+def rivals(tree: QuotaTree[FlavorResource], leaf: str, other: str) -> tuple[str, str]:
+    """The children, towards each of two leaves, of the lowest node above both."""
+    above_mine = {above: below for below, above in pairwise(tree.path(leaf))}
+    below = other
+    for above in tree.path(other):
+        if above in above_mine:
+            return above_mine[above], below
+        below = above
+    raise AssertionError("queues of different trees do not compete")
 
 
 def just(strategy: ShareStrategy, preemptor: Share, before: Share, after: Share) -> bool:

@@ -19,6 +19,7 @@ from scheduling.engine.preemption.collect import collect
 from scheduling.engine.preemption.contest import Contest, Effort, Victim
 from scheduling.engine.preemption.fair import FairField, Reorder
 from scheduling.engine.preemption.fillback import fill_back, fill_back_dearest, unjustified
+from scheduling.engine.preemption.nobody import nobody_to_ask
 from scheduling.engine.preemption.policy import may_push_anyone
 from scheduling.engine.preemption.reach import Reach
 from scheduling.engine.preemption.targets import Preemptor, Room, Target, TargetSet
@@ -79,6 +80,8 @@ class VictimSearch:
                 effort=effort,
                 room=room,
             )
+            if nobody_to_ask(contest, self.fair):
+                return TargetSet()
             if self._reach.hopeless(preemptor, borrow=contest.borrowing_allowed):
                 return TargetSet()
             victims = self._solve(contest)
@@ -111,7 +114,7 @@ class VictimSearch:
                 best = self._settled(contest, Choice.LOOSE)
             if not best or not self.roster.least_loss or contest.effort.exhausted:
                 return best
-            if not any(victim.candidate.lost for victim in best):
+            if not any(victim.candidate.cost for victim in best):
                 return best
             contest.weighed = frozenset(victim.candidate.queue for victim in best)
             other = self._settled(contest, Choice.WEIGHED)
@@ -186,7 +189,7 @@ class VictimSearch:
 
 
 class Scale:
-    """Orders candidates by GPU-seconds lost for what they give, after priority.
+    """Orders candidates by their cost in GPU-seconds for what they give, after priority.
 
     What a candidate gives is the part of the missing amounts that it frees, so that a large job is worth
     no more than is needed.
@@ -206,16 +209,16 @@ class Scale:
         charges, given = candidate.charges, 0.0
         for key, missing in self._missing:
             given += min(charges.get(key, 0), missing) / missing
-        per_gain = candidate.lost / given if given else float("inf")
-        return (not candidate.leaving, candidate.job.priority, per_gain, candidate.lost, candidate.id)
+        per_gain = candidate.cost / given if given else float("inf")
+        return (not candidate.leaving, candidate.job.priority, per_gain, candidate.cost, candidate.id)
 
 
 def _cost(victims: list[Victim]) -> tuple[float, float, int, tuple[str, ...]]:
-    """Sets compare by their highest priority, then GPU-seconds lost, then number."""
+    """Sets compare by their highest priority, then their cost in GPU-seconds, then number."""
     standing = [victim.candidate for victim in victims if not victim.candidate.leaving]
     priority = max((candidate.job.priority for candidate in standing), default=float("-inf"))
     ids = tuple(sorted(candidate.id for candidate in standing))
-    return (priority, sum(candidate.lost for candidate in standing), len(standing), ids)
+    return (priority, sum(candidate.cost for candidate in standing), len(standing), ids)
 
 
 def _answer(victims: list[Victim], effort: Effort) -> TargetSet:

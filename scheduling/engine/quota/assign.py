@@ -37,6 +37,7 @@ from scheduling.engine.quota.fit import Fit, Oracle, Terms, fixed_usage
 from scheduling.engine.quota.flavors import Mismatch, mismatch
 from scheduling.engine.quota.fungibility import BEST, WORST, Rank, goes_on, is_preferred
 from scheduling.engine.quota.reduce import Counts, full_counts
+from scheduling.engine.quota.verdict import capped
 from scheduling.engine.state.snapshot import Snapshot
 
 Tried = Mapping[str, Mapping[ResourceName, int]]
@@ -71,6 +72,7 @@ def assign(
     allowed: Allowed | None = None,
     eviction_cap: int | None = None,
     beside_preemptible: bool = False,
+    beside_capped: bool = False,
 ) -> Assignment:
     """The flavors of each role in the snapshot as it stands; changes nothing.
 
@@ -83,8 +85,10 @@ def assign(
         allowed: flavors to be looked at; all otherwise. One role of several companions is enough.
         eviction_cap: after how many evictions a job no longer borrows.
         beside_preemptible: a non-preemptible job is held to the nominal by its like alone.
+        beside_capped: so is a job at its cap, by those that nobody can make give way.
     """
-    fixed = fixed_usage(snapshot, queue) if beside_preemptible and not job.preemptible else None
+    alone = beside_capped and capped(job, eviction_cap) if job.preemptible else beside_preemptible
+    fixed = fixed_usage(snapshot, queue, eviction_cap) if alone else None
     terms = Terms(
         snapshot.quota, queue, job, oracle=oracle, fair=fair, eviction_cap=eviction_cap, fixed=fixed
     )

@@ -54,8 +54,13 @@ def may_borrow(queue: Queue, job: Job, eviction_cap: int | None = None) -> bool:
 
     A job that was evicted `eviction_cap` times may not: within the nominal nobody reclaims from it.
     """
-    tired = eviction_cap is not None and job.evictions >= eviction_cap
-    return queue.allocation_mode is AllocationMode.DYNAMIC and job.preemptible and not tired
+    dynamic = queue.allocation_mode is AllocationMode.DYNAMIC
+    return dynamic and job.preemptible and not capped(job, eviction_cap)
+
+
+def capped(job: Job, eviction_cap: int | None) -> bool:
+    """Whether a job was evicted so often that nobody may evict it again; never without a cap."""
+    return eviction_cap is not None and job.evictions >= eviction_cap
 
 
 def ceiling(tree: QuotaTree[FlavorResource], queue: Queue, job: Job, key: FlavorResource) -> Amount:

@@ -159,6 +159,7 @@ class Nominator:
             allowed=allowed,
             eviction_cap=config.preemption.eviction_cap,
             beside_preemptible=config.preemption.beside_preemptible,
+            beside_capped=config.preemption.beside_capped,
         )
 
     def _weighs(self, queue: Queue) -> bool:
