@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from scheduling import engine
 from scheduling.engine.model import Instant
+from scheduling.engine_config import engine_config
 
 FORMAT: Final = "allotment-cycle-1"
 
@@ -33,7 +34,5 @@ def replay(text: str) -> dict[str, Any]:
         now = Instant(float(content["now"]))
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError, engine.SnapshotError) as error:
         raise DumpError(f"this is not a saved cycle: {error}") from error
-    result: dict[str, Any] = json.loads(
-        engine.canonical(engine.run_cycle(snapshot, engine.EngineConfig(), now))
-    )
+    result: dict[str, Any] = json.loads(engine.canonical(engine.run_cycle(snapshot, engine_config(), now)))
     return result

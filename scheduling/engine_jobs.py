@@ -4,27 +4,56 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from quotas.models import Queue
 from scheduling.engine import model as em
-from scheduling.models import GpuRequestMode, Job, JobRole
+from scheduling.models import GpuRequestMode, Job, JobRole, JobState
 from scheduling.spec import JobSpec, RoleSpec, level_label
 
 ASKED: Final = "asked"
 """The id of a job that only a specification describes."""
 
 
-def engine_job(job: Job, roles: Sequence[JobRole], *, watched: Container[uuid.UUID] = ()) -> em.Job:
-    """One stored job; `roles` in their order. `watched` as `watched_workspaces` tells."""
-    backoff = job.backoff_until
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What became of a job so far, where its own row does not say.
+
+    `evictions` counts attempts that others put an end to, `ended` the tasks per role that have finished.
+    `promised`: others were told to leave for it.
+    """
+
+    evictions: int = 0
+    ended: Mapping[uuid.UUID, int] = field(default_factory=dict)
+    promised: bool = False
+
+
+_NEW: Final = Past()
+_STATES: Final = {
+    JobState.QUEUED: em.JobState.QUEUED,
+    JobState.ADMITTED: em.JobState.LIVE,
+    JobState.STARTING: em.JobState.LIVE,
+    JobState.RUNNING: em.JobState.LIVE,
+    JobState.EVICTING: em.JobState.LEAVING,
+    JobState.STOPPING: em.JobState.LEAVING,
+}
+
+
+def engine_job(
+    job: Job, roles: Sequence[JobRole], *, watched: Container[uuid.UUID] = (), past: Past = _NEW
+) -> em.Job:
+    """One stored job that waits or holds something; `roles` in their order.
+
+    `watched` as `watched_workspaces` tells.
+    """
     name = str(job.pk)
     namespace = str(job.workspace_id) if job.workspace_id in watched else ""
     return em.Job(
         id=name,
         queue=str(job.queue_id),
-        roles=tuple(_stored_role(role) for role in roles),
+        roles=tuple(_stored_role(role, past.ended.get(role.pk, 0)) for role in roles),
         submitted_at=em.Instant(job.submitted_at.timestamp()),
         user=str(job.submitted_by_id),
         priority=job.priority,
@@ -35,18 +64,27 @@ def engine_job(job: Job, roles: Sequence[JobRole], *, watched: Container[uuid.UU
         checkpoint_interval_s=job.checkpoint_interval_s,
         rules=placement_rules(job.placement, namespace=namespace, group=name),
         topology=topology_rule(job.placement),
-        backoff_until=em.Instant(backoff.timestamp()) if backoff else None,
-        evictions=job.attempt_number,
+        backoff_until=_instant(job.backoff_until),
+        state=_STATES[JobState(job.state)],
+        admitted_at=_instant(job.admitted_at),
+        running_since=_instant(job.started_at),
+        evictions=past.evictions,
+        preempting=past.promised,
     )
 
 
-def asked_job(spec: JobSpec, queue: Queue, *, priority: int, now: datetime) -> em.Job:
-    """The job that a specification would become if it were submitted now."""
+def _instant(moment: datetime | None) -> em.Instant | None:
+    return None if moment is None else em.Instant(moment.timestamp())
+
+
+def asked_job(spec: JobSpec, queue: Queue, *, priority: int, now: datetime, user: str = "") -> em.Job:
+    """The job that a specification would become if `user` (an id) submitted it now."""
     return em.Job(
         id=ASKED,
         queue=str(queue.pk),
         roles=tuple(_asked_role(role) for role in spec.roles),
         submitted_at=em.Instant(now.timestamp()),
+        user=user,
         priority=priority,
         min_available=spec.min_available,
         preemptible=spec.preemptible,
@@ -55,7 +93,7 @@ def asked_job(spec: JobSpec, queue: Queue, *, priority: int, now: datetime) -> e
     )
 
 
-def _stored_role(role: JobRole) -> em.Role:
+def _stored_role(role: JobRole, ended: int) -> em.Role:
     gpu = None
     if role.gpu_mode != GpuRequestMode.NONE and role.gpu_cards:
         gpu = _gpu(
@@ -66,8 +104,13 @@ def _stored_role(role: JobRole) -> em.Role:
             role.gpu_models,
             role.gpu_profile,
         )
-    request = em.Request(cpu=role.cpu_millicores, memory=role.memory_mib, gpu=gpu)
-    return em.Role(name=role.name, replicas=role.replicas, min_replicas=role.min_replicas, request=request)
+    return em.Role(
+        name=role.name,
+        replicas=role.replicas,
+        min_replicas=role.min_replicas,
+        request=em.Request(cpu=role.cpu_millicores, memory=role.memory_mib, gpu=gpu),
+        ended=ended,
+    )
 
 
 def _asked_role(role: RoleSpec) -> em.Role:

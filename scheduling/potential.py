@@ -15,6 +15,7 @@ from clusters.models import Cell
 from foundation import clock
 from quotas.models import Queue
 from scheduling import engine
+from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import asked_job
 from scheduling.services.feasibility import Misfit
 from scheduling.snapshots import empty_snapshot, names_in, with_names
@@ -43,7 +44,7 @@ def misfit(spec: JobSpec, queue: Queue) -> Misfit | None:
         known = _known(queue.cell_id)
         if str(queue.pk) not in known.snapshot.queues:
             return None  # opened a moment ago; the next cycle will say
-        outcome = engine.never_fits(known.snapshot, job)
+        outcome = engine.never_fits(known.snapshot, job, engine_config())
     if outcome is None:
         return None
     names = known.names

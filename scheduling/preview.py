@@ -9,6 +9,7 @@ from typing import Any
 from foundation import clock
 from scheduling import engine
 from scheduling.engine.model import Instant
+from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import ASKED, asked_job
 from scheduling.services.job import Submission
 from scheduling.snapshots import cell_snapshot, with_names
@@ -35,9 +36,10 @@ def preview(submission: Submission) -> Preview:
     """
     queue, now = submission.queue, clock.now()
     taken = cell_snapshot(queue.cell_id)
-    job = asked_job(submission.spec, queue, priority=submission.priority.value, now=now)
+    user = str(submission.submitted_by.pk)
+    job = asked_job(submission.spec, queue, user=user, priority=submission.priority.value, now=now)
     taken.snapshot.apply(engine.Delta((engine.JobPut(job),)))
-    result = engine.run_cycle(taken.snapshot, engine.EngineConfig(), Instant(now.timestamp()))
+    result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
     outcome = next(item for item in result.outcomes if item.job == ASKED)
     helps = [{"code": h.code.value, "numbers": with_names(h.numbers, taken.names)} for h in outcome.help]
     reason = outcome.reason.value if outcome.reason else ""

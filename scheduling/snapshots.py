@@ -18,13 +18,12 @@ from quotas.models import AllocationMode, Queue, QueueFlavor
 from quotas.selectors.tree import tree_rows
 from scheduling import engine
 from scheduling.engine import model as em
-from scheduling.engine_jobs import engine_job, placement_rules, toleration, watched_workspaces
+from scheduling.engine_jobs import Past, engine_job, placement_rules, toleration, watched_workspaces
 from scheduling.models import HOLDING_STATES, Allocation, DeviceSlice, Job, JobRole, JobState
+from scheduling.standing import claims_of, pasts_of, places_of_movers, usage_of
 
-# Own quota is taken back from whoever borrowed it; inside the queue, equal priority is left alone.
-_TAKE_BACK: Final = em.PreemptionPolicy(
-    within_queue=em.PreemptWithin.LOWER_PRIORITY, reclaim=em.PreemptOthers.ANY
-)
+# What a cycle looks at: jobs that wait for it, and those that hold what others wait for.
+_SEEN: Final = (JobState.QUEUED, *HOLDING_STATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +40,27 @@ class CellSnapshot:
 def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
     """Read everything one cycle of a cell needs."""
     jobs = list(
-        Job.unscoped.filter(queue__cell_id=cell_id, state=JobState.QUEUED)
+        Job.unscoped.filter(queue__cell_id=cell_id, state__in=_SEEN)
         .select_related("queue", "workspace")
         .order_by("submitted_at", "id")
     )
     devices = _devices(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
     queues = engine_queues(cell_id)  # before the tree: a queue opened meanwhile must not lack its node
-    watched = _watched(cell_id, jobs)
+    watched = watched_workspaces((job.workspace_id, job.placement) for job in jobs)
+    claims = claims_of(cell_id)
+    # What is used is read before who holds it: what is given back meanwhile then still counts as used.
     snapshot = engine.Snapshot(
         nodes=_nodes(cell_id, devices),
         flavors=engine_flavors(cell_id),
         quota_nodes=engine_quota_nodes(cell_id),
         queues=queues,
-        jobs=_jobs(cell_id, jobs, watched),
+        jobs=_jobs(cell_id, jobs, watched, frozenset(claims)),
         allocations=_allocations(cell_id, watched),
+        claims=claims.values(),
+        usage=usage_of(cell_id),
     )
+    for place in places_of_movers(snapshot):
+        snapshot.take(place)
     pks = {device.uuid: device.pk for rows in devices.values() for device in rows}
     return CellSnapshot(snapshot, {str(job.pk): job for job in jobs}, pks, names_in(cell_id))
 
@@ -196,26 +201,40 @@ def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
             strategy=em.Strategy(queue.strategy),
             stop_policy=em.StopPolicy(queue.stop_policy),
             allocation_mode=em.AllocationMode(AllocationMode(queue.allocation_mode).value),
-            preemption=_TAKE_BACK if queue.preemption else em.PreemptionPolicy(),
+            preemption=_preemption(queue),
+            fungibility=em.Fungibility(
+                when_can_borrow=em.WhenCan(queue.when_can_borrow),
+                when_can_preempt=em.WhenCan(queue.when_can_preempt),
+                preference=em.Preference(queue.preference),
+            ),
+            backfill=queue.backfill,
+            user_shares=queue.user_shares,
         )
         for queue in queues
     ]
 
 
-def _jobs(cell_id: uuid.UUID, jobs: Sequence[Job], watched: frozenset[uuid.UUID]) -> list[em.Job]:
+def _preemption(queue: Queue) -> em.PreemptionPolicy:
+    if not queue.preemption:
+        return em.PreemptionPolicy()
+    return em.PreemptionPolicy(
+        within_queue=em.PreemptWithin(queue.within_queue),
+        reclaim=em.PreemptOthers(queue.reclaim),
+        while_borrowing=em.PreemptOthers(queue.while_borrowing),
+        max_priority=queue.max_priority,
+    )
+
+
+def _jobs(
+    cell_id: uuid.UUID, jobs: Sequence[Job], watched: frozenset[uuid.UUID], promised: frozenset[str]
+) -> list[em.Job]:
     roles: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
-    waiting = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state=JobState.QUEUED)
-    for role in waiting.order_by("job_id", "position"):
+    seen = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=_SEEN)
+    for role in seen.order_by("job_id", "position"):
         roles[role.job_id].append(role)
+    pasts = pasts_of(cell_id, promised)
     # A job submitted between the two queries has roles but is not in `jobs`; the next cycle sees it.
-    return [engine_job(job, roles[job.pk], watched=watched) for job in jobs]
-
-
-def _watched(cell_id: uuid.UUID, jobs: Sequence[Job]) -> frozenset[uuid.UUID]:
-    """Workspaces in which a waiting or running job speaks of other tasks."""
-    live = Job.unscoped.filter(queue__cell_id=cell_id, state__in=HOLDING_STATES).exclude(placement={})
-    waiting = ((job.workspace_id, job.placement) for job in jobs)
-    return watched_workspaces((*waiting, *live.values_list("workspace_id", "placement")))
+    return [engine_job(job, roles[job.pk], watched=watched, past=pasts.get(job.pk, Past())) for job in jobs]
 
 
 def _allocations(cell_id: uuid.UUID, watched: frozenset[uuid.UUID]) -> list[em.Allocation]:
@@ -248,6 +267,8 @@ def _allocation(
         memory=row.memory_mib,
         slices=tuple(slices),
         charges=tuple(em.Charge(flavor, Resource(name), n) for name, n in sorted(row.charge.items())),
+        # A task that is started again where it was is removed, and stays.
+        leaving=row.removal_asked_at is not None and not row.restarting,
         rules=rules,
     )
 

@@ -28,8 +28,37 @@ class AllocationMode(models.TextChoices):
     STATIC = "static", "Static"
 
 
+class PreemptWithin(models.TextChoices):
+    NEVER = "never", "Never"
+    LOWER_PRIORITY = "lower-priority", "Lower priority"
+    LOWER_OR_NEWER_EQUAL_PRIORITY = "lower-or-newer-equal-priority", "Lower, or equal and newer"
+
+
+class PreemptOthers(models.TextChoices):
+    NEVER = "never", "Never"
+    LOWER_PRIORITY = "lower-priority", "Lower priority"
+    ANY = "any", "Any"
+
+
+class WhenCan(models.TextChoices):
+    MAY_STOP_SEARCH = "may-stop-search", "Take it"
+    TRY_NEXT_FLAVOR = "try-next-flavor", "Try the next flavor"
+
+
+class Preference(models.TextChoices):
+    BORROWING = "borrowing-over-preemption", "Borrow rather than preempt"
+    PREEMPTION = "preemption-over-borrowing", "Preempt rather than borrow"
+
+
 class Queue(BaseModel):
-    """A leaf of the quota tree. Presets are combinations of its settings, not a setting of their own."""
+    """A leaf of the quota tree. Presets are combinations of its settings, not a setting of their own.
+
+    `preemption` off means that nobody leaves for its jobs, whatever the rules below it say. `reclaim` is
+    about jobs of other queues above their nominal; `while_borrowing` the same in order to borrow, from
+    jobs not above `max_priority` (None: no such bound). `when_can_*` and `preference` say when the search
+    over the ordered flavors ends. With `backfill` those behind the first job that does not fit pass only
+    if they do not delay it; with `user_shares` users who used less lately come first.
+    """
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="queues")
     workspace = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="queues")
@@ -41,6 +70,23 @@ class Queue(BaseModel):
         max_length=10, choices=AllocationMode.choices, default=AllocationMode.DYNAMIC
     )
     preemption = models.BooleanField(default=True)
+    within_queue = models.CharField(
+        max_length=30, choices=PreemptWithin.choices, default=PreemptWithin.LOWER_PRIORITY
+    )
+    reclaim = models.CharField(max_length=20, choices=PreemptOthers.choices, default=PreemptOthers.ANY)
+    while_borrowing = models.CharField(
+        max_length=20, choices=PreemptOthers.choices, default=PreemptOthers.NEVER
+    )
+    max_priority = models.IntegerField(null=True, blank=True)
+    when_can_borrow = models.CharField(
+        max_length=20, choices=WhenCan.choices, default=WhenCan.MAY_STOP_SEARCH
+    )
+    when_can_preempt = models.CharField(
+        max_length=20, choices=WhenCan.choices, default=WhenCan.TRY_NEXT_FLAVOR
+    )
+    preference = models.CharField(max_length=30, choices=Preference.choices, default=Preference.BORROWING)
+    backfill = models.BooleanField(default=True)
+    user_shares = models.BooleanField(default=True)
     flavors: models.ManyToManyField[Flavor, QueueFlavor] = models.ManyToManyField(
         Flavor, through="QueueFlavor", related_name="queues"
     )

@@ -92,17 +92,34 @@ class TreeNode(Generic[K]):
 
     def add(self, key: K, amount: int) -> None:
         """Add usage here, and above as far as it spills over."""
-        room = self.local_available(key)
-        self._set(key, self.used(key) + amount)
-        if self.parent is not None and room is not None and amount > room:
-            self.parent.add(key, amount - room)
+        node = self
+        while amount:
+            used = node.usage.get(key, 0)
+            if used + amount:
+                node.usage[key] = used + amount
+            else:
+                del node.usage[key]
+            local, above = node.kept.get(key, 0), node.parent
+            if above is None or local is None:
+                return
+            if used < local:
+                amount -= min(amount, local - used)
+            node = above
 
     def remove(self, key: K, amount: int) -> None:
         """Take usage away here, and above as far as it had spilled over."""
-        spilled = self.spill(key)
-        self._set(key, self.used(key) - amount)
-        if self.parent is not None and spilled > 0:
-            self.parent.remove(key, min(amount, spilled))
+        node = self
+        while amount:
+            used = node.usage.get(key, 0)
+            if used - amount:
+                node.usage[key] = used - amount
+            else:
+                node.usage.pop(key, None)
+            local, above = node.kept.get(key, 0), node.parent
+            if above is None or local is None or used <= local:
+                return
+            amount = min(amount, used - local)
+            node = above
 
     def gather(self) -> None:
         """Recompute subtree quota, and usage of an inner node, from the children."""
@@ -125,9 +142,3 @@ class TreeNode(Generic[K]):
             return None
         lending = self.limits.get(key, NOTHING).lending_limit
         return 0 if lending is None else max(0, quota - lending)
-
-    def _set(self, key: K, amount: int) -> None:
-        if amount:
-            self.usage[key] = amount
-        else:
-            self.usage.pop(key, None)

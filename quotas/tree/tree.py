@@ -191,6 +191,22 @@ class QuotaTree(Generic[K]):
             raise OverdrawnError(node_id, f"{node_id} uses {leaf.used(key)} of {key}, not {amount}")
         leaf.remove(key, amount)
 
+    def add_usages(self, node_id: str, amounts: Mapping[K, int]) -> None:
+        """`add_usage` for several keys."""
+        leaf = self._leaf(node_id)
+        for key, amount in amounts.items():
+            if amount < 0:
+                raise ValueError(f"usage of {amount} cannot be added; remove it instead")
+            leaf.add(key, amount)
+
+    def remove_usages(self, node_id: str, amounts: Mapping[K, int]) -> None:
+        """`remove_usage` for several keys."""
+        leaf = self._leaf(node_id)
+        for key, amount in amounts.items():
+            if not 0 <= amount <= leaf.usage.get(key, 0):
+                self.remove_usage(node_id, key, amount)
+            leaf.remove(key, amount)
+
     def set_limits(self, node_id: str, limits: Mapping[K, Limits]) -> None:
         """Replace a node's limits; everything above it follows."""
         node = self._node(node_id)

@@ -38,6 +38,7 @@ _TO: Final = {
     PodPhase.FAILED: _S.FAILED,
     PodPhase.GONE: _S.FAILED,
 }
+_LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
 
 
@@ -106,9 +107,11 @@ def _apply_pod(allocation: Allocation, seen: PodObservation, now: datetime) -> b
         changed = bool(
             Allocation.unscoped.filter(pk=allocation.pk, removed_at__isnull=True).update(removed_at=now)
         )
-        Task.unscoped.filter(pk=allocation.task_id, state=_S.LEAVING).update(
-            state=_S.GONE, finished_at=seen.at
-        )
+        leaving = Task.unscoped.filter(pk=allocation.task_id, state=_S.LEAVING)
+        if allocation.attempt.job.state in _LIVE:  # given up by a job that goes on without it
+            leaving.update(state=_S.WAITING, started_at=None, finished_at=None)
+        else:
+            leaving.update(state=_S.GONE, finished_at=seen.at)
     elif seen.phase in _ENDED and allocation.removal_asked_at is None:
         Allocation.unscoped.filter(pk=allocation.pk).update(removal_asked_at=now)
     if seen.phase not in _TO:

@@ -14,16 +14,25 @@ from scheduling.models.job import Job
 class DecisionKind(models.TextChoices):
     ADMIT = "admit", "Admit"
     EVICT = "evict", "Evict"
+    SHRINK = "shrink", "Shrink"
+    MIGRATE = "migrate", "Migrate"
     PARK = "park", "Park"
 
 
 class Decision(BaseModel):
-    """What one engine cycle decided for one job. A park is written only when the reason changes."""
+    """What one engine cycle decided for one job. A park is written only when the reason changes.
+
+    `beneficiary` is for whom a job has to give way. It may belong to another tenant: only the platform's
+    own people may be told.
+    """
 
     cell = models.ForeignKey(Cell, on_delete=models.CASCADE, related_name="decisions")
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="decisions")
     cycle = models.PositiveBigIntegerField()
     epoch = models.PositiveBigIntegerField()
+    beneficiary = models.ForeignKey(
+        Job, on_delete=models.SET_NULL, null=True, blank=True, related_name="made_way_by"
+    )
     kind = models.CharField(max_length=10, choices=DecisionKind.choices)
     code = models.CharField(max_length=30, blank=True, default="")
     numbers = models.JSONField(default=dict, blank=True)

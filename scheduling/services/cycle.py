@@ -12,6 +12,7 @@ from foundation import clock, faults, health, leases, outbox
 from scheduling import commit, engine
 from scheduling.commit import Committed
 from scheduling.engine.model import Instant
+from scheduling.engine_config import engine_config
 from scheduling.snapshots import cell_snapshot
 
 log = structlog.get_logger(__name__)
@@ -37,7 +38,7 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=wait_s)
             return None
         taken = cell_snapshot(cell_id)
-        result = engine.run_cycle(taken.snapshot, engine.EngineConfig(), Instant(now.timestamp()))
+        result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
         faults.point("cycle.before_commit")
         try:
             done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
@@ -49,9 +50,15 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
     if done.dropped:
         outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
     health.beat("cycle")
-    if done.admitted or done.dropped:
+    if done.admitted or done.evicted or done.promised or done.dropped:
         log.info(
-            "cycle", cell=str(cell_id), admitted=done.admitted, dropped=done.dropped, jobs=len(taken.jobs)
+            "cycle",
+            cell=str(cell_id),
+            admitted=done.admitted,
+            evicted=done.evicted,
+            promised=done.promised,
+            dropped=done.dropped,
+            jobs=len(taken.jobs),
         )
     return done
 

@@ -19,7 +19,6 @@ from scheduling import transitions
 from scheduling.models import (
     TERMINAL_STATES,
     WAITING_STATES,
-    Claim,
     Job,
     JobState,
     PriorityClass,
@@ -55,6 +54,7 @@ class Submission:
     queue: Queue
     priority: PriorityClass
     min_run_s: int
+    submitted_by: User
 
 
 def job_check(*, acting_user: User, workspace: Tenant, spec: JobSpec) -> Submission:
@@ -68,7 +68,7 @@ def job_check(*, acting_user: User, workspace: Tenant, spec: JobSpec) -> Submiss
     priority = _priority(workspace, spec.priority_class)
     _check_pending(workspace)
     feasibility.check(spec, queue)
-    return Submission(spec, queue, priority, min(spec.min_run_s, MIN_RUN_MAX_S))
+    return Submission(spec, queue, priority, min(spec.min_run_s, MIN_RUN_MAX_S), acting_user)
 
 
 def job_submit(*, acting_user: User, workspace: Tenant, spec: JobSpec, now: datetime | None = None) -> Job:
@@ -196,7 +196,7 @@ def _leave_queue(job: Job, to: JobState, code: str, user: User, now: datetime, *
     cleared: dict[str, Any] = {"reason": "", "reason_numbers": {}, "reason_help": []}
     transition(job, to, code=code, now=now, actor=user.get_username(), **(cleared | fields))
     # What was promised to it goes to others, and whoever stood behind it moves up.
-    Claim.unscoped.filter(job=job).delete()
+    lifecycle.end_claim(job)
     outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
 
 

@@ -6,17 +6,21 @@ end is observed; the job moves on when the last one is.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.db.models import Q
+
 from foundation import outbox
-from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
+from scheduling.models import Allocation, Attempt, Claim, Job, JobState, Task, TaskState
 from scheduling.services.retry import after_eviction
 from scheduling.transitions import transition
 
 BACKOFF_BASE_S: Final = 60
 BACKOFF_LIMIT_S: Final = 3600
+_BATCH: Final = 500
 _UNFINISHED: Final = (TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING)
 
 
@@ -34,6 +38,7 @@ def begin_stopping(*, job: Job, now: datetime, actor: str = "") -> None:
         end_reason="CANCELLED",
         after_eviction="",
     )
+    end_claim(job)  # a job that is being moved was promised its new place
     ask_removal(job, now)
 
 
@@ -53,6 +58,24 @@ def begin_eviction(
     one minute to one hour.
     Raises: IllegalTransition, StaleJob.
     """
+    mark_evicting(job=job, rule=rule, then=then, now=now, actor=actor, numbers=numbers, backoff=backoff)
+    ask_removal(job, now)
+
+
+def mark_evicting(
+    *,
+    job: Job,
+    rule: str,
+    then: JobState,
+    now: datetime,
+    actor: str = "",
+    numbers: Mapping[str, Any] | None = None,
+    backoff: bool = False,
+) -> None:
+    """The first half of `begin_eviction`, for whoever has the pods of several jobs removed together.
+
+    Raises: IllegalTransition, StaleJob.
+    """
     if rule != "TASK_FAILED":
         then = after_eviction(job, then)
     fields: dict[str, Any] = {"after_eviction": then.value, "end_reason": rule}
@@ -69,21 +92,29 @@ def begin_eviction(
         numbers={"rule": rule, **(numbers or {})},
         **fields,
     )
-    ask_removal(job, now)
 
 
 def ask_removal(job: Job, now: datetime) -> None:
     """Have every pod of the job removed; what they hold comes back as each is confirmed gone."""
     Task.unscoped.filter(job=job, state__in=_UNFINISHED).update(state=TaskState.LEAVING)
-    present = Allocation.unscoped.filter(attempt__job=job, removed_at__isnull=True)
+    for cluster_id in sorted(note_removal(Q(attempt__job=job), now)):
+        outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+
+
+def note_removal(which: Q, now: datetime) -> set[uuid.UUID]:
+    """Mark the pods of those allocations as unwanted; the caller hints at the clusters returned."""
+    present = Allocation.unscoped.filter(which, removed_at__isnull=True)
     # In the order in which workers note what they did with them.
-    list(present.select_for_update(no_key=True).order_by("pk").values_list("pk"))
+    locked = present.select_for_update(of=("self",), no_key=True).order_by("pk")
+    held = list(locked.values_list("task_id", flat=True))
+    for start in range(0, len(held), _BATCH):
+        tasks = Task.unscoped.filter(pk__in=held[start : start + _BATCH])
+        tasks.filter(state__in=_UNFINISHED).update(state=TaskState.LEAVING)
     present.filter(restarting=True).update(restarting=False)  # not to be made again after all
     live = present.filter(removal_asked_at__isnull=True)
     clusters = set(live.values_list("node__cluster_id", flat=True))
     live.update(removal_asked_at=now)
-    for cluster_id in sorted(clusters):
-        outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+    return clusters
 
 
 def settle(job: Job, *, now: datetime) -> bool:
@@ -106,6 +137,8 @@ def settle(job: Job, *, now: datetime) -> bool:
     Task.unscoped.filter(job=job).update(
         state=TaskState.WAITING, exit_code=None, message="", started_at=None, finished_at=None
     )
+    if target == JobState.SUSPENDED:
+        end_claim(job)
     reason = "SUSPENDED" if target == JobState.SUSPENDED else "PENDING_EVALUATION"
     transition(
         job,
@@ -129,6 +162,7 @@ def settle(job: Job, *, now: datetime) -> bool:
 
 def finish(job: Job, to: JobState, *, now: datetime) -> None:
     """Bring a job to its terminal state."""
+    end_claim(job)
     numbers = {"rule": job.end_reason} if job.end_reason else {}
     transition(
         job,
@@ -141,6 +175,11 @@ def finish(job: Job, to: JobState, *, now: datetime) -> None:
         reason_numbers={},
         reason_help=[],
     )
+
+
+def end_claim(job: Job) -> None:
+    """Take back what the job was promised, if anything: it will not come for it."""
+    Claim.unscoped.filter(job=job).delete()
 
 
 def end_attempt(job: Job, *, reason: str, now: datetime) -> None:

@@ -11,8 +11,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from clusters.models import Cell, Cluster, ClusterHealth
 from foundation import clock, outbox
-from quotas.models import StopPolicy
-from scheduling.models import Allocation, Job, JobState
+from scheduling.models import Allocation, Claim, Job, JobState
 from scheduling.services.lifecycle import begin_eviction, settle
 from scheduling.transitions import StaleJob
 
@@ -32,8 +31,8 @@ def sweep() -> None:
     _evict_over_time(now)
     _evict_from_lost_nodes(now)
     _evict_not_ready(now)
-    _evict_drained(now)
     _settle_leaving(now)
+    _end_claims(now)
     _hint_cells(now)
     _hint_clusters()
 
@@ -96,9 +95,16 @@ def _evict_not_ready(now: datetime) -> None:
     _evict_all(late, "NOT_READY", JobState.QUEUED, now, backoff=True)
 
 
-def _evict_drained(now: datetime) -> None:
-    drained = Job.unscoped.filter(queue__stop_policy=StopPolicy.HOLD_AND_DRAIN, state__in=_RUNNING)
-    _evict_all(list(drained.order_by("id")[:_LIMIT]), "QUEUE_DRAINED", JobState.QUEUED, now)
+def _end_claims(now: datetime) -> None:
+    """Promises that were not kept in time; their jobs take their turn like everybody else."""
+    over = Claim.unscoped.filter(expires_at__lte=now)
+    cells = set(over.values_list("job__queue__cell_id", flat=True))
+    if not cells:
+        return
+    with transaction.atomic():
+        over.delete()
+        for cell_id in sorted(cells):
+            outbox.hint(outbox.Topic.CYCLE, cell_id)
 
 
 def _settle_leaving(now: datetime) -> None:

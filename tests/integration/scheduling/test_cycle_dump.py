@@ -12,6 +12,7 @@ from django.core.management.base import CommandError
 from foundation import clock
 from scheduling import engine
 from scheduling.engine.model import Instant
+from scheduling.engine_config import engine_config
 from scheduling.snapshots import cell_snapshot
 from tests.builders import jobs
 from tests.builders.world import world
@@ -30,7 +31,7 @@ def test_a_saved_cycle_decides_the_same(tmp_path: Path, capsys: pytest.CaptureFi
 
     saved = json.loads(capsys.readouterr().out)
     live = engine.run_cycle(
-        cell_snapshot(here.cell.pk).snapshot, engine.EngineConfig(), Instant(clock.now().timestamp())
+        cell_snapshot(here.cell.pk).snapshot, engine_config(), Instant(clock.now().timestamp())
     )
     assert saved == json.loads(engine.canonical(live))
     assert len(saved["decisions"]) == 2

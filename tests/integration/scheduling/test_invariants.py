@@ -35,6 +35,7 @@ from quotas.models import Queue, Quota, StopPolicy
 from scheduling import engine
 from scheduling.commit import commit_cycle
 from scheduling.engine.model import Instant
+from scheduling.engine_config import engine_config
 from scheduling.execution import observe
 from scheduling.execution.execute import execute_cluster
 from scheduling.models import TERMINAL_STATES, Allocation, GpuRequestMode, Job, JobState
@@ -175,7 +176,7 @@ class Pipeline(RuleBasedStateMachine):
         with leases.held(Cell, self.cell.pk) as epoch:
             assert epoch is not None
             taken, now = cell_snapshot(self.cell.pk), clock.now()
-            result = engine.run_cycle(taken.snapshot, engine.EngineConfig(), Instant(now.timestamp()))
+            result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
             self._ask(which, service)
             commit_cycle(cell_id=self.cell.pk, epoch=epoch, taken=taken, result=result, now=now)
 

@@ -1,0 +1,156 @@
+"""Admissions: a job gets an attempt, and its tasks their places, cards and quota."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from clusters.services.grants import DeviceAmount, NodeAmount, devices_take, nodes_take
+from quotas.selectors.tree import TreeKey
+from quotas.services.ledger import LedgerKey, ledger_reserve
+from quotas.tree import QuotaTree, at_least
+from scheduling.commit.batch import CHUNK, Batch, task_key
+from scheduling.engine import model as em
+from scheduling.models import (
+    Allocation,
+    Attempt,
+    DecisionKind,
+    DeviceSlice,
+    Job,
+    JobEvent,
+    Task,
+    TaskState,
+    UserUsage,
+)
+from scheduling.naming import pod_name
+from scheduling.transitions import admit
+
+TaskIds = Mapping[str, Mapping[tuple[str, int], uuid.UUID]]
+
+
+def tasks_of(decisions: Iterable[em.Decision]) -> TaskIds:
+    """Task ids per admitted job by role name and index."""
+    found: defaultdict[str, dict[tuple[str, int], uuid.UUID]] = defaultdict(dict)
+    ids = [uuid.UUID(d.job) for d in decisions if d.kind is em.DecisionKind.ADMIT]
+    for start in range(0, len(ids), CHUNK):
+        rows = Task.unscoped.filter(job__in=ids[start : start + CHUNK])
+        for pk, job_id, role, index in rows.values_list("pk", "job_id", "role__name", "index"):
+            found[str(job_id)][(role, index)] = pk
+    return found
+
+
+def start(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
+    """Admit a job if the quota of this moment allows it; returns whether it did."""
+    job = batch.jobs[decision.job]
+    amounts = _amounts(decision)
+    queue_node = str(job.queue.node_id)
+    if not _fits(batch.tree, queue_node, amounts) or not admit(job, now=batch.now):
+        return False
+    for key, amount in amounts.items():
+        batch.tree.add_usage(queue_node, key, amount)
+        batch.ledger[LedgerKey(job.queue.node_id, uuid.UUID(key[0]), key[1])] += amount
+    _collect(batch, decision, job, tasks[decision.job])
+    return True
+
+
+def _amounts(decision: em.Decision) -> dict[TreeKey, int]:
+    amounts: Counter[TreeKey] = Counter()
+    for allocation in decision.allocations:
+        for charge in allocation.charges:
+            amounts[(charge.flavor, charge.resource)] += charge.amount
+    return dict(sorted(amounts.items()))
+
+
+def _fits(tree: QuotaTree[TreeKey], queue_node: str, amounts: Mapping[TreeKey, int]) -> bool:
+    return all(at_least(tree.available(queue_node, key), amount) for key, amount in amounts.items())
+
+
+def _collect(
+    batch: Batch, decision: em.Decision, job: Job, tasks: Mapping[tuple[str, int], uuid.UUID]
+) -> None:
+    number = job.attempt_number + 1
+    borrowed = {f"{c.flavor}/{c.resource}": c.amount for c in decision.borrowed}
+    attempt = Attempt(
+        job=job, number=number, epoch=batch.cell.epoch, admitted_at=batch.now, borrowed=borrowed
+    )
+    batch.attempts.append(attempt)
+    batch.admitted.append(job)
+    batch.unclaimed.add(job.pk)  # the promise is kept
+    numbers = _summary(decision, number)
+    batch.events.append(JobEvent(job=job, at=batch.now, code="admitted", numbers=numbers))
+    batch.note(job, DecisionKind.ADMIT, "", numbers)
+    for item in decision.allocations:
+        _hold(batch, attempt, item, tasks[task_key(item)])
+
+
+def _hold(batch: Batch, attempt: Attempt, item: em.Allocation, task_id: uuid.UUID) -> None:
+    job = attempt.job
+    allocation = Allocation(
+        attempt=attempt,
+        task_id=task_id,
+        node_id=uuid.UUID(item.node),
+        flavor_id=uuid.UUID(item.flavor),
+        cpu_millicores=item.cpu,
+        memory_mib=item.memory,
+        charge={charge.resource: charge.amount for charge in item.charges},
+        namespace=job.workspace.slug,
+        pod_name=pod_name(job, attempt.number, item.role, item.index),
+    )
+    batch.allocations.append(allocation)
+    batch.nodes[allocation.node_id] += NodeAmount(item.cpu, item.memory)
+    for part in item.slices:
+        pk = batch.taken.devices[part.device]
+        batch.devices[pk] += DeviceAmount(part.cores, part.memory, 1)
+        batch.slices.append(
+            DeviceSlice(
+                allocation=allocation,
+                device_id=pk,
+                cores=part.cores,
+                memory_mib=part.memory,
+                exclusive=part.exclusive,
+            )
+        )
+
+
+def _summary(decision: em.Decision, attempt: int) -> dict[str, Any]:
+    return {
+        "attempt": attempt,
+        "tasks": len(decision.allocations),
+        "nodes": len({allocation.node for allocation in decision.allocations}),
+        "cards": sum(len(allocation.slices) for allocation in decision.allocations),
+        "borrowed_cards": sum(c.amount for c in decision.borrowed if c.resource == "gpu.cards"),
+    }
+
+
+def write(batch: Batch) -> None:
+    """Take quota, nodes and cards, and write what holds them.
+
+    Raises: NoLongerFree; IntegrityError.
+    """
+    if not batch.admitted:
+        return
+    ledger_reserve(batch.ledger)
+    nodes_take(batch.nodes)
+    devices_take(batch.devices)
+    Attempt.unscoped.bulk_create(batch.attempts, batch_size=CHUNK)
+    Allocation.unscoped.bulk_create(batch.allocations, batch_size=CHUNK)
+    DeviceSlice.unscoped.bulk_create(batch.slices, batch_size=CHUNK)
+    tasks = [allocation.task_id for allocation in batch.allocations]
+    for first in range(0, len(tasks), CHUNK):
+        Task.unscoped.filter(pk__in=tasks[first : first + CHUNK]).update(state=TaskState.BOUND)
+    _count_users(batch)
+
+
+def _count_users(batch: Batch) -> None:
+    """From its first admission on a user counts; until the next sample as one who used nothing before."""
+    users = {
+        (job.queue_id, job.submitted_by_id): UserUsage(
+            queue_id=job.queue_id, user_id=job.submitted_by_id, at=batch.now
+        )
+        for job in batch.admitted
+        if job.queue.user_shares
+    }
+    rows = [users[key] for key in sorted(users)]
+    UserUsage.unscoped.bulk_create(rows, ignore_conflicts=True, batch_size=CHUNK)

@@ -1,0 +1,164 @@
+"""Jobs that have to give way, and what others are promised in their place.
+
+What a job holds is not touched here: it comes back pod by pod as each is confirmed gone. Until then the
+promise is kept as a row, so that later cycles ask nobody else to leave for the same job.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db.models import Q
+
+from foundation import audit
+from foundation.actor import SYSTEM
+from scheduling import standing
+from scheduling.commit.batch import CHUNK, Batch
+from scheduling.commit.bundles import Bundle
+from scheduling.engine import model as em
+from scheduling.engine_config import engine_config
+from scheduling.models import Claim, DecisionKind, Job, JobState
+from scheduling.services.lifecycle import mark_evicting, note_removal
+from scheduling.services.retry import after_eviction
+from scheduling.transitions import advance
+
+LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+GIVING: Final = (em.DecisionKind.EVICT, em.DecisionKind.SHRINK, em.DecisionKind.MIGRATE)
+_KINDS: Final = {
+    em.DecisionKind.EVICT: DecisionKind.EVICT,
+    em.DecisionKind.SHRINK: DecisionKind.SHRINK,
+    em.DecisionKind.MIGRATE: DecisionKind.MIGRATE,
+}
+_THEN: Final = {
+    em.EvictRule.TIME_LIMIT: JobState.FAILED,
+    em.EvictRule.IDLE: JobState.SUSPENDED,
+    em.EvictRule.BUDGET: JobState.SUSPENDED,
+}
+
+
+def holds_still(batch: Batch, decision: em.Decision) -> bool:
+    """Whether the job is in a state in which the decision can be carried out."""
+    job = batch.jobs[decision.job]
+    if decision.kind is em.DecisionKind.PARK:
+        return job.state == JobState.QUEUED
+    if decision.kind is em.DecisionKind.MIGRATE and after_eviction(job, JobState.QUEUED) != JobState.QUEUED:
+        return False  # it would end instead of coming back
+    return job.state in LIVE
+
+
+def carry_out(batch: Batch, bundle: Bundle) -> None:
+    """Tell jobs to leave and note the promises; rows are written with the rest of the batch.
+
+    Raises: StaleJob, IllegalTransition.
+    """
+    for decision in bundle.decisions:
+        job = batch.jobs[decision.job]
+        match decision.kind:
+            case em.DecisionKind.PARK if decision.allocations:
+                _promise(batch, job, decision.allocations, decision.released)
+            case em.DecisionKind.PARK:
+                batch.claims.pop(job.pk, None)
+                batch.unclaimed.add(job.pk)
+            case em.DecisionKind.SHRINK:
+                _shrink(batch, job, decision)
+            case em.DecisionKind.MIGRATE:
+                _evict(batch, job, decision)
+                _promise(batch, job, _places(batch, decision), _in_the_way(decision, bundle))
+            case _:
+                _evict(batch, job, decision)
+
+
+def _evict(batch: Batch, job: Job, decision: em.Decision) -> None:
+    rule, numbers = _rule(decision), _numbers(batch, job, decision)
+    then = _THEN.get(decision.rule, JobState.QUEUED) if decision.rule else JobState.QUEUED
+    mark_evicting(job=job, rule=rule, then=then, now=batch.now, numbers=numbers)
+    batch.evicted.append(job)
+    batch.note(job, _KINDS[decision.kind], rule, numbers, decision.beneficiary)
+    _record(job, "job.evict", rule, numbers)
+
+
+def _shrink(batch: Batch, job: Job, decision: em.Decision) -> None:
+    rule, numbers = _rule(decision), _numbers(batch, job, decision)
+    advance(job, code="shrunk", now=batch.now, numbers={"rule": rule, **numbers})
+    batch.given_up.append((job, decision.released))
+    batch.note(job, DecisionKind.SHRINK, rule, numbers, decision.beneficiary)
+    _record(job, "job.shrink", rule, numbers)
+
+
+def _record(job: Job, action: str, rule: str, numbers: dict[str, Any]) -> None:
+    after = {"name": job.name, "rule": rule, **numbers}
+    audit.record(SYSTEM, action, entity="job", entity_id=job.pk, tenant_id=job.workspace_id, after=after)
+
+
+def _rule(decision: em.Decision) -> str:
+    return decision.rule.value if decision.rule else ""
+
+
+def _numbers(batch: Batch, job: Job, decision: em.Decision) -> dict[str, Any]:
+    """What the job's own people are told: the size of it, and for whom if that is one of their own jobs."""
+    held = batch.taken.snapshot.allocations
+    gone = [held[key] for key in decision.released if key in held]
+    numbers: dict[str, Any] = {
+        **decision.numbers,
+        "tasks": len(decision.released),
+        "cards": sum(len(allocation.slices) for allocation in gone),
+    }
+    other = batch.taken.jobs.get(decision.beneficiary) if decision.beneficiary else None
+    if other is not None and other.workspace_id == job.workspace_id:
+        numbers["beneficiary"] = other.name
+    return numbers
+
+
+def _promise(batch: Batch, job: Job, places: tuple[em.Allocation, ...], leaving: tuple[str, ...]) -> None:
+    until = batch.now + timedelta(seconds=engine_config().preemption.claim_s)
+    claim = em.Claim(
+        job=str(job.pk), allocations=places, leaving=leaving, until=em.Instant(until.timestamp())
+    )
+    batch.unclaimed.discard(job.pk)
+    batch.claims[job.pk] = Claim(job=job, content=standing.claim_content(claim), expires_at=until)
+
+
+def _places(batch: Batch, decision: em.Decision) -> tuple[em.Allocation, ...]:
+    """Where all of a mover will stand: it restarts as a whole, so what need not move is kept for it too."""
+    moved = {allocation.id: allocation for allocation in decision.allocations}
+    stays = [a for a in batch.taken.snapshot.held(decision.job) if a.id not in decision.released]
+    return (*decision.allocations, *(a for a in stays if a.id not in moved and not a.leaving))
+
+
+def _in_the_way(decision: em.Decision, bundle: Bundle) -> tuple[str, ...]:
+    """Tasks of other movers that stand where this one may be going."""
+    return tuple(
+        task
+        for other in bundle.decisions
+        if other.kind is em.DecisionKind.MIGRATE and other.job != decision.job
+        for task in other.released
+    )
+
+
+def remove(batch: Batch) -> set[uuid.UUID]:
+    """Have the pods of everybody who gives way removed; returns the clusters that have to be told."""
+    if not batch.evicted and not batch.given_up:
+        return set()
+    which = Q(attempt__job__in=[job.pk for job in batch.evicted])
+    for job, tasks in batch.given_up:
+        for task in tasks:
+            _, role, index = task.rsplit("/", 2)
+            which |= Q(attempt__job=job, task__role__name=role, task__index=int(index))
+    return note_removal(which, batch.now)
+
+
+def write(batch: Batch) -> None:
+    """Store and end promises."""
+    ended = sorted(batch.unclaimed)
+    for first in range(0, len(ended), CHUNK):
+        Claim.unscoped.filter(job__in=ended[first : first + CHUNK]).delete()
+    rows = [batch.claims[pk] for pk in sorted(batch.claims)]
+    Claim.unscoped.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["job"],
+        update_fields=["content", "expires_at"],
+        batch_size=CHUNK,
+    )

@@ -1,0 +1,80 @@
+"""Why each job waits, stored where that has changed since it was last written."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import F
+
+from clusters.models import Cell
+from foundation import leases
+from scheduling.commit.batch import CHUNK, decision_row
+from scheduling.engine import model as em
+from scheduling.models import Decision, DecisionKind, Job, JobState
+from scheduling.snapshots import CellSnapshot, with_names
+
+# A job's place in line changes with every cycle; it is counted when somebody reads it, not stored.
+_VOLATILE: Final = frozenset({"position", "ahead"})
+
+
+def _steady(numbers: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {key: value for key, value in with_names(numbers, names).items() if key not in _VOLATILE}
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Why a job waits, as it is stored."""
+
+    job: Job
+    code: str
+    numbers: dict[str, Any]
+    helps: list[dict[str, Any]]
+
+    @property
+    def is_news(self) -> bool:
+        known = (self.job.reason, self.job.reason_numbers, self.job.reason_help)
+        return known != (self.code, self.numbers, self.helps) or self.job.reason_at is None
+
+
+def commit_reasons(
+    cell_id: uuid.UUID,
+    epoch: int,
+    taken: CellSnapshot,
+    outcomes: Iterable[em.Outcome],
+    now: datetime,
+) -> int:
+    """Store the reasons of one cycle; returns how many had changed.
+
+    Raises: LeaseLost.
+    """
+    changed: list[_Wait] = []
+    for outcome in outcomes:
+        job = taken.jobs.get(outcome.job)
+        if job is None or outcome.reason is None:
+            continue
+        helps = [{"code": h.code.value, "numbers": _steady(h.numbers, taken.names)} for h in outcome.help]
+        wait = _Wait(job, outcome.reason.value, _steady(outcome.numbers, taken.names), helps)
+        if wait.is_news:
+            changed.append(wait)
+    with transaction.atomic():
+        cell = leases.lock_current(Cell, cell_id, epoch)
+        decisions = [decision for wait in changed for decision in _write(cell, wait, now)]
+        Decision.unscoped.bulk_create(decisions, batch_size=CHUNK)
+        Cell.unscoped.filter(pk=cell_id).update(cycle_number=F("cycle_number") + 1, last_cycle_at=now)
+    return len(changed)
+
+
+def _write(cell: Cell, wait: _Wait, now: datetime) -> list[Decision]:
+    job = wait.job
+    # Guarded by the version: a job that has moved on keeps what it says now.
+    Job.unscoped.filter(pk=job.pk, version=job.version, state=JobState.QUEUED).update(
+        reason=wait.code, reason_numbers=wait.numbers, reason_help=wait.helps, reason_at=now
+    )
+    if job.reason == wait.code:
+        return []
+    return [decision_row(cell, job, DecisionKind.PARK, wait.code, wait.numbers)]

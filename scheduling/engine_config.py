@@ -1,0 +1,45 @@
+"""How the platform's engine is set up: one configuration for cycles, previews, checks and saved cycles.
+
+Time limits, lost nodes and jobs that never start stay with the sweep, which needs no cycle for them. A
+queue that is emptied is the business of the admission, which then already counts on what comes free.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from foundation.quantities import Resource
+from scheduling import engine
+
+ACTIONS: Final = ("pressure", "stale_gang", "admit", "consolidate")
+"""In the order in which they run. Without `elastic`: a job that lost surplus does not grow again yet."""
+
+# A card counts as much as 16 CPUs or about 100 GiB of memory; its own memory comes with it.
+_USER_WEIGHTS: Final = (
+    (Resource.GPU_CORES.value, 1000),
+    (Resource.CPU.value, 6),
+    (Resource.MEMORY.value, 1),
+    (Resource.GPU_CARDS.value, 0),
+    (Resource.GPU_MEMORY.value, 0),
+)
+USER_SHARES: Final = engine.UserShares(resource_weights=_USER_WEIGHTS)
+
+
+@cache
+def engine_config() -> engine.EngineConfig:
+    """The configuration, with the plug-ins of installed packages; read once per process.
+
+    An installed veto holds for every job. An installed score, order or action waits to be named.
+    Raises: ConfigError when an installed plug-in cannot be used.
+    """
+    plugins = engine.with_entry_points(engine.BUILTIN)
+    default = engine.EngineConfig()
+    installed = tuple(name for name in plugins.vetoes.names() if name not in engine.BUILTIN.vetoes)
+    return engine.EngineConfig(
+        actions=ACTIONS,
+        vetoes=(*default.vetoes, *installed),
+        fair_sharing=engine.FairSharing(),
+        user_shares=USER_SHARES,
+        plugins=plugins,
+    )

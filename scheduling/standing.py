@@ -1,0 +1,98 @@
+"""What jobs of a cell bring with them into a cycle: promises, earlier attempts, and past use."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import structlog
+from django.db.models import Count
+
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.engine_jobs import Past
+from scheduling.models import HOLDING_STATES, Attempt, Claim, JobState, Task, TaskState, UserUsage
+
+log = structlog.get_logger(__name__)
+
+PREEMPTED: Final = (
+    em.EvictRule.IN_QUEUE_PRIORITY,
+    em.EvictRule.RECLAIM_NOMINAL,
+    em.EvictRule.RECLAIM_WHILE_BORROWING,
+    em.EvictRule.FAIR_SHARE,
+)
+"""Rules by which a job loses its place to another: what its cap on evictions counts."""
+
+
+def claim_content(claim: em.Claim) -> dict[str, Any]:
+    """A promise as it is stored."""
+    content: dict[str, Any] = engine.encode(claim)
+    return content
+
+
+def claims_of(cell_id: uuid.UUID) -> dict[str, em.Claim]:
+    """The promises of a cell by job id."""
+    found: dict[str, em.Claim] = {}
+    kept = (JobState.QUEUED, JobState.EVICTING)
+    for row in Claim.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=kept).order_by("job_id"):
+        try:
+            claim = engine.decode(em.Claim, row.content)
+        except engine.CodecError as error:
+            # Written by another release: the job takes its turn like everybody else.
+            log.warning("claim cannot be read", job=str(row.job_id), why=str(error))
+            continue
+        found[claim.job] = replace(claim, until=em.Instant(row.expires_at.timestamp()))
+    return found
+
+
+def places_of_movers(snapshot: engine.Snapshot) -> Iterator[em.Allocation]:
+    """Where jobs that are being moved will stand, held for them until they have left and are back in line.
+
+    A claim speaks for a job that waits; a mover still leaves, and its new place must not go to another
+    meanwhile. Of quota only what its tasks have given back already: the rest they still hold.
+    """
+    for job_id, claim in snapshot.claims.items():
+        job = snapshot.jobs.get(job_id)
+        if job is None or job.state is not em.JobState.LEAVING:
+            continue
+        for place in claim.allocations:
+            held = place.id in snapshot.allocations
+            yield replace(place, job=f"{job_id} (moving)", charges=() if held else place.charges)
+
+
+def pasts_of(cell_id: uuid.UUID, promised: frozenset[str]) -> Mapping[uuid.UUID, Past]:
+    """Evictions, finished tasks and promises of the jobs that have any; two queries."""
+    seen = (JobState.QUEUED, *HOLDING_STATES)
+    lost = Attempt.unscoped.filter(
+        job__queue__cell_id=cell_id, job__state__in=seen, end_reason__in=[rule.value for rule in PREEMPTED]
+    )
+    evictions = dict(lost.order_by().values_list("job_id").annotate(Count("id")))
+    finished = Task.unscoped.filter(
+        job__queue__cell_id=cell_id, job__state__in=HOLDING_STATES, state=TaskState.SUCCEEDED
+    )
+    ended: defaultdict[uuid.UUID, dict[uuid.UUID, int]] = defaultdict(dict)
+    counts = finished.order_by().values_list("job_id", "role_id").annotate(Count("id"))
+    for job_id, role_id, count in counts:
+        ended[job_id][role_id] = count
+    jobs = {*evictions, *ended, *(uuid.UUID(job_id) for job_id in promised)}
+    return {
+        pk: Past(evictions=evictions.get(pk, 0), ended=ended.get(pk, {}), promised=str(pk) in promised)
+        for pk in jobs
+    }
+
+
+def usage_of(cell_id: uuid.UUID) -> list[em.UserUsage]:
+    """What users used lately in the queues of a cell."""
+    rows = UserUsage.unscoped.filter(queue__cell_id=cell_id, queue__user_shares=True)
+    return [
+        em.UserUsage(
+            queue=str(row.queue_id),
+            user=str(row.user_id),
+            at=em.Instant(row.at.timestamp()),
+            consumed=tuple(em.ResourceAmount(name, amount) for name, amount in sorted(row.consumed.items())),
+        )
+        for row in rows.order_by("queue_id", "user_id")
+    ]
