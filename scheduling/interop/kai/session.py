@@ -149,7 +149,12 @@ def _job(world: World, gang: Gang, *, fixed: bool) -> Job | None:
 
 
 def _claim(world: World, gang: Gang) -> Claim | None:
-    return gang.claim
+    """The gang's claim, in the names under which tasks on the move still hold their former places."""
+    if gang.claim is None:
+        return None
+    moving = {task.former.id for task in world.tasks() if task.former is not None}
+    leaving = (f"{ALREADY_GONE}{key}" if key in moving else key for key in gang.claim.leaving)
+    return replace(gang.claim, leaving=tuple(leaving))
 
 
 @dataclass(slots=True)

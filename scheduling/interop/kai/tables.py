@@ -27,6 +27,8 @@ def matches(case: Case) -> str | None:
     for number in range(1, until + after + 1):
         for action in actions:
             play(world, action)
+        if (line := _limits(case, world)) is not None:
+            return f"{line} in round {number}"
         world.turn(ROUND_S)
         if number >= until and (line := Comparison(expected, world).first()) is not None:
             return f"{line} after round {number}"
