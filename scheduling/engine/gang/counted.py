@@ -89,6 +89,8 @@ class Counting:
         still to be ordered has no domains yet. `previous` is what was held by the job that this one
         replaces. With `if_empty`, as if all counted tasks had left.
         """
+        if not self._snapshot.grounds:
+            return {}
         homeless = self._homeless(queue, job, assignment)
         counted = self.roles(assignment)
         if homeless is not None or not counted:

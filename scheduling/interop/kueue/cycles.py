@@ -221,7 +221,9 @@ class Cycles:
     def _present(self, job: Job) -> Job:
         if job.state in (JobState.LIVE, JobState.LEAVING):
             lost = tas_passes.lost_nodes(self._objects[job.id], self.statuses[job.id], self._gates)
-            return replace(job, unplaced=tas_passes.unplaced(self.statuses[job.id]), lost_nodes=lost)
+            here = job.queue not in self._setup.elsewhere
+            unplaced = here and tas_passes.unplaced(self.statuses[job.id])
+            return replace(job, unplaced=unplaced, lost_nodes=lost)
         replaces = self._setup.replaces.get(job.id) if self._gate("ElasticJobsViaWorkloadSlices") else None
         return replace(
             job,

@@ -57,7 +57,8 @@ class Setup:
     `inactive` says of each ClusterQueue that admits nothing why; its queue is on hold. `aside` says of
     each workload that is not looked at why: those without a queue, and the finished, are not among
     `jobs`; the others are, suspended. `uids` break ties among equals. `replaces` names, for an enlarged
-    workload, the job whose place it takes.
+    workload, the job whose place it takes. The workloads of the ClusterQueues in `elsewhere` run in other
+    clusters, which find their places.
     """
 
     flavors: tuple[Flavor, ...]
@@ -70,6 +71,7 @@ class Setup:
     aside: Mapping[str, Aside] = field(default_factory=dict)
     uids: Mapping[str, str] = field(default_factory=dict)
     replaces: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: frozenset[str] = frozenset()
 
     def queue(self, name: str) -> Queue:
         """The queue of a ClusterQueue."""
@@ -146,6 +148,11 @@ class _Reader:
         cohorts = (queues.cohort(source) for source in self._all("cohorts", "Cohort"))
         leaves = (queues.leaf(source) for source in self._cluster_queues.values())
         self._tree = queues.tree((*cohorts, *leaves))
+        self._controllers = {
+            source.part("metadata").text("name"): source.part("spec").text("controllerName")
+            for source in self._all("admissionChecks", "AdmissionCheck")
+        }
+        self._flavors = self._read_flavors()
         self._inactive = self._find_inactive()
         self._queues = {name: self._queue(name) for name in self._cluster_queues}
 
@@ -154,7 +161,7 @@ class _Reader:
         for workload in workloads:
             self._take(workload)
         return Setup(
-            flavors=self._flavors(),
+            flavors=self._flavors,
             quota_nodes=self._tree.nodes,
             queues=tuple(self._queues.values()),
             jobs=tuple(self._jobs),
@@ -164,6 +171,11 @@ class _Reader:
             aside=self._aside,
             uids={workload.id: workload.uid for workload in workloads},
             replaces={workload.id: workload.replaces for workload in workloads if workload.replaces},
+            elsewhere=frozenset(
+                name
+                for name, source in self._cluster_queues.items()
+                if queues.runs_elsewhere(source, self._controllers)
+            ),
         )
 
     def _all(self, key: str, kind: str) -> list[Fields]:
@@ -185,7 +197,7 @@ class _Reader:
 
     # Queues
 
-    def _flavors(self) -> tuple[Flavor, ...]:
+    def _read_flavors(self) -> tuple[Flavor, ...]:
         levels = {
             source.part("metadata").text("name"): tuple(
                 level.text("nodeLabel") for level in source.part("spec").parts("levels")
@@ -227,16 +239,10 @@ class _Reader:
 
     def _queue(self, name: str) -> Queue:
         queue = queues.queue(self._cluster_queues[name])
-        queue = replace(queue, on_order=queues.on_order(self._cluster_queues[name], self._controllers()))
+        queue = replace(queue, on_order=queues.on_order(self._cluster_queues[name], self._controllers))
         if name in self._inactive and queue.stop_policy is StopPolicy.NONE:
             return replace(queue, stop_policy=StopPolicy.HOLD)
         return queue
-
-    def _controllers(self) -> dict[str, str]:
-        return {
-            source.part("metadata").text("name"): source.part("spec").text("controllerName")
-            for source in self._all("admissionChecks", "AdmissionCheck")
-        }
 
     # Workloads
 
@@ -269,7 +275,7 @@ class _Reader:
             return
         leaving = workload.condition("Evicted") is not None
         self._jobs.append(workload.job(queue, JobState.LEAVING if leaving else JobState.LIVE))
-        counted = {flavor.id for flavor in self._flavors() if flavor.counted}
+        counted = {flavor.id for flavor in self._flavors if flavor.counted}
         self._allocations.extend(workload.allocations(queue.id, counted, leaving=leaving))
 
     def _barred(self, workload: Workload, local: Fields, queue: Queue) -> Aside | None:

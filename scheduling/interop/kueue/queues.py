@@ -196,13 +196,20 @@ def on_order(source: Fields, controllers: Mapping[str, str]) -> tuple[str, ...]:
     flavors it is bound to, or all; a job that another cluster is to run gets no place in this one.
     """
     spec = source.part("spec")
+    if runs_elsewhere(source, controllers):
+        return tuple(dict.fromkeys(_flavor_names(spec)))
     found: dict[str, None] = {}
     for check in spec.part("admissionChecksStrategy").parts("admissionChecks"):
-        kind = controllers.get(check.text("name"), "")
-        if kind in (PROVISIONING, ELSEWHERE):
-            bound = () if kind == ELSEWHERE else check.texts("onFlavors")
-            found.update(dict.fromkeys(bound or tuple(_flavor_names(spec))))
+        if controllers.get(check.text("name")) == PROVISIONING:
+            bound = check.texts("onFlavors") or tuple(_flavor_names(spec))
+            found.update(dict.fromkeys(bound))
     return tuple(found)
+
+
+def runs_elsewhere(source: Fields, controllers: Mapping[str, str]) -> bool:
+    """Whether the workloads of a ClusterQueue are handed to other clusters, which find their places."""
+    checks = source.part("spec", "admissionChecksStrategy").parts("admissionChecks")
+    return any(controllers.get(check.text("name")) == ELSEWHERE for check in checks)
 
 
 def weight(source: Fields) -> int:

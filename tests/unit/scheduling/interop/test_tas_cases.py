@@ -187,6 +187,15 @@ def test_then_they_are_found_by_what_the_check_asks_of_the_pods(
     assert cycles.events == [("default/w", "Normal", "Admitted")]
 
 
+def test_what_another_cluster_runs_gets_no_places_here() -> None:
+    checks = [{**CHECKS[0], "spec": {"controllerName": "kueue.x-k8s.io/multikueue"}}]
+    waiting = holding("w", None, admissionChecks=[{"name": "machines", "state": "Ready"}])
+    cycles = after(setup(waiting, workload("v"), queue=CHECKED, admissionChecks=checks))
+    assert domains(cycles, "default/w") == {}
+    assert domains(cycles, "default/v") == {}
+    assert cycles.events == [("default/v", "Normal", "QuotaReserved")]
+
+
 def test_a_single_pod_does_not_move() -> None:
     hurt = holding("w", {"x0": 1}, unhealthyNodes=[{"name": "x0"}])
     assert domains(after(setup(hurt)), "default/w") == {"x1": 1}
