@@ -109,15 +109,17 @@ class ConsolidationOptions:
 
     `jobs_tried` is for how many differently shaped waiting jobs a cycle searches. `loss_s` bounds the work
     that movers do again for a job that borrows, in seconds of the cards that it asks for; for a job inside
-    its queue's nominal there is no such bound (None: nor for others). `preemptible_only`
-    moves others for preemptible jobs alone, `for_growth` also for the next task of an elastic job that
-    runs. Both are KAI-Scheduler's rule.
+    its queue's nominal there is no such bound (None: nor for others). With `cheapest_first` the nodes that
+    cost least to clear are tried before movers are taken up in the order of their priority and age.
+    `preemptible_only` moves others for preemptible jobs alone, `for_growth` also for the next task of an
+    elastic job that runs. KAI-Scheduler does the last two and not the first.
     """
 
     moves_per_cycle: int = 100
     jobs_per_move: int | None = 16
     jobs_tried: int = 16
     loss_s: int | None = 600
+    cheapest_first: bool = True
     preemptible_only: bool = False
     for_growth: bool = False
 

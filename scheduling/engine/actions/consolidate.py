@@ -8,7 +8,7 @@ the old one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -232,7 +232,9 @@ def _solved(session: Session, case: _Case, pool: list[Unit]) -> Gain | None:
     movers = [
         unit for unit in pool if unit.job.id != job.id and any(task.node in nodes for task in unit.tasks)
     ]
-    sets = () if case.hardest is None else openings(*case.hardest, movers)
+    sets: Iterable[tuple[Unit, ...]] = ()
+    if case.hardest is not None and options.cheapest_first:
+        sets = openings(*case.hardest, movers)
     promising = None if case.hardest is None else Promise(*case.hardest).with_
     opening = search.open_any(case.queue, job, case.more, sets) or search.open(
         case.queue, job, case.more, movers, promising
@@ -256,7 +258,7 @@ def _bearable(session: Session, case: _Case) -> float:
 
 
 def _movable(session: Session) -> list[Unit]:
-    """What may move: lower priority first, then what loses least, then what was submitted last."""
+    """What may move: lower priority first, then (where configured) what loses least, then the newest."""
     cap = session.config.preemption.eviction_cap
     jobs = [
         (job, staying)
@@ -265,6 +267,8 @@ def _movable(session: Session) -> list[Unit]:
     ]
     jobs.sort(key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
     units = [unit for job, staying in jobs for unit in units_of(job, staying, unsaved(job, session.now))]
+    if not session.config.consolidation.cheapest_first:
+        return units
     return sorted(units, key=lambda unit: (unit.job.priority, unit.lost))
 
 

@@ -79,6 +79,8 @@ def config(world: World, action: str) -> EngineConfig:
             moves_per_cycle=MANY,
             jobs_per_move=None,
             jobs_tried=MANY,
+            loss_s=None,
+            cheapest_first=False,
             preemptible_only=True,
             for_growth=True,
         ),

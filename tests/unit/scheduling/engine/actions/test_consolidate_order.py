@@ -1,0 +1,22 @@
+"""Which of several movers is taken up first."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduling.engine.model import Instant
+from scheduling.engine.options import ConsolidationOptions
+from tests.unit.scheduling.engine.actions.test_consolidate import moved, nodes, run, waits
+from tests.unit.scheduling.engine.actions.worlds import act, running_world
+from tests.unit.scheduling.engine.builders import NOW
+
+
+@pytest.mark.parametrize(("cheapest", "expected"), [(True, {"old": "n1"}), (False, {"new": "n0"})])
+def test_the_cheapest_or_the_newest(cheapest: bool, expected: dict[str, str]) -> None:
+    # The job that was submitted last has run for longest: moving it costs most.
+    old = run("old", 2, 1, running_since=Instant(NOW - 10))
+    new = run("new", 2, 2, running_since=Instant(NOW - 1_000))
+    snapshot = running_world(nodes(4, 4), {"old": ["n0"], "new": ["n1"]}, [old, new, waits(3)])
+    options = ConsolidationOptions(cheapest_first=cheapest, loss_s=None)
+    result = act(snapshot, "consolidate", consolidation=options)
+    assert moved(result) == {f"{name}/worker/0": place for name, place in expected.items()}
