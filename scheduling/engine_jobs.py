@@ -70,6 +70,8 @@ def engine_job(
         running_since=_instant(job.started_at),
         evictions=past.evictions,
         preempting=past.promised,
+        # One that asks to end when it is evicted would not come back to its new place.
+        movable=not any(rule["on"] == "task_evicted" for rule in job.lifecycle),
     )
 
 

@@ -23,8 +23,9 @@ PREEMPTED: Final = (
     em.EvictRule.RECLAIM_NOMINAL,
     em.EvictRule.RECLAIM_WHILE_BORROWING,
     em.EvictRule.FAIR_SHARE,
+    em.EvictRule.CONSOLIDATION,
 )
-"""Rules by which a job loses its place to another: what its cap on evictions counts."""
+"""Rules by which a job loses its place for another: what its cap on evictions counts."""
 
 
 def claim_content(claim: em.Claim) -> dict[str, Any]:

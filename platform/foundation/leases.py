@@ -3,25 +3,37 @@
 A lease alone is never the safety argument: a holder may be paused beyond its time. So each taking
 raises the row's `epoch`, and whoever commits checks the epoch again under the row's lock; a stale
 holder then changes nothing. Times are the database's own, not the worker's.
+
+Work may take longer than a lease lasts, so it is renewed beside the work. Not for ever: a worker that
+hangs must lose it some time.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
+import structlog
 from django.conf import settings
+from django.db import DatabaseError, connection
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from foundation.models import Leased
 
+log = structlog.get_logger(__name__)
 LeasedRow = TypeVar("LeasedRow", bound=Leased)
+
+RENEWALS_PER_LEASE: Final = 3
+RENEWALS_MAX: Final = 60
+"""With leases of 30 s: work that takes longer than ten minutes is taken for hung."""
+_JOIN_S: Final = 5.0
 
 
 class LeaseLost(RuntimeError):
@@ -36,7 +48,8 @@ def _holder() -> str:
 def held(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
     """Hold the lease of one row for the block; yields the epoch, or None when somebody else holds it.
 
-    A holder that dies keeps it for `ALLOTMENT_LEASE_S` seconds; then the next one takes over.
+    A holder that dies keeps it for `ALLOTMENT_LEASE_S` seconds; then the next one takes over. While the
+    block runs the lease is renewed, `RENEWALS_MAX` times at most.
     """
     holder, seconds = _holder(), settings.ALLOTMENT_LEASE_S
     rows = model._base_manager.filter(pk=pk)
@@ -50,9 +63,43 @@ def held(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
     # Only while the row still names us: after a pause the epoch may be a successor's.
     epoch = rows.filter(lease_holder=holder).values_list("epoch", flat=True).first()
     try:
-        yield epoch
+        with _renewed(model, pk, holder, seconds):
+            yield epoch
     finally:
         rows.filter(lease_holder=holder).update(lease_until=None)
+
+
+def renew(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float) -> bool:
+    """Extend a lease to `seconds` from now; False when it is no longer the holder's."""
+    # One that was given back meanwhile stays given back.
+    own = model._base_manager.filter(pk=pk, lease_holder=holder, lease_until__isnull=False)
+    return bool(own.update(lease_until=Now() + timedelta(seconds=seconds)))
+
+
+@contextmanager
+def _renewed(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float) -> Iterator[None]:
+    """Renew beside the block, in a thread with a connection of its own."""
+    done = threading.Event()
+
+    def keep() -> None:
+        for _ in range(RENEWALS_MAX):
+            if done.wait(seconds / RENEWALS_PER_LEASE):
+                return
+            try:
+                if not renew(model, pk, holder, seconds):
+                    return
+            except DatabaseError as error:
+                log.warning("lease not renewed", row=f"{model.__name__} {pk}", why=str(error))
+            finally:
+                connection.close()
+
+    thread = threading.Thread(target=keep, name=f"lease of {model.__name__} {pk}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(_JOIN_S)
 
 
 def lock_current(model: type[LeasedRow], pk: uuid.UUID, epoch: int) -> LeasedRow:

@@ -263,7 +263,7 @@ def _movable(session: Session) -> list[Unit]:
     jobs = [
         (job, staying)
         for job, staying in running(session)
-        if job.preemptible and not capped(job, cap) and not _protected(session, job)
+        if job.preemptible and job.movable and not capped(job, cap) and not _protected(session, job)
     ]
     jobs.sort(key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
     units = [unit for job, staying in jobs for unit in units_of(job, staying, unsaved(job, session.now))]

@@ -234,7 +234,8 @@ class Job:
     `stale_grace_s` is how long the gang may stay below its minimum, `max_idle_s` how long its cards may
     do nothing, which they have since `idle_since`; None leaves it to the configuration, negative is
     never. `unplaced` marks a job that holds quota and is to get places now that it lacks. `lost_nodes`
-    names nodes that failed under its tasks, the first of which is to be replaced.
+    names nodes that failed under its tasks, the first of which is to be replaced. A job that is not
+    `movable` may have to leave, but nobody moves it elsewhere to make room.
     """
 
     id: str
@@ -265,6 +266,7 @@ class Job:
     sub_gangs: tuple[SubGang, ...] = ()
     unplaced: bool = False
     lost_nodes: tuple[str, ...] = ()
+    movable: bool = True
 
     def rules_of(self, role: Role) -> PlacementRules:
         """Where tasks of a role may run."""

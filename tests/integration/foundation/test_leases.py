@@ -39,6 +39,22 @@ def test_an_expired_lease_is_taken_over_and_its_holder_can_no_longer_commit() ->
                 assert leases.lock_current(Cell, cell.pk, second).pk == cell.pk
 
 
+def test_a_renewal_extends_the_own_lease_and_no_other() -> None:
+    cell = Cell.unscoped.create(name="c")
+
+    def left() -> bool:
+        return Cell.unscoped.filter(pk=cell.pk, lease_until__gt=Now() + timedelta(seconds=60)).exists()
+
+    with leases.held(Cell, cell.pk):
+        holder = Cell.unscoped.get(pk=cell.pk).lease_holder
+        assert not leases.renew(Cell, cell.pk, "somebody-else", 90)
+        assert not left()
+        assert leases.renew(Cell, cell.pk, holder, 90)
+        assert left()
+    assert not leases.renew(Cell, cell.pk, holder, 90)  # given back is given back
+    assert not left()
+
+
 def test_a_paused_holder_does_not_release_its_successor() -> None:
     cell = Cell.unscoped.create(name="c")
     outer = leases.held(Cell, cell.pk)

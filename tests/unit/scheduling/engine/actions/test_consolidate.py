@@ -113,6 +113,12 @@ def test_the_snapshot_is_left_as_it_was() -> None:
             {},
         ),
         (
+            [run("old", 2, 1, movable=False), run("new", 2, 2, movable=False)],
+            {"old": "n0", "new": "n1"},
+            waits(3),
+            {},
+        ),
+        (
             [run("old", 2, 1, min_run_s=2_000), run("new", 2, 2, min_run_s=2_000)],
             {"old": "n0", "new": "n1"},
             waits(3),
