@@ -25,13 +25,15 @@ from scheduling.engine.placement.labels import carries as labels_carry
 from scheduling.engine.placement.labels import holds as label_holds
 from scheduling.engine.placement.learner import Learner
 from scheduling.engine.placement.placer import Seat
+from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.stream import Asked, PlacementStream
 from scheduling.engine.placement.workload import Workload, WorkloadShape, typical, workload_of
 from scheduling.engine.plugins.builtin import BUILTIN
 from scheduling.engine.plugins.discovery import with_entry_points
-from scheduling.engine.plugins.protocols import Candidate, Order
+from scheduling.engine.plugins.guard import PluginError
+from scheduling.engine.plugins.protocols import Candidate, DevicePicker, Order, Score, Veto
 from scheduling.engine.plugins.registry import ConfigError
-from scheduling.engine.plugins.sets import PluginSet
+from scheduling.engine.plugins.sets import Action, PluginSet
 from scheduling.engine.preemption.candidates import Candidate as VictimCandidate
 from scheduling.engine.preemption.candidates import normative_order
 from scheduling.engine.preemption.oracle import PreemptionOracle
@@ -68,16 +70,19 @@ from scheduling.engine.state.delta import (
     QuotaPut,
     UsagePut,
 )
+from scheduling.engine.state.fleet import Bools, Ints, Rows
 from scheduling.engine.state.snapshot import Snapshot, SnapshotError
 from scheduling.engine.state.statement import Statement, StatementError
 
 __all__ = [
     "BUILTIN",
+    "Action",
     "AllocationGone",
     "AllocationPut",
     "Allowed",
     "Asked",
     "Assignment",
+    "Bools",
     "Candidate",
     "Change",
     "ClaimGone",
@@ -87,6 +92,7 @@ __all__ = [
     "ConsolidationOptions",
     "Counts",
     "Delta",
+    "DevicePicker",
     "EngineConfig",
     "Explain",
     "FairSharing",
@@ -95,6 +101,7 @@ __all__ = [
     "FlavorTry",
     "FragmentationGauge",
     "HousekeepingOptions",
+    "Ints",
     "JobGone",
     "JobPut",
     "Learner",
@@ -107,16 +114,20 @@ __all__ = [
     "Order",
     "PlacementStream",
     "Plan",
+    "PluginError",
     "PluginSet",
     "PreemptionOptions",
     "PreemptionOracle",
     "Preemptor",
+    "Question",
     "QueuePut",
     "QuotaPut",
     "Refusal",
     "Replaced",
     "RoleAssignment",
     "RoomOptions",
+    "Rows",
+    "Score",
     "Seat",
     "ShareStrategy",
     "Snapshot",
@@ -128,6 +139,7 @@ __all__ = [
     "Tried",
     "UsagePut",
     "UserShares",
+    "Veto",
     "VictimCandidate",
     "VictimOrder",
     "VictimSearch",

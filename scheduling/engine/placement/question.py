@@ -6,9 +6,11 @@ it is worked out once and kept here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from scheduling.engine.model import Flavor, GpuMode
+from scheduling.engine.model import Flavor, GpuMode, Node
 from scheduling.engine.placement.labels import carries
 from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.state.fleet import MODES, Bools, Fleet, Ints, Rows
@@ -43,6 +45,11 @@ class Question:
         for row in listed:
             self.members[row] = belongs(self.fleet, row, self.flavor)
         self.usable[rows] = self.of_model[rows] & self.fleet.healthy[rows]
+
+    def nodes(self, rows: Rows) -> Sequence[Node]:
+        """The nodes of these rows as they were handed in; what is free now is in the fleet's arrays."""
+        nodes = self.fleet.nodes
+        return nodes[rows] if isinstance(rows, slice) else [nodes[row] for row in rows.tolist()]
 
     def elsewhere(self) -> int:
         """A count that moves when a task that came or went may have changed the answer on other rows."""

@@ -21,8 +21,7 @@ from scheduling.engine.state.fleet import Bools, Fleet, Rows
 
 
 def _each_node(question: Question, rows: Rows, accepts: Callable[[Node], bool]) -> Bools:
-    nodes = question.fleet.nodes
-    chosen = nodes[rows] if isinstance(rows, slice) else [nodes[row] for row in rows.tolist()]
+    chosen = question.nodes(rows)
     return np.fromiter((accepts(node) for node in chosen), np.bool_, len(chosen))
 
 

@@ -6,41 +6,74 @@ the configuration calls this; a cycle never looks at installed packages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
+from scheduling.engine.plugins.guard import (
+    GuardedAction,
+    GuardedOrder,
+    GuardedPicker,
+    GuardedScore,
+    GuardedVeto,
+)
 from scheduling.engine.plugins.protocols import DevicePicker, Order, Score, Veto
 from scheduling.engine.plugins.registry import ConfigError
 from scheduling.engine.plugins.sets import Action, PluginSet
 
 GROUP = "allotment.engine"
+KINDS: tuple[tuple[Any, Callable[[Any, str], Any], str], ...] = (
+    (Veto, GuardedVeto, "vetoes"),
+    (Score, GuardedScore, "scores"),
+    (Order, GuardedOrder, "orders"),
+    (DevicePicker, GuardedPicker, "device_pickers"),
+    (Action, GuardedAction, "actions"),
+)
 
 
 def with_entry_points(base: PluginSet, found: Iterable[EntryPoint] | None = None) -> PluginSet:
     """A set with the plug-ins of installed packages added, in the order of their entry-point names.
 
+    A plug-in that fails in a cycle ends it with a `PluginError` that names it.
+
     Raises:
-        ConfigError: when an entry point loads to something that is no plug-in, or its name is taken.
+        ConfigError: when an entry point cannot be loaded, loads to something that is not exactly one
+            plug-in, or its name is taken; the message names the entry point.
     """
     points = entry_points(group=GROUP) if found is None else found
     plugins = base
     for point in sorted(points, key=lambda entry: (entry.name, entry.value)):
-        plugins = _adding(plugins, point.load(), point)
+        plugins = _adding(plugins, _loaded(point), point)
     return plugins
 
 
+def _loaded(point: EntryPoint) -> object:
+    try:
+        return point.load()
+    except Exception as error:
+        # Whatever the package does when it is imported, it must not look like a fault of the engine.
+        what = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"entry point {_called(point)} cannot be loaded: {what}") from error
+
+
 def _adding(plugins: PluginSet, plugin: object, point: EntryPoint) -> PluginSet:
-    match plugin:
-        case Veto():
-            return replace(plugins, vetoes=plugins.vetoes.adding(plugin))
-        case Score():
-            return replace(plugins, scores=plugins.scores.adding(plugin))
-        case Order():
-            return replace(plugins, orders=plugins.orders.adding(plugin))
-        case DevicePicker():
-            return replace(plugins, device_pickers=plugins.device_pickers.adding(plugin))
-        case Action():
-            return replace(plugins, actions=plugins.actions.adding(plugin))
-        case _:
-            raise ConfigError(f"entry point {point.name} ({point.value}) is no plug-in of the engine")
+    if isinstance(plugin, type):
+        raise ConfigError(f"entry point {_called(point)} is the class of a plug-in; it must name an object")
+    kinds = [kind for kind in KINDS if isinstance(plugin, kind[0])]
+    if not kinds:
+        raise ConfigError(f"entry point {_called(point)} is no plug-in of the engine")
+    if len(kinds) > 1:
+        names = " and ".join(kind[2] for kind in kinds)
+        raise ConfigError(f"entry point {_called(point)} could stand among {names}; make it one of them")
+    _, guard, field = kinds[0]
+    try:
+        registry = getattr(plugins, field).adding(guard(plugin, _called(point)))
+    except ConfigError as error:
+        raise ConfigError(f"entry point {_called(point)} cannot be added: {error}") from error
+    return replace(plugins, **{field: registry})
+
+
+def _called(point: EntryPoint) -> str:
+    package = "" if point.dist is None else f" of {point.dist.name}"
+    return f"{point.name} ({point.value}{package})"
