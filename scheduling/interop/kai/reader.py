@@ -23,11 +23,11 @@ from scheduling.engine.model import (
     Request,
     ZoneShare,
 )
-from scheduling.interop.errors import Skipped
+from scheduling.interop.errors import BadCase, Skipped
 from scheduling.interop.kai.gangs import read_gang, seconds
 from scheduling.interop.kai.queues import capacity_of, leaves, tree
 from scheduling.interop.kai.requests import CARD_CORES, LEGACY_MIG, mig_amounts
-from scheduling.interop.kai.world import Gang, Status, Task, World
+from scheduling.interop.kai.world import STANDING, Gang, Status, Task, World
 
 NOW = Instant(1_000_000.0)
 POOL = "pool"
@@ -40,7 +40,7 @@ NUMA_POLICIES = (
     NumaPolicy.SINGLE_NUMA_NODE,
 )
 OBSERVED = "kai.scheduler/numa-placement-observed"
-PLACED = (Status.RUNNING, Status.RELEASING, Status.STUCK, Status.BINDING)
+PLACED = (*STANDING, Status.RELEASING)
 
 Case = Mapping[str, Any]
 
@@ -306,13 +306,17 @@ class _Cards:
     def _of_group(self, node: str, group: str) -> Device:
         known = self._groups.get((node, group))
         if known is None:
-            if group.isdigit():
-                known = next(card for card in self._nodes[node].devices if card.index == int(group))
-                self._taken[node].add(known.uuid)
-            else:
-                (known,) = self._first(node, "", 1)
+            known = self._numbered(node, group) or next(iter(self._first(node, "", 1)), None)
+            if known is None:
+                raise BadCase(f"node {node}: there is no card for the group {group}")
+            self._taken[node].add(known.uuid)
             self._groups[node, group] = known
         return known
+
+    def _numbered(self, node: str, group: str) -> Device | None:
+        if not group.isdigit():
+            return None
+        return next((card for card in self._nodes[node].devices if card.index == int(group)), None)
 
     def _first(self, node: str, profile: str, count: int) -> list[Device]:
         free = [

@@ -24,12 +24,17 @@ from scheduling.engine.model import (
     QuotaNode,
 )
 
+CLAIM_S = 3600.0
+"""How long a promise is kept: longer than any case lasts."""
+
 
 class Status(StrEnum):
     """KAI's words for what a task is doing."""
 
     PENDING = "Pending"
+    ALLOCATED = "Allocated"
     BINDING = "Binding"
+    BOUND = "Bound"
     PIPELINED = "Pipelined"
     RUNNING = "Running"
     RELEASING = "Releasing"
@@ -38,8 +43,7 @@ class Status(StrEnum):
     SUCCEEDED = "Succeeded"
 
 
-STANDING = (Status.BINDING, Status.RUNNING, Status.STUCK)
-LEAVING = (Status.RELEASING,)
+STANDING = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.STUCK)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -157,7 +161,7 @@ class World:
             task = self._by_id[allocation.id]
             task.status, task.hold = Status.PIPELINED, allocation
             self.promises += 1
-        until = Instant(self.now + float(decision.numbers.get("claim_s", 3600)))
+        until = Instant(self.now + CLAIM_S)
         gang.claim = Claim(
             job=decision.job, allocations=decision.allocations, leaving=decision.released, until=until
         )
@@ -188,14 +192,9 @@ class World:
         self.bindings = self.evictions = self.promises = 0
         for gang in self.gangs.values():
             for task in gang.tasks:
-                if task.status is Status.BINDING:
+                if task.status in (Status.ALLOCATED, Status.BINDING, Status.BOUND):
                     task.status = Status.RUNNING
                 elif task.status is Status.PIPELINED or (
                     task.status is Status.RELEASING and not gang.deleted
                 ):
                     task.status, task.hold, task.former, task.noted = Status.PENDING, None, None, ""
-
-
-def index_of(tasks: Iterable[Task]) -> Mapping[str, Task]:
-    """Tasks by uid."""
-    return {task.uid: task for task in tasks}
