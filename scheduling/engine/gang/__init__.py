@@ -1,5 +1,6 @@
 """Gangs: which tasks of a job must start together, where they stand, and what they can do without."""
 
+from scheduling.engine.gang.alike import alike
 from scheduling.engine.gang.counted import Counting, Stand, Stands
 from scheduling.engine.gang.parts import Counts, Gang, Part, PartsError
 from scheduling.engine.gang.placer import Extent, GangPlacer
@@ -17,6 +18,7 @@ __all__ = [
     "PartsError",
     "Stand",
     "Stands",
+    "alike",
     "expendable",
     "smallest",
     "standing",

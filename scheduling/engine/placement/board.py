@@ -43,12 +43,23 @@ class Board:
         self._seen = len(question.fleet.touched)
         self._epoch = question.fleet.epoch
         self._elsewhere = question.elsewhere()
+        self._stale = False
         self._rescore(ALL_ROWS)
+
+    def learn(self, scores: Sequence[tuple[Score, int]]) -> None:
+        """Weigh by these scores from now on; what lasts of the answer is kept."""
+        self._offered = tuple(scores)
+        self._stale = self._select() or self._stale
 
     def feasible(self) -> Bools:
         """Which rows can take one more task of this shape now."""
         self._catch_up()
         return self._feasible
+
+    def lasting(self) -> Bools:
+        """Which rows are left by what no task's coming or going changes."""
+        self._catch_up()
+        return self._lasting.mask
 
     def refusals(self) -> dict[str, int]:
         """Nodes of the flavor by the first veto that refuses them now, lasting vetoes first; no zeros."""
@@ -97,7 +108,9 @@ class Board:
     def _catch_up(self) -> None:
         fleet, elsewhere = self.question.fleet, self.question.elsewhere()
         others = self._lasting.catch_up() and self._select()
+        others = others or self._stale
         if others or self._epoch != fleet.epoch or self._elsewhere != elsewhere:
+            self._stale = False
             self._epoch, self._elsewhere, self._seen = fleet.epoch, elsewhere, len(fleet.touched)
             self._rescore(ALL_ROWS)
         elif self._seen < len(fleet.touched):
@@ -120,10 +133,16 @@ class Board:
         for veto in self._passing:
             feasible &= veto.allows(self.question, rows)
         self._feasible[rows] = feasible
+        self._single[rows] = INFEASIBLE
+        # Nobody looks at the score of a row that does not fit, and in a full cluster few do.
+        fitting = np.flatnonzero(feasible) if isinstance(rows, slice) else rows[feasible]
+        if not len(fitting):
+            return
+        scored = ALL_ROWS if len(fitting) == len(self._feasible) else fitting
         for (score, _), raw in zip(self._scores, self._raw, strict=True):
-            raw[rows] = score.score(self.question, rows)
+            raw[scored] = score.score(self.question, scored)
         if len(self._scores) == 1:
-            self._single[rows] = np.where(feasible, self._raw[0][rows], INFEASIBLE)
+            self._single[scored] = self._raw[0][scored]
 
 
 def _narrow(question: Question, vetoes: Iterable[Veto], rows: Bools) -> dict[str, int]:

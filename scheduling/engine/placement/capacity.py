@@ -13,40 +13,40 @@ from scheduling.engine.placement.placer import PlacementRule, Placer, placer_for
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.relations import exclusive_domains
 from scheduling.engine.placement.shape import TaskShape
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 PLENTY = np.iinfo(np.int64).max // 4
 
 
-def slots(question: Question) -> Ints:
+def slots(question: Question, rows: Rows = ALL_ROWS) -> Ints:
     """For each row how many tasks could stand there at most, by all that a node counts."""
     fleet, task = question.fleet, question.task
-    bounds = np.full(len(fleet), PLENTY, np.int64)
+    bounds = np.full(fleet.cpu_free[rows].shape, PLENTY, np.int64)
     if task.cpu:
-        bounds = np.minimum(bounds, np.maximum(fleet.cpu_free, 0) // task.cpu)
+        bounds = np.minimum(bounds, np.maximum(fleet.cpu_free[rows], 0) // task.cpu)
     if task.memory:
-        bounds = np.minimum(bounds, np.maximum(fleet.memory_free, 0) // task.memory)
+        bounds = np.minimum(bounds, np.maximum(fleet.memory_free[rows], 0) // task.memory)
     if task.cards:
-        bounds = np.minimum(bounds, card_parts(question).sum(axis=1) // task.cards)
+        bounds = np.minimum(bounds, card_parts(question, rows).sum(axis=1) // task.cards)
     for item in task.extended:
         free = fleet.extended_free.get(item.resource)
-        bounds = np.minimum(bounds, 0 if free is None else np.maximum(free, 0) // item.amount)
+        bounds = np.minimum(bounds, 0 if free is None else np.maximum(free[rows], 0) // item.amount)
     if fleet.pods is not None:
-        bounds = np.minimum(bounds, np.maximum(fleet.pods - fleet.used_pods, 0))
+        bounds = np.minimum(bounds, np.maximum(fleet.pods[rows] - fleet.used_pods[rows], 0))
     if task.ports:
         bounds = np.minimum(bounds, 1)
     return bounds
 
 
-def card_parts(question: Question) -> Ints:
+def card_parts(question: Question, rows: Rows = ALL_ROWS) -> Ints:
     """For each card how many tasks could have a part of it. `[rows, cards]`."""
     fleet, task = question.fleet, question.task
-    fitting = question.fitting(ALL_ROWS)
+    fitting = question.fitting(rows)
     if task.whole:
         return fitting.astype(np.int64)
-    parts: Ints = fleet.cores_free // question.cores_of(ALL_ROWS)
+    parts: Ints = fleet.cores_free[rows] // question.cores_of(rows)
     if task.card_memory:
-        parts = np.minimum(parts, fleet.card_memory_free // task.card_memory)
+        parts = np.minimum(parts, fleet.card_memory_free[rows] // task.card_memory)
     return np.where(fitting, parts, 0)
 
 

@@ -27,10 +27,12 @@ def collect(contest: Contest, victims: Iterable[Victim], *, borrow: bool) -> lis
                 return _shortest(contest, taken, looked, borrow=borrow)
             looked = 0
         _add(taken, victim)
+        if contest.looks_cheaply:
+            if contest.fits(borrow=borrow):
+                return taken
+            continue
         if not contest.quota_fits(borrow=borrow):
             continue
-        if contest.room is None:
-            return taken
         if len(taken) < looked + gap:
             continue
         if contest.room_fits():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from quotas.tree import QuotaTree, at_least
 from scheduling.engine.model import AllocationMode, EvictRule, FlavorResource
 from scheduling.engine.preemption.candidates import Candidate, Roster
 from scheduling.engine.preemption.policy import Policy, highest_priority, satisfies
+from scheduling.engine.preemption.seats import Seats
 from scheduling.engine.preemption.targets import Preemptor, Room
 from scheduling.engine.preemption.trial import Removal, Trial
 from scheduling.engine.quota.verdict import may_borrow
@@ -50,7 +51,8 @@ class Contest:
 
     `banned` are candidates that turned out not to be allowed in the end; `guarded` collects those that
     only their guaranteed run time protected, unless `ignore_guard` asks what would be possible without.
-    `weighed` are the queues whose candidates a second choice arranges anew.
+    `weighed` are the queues whose candidates a second choice arranges anew. With `seats` places are
+    counted and `room` is not called.
     """
 
     roster: Roster
@@ -58,6 +60,7 @@ class Contest:
     trial: Trial
     effort: Effort
     room: Room | None = None
+    seats: Seats | None = None
     banned: set[str] = field(default_factory=set)
     guarded: set[str] = field(default_factory=set)
     ignore_guard: bool = False
@@ -88,27 +91,27 @@ class Contest:
         return may_borrow(self.preemptor.queue, job) and job.evictions < options.eviction_cap
 
     def quota_fits(self, *, borrow: bool) -> bool:
-        """Whether the tree lets the preemptor in now."""
-        self._uncharge()
-        try:
-            # What was short a moment ago is most likely short still.
-            if self._tight is not None and not self._key_fits(self._tight, borrow=borrow):
-                return False
-            self._tight = next(
-                (key for key in self.preemptor.usage if not self._key_fits(key, borrow=borrow)), None
-            )
-            return self._tight is None
-        finally:
-            self._recharge()
+        """Whether quota lets the preemptor in now."""
+        # What was short a moment ago is most likely short still.
+        if self._tight is not None and not self._key_fits(self._tight, borrow=borrow):
+            return False
+        self._tight = next(
+            (key for key in self.preemptor.usage if not self._key_fits(key, borrow=borrow)), None
+        )
+        return self._tight is None
 
     def _key_fits(self, key: FlavorResource, *, borrow: bool) -> bool:
         amount = self.preemptor.usage[key]
-        if not borrow and self.tree.borrows(self.leaf, key, amount):
+        # What is available falls by exactly what is added: a charged amount fits if nothing is overdrawn.
+        asked = 0 if self.charged else amount
+        if not borrow and self.tree.borrows(self.leaf, key, asked):
             return False
-        return not amount or at_least(self.tree.available(self.leaf, key), amount)
+        return not amount or at_least(self.tree.available(self.leaf, key), asked)
 
     def room_fits(self) -> bool:
         """Whether the preemptor finds its places now; true where nobody asks."""
+        if self.seats is not None:
+            return self.seats.fit
         if self.room is None:
             return True
         self._uncharge()
@@ -119,16 +122,23 @@ class Contest:
 
     def fits(self, *, borrow: bool) -> bool:
         """Both."""
+        if self.seats is not None and not self.seats.fit:
+            return False
         return self.quota_fits(borrow=borrow) and self.room_fits()
+
+    @property
+    def looks_cheaply(self) -> bool:
+        """Whether it costs nothing to ask for room after every step, and no return ever makes room."""
+        return self.room is None or self.seats is not None
 
     def charge(self) -> None:
         """Count the preemptor's usage as if it were in, so that shares include it."""
-        self._book(self.tree.add_usage)
+        self.tree.add_usages(self.leaf, self.preemptor.usage)
         self.charged = True
 
     def uncharge(self) -> None:
         """The inverse of `charge`."""
-        self._book(self.tree.remove_usage)
+        self.tree.remove_usages(self.leaf, self.preemptor.usage)
         self.charged = False
 
     def stream(self, queue: str, segment: int, policy: Policy) -> Iterator[Candidate]:
@@ -139,6 +149,12 @@ class Contest:
                 return
             if self.may_ask(candidate, policy):
                 yield candidate
+
+    def asks(self, queue: str) -> Callable[[Candidate], bool]:
+        """`may_ask` by the policy that holds for a queue."""
+        rules = self.preemptor.queue.preemption
+        policy: Policy = rules.within_queue if queue == self.preemptor.queue.id else rules.reclaim
+        return lambda candidate: self.may_ask(candidate, policy)
 
     def may_ask(self, candidate: Candidate, policy: Policy) -> bool:
         """Whether a candidate still holds something that is needed, and its job may be pushed out."""
@@ -178,13 +194,8 @@ class Contest:
 
     def _uncharge(self) -> None:
         if self.charged:
-            self._book(self.tree.remove_usage)
+            self.tree.remove_usages(self.leaf, self.preemptor.usage)
 
     def _recharge(self) -> None:
         if self.charged:
-            self._book(self.tree.add_usage)
-
-    def _book(self, how: Callable[[str, FlavorResource, int], None]) -> None:
-        usage: Mapping[FlavorResource, int] = self.preemptor.usage
-        for key, amount in usage.items():
-            how(self.leaf, key, amount)
+            self.tree.add_usages(self.leaf, self.preemptor.usage)

@@ -8,7 +8,7 @@ Source: Kueue's fair sharing preemption, as stated in the quota reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
@@ -23,6 +23,8 @@ from scheduling.engine.preemption.policy import Policy, may_push_anyone
 from scheduling.engine.preemption.trial import Removal
 
 Reorder = Callable[[str, Iterator[Candidate]], Iterator[Candidate]]
+Chosen = Mapping[str, Sequence[Candidate]]
+"""Candidates by queue, in the order in which they are asked."""
 
 
 @dataclass(slots=True, eq=False)
@@ -135,12 +137,19 @@ class Descent:
 class FairField:
     """The candidates of one contest, and the order in which fairness lets them be taken."""
 
-    def __init__(self, contest: Contest, fair: FairSharing, reorder: Reorder | None = None) -> None:
-        """Build it before the preemptor's usage is charged; `reorder` arranges each queue's line anew."""
+    def __init__(
+        self,
+        contest: Contest,
+        fair: FairSharing,
+        reorder: Reorder | None = None,
+        chosen: Chosen | None = None,
+    ) -> None:
+        """Build it before the preemptor's usage is charged; `reorder` arranges each queue's line anew.
+        With `chosen` nobody else is asked."""
         self.contest = contest
         self.fair = fair
         self._reorder = reorder
-        self._all = self._piles()
+        self._all = self._piles() if chosen is None else self._piles_of(chosen)
 
     def take(self) -> Iterator[Victim]:
         """Remove candidates one by one, as far as the strategies allow; usage must be charged."""
@@ -168,13 +177,21 @@ class FairField:
             retry.setdefault(pile.queue, pile.top)
             descent.drop(pile)
             return None
+        refused: set[frozenset[tuple[FlavorResource, int]]] = set()
         while (candidate := pile.pop()) is not None:
+            like = frozenset(candidate.charges.items())
+            if like in refused and not self.contest.trial.touches(candidate):
+                # While nothing leaves, what gives back the same comes out the same.
+                retry.setdefault(pile.queue, candidate)
+                continue
             removal = self.contest.trial.remove(candidate)
             after = self.contest.tree.share(theirs)
             if just(self.fair.strategies[0], preemptor, before, after):
                 descent.changed(pile.queue)
                 return self._victim(candidate, removal, EvictRule.FAIR_SHARE)
             self.contest.trial.restore(removal)
+            if removal.charges is candidate.charges:
+                refused.add(like)
             retry.setdefault(pile.queue, candidate)
         return None
 
@@ -233,6 +250,11 @@ class FairField:
                 for queue in contest.roster.queues_at(leaf):
                     piles[leaf] = self._pile(queue, rules.reclaim)
         return {leaf: pile for leaf, pile in piles.items() if pile.top is not None}
+
+    def _piles_of(self, chosen: Chosen) -> dict[str, Pile]:
+        """The chosen alone."""
+        piles = (Pile(queue, filter(self.contest.asks(queue), chosen[queue])) for queue in sorted(chosen))
+        return {self._leaf(pile.queue): pile for pile in piles if pile.top is not None}
 
     def _pile(self, queue: str, policy: Policy) -> Pile:
         lines = [self.contest.stream(queue, segment, policy) for segment in range(3)]

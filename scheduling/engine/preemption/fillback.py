@@ -31,8 +31,8 @@ def fill_back_dearest(contest: Contest, victims: list[Victim], *, borrow: bool) 
         for victim in sorted(kept, key=lambda victim: victim.candidate.rank, reverse=True):
             if _returns(contest, victim, borrow=borrow):
                 kept.remove(victim)
-                # With free places in play one return may make another possible; with quota it cannot.
-                settled = contest.room is None
+                # Where gangs are seated one return may make another possible; where amounts count it cannot.
+                settled = settled and contest.looks_cheaply
     return kept
 
 

@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from enum import Enum, auto
-from itertools import islice
+from itertools import chain, islice
 
 from scheduling.engine.model import FlavorResource, Instant
 from scheduling.engine.options import FairSharing, PreemptionOptions
+from scheduling.engine.placement.board import Board
 from scheduling.engine.preemption.candidates import Candidate, Roster, UserLoad
 from scheduling.engine.preemption.classical import ClassicalField, Offer
+from scheduling.engine.preemption.clearing import Clearing, Ground
 from scheduling.engine.preemption.collect import collect
 from scheduling.engine.preemption.contest import Contest, Effort, Victim
-from scheduling.engine.preemption.fair import FairField, Reorder
+from scheduling.engine.preemption.fair import Chosen, FairField, Reorder
 from scheduling.engine.preemption.fillback import fill_back, fill_back_dearest, unjustified
 from scheduling.engine.preemption.nobody import nobody_to_ask
 from scheduling.engine.preemption.policy import may_push_anyone
 from scheduling.engine.preemption.reach import Reach
-from scheduling.engine.preemption.targets import Preemptor, Room, Target, TargetSet
+from scheduling.engine.preemption.seats import Seats, Slots, countable
+from scheduling.engine.preemption.targets import Alike, Preemptor, Room, Target, TargetSet
 from scheduling.engine.preemption.trial import Trial
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -36,12 +39,15 @@ class Choice(Enum):
     """Which candidates an attempt takes.
 
     `IN_ORDER`: as they stand in line. `WEIGHED`: those first that lose least for what they give. `LOOSE`:
-    in order, but past a queue's overuse, for the check of the end to sort out.
+    in order, but past a queue's overuse, for the check of the end to sort out. `CLEARING`: those on the
+    rows that are cheapest to clear, and `CLEARING_FIRST` after them the others in order.
     """
 
     IN_ORDER = auto()
     WEIGHED = auto()
     LOOSE = auto()
+    CLEARING = auto()
+    CLEARING_FIRST = auto()
 
 
 class VictimSearch:
@@ -61,24 +67,30 @@ class VictimSearch:
         self.fair = fair
         self.roster = Roster(snapshot, options, now, user_load)
         self._reach = Reach(self.roster)
+        self._ground: Ground | None = None
+        self._slots: dict[int, Slots] = {}
 
-    def find(self, preemptor: Preemptor, room: Room | None = None) -> TargetSet:
+    def find(self, preemptor: Preemptor, room: Room | None = None, alike: Alike | None = None) -> TargetSet:
         """The victims that let a job in, none where no legal set does.
 
         With `room` the victims' nodes and cards are free as well when it is called, and it must hold.
+        `alike` says the same of like tasks, for which places are counted where that is exact.
         """
         rules = preemptor.queue.preemption
         if not may_push_anyone(rules.within_queue) and not may_push_anyone(rules.reclaim):
             return TargetSet()
         effort = Effort(self.options.budget)
+        seats = None if room is None or alike is None else self._seats(*alike)
         with ExitStack() as stack:
-            statement = None if room is None else stack.enter_context(self.snapshot.statement())
+            simulated = room is not None and seats is None
+            statement = stack.enter_context(self.snapshot.statement()) if simulated else None
             contest = Contest(
                 roster=self.roster,
                 preemptor=preemptor,
-                trial=Trial(self.snapshot, statement),
+                trial=Trial(self.snapshot, statement, seats),
                 effort=effort,
                 room=room,
+                seats=seats,
             )
             if nobody_to_ask(contest, self.fair):
                 return TargetSet()
@@ -86,6 +98,8 @@ class VictimSearch:
                 return TargetSet()
             victims = self._solve(contest)
             if victims:
+                if self._ground is not None:
+                    self._ground.told(victim.candidate.job.id for victim in victims)
                 return _answer(victims, effort)
             return TargetSet(
                 protected_until=self._protected_until(contest),
@@ -107,6 +121,13 @@ class VictimSearch:
         """The best set that can be found, with nothing removed any more."""
         try:
             contest.weighed = None
+            clearing = self._clearing(contest)
+            if clearing is not None:
+                if clearing.hopeless:
+                    self._note_guarded(contest)
+                    return []
+                placed = self._settled(contest, Choice.CLEARING)
+                return placed or self._settled(contest, Choice.CLEARING_FIRST)
             best = self._settled(contest, Choice.IN_ORDER)
             if not best and contest.room is not None and self._may_be_loose(contest):
                 # The first that the order names may all stand in the wrong places.
@@ -123,6 +144,33 @@ class VictimSearch:
             if contest.charged:
                 contest.uncharge()
             contest.trial.reset()
+
+    def _seats(self, board: Board, needed: int) -> Seats | None:
+        """Counted seats for a shape; None where counting would not be exact."""
+        if not countable(board):
+            return None
+        known = self._slots.get(id(board))
+        if known is None or known.board is not board:
+            known = self._slots[id(board)] = Slots(board)
+        return Seats(known, needed)
+
+    def _clearing(self, contest: Contest) -> Clearing | None:
+        """Which rows to clear; None where the order of the candidates alone decides."""
+        if contest.seats is None or self.fair is None or not self.roster.least_loss or contest.seats.fit:
+            return None
+        if self._ground is None:
+            self._ground = Ground(self.roster, self.snapshot.fleet)
+        return Clearing(self._ground, contest, contest.seats)
+
+    def _note_guarded(self, contest: Contest) -> None:
+        """Whether it is guaranteed run times alone that leave too few seats."""
+        if contest.ignore_guard or self._ground is None:
+            return
+        contest.ignore_guard = True
+        clearing = self._clearing(contest)
+        if clearing is not None and not clearing.hopeless:
+            contest.guarded.add(contest.preemptor.job.id)
+        contest.ignore_guard = False
 
     def _may_be_loose(self, contest: Contest) -> bool:
         return self.fair is None and self.options.final_check and not contest.effort.exhausted
@@ -167,11 +215,28 @@ class VictimSearch:
 
     def _fair(self, contest: Contest, fair: FairSharing, choice: Choice) -> list[Victim]:
         borrow = contest.borrowing_allowed
-        field = FairField(contest, fair, self._reorder(contest) if choice is Choice.WEIGHED else None)
+        field = FairField(contest, fair, *self._arranged(contest, choice))
         contest.charge()
         victims = collect(contest, field.take(), borrow=borrow)
         contest.uncharge()
         return self._filled_back(contest, victims, borrow=borrow) if victims else []
+
+    def _arranged(self, contest: Contest, choice: Choice) -> tuple[Reorder | None, Chosen | None]:
+        """How a choice orders the lines of the queues, and whom alone it asks."""
+        if choice is Choice.WEIGHED:
+            return self._reorder(contest), None
+        clearing = self._clearing(contest) if choice in (Choice.CLEARING, Choice.CLEARING_FIRST) else None
+        chosen = None if clearing is None else clearing.chosen()
+        if chosen is None or choice is Choice.CLEARING:
+            return None, chosen
+        first = {queue: tuple(filter(contest.asks(queue), line)) for queue, line in chosen.items()}
+
+        def arranged(queue: str, line: Iterator[Candidate]) -> Iterator[Candidate]:
+            before = first.get(queue, ())
+            ids = {candidate.id for candidate in before}
+            return chain(before, (candidate for candidate in line if candidate.id not in ids))
+
+        return arranged, None
 
     def _reorder(self, contest: Contest) -> Reorder:
         """Weigh the candidates of the queues that the first choice took from."""

@@ -1,7 +1,7 @@
 """Removals that can be taken back: on the quota tree alone, or on everything that is held.
 
 Where only quota is asked for, a removal changes a few numbers of the tree. Where places must be free as
-well, it goes through a statement and frees nodes and cards too.
+well, they are counted beside it, or the removal goes through a statement and frees nodes and cards too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from scheduling.engine.model import Allocation, FlavorResource
 from scheduling.engine.preemption.candidates import Candidate
 from scheduling.engine.preemption.loss import charged
+from scheduling.engine.preemption.seats import Seats
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Statement
 
@@ -28,9 +29,11 @@ class Removal:
 class Trial:
     """What has been removed in one search. `reset` brings everything back."""
 
-    def __init__(self, snapshot: Snapshot, statement: Statement | None) -> None:
+    def __init__(self, snapshot: Snapshot, statement: Statement | None, seats: Seats | None = None) -> None:
+        """With `seats` places are counted there, and no statement is needed."""
         self._snapshot = snapshot
-        self._statement = statement
+        self._statement = None if seats is not None else statement
+        self._seats = seats
         self._gone: dict[str, Removal] = {}
 
     def remove(self, candidate: Candidate) -> Removal:
@@ -43,6 +46,10 @@ class Trial:
         self.repeat(removal)
         return removal
 
+    def touches(self, candidate: Candidate) -> bool:
+        """Whether a part of what the candidate holds was removed already."""
+        return bool(self._gone) and any(task.id in self._gone for task in candidate.tasks)
+
     def repeat(self, removal: Removal) -> None:
         """Take away once more what was restored."""
         for task in removal.tasks:
@@ -51,9 +58,10 @@ class Trial:
             for task in removal.tasks:
                 self._statement.release(task.id)
             return
+        if self._seats is not None:
+            self._seats.leave(removal.tasks)
         leaf = self._snapshot.queues[removal.queue].quota_node
-        for key, amount in removal.charges.items():
-            self._snapshot.quota.remove_usage(leaf, key, amount)
+        self._snapshot.quota.remove_usages(leaf, removal.charges)
 
     def restore(self, removal: Removal) -> None:
         """Give back what a removal took."""
@@ -63,9 +71,10 @@ class Trial:
             for task in removal.tasks:
                 self._statement.allocate(task)
             return
+        if self._seats is not None:
+            self._seats.leave(removal.tasks, -1)
         leaf = self._snapshot.queues[removal.queue].quota_node
-        for key, amount in removal.charges.items():
-            self._snapshot.quota.add_usage(leaf, key, amount)
+        self._snapshot.quota.add_usages(leaf, removal.charges)
 
     def reset(self) -> None:
         """Give back everything."""

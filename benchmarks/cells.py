@@ -1,0 +1,412 @@
+"""A large cell as the engine sees it: nodes, a quota tree, running jobs and gangs that wait.
+
+Drawn from one seed, so equal sizes give equal cells. The mixture: two pools of whole cards and one of
+slices; queues that use far less than they own beside queues that borrow; jobs from a tenth of a card to
+gangs over many nodes, some elastic, in three priorities. Jobs have come and gone, so what is free lies
+scattered.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from foundation.quantities import Resource
+from scheduling.engine import AllocationPut, Delta, JobPut, Snapshot
+from scheduling.engine.model import (
+    Allocation,
+    Charge,
+    Device,
+    DeviceSlice,
+    Flavor,
+    GpuMode,
+    GpuRequest,
+    Instant,
+    Job,
+    JobState,
+    Node,
+    PreemptionPolicy,
+    PreemptOthers,
+    PreemptWithin,
+    Queue,
+    Quota,
+    QuotaNode,
+    Request,
+    Role,
+)
+
+CARDS, CARD_MIB, CORES = 8, 81_920, 100
+NODES_PER_RACK = 32
+QUEUES_PER_FOLDER = 20
+NOW = Instant(1_000_000)
+DAY_S = 86_400
+# How full pools are filled, and what is left after jobs have ended again.
+FILLED, LEFT = 0.96, 0.90
+
+
+@dataclass(frozen=True, slots=True)
+class CellSize:
+    """How large a cell is; everything grows with the nodes."""
+
+    nodes: int
+    queues: int
+    tasks: int
+    gangs: int
+
+    @classmethod
+    def of(cls, nodes: int) -> CellSize:
+        """A cell of so many nodes: per thousand 20 queues, about 5,000 running tasks and 100 gangs."""
+        return cls(nodes, max(4, nodes // 50), 5 * nodes, max(4, nodes // 10))
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Nodes of one kind of card. `share` is its part of the cell's nodes."""
+
+    name: str
+    mode: GpuMode
+    share: float
+
+
+POOLS = (
+    Pool("a100", GpuMode.WHOLE, 0.45),
+    Pool("h100", GpuMode.WHOLE, 0.35),
+    Pool("l40s", GpuMode.SLICE, 0.20),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Jobs of one shape: tasks, the fewest that are of use, cards of each, core units of a card."""
+
+    weight: int
+    tasks: int
+    cards: int
+    least: int | None = None
+    cores: int = CORES
+
+
+RUNNING_WHOLE = (
+    Kind(50, 1, 1),
+    Kind(15, 1, 2),
+    Kind(10, 1, 4),
+    Kind(6, 1, 8),
+    Kind(3, 2, 8),
+    Kind(2, 4, 8),
+    Kind(1, 8, 8),
+    Kind(8, 4, 1, least=2),
+    Kind(5, 4, 2, least=3),
+)
+RUNNING_SLICED = (
+    Kind(20, 1, 1, cores=25),
+    Kind(10, 1, 1, cores=10),
+    Kind(40, 1, 1, cores=50),
+    Kind(10, 2, 1, cores=80),
+    Kind(20, 3, 1, least=1, cores=60),
+)
+WAITING_WHOLE = (
+    Kind(20, 2, 4),
+    Kind(20, 2, 8),
+    Kind(15, 4, 8),
+    Kind(10, 8, 4, least=4),
+    Kind(10, 8, 8),
+    Kind(5, 16, 8),
+    Kind(10, 4, 2),
+    Kind(10, 6, 1, least=3),
+)
+WAITING_SLICED = (Kind(4, 4, 1, cores=50), Kind(2, 8, 1, least=4, cores=50), Kind(1, 6, 1, cores=80))
+PRIORITIES = (0, 0, 0, 10, 10, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A leaf of the tree: its flavors in order, its part of them, and how much of that it uses."""
+
+    name: str
+    folder: str
+    flavors: tuple[str, ...]
+    part: int
+    appetite: float
+
+
+@dataclass(slots=True)
+class Cell:
+    """A cell and the source of everything random about it. `serial` counts jobs."""
+
+    size: CellSize
+    snapshot: Snapshot
+    tenants: tuple[Tenant, ...]
+    draw: random.Random
+    serial: int = 0
+
+    def gangs(self, count: int, now: Instant) -> Iterator[Job]:
+        """So many new jobs that wait."""
+        weights = [tenant.part for tenant in self.tenants]
+        for tenant in self.draw.choices(self.tenants, weights, k=count):
+            yield self.gang(tenant, now)
+
+    def gang(self, tenant: Tenant, now: Instant) -> Job:
+        """A job that was submitted within the last hour."""
+        kinds = WAITING_SLICED if _sliced(tenant) else WAITING_WHOLE
+        kind = self.draw.choices(kinds, [kind.weight for kind in kinds])[0]
+        self.serial += 1
+        return Job(
+            id=f"w{self.serial:07d}",
+            queue=tenant.name,
+            user=f"{tenant.name}-u{self.draw.randrange(4)}",
+            roles=(role_of(kind, _mode(tenant)),),
+            submitted_at=Instant(now - self.draw.randrange(3_600)),
+            priority=self.draw.choice(PRIORITIES),
+            checkpoint_interval_s=self.draw.choice((None, 600, 1_800)),
+        )
+
+
+def build(size: CellSize, seed: int = 42) -> Cell:
+    """A cell at `NOW`, about nine tenths full."""
+    draw = random.Random(seed)
+    nodes = {pool.name: tuple(_nodes(pool, size)) for pool in POOLS}
+    tenants = tuple(_tenants(size, draw))
+    snapshot = Snapshot(
+        nodes=[node for pool in POOLS for node in nodes[pool.name]],
+        flavors=[
+            Flavor(id=p.name, node_labels={"pool": p.name}, card_memory=CARD_MIB, mode=p.mode) for p in POOLS
+        ],
+        quota_nodes=_tree(tenants, {name: CARDS * len(own) for name, own in nodes.items()}),
+        queues=[_queue(tenant) for tenant in tenants],
+    )
+    cell = Cell(size, snapshot, tenants, draw)
+    for pool in POOLS:
+        snapshot.apply(Delta(tuple(_fill(cell, pool, nodes[pool.name]))))
+    snapshot.apply(Delta(tuple(JobPut(job) for job in cell.gangs(size.gangs, NOW))))
+    return cell
+
+
+# Inventory and quota
+
+
+def _nodes(pool: Pool, size: CellSize) -> Iterator[Node]:
+    for number in range(round(pool.share * size.nodes)):
+        name = f"{pool.name}-{number:05d}"
+        yield Node(
+            id=name,
+            labels={"pool": pool.name, "rack": f"{pool.name}-r{number // NODES_PER_RACK:04d}"},
+            cpu=128_000,
+            memory=1_048_576,
+            devices=tuple(
+                Device(uuid=f"{name}-{i}", index=i, model=pool.name, mode=pool.mode, memory=CARD_MIB)
+                for i in range(CARDS)
+            ),
+        )
+
+
+def _tenants(size: CellSize, draw: random.Random) -> Iterator[Tenant]:
+    choices = (("a100",), ("h100",), ("a100", "h100"), ("h100", "a100"))
+    for number in range(size.queues):
+        sliced = number % 4 == 3
+        yield Tenant(
+            name=f"team-{number:04d}",
+            folder=f"division-{number // QUEUES_PER_FOLDER:03d}",
+            flavors=("l40s",) if sliced else choices[number % len(choices)],
+            part=draw.choice((1, 1, 2, 2, 3, 5)),
+            # A third of the teams sleep on what they own, and the others use it.
+            appetite=draw.choice((0.4, 1.2, 1.6)),
+        )
+
+
+def _tree(tenants: Sequence[Tenant], cards: dict[str, int]) -> Iterator[QuotaNode]:
+    yield QuotaNode(id="cell")
+    for folder in sorted({tenant.folder for tenant in tenants}):
+        yield QuotaNode(id=folder, parent="cell")
+    parts: defaultdict[str, int] = defaultdict(int)
+    for tenant in tenants:
+        for flavor in tenant.flavors:
+            parts[flavor] += tenant.part
+    for number, tenant in enumerate(tenants):
+        nominal = {name: cards[name] * tenant.part // parts[name] for name in tenant.flavors}
+        yield QuotaNode(
+            id=tenant.name,
+            parent=tenant.folder,
+            quotas=tuple(quota for name in tenant.flavors for quota in _quotas(name, nominal[name])),
+            weight_milli=(1000, 1000, 2000)[number % 3],
+        )
+
+
+def _quotas(flavor: str, cards: int) -> Iterator[Quota]:
+    limited = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: CORES, Resource.GPU_MEMORY: CARD_MIB}
+    # A card is shared by many, so their number is no measure of what is held.
+    if flavor == "l40s":
+        limited[Resource.GPU_CARDS] = 10
+    for resource, each in limited.items():
+        yield Quota(flavor=flavor, resource=resource, nominal=cards * each, borrowing_limit=2 * cards * each)
+    yield Quota(flavor=flavor, resource=Resource.CPU, nominal=None)
+    yield Quota(flavor=flavor, resource=Resource.MEMORY, nominal=None)
+
+
+def _queue(tenant: Tenant) -> Queue:
+    return Queue(
+        id=tenant.name,
+        quota_node=tenant.name,
+        flavors=tenant.flavors,
+        preemption=PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.ANY),
+    )
+
+
+# Work
+
+
+def role_of(kind: Kind, mode: GpuMode) -> Role:
+    """The one role of a kind of job."""
+    memory = CARD_MIB * kind.cores // CORES
+    gpu = GpuRequest(cards=kind.cards)
+    if mode is GpuMode.SLICE:
+        gpu = GpuRequest(cards=kind.cards, mode=GpuMode.SLICE, cores=kind.cores, memory=memory)
+    return Role(
+        name="worker",
+        replicas=kind.tasks,
+        min_replicas=kind.least,
+        request=Request(cpu=_cpu(kind), memory=_memory(kind), gpu=gpu),
+    )
+
+
+def _cpu(kind: Kind) -> int:
+    return 120 * kind.cores * kind.cards
+
+
+def _memory(kind: Kind) -> int:
+    return 960 * kind.cores * kind.cards
+
+
+def charges_of(kind: Kind, flavor: str) -> tuple[Charge, ...]:
+    """What the quota of a flavor is charged for one task."""
+    amounts = {
+        Resource.CPU: _cpu(kind),
+        Resource.MEMORY: _memory(kind),
+        Resource.GPU_CARDS: kind.cards,
+        Resource.GPU_CORES: kind.cores * kind.cards,
+        Resource.GPU_MEMORY: CARD_MIB * kind.cores // CORES * kind.cards,
+    }
+    return tuple(sorted(Charge(flavor, what, amount) for what, amount in amounts.items()))
+
+
+@dataclass(slots=True)
+class _Stock:
+    """Core units free by card of one pool, and the nodes by the cards that are free for a kind."""
+
+    nodes: Sequence[Node]
+    free: list[list[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.free = [[CORES] * CARDS for _ in self.nodes]
+
+    def seat(self, kind: Kind, draw: random.Random) -> tuple[int, tuple[int, ...]] | None:
+        """A node and its cards: the fullest of a few that were looked at, or else the first that fits."""
+        looked = [draw.randrange(len(self.nodes)) for _ in range(8)]
+        fitting = [index for index in looked if self._room(index, kind) >= kind.cards]
+        if fitting:
+            at = min(fitting, key=lambda index: (sum(self.free[index]), index))
+        else:
+            rest = (index for index in range(len(self.nodes)) if self._room(index, kind) >= kind.cards)
+            found = next(rest, None)
+            if found is None:
+                return None
+            at = found
+        cards = sorted(range(CARDS), key=lambda card: (self.free[at][card], card))
+        return at, tuple(card for card in cards if self.free[at][card] >= kind.cores)[: kind.cards]
+
+    def take(self, at: int, cards: Iterable[int], cores: int) -> None:
+        for card in cards:
+            self.free[at][card] -= cores
+
+    def _room(self, at: int, kind: Kind) -> int:
+        return sum(free >= kind.cores for free in self.free[at])
+
+
+def _fill(cell: Cell, pool: Pool, nodes: Sequence[Node]) -> Iterator[JobPut | AllocationPut]:
+    """Jobs that run in a pool, after some of those that ran there have ended."""
+    draw, stock = cell.draw, _Stock(nodes)
+    users = [tenant for tenant in cell.tenants if pool.name in tenant.flavors]
+    hunger = [tenant.part * tenant.appetite for tenant in users]
+    kinds = RUNNING_SLICED if pool.mode is GpuMode.SLICE else RUNNING_WHOLE
+    weights = [kind.weight for kind in kinds]
+    capacity, used = CORES * CARDS * len(nodes), 0
+    running: list[tuple[Job, list[Allocation], int]] = []
+    while used < FILLED * capacity:
+        kind, tenant = draw.choices(kinds, weights)[0], draw.choices(users, hunger)[0]
+        job, tasks = _running(cell, tenant, pool, kind), []
+        for index in range(kind.tasks):
+            seat = stock.seat(kind, draw)
+            if seat is None:
+                break
+            stock.take(*seat, kind.cores)
+            tasks.append(_task(job, kind, index, pool, nodes[seat[0]], seat[1]))
+        if len(tasks) < (kind.least or kind.tasks):
+            break
+        taken = len(tasks) * kind.cards * kind.cores
+        used += taken
+        running.append((job, tasks, taken))
+    draw.shuffle(running)
+    while used > LEFT * capacity:
+        used -= running.pop()[2]
+    for job, tasks, _ in running:
+        yield JobPut(job)
+        yield from (AllocationPut(task) for task in tasks)
+
+
+def _running(cell: Cell, tenant: Tenant, pool: Pool, kind: Kind) -> Job:
+    draw = cell.draw
+    cell.serial += 1
+    since = Instant(NOW - draw.randrange(3 * DAY_S))
+    return Job(
+        id=f"r{cell.serial:07d}",
+        queue=tenant.name,
+        user=f"{tenant.name}-u{draw.randrange(4)}",
+        roles=(role_of(kind, pool.mode),),
+        submitted_at=Instant(since - draw.randrange(3_600)),
+        priority=draw.choice(PRIORITIES),
+        preemptible=draw.random() < 0.9,
+        state=JobState.LIVE,
+        admitted_at=since,
+        running_since=since,
+        min_run_s=draw.choice((None, None, None, 7_200)),
+        max_run_s=draw.choice((None, None, 7 * DAY_S)),
+        checkpoint_interval_s=draw.choice((None, 600, 1_800, 3_600)),
+    )
+
+
+def _task(job: Job, kind: Kind, index: int, pool: Pool, node: Node, cards: Sequence[int]) -> Allocation:
+    whole = kind.cores == CORES
+    memory = CARD_MIB * kind.cores // CORES
+    return Allocation(
+        job=job.id,
+        queue=job.queue,
+        role="worker",
+        index=index,
+        flavor=pool.name,
+        node=node.id,
+        cpu=_cpu(kind),
+        memory=_memory(kind),
+        slices=tuple(
+            DeviceSlice(node.devices[card].uuid, kind.cores, memory, whole) for card in sorted(cards)
+        ),
+        charges=_priced(kind, pool.name),
+    )
+
+
+_PRICES: dict[tuple[Kind, str], tuple[Charge, ...]] = {}
+
+
+def _priced(kind: Kind, flavor: str) -> tuple[Charge, ...]:
+    known = _PRICES.get((kind, flavor))
+    if known is None:
+        known = _PRICES[kind, flavor] = charges_of(kind, flavor)
+    return known
+
+
+def _sliced(tenant: Tenant) -> bool:
+    return tenant.flavors == ("l40s",)
+
+
+def _mode(tenant: Tenant) -> GpuMode:
+    return GpuMode.SLICE if _sliced(tenant) else GpuMode.WHOLE

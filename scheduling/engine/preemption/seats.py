@@ -1,0 +1,164 @@
+"""How many more tasks of one shape find a place while candidates are taken away and put back.
+
+A search looks hundreds of times whether there is room. Seating a gang for each look would cost more than
+everything else together, and where the tasks are alike and ask nothing of each other it is not needed:
+the gang fits exactly when the rows have as many slots as it has tasks. Only rows that were touched are
+counted again, on plain numbers; the fleet stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from scheduling.engine.model import Allocation
+from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.capacity import slots
+from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
+
+# Vetoes whose answer follows from the amounts that are free on a row.
+COUNTED = frozenset(("pods", "cpu", "memory", "card-cores", "card-memory"))
+PLENTY = 2**31
+
+
+def countable(board: Board) -> bool:
+    """Whether the slots of each row tell exactly how many tasks of the shape fit there together."""
+    task, fleet = board.question.task, board.question.fleet
+    plain = task.relations is None and not task.ports and not task.extended and not task.derived
+    loose = fleet.zones is None or not task.aligned
+    known = all(veto.fixed or veto.name in COUNTED for veto in board.vetoes)
+    return plain and loose and known and (task.whole or task.cards <= 1)
+
+
+class Slots:
+    """The slots of all rows for one shape, brought up to date on `now`."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self._counts: Ints = np.zeros(0, np.int64)
+        self._seen = self._revised = 0
+        self._epoch = -1
+
+    def now(self) -> Ints:
+        """How many more tasks each row could take. `[rows]`, not to be written to."""
+        fleet = self.board.question.fleet
+        rows: Rows = ALL_ROWS
+        if self._epoch == fleet.epoch and self._revised == len(fleet.revised):
+            changed = sorted(set(fleet.touched[self._seen :]))
+            if not changed:
+                return self._counts
+            rows = np.array(changed, np.int64)
+        self._seen, self._revised, self._epoch = len(fleet.touched), len(fleet.revised), fleet.epoch
+        free = np.where(self.board.lasting()[rows], slots(self.board.question, rows), 0)
+        if isinstance(rows, slice):
+            self._counts = free
+        else:
+            self._counts[rows] = free
+        return self._counts
+
+
+class Row:
+    """The free amounts of one row as plain numbers, and what one shape makes of them."""
+
+    __slots__ = ("_board", "_fleet", "_row", "cores", "cpu", "holders", "memory", "of_cards", "pods", "sole")
+
+    def __init__(self, board: Board, row: int) -> None:
+        fleet = self._fleet = board.question.fleet
+        self._board, self._row = board, row
+        self.cpu, self.memory = int(fleet.cpu_free[row]), int(fleet.memory_free[row])
+        self.pods = PLENTY if fleet.pods is None else int(fleet.pods[row] - fleet.used_pods[row])
+        self.cores: list[int] = fleet.cores_free[row].tolist()
+        self.of_cards: list[int] = fleet.card_memory_free[row].tolist()
+        self.holders: list[int] = fleet.holders[row].tolist()
+        self.sole: list[int] = fleet.exclusive[row].astype(int).tolist()
+
+    def book(self, task: Allocation, sign: int) -> None:
+        """A task leaves (`sign` 1) or comes back (-1)."""
+        columns = self._fleet.columns[self._row]
+        self.cpu += sign * task.cpu
+        self.memory += sign * task.memory
+        self.pods += sign
+        for part in task.slices:
+            column = columns.get(part.device)
+            if column is not None:
+                self.cores[column] += sign * part.cores
+                self.of_cards[column] += sign * part.memory
+                self.holders[column] -= sign
+                self.sole[column] -= sign * part.exclusive
+
+    def slots(self) -> int:
+        """How many tasks of the shape stand here together."""
+        task = self._board.question.task
+        found = self.pods
+        if task.cpu:
+            found = min(found, self.cpu // task.cpu)
+        if task.memory:
+            found = min(found, self.memory // task.memory)
+        if task.cards and found > 0:
+            found = min(found, self._empty() // task.cards if task.whole else self._parts())
+        return max(0, found)
+
+    def _empty(self) -> int:
+        fleet, row = self._fleet, self._row
+        usable: list[bool] = self._board.question.usable[row].tolist()
+        cores: list[int] = fleet.card_cores[row].tolist()
+        memory: list[int] = fleet.card_memory[row].tolist()
+        return sum(
+            can and not self.holders[at] and self.cores[at] == cores[at] and self.of_cards[at] == memory[at]
+            for at, can in enumerate(usable)
+        )
+
+    def _parts(self) -> int:
+        task, total = self._board.question.task, 0
+        for at, can in enumerate(self._board.question.usable[self._row].tolist()):
+            if not can or self.sole[at] > 0 or self.cores[at] < task.cores:
+                continue
+            parts = self.cores[at] // task.cores
+            if task.card_memory:
+                parts = min(parts, self.of_cards[at] // task.card_memory)
+            total += max(0, parts)
+        return total
+
+
+class Seats:
+    """Whether `needed` tasks of a shape find their places, with some allocations thought away."""
+
+    def __init__(self, counted: Slots, needed: int) -> None:
+        self.board, self.needed = counted.board, needed
+        self.counts = counted.now()
+        self.total = int(np.minimum(self.counts, needed).sum())
+        self._lasting = self.board.lasting()
+        self._rows: dict[int, tuple[Row, int]] = {}
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet that is counted over."""
+        return self.board.question.fleet
+
+    @property
+    def fit(self) -> bool:
+        """Whether there are enough."""
+        return self.total >= self.needed
+
+    def leave(self, tasks: Iterable[Allocation], sign: int = 1) -> None:
+        """These are gone, or back again with `sign` -1."""
+        changed: dict[int, Row] = {}
+        for task in tasks:
+            row = self.fleet.row.get(task.node)
+            if row is None or not self._lasting[row]:
+                continue
+            known = self._rows.get(row)
+            if known is None:
+                known = self._rows[row] = (Row(self.board, row), min(int(self.counts[row]), self.needed))
+            known[0].book(task, sign)
+            changed[row] = known[0]
+        for row, state in changed.items():
+            slots_now = min(state.slots(), self.needed)
+            self.total += slots_now - self._rows[row][1]
+            self._rows[row] = (state, slots_now)
+
+    def slots_at(self, row: int) -> int:
+        """Slots of one row with what is thought away."""
+        known = self._rows.get(row)
+        return min(int(self.counts[row]), self.needed) if known is None else known[1]
