@@ -8,7 +8,7 @@ from celery import shared_task
 
 from foundation import clock
 from scheduling.execution import execute, observe
-from scheduling.services import cycle, idempotency
+from scheduling.services import cycle, idempotency, user_usage
 from scheduling.services import sweep as sweeping
 
 
@@ -40,6 +40,12 @@ def observe_clusters() -> None:
 def prune() -> None:
     """Forget idempotency keys that nobody can rely on any more."""
     idempotency.idempotency_prune(before=clock.now() - idempotency.KEPT)
+
+
+@shared_task(name="scheduling.tasks.sample_user_usage")
+def sample_user_usage() -> None:
+    """Count what users use now into what they used lately."""
+    user_usage.user_usage_sample(now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.sweep")

@@ -20,6 +20,7 @@ def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, 
         "observe-clusters": _entry("scheduling.tasks.observe_clusters", observe_every_s),
         "collect-samples": _entry("telemetry.tasks.collect_samples", 10.0),
         "roll-up": _entry("telemetry.tasks.roll_up", 60.0),
+        "sample-user-usage": _entry("scheduling.tasks.sample_user_usage", 300.0),
         "prune": _entry("scheduling.tasks.prune", 100.0),
         "heartbeat": _entry("foundation.tasks.heartbeat", 10.0),
     }

@@ -7,7 +7,15 @@ from typing import Any
 from rest_framework import serializers
 
 from foundation.quantities import Resource
-from quotas.models import AllocationMode, StopPolicy, Strategy
+from quotas.models import (
+    AllocationMode,
+    PreemptOthers,
+    PreemptWithin,
+    Preference,
+    StopPolicy,
+    Strategy,
+    WhenCan,
+)
 
 
 class QueueSerializer(serializers.Serializer[Any]):
@@ -17,7 +25,16 @@ class QueueSerializer(serializers.Serializer[Any]):
     strategy = serializers.ChoiceField(choices=Strategy.choices)
     stop_policy = serializers.ChoiceField(choices=StopPolicy.choices)
     allocation_mode = serializers.ChoiceField(choices=AllocationMode.choices)
-    preemption = serializers.BooleanField()
+    preemption = serializers.BooleanField(help_text="Off: nobody leaves for its jobs, whatever follows.")
+    within_queue = serializers.ChoiceField(choices=PreemptWithin.choices)
+    reclaim = serializers.ChoiceField(choices=PreemptOthers.choices)
+    while_borrowing = serializers.ChoiceField(choices=PreemptOthers.choices)
+    max_priority = serializers.IntegerField(allow_null=True)
+    when_can_borrow = serializers.ChoiceField(choices=WhenCan.choices)
+    when_can_preempt = serializers.ChoiceField(choices=WhenCan.choices)
+    preference = serializers.ChoiceField(choices=Preference.choices)
+    backfill = serializers.BooleanField()
+    user_shares = serializers.BooleanField(help_text="Users who used less lately come first.")
     flavors = serializers.SerializerMethodField(help_text="In the order in which they are tried.")
 
     def get_flavors(self, queue: Any) -> list[str]:
