@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import packing, packing_quality, pipeline, replay
+from benchmarks import engine_cycle, packing, packing_quality, pipeline, replay
 from benchmarks.report import show
 
-ALL = {"packing": packing.run, "pipeline": pipeline.run, "replay": replay.run}
+ALL = {
+    "engine-cycle": engine_cycle.run,
+    "packing": packing.run,
+    "pipeline": pipeline.run,
+    "replay": replay.run,
+}
 
 
 def main(names: list[str]) -> int:
