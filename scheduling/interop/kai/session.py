@@ -81,6 +81,7 @@ def config(world: World, action: str) -> EngineConfig:
             jobs_tried=MANY,
             loss_s=None,
             cheapest_first=False,
+            with_evictions=False,
             preemptible_only=True,
             for_growth=True,
         ),

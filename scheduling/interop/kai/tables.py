@@ -8,6 +8,7 @@ from typing import Any, Final
 from scheduling.interop.kai.compare import Comparison
 from scheduling.interop.kai.reader import read_world
 from scheduling.interop.kai.session import play
+from scheduling.interop.kai.world import World
 
 Case = Mapping[str, Any]
 
@@ -23,19 +24,27 @@ def matches(case: Case) -> str | None:
         for action in actions:
             play(world, action)
         return Comparison(expected, world).first() or _limits(case, world)
+    return _rounds(case, world)
+
+
+def _rounds(case: Case, world: World) -> str | None:
     until, after = int(case["input"]["roundsUntilMatch"]), int(case["input"]["roundsAfterMatch"])
     for number in range(1, until + after + 1):
-        for action in actions:
+        before = world.state()
+        for action in case["input"]["actions"]:
             play(world, action)
         if (line := _limits(case, world)) is not None:
             return f"{line} in round {number}"
         world.turn(ROUND_S)
-        if number >= until and (line := Comparison(expected, world).first()) is not None:
+        if number >= until and (line := Comparison(case["expected"], world).first()) is not None:
             return f"{line} after round {number}"
+        # Where nothing moved and nobody waits for time to pass, every further round is the same.
+        if number >= until and world.state() == before and not world.waits_for_time():
+            return None
     return None
 
 
-def _limits(case: Case, world: Any) -> str | None:
+def _limits(case: Case, world: World) -> str | None:
     """The upper limits on what a session may do, where the case has them."""
     limits = case["input"]["raw"].get("cacheLimits")
     if limits is None:

@@ -128,6 +128,16 @@ class World:
             elif task.hold is not None and task.status is not Status.PIPELINED:
                 yield task, task.hold
 
+    def state(self) -> tuple[object, ...]:
+        """What every task is doing and holds, and what was promised to whom."""
+        doing = tuple((task.uid, task.status, task.hold, task.former) for task in self.tasks())
+        return (doing, tuple(gang.claim for gang in self.gangs.values()))
+
+    def waits_for_time(self) -> bool:
+        """Whether a job is to be judged otherwise merely because time passes."""
+        jobs = [gang.job for gang in self.gangs.values()]
+        return any(job.broken_since is not None or job.preempts_after is not None for job in jobs)
+
     # Decisions
 
     def carry_out(self, decisions: Iterable[Decision]) -> None:
@@ -161,10 +171,14 @@ class World:
             task = self._by_id[allocation.id]
             task.status, task.hold = Status.PIPELINED, allocation
             self.promises += 1
-        until = Instant(self.now + CLAIM_S)
-        gang.claim = Claim(
-            job=decision.job, allocations=decision.allocations, leaving=decision.released, until=until
-        )
+        gang.claim = None
+        if decision.allocations:
+            gang.claim = Claim(
+                job=decision.job,
+                allocations=decision.allocations,
+                leaving=decision.released,
+                until=Instant(self.now + CLAIM_S),
+            )
 
     def _dismiss(self, decision: Decision) -> None:
         gang = self.gangs[decision.job]

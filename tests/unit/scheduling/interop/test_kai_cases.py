@@ -113,7 +113,7 @@ def test_the_floors_reach_the_bar(shared_dir: Path) -> None:
 def test_another_outcome_is_noticed(shared_dir: Path, table: str) -> None:
     cases = cases_of(shared_dir, table)
     case = next(one for one in cases if names_of(one) and matches(one) is None)
-    for part, name in names_of(case):
+    for part, name in names_of(case)[:3]:
         wrong = deepcopy(case)
         wrong["expected"][part][name]["Status"] = "Succeeded"
         assert matches(wrong) is not None, name
