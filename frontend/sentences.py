@@ -76,6 +76,7 @@ SENTENCES: dict[str, Sentences] = {
         _("Quota is free, but no set of nodes holds it."),
     ),
     "WAITING_FOR_PREEMPTED": (
+        _("Its place is promised; tasks that have yet to leave: %(tasks)s, of %(jobs)s other jobs."),
         _("Jobs told to leave: %(victims)s, still holding %(held)s. Its place is kept."),
         _("Jobs told to leave: %(victims)s. Its place is kept until they are gone."),
         _("Jobs were told to leave; its place is kept until they are gone."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from django.db.models import Count, F, Q, QuerySet, Sum
@@ -12,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from foundation.actor import Actor
 from foundation.errors import NotFound
-from scheduling.models import Job, JobRole, JobState
+from scheduling.models import Claim, Job, JobRole, JobState
 from scheduling.selectors import keyset
 from tenants import permissions
 from tenants.models import Tenant
@@ -49,6 +50,13 @@ class Position:
     position: int
     waiting: int
     cards_ahead: int
+
+
+def job_promised_until(*, job: Job) -> datetime | None:
+    """Until when a place is promised to a waiting job that others have yet to leave; None without one."""
+    if job.reason != "WAITING_FOR_PREEMPTED":
+        return None
+    return Claim.unscoped.filter(job=job).values_list("expires_at", flat=True).first()
 
 
 def job_query(

@@ -17,7 +17,7 @@ from frontend.pages.workspace.job_charts import chart_of, span_of
 from frontend.pages.workspace.spec_text import job_text
 from scheduling.models import Job, JobState
 from scheduling.selectors.event import job_events
-from scheduling.selectors.job import job_get, job_position
+from scheduling.selectors.job import job_get, job_position, job_promised_until
 from scheduling.selectors.task import TaskPage, job_tasks
 from telemetry.series import jobs_now
 from tenants.models import Tenant, User
@@ -97,6 +97,7 @@ def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, An
             "checks": why.checks(who, job),
             "helps": why.helps(job, why.clone_address(place.slug)),
             "position": job_position(job=job) if job.state == JobState.QUEUED else None,
+            "promised_until": job_promised_until(job=job),
         }
     if job.holds:
         use = jobs_now(who, [job.pk]).get(job.pk)

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from frontend import parts, words
+from frontend.pages.workspace.eviction import why
 from scheduling.models import JobEvent
 
 Numbers = Mapping[str, Any]
@@ -17,6 +18,7 @@ Numbers = Mapping[str, Any]
 # Tag and tone of each event code; those without a tag are steps that everybody expects.
 _TAGS: Final[dict[str, tuple[str | Promise, str]]] = {
     "evicting": (gettext_lazy("Evicted"), "waiting"),
+    "shrunk": (gettext_lazy("Shrunk"), "waiting"),
     "succeeded": (gettext_lazy("Succeeded"), "running"),
     "failed": (gettext_lazy("Failed"), "failed"),
     "stopping": (gettext_lazy("Stopping"), "waiting"),
@@ -80,9 +82,27 @@ def _evicting(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
     if rule == "USER" and actor:
         return _("%(user)s suspends it; it gives back what it holds.") % {"user": actor}
+    reason = why(rule, numbers)
+    if reason:
+        return _("It gives back what it holds by the rule “%(rule)s”: %(reason)s.") % {
+            "rule": words.rule_word(rule),
+            "reason": reason,
+        }
     if rule:
         return _("It gives back what it holds: %(rule)s.") % {"rule": words.rule_word(rule)}
     return _("It gives back what it holds.")
+
+
+def _shrunk(actor: str, numbers: Numbers) -> str:
+    rule = str(numbers.get("rule", ""))
+    reason = why(rule, numbers)
+    if not reason:
+        return _("It gives up tasks that it can spare, and goes on.")
+    return _("It gives up tasks that it can spare (%(tasks)s) by the rule “%(rule)s”: %(reason)s.") % {
+        "tasks": numbers.get("tasks", 1),
+        "rule": words.rule_word(rule),
+        "reason": reason,
+    }
 
 
 def _requeued(actor: str, numbers: Numbers) -> str:
@@ -129,6 +149,7 @@ _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "starting": _starting,
     "running": _running,
     "evicting": _evicting,
+    "shrunk": _shrunk,
     "requeued": _requeued,
     "succeeded": _succeeded,
     "failed": _failed,

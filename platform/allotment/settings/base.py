@@ -190,6 +190,9 @@ SPECTACULAR_SETTINGS = {
         "TaskStateEnum": "scheduling.models.job.TaskState",
         "GpuModeEnum": "clusters.models.cluster.GpuMode",
         "JobFileGpuModeEnum": ["whole", "slice", "mig"],
+        "PreemptOthersEnum": "quotas.models.queue.PreemptOthers",
+        "PreemptWithinEnum": "quotas.models.queue.PreemptWithin",
+        "WhenCanEnum": "quotas.models.queue.WhenCan",
     },
 }
 

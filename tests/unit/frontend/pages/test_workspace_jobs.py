@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import translation
 
 from foundation import clock
 from frontend.pages.workspace import story
-from scheduling.models import Job, JobEvent, JobState
+from scheduling.engine.model import EvictRule
+from scheduling.models import Claim, Job, JobEvent, JobState
 from tests.builders import jobs
 from tests.builders.world import World, world
 
@@ -192,18 +195,48 @@ def test_an_unknown_chart_does_not_exist(client: Client, w: World) -> None:
 
 def test_every_event_has_its_sentence(w: World) -> None:
     job = waiting(w)
-    codes = ["submitted", "admitted", "starting", "running", "evicting", "requeued", "succeeded", "failed",
-             "stopping", "cancelled", "suspended", "resumed"]  # fmt: skip
+    codes = ["submitted", "admitted", "starting", "running", "evicting", "shrunk", "requeued", "succeeded",
+             "failed", "stopping", "cancelled", "suspended", "resumed"]  # fmt: skip
     for actor in ("", "ed"):
         for numbers in (
             {},
             {"rule": "RECLAIM_NOMINAL", "attempt": 2, "cards": 9, "nodes": 2, "borrowed_cards": 5},
+            *({"rule": rule.value, "tasks": 2, "beneficiary": "urgent"} for rule in EvictRule),
         ):
             events = [
                 JobEvent(job=job, at=clock.now(), code=code, actor=actor, numbers=numbers) for code in codes
             ]
             rows = story.rows(events)
             assert [row.text for row in rows if not row.text.endswith(".") or "%" in row.text] == []
+
+
+@pytest.mark.parametrize("rule", list(EvictRule))
+def test_an_eviction_is_explained_in_words_and_names_own_jobs_only(w: World, rule: EvictRule) -> None:
+    def told(**numbers: Any) -> str:
+        event = JobEvent(job=job, at=clock.now(), code="evicting", numbers={"rule": rule.value, **numbers})
+        return str(story.rows([event])[0].text)
+
+    job = waiting(w)
+    assert ": " in told()
+    assert rule.value not in told()
+    assert "urgent-one" in told(beneficiary="urgent-one")
+    english = told()
+    with translation.override("zh-hans"):
+        assert not any(word in told() for word in english.split() if word.isalpha())
+
+
+def test_a_promised_place_is_shown_with_its_end(client: Client, w: World) -> None:
+    job = waiting(w)
+    job.reason, job.reason_numbers = "WAITING_FOR_PREEMPTED", {"tasks": 3, "jobs": 2}
+    job.save()
+    client.force_login(w.viewer)
+    address = f"/w/team-a/jobs/{job.pk}"
+    assert "A place is promised to it" not in client.get(address).content.decode()
+
+    Claim.unscoped.create(job=job, content={}, expires_at=clock.now() + timedelta(minutes=5))
+    page = client.get(address).content.decode()
+    assert "A place is promised to it until" in page
+    assert "tasks that have yet to leave: <b>3</b>, of <b>2</b> other jobs" in page
 
 
 def test_pages_stay_within_their_query_budget(client: Client, w: World) -> None:
