@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -119,10 +119,14 @@ class CardTable:
 
 @dataclass(slots=True, eq=False)
 class NodeTable:
-    """Nodes as a grid score sees them: millicores left, and their cards."""
+    """Nodes as a grid score sees them: millicores left, and their cards.
+
+    `memo` is for a score's own figures on exactly these shapes and amounts of CPU.
+    """
 
     cpu: Ints
     cards: CardTable
+    memo: dict[object, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -135,6 +139,10 @@ class Grid:
 
     scores: Numbers
     columns: Ints | None = None
+
+    def column(self, shape: int, node: int) -> int:
+        """The best card of a node for a shape, or `BY_PICKER`."""
+        return BY_PICKER if self.columns is None else int(self.columns[shape, node])
 
 
 class GridScore(ABC):
@@ -160,8 +168,7 @@ class GridScore(ABC):
 
     def card(self, question: Question, row: int) -> int:
         """The column of the best card for a sliced task on a row that fits, or `BY_PICKER`."""
-        columns = self.grid(*pairs(question, slice(row, row + 1))).columns
-        return BY_PICKER if columns is None else int(columns[0, 0])
+        return self.grid(*pairs(question, slice(row, row + 1))).column(0, 0)
 
 
 class LearningScore(GridScore):

@@ -74,11 +74,14 @@ class BestFit(GridScore):
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs."""
         most_cpu, most_cores = largest(nodes.cards.fleet)
+        by_cpu: Floats | None = nodes.memo.get("bestfit")
+        if by_cpu is None:
+            by_cpu = nodes.memo["bestfit"] = _half(nodes.cpu, asked.cpu, most_cpu)
         by_cores: Floats | None = nodes.cards.memo.get("bestfit")
         if by_cores is None:
             by_cores = nodes.cards.memo["bestfit"] = _half(nodes.cards.total, asked.need, most_cores)
-        left = _half(nodes.cpu, asked.cpu, most_cpu)
-        return Grid((FULL * (1.0 - (left + by_cores))).astype(self.dtype))
+        left = by_cpu + by_cores
+        return Grid((FULL * np.subtract(1.0, left, out=left)).astype(self.dtype))
 
 
 def _half(free: Ints, taken: Ints, most: int) -> Floats:
