@@ -57,6 +57,18 @@ class Candidate:
         return not keys.isdisjoint(self.charges)
 
 
+_Part = tuple[tuple[Allocation, ...], Mapping[FlavorResource, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Tasks that leave together, and what that gives back: the whole job, and what it can spare."""
+
+    held: tuple[Allocation, ...]
+    whole: _Part
+    spared: tuple[_Part, ...]
+
+
 def normative_rank(candidate: Candidate, now: Instant) -> tuple[Any, ...]:
     """The order of the rules between queues; a job whose time of admission is unknown came last."""
     job = candidate.job
@@ -169,22 +181,37 @@ class Roster:
         return tuple(tuple(in_queue(segment)) for segment in segments)
 
     def _of_job(self, queue: str, job: Job) -> Iterator[Candidate]:
-        held = tuple(task for task in self.snapshot.held(job.id) if task.queue == queue)
+        parts = self._parts(queue, job)
+        held = parts.held
         leaving = job.state is JobState.LEAVING or all(task.leaving for task in held)
         # A job that nobody may take anything from: it says so itself, or it was evicted often enough.
         if not leaving and (not job.preemptible or job.evictions >= self.options.eviction_cap):
             return
         if self._spares and not leaving:
-            staying = tuple(task for task in held if not task.leaving)
-            for task in surplus(job, staying):
-                yield self._candidate(queue, job, (task,), whole=False, leaving=False)
-        yield self._candidate(queue, job, held, whole=True, leaving=leaving)
+            for spared in parts.spared:
+                yield self._candidate(queue, job, spared, whole=False, leaving=False)
+        yield self._candidate(queue, job, parts.whole, whole=True, leaving=leaving)
 
-    def _candidate(
-        self, queue: str, job: Job, tasks: tuple[Allocation, ...], *, whole: bool, leaving: bool
-    ) -> Candidate:
+    def _parts(self, queue: str, job: Job) -> _Parts:
+        """The parts in which a job could leave; kept from cycle to cycle while it holds the same."""
+        held, known = self.snapshot.held(job.id), self.snapshot.derived.get(job.id)
+        if known is not None and known[0] is held and isinstance(known[1], _Parts):
+            return known[1]
+        own = all(task.queue == queue for task in held)
+        tasks = held if own else tuple(task for task in held if task.queue == queue)
+        staying = tuple(task for task in tasks if not task.leaving)
+        parts = _Parts(
+            held=tasks,
+            whole=(tasks, charged(tasks)),
+            spared=tuple(((task,), charged((task,))) for task in surplus(job, staying)),
+        )
+        if own:
+            self.snapshot.derived[job.id] = (held, parts)
+        return parts
+
+    def _candidate(self, queue: str, job: Job, part: _Part, *, whole: bool, leaving: bool) -> Candidate:
+        tasks, charges = part
         guarded, borrowing = self._guard(job) if whole and not leaving else (float("-inf"), float("-inf"))
-        charges = charged(tasks)
         cards = gpus(charges)
         plain = Candidate(
             job=job,

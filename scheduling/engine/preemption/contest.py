@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from quotas.tree import QuotaTree, at_least
 from scheduling.engine.model import AllocationMode, EvictRule, FlavorResource
 from scheduling.engine.preemption.candidates import Candidate, Roster
-from scheduling.engine.preemption.policy import Policy, highest_priority, satisfies
+from scheduling.engine.preemption.policy import Policy, highest_priority, resting, satisfies
 from scheduling.engine.preemption.seats import Seats
 from scheduling.engine.preemption.targets import Preemptor, Room
 from scheduling.engine.preemption.trial import Removal, Trial
@@ -88,6 +88,8 @@ class Contest:
         job, options = self.preemptor.job, self.roster.options
         if not job.preemptible and options.beside_preemptible:
             return self.preemptor.queue.allocation_mode is AllocationMode.DYNAMIC
+        if resting(job, options, self.roster.now):
+            return False
         return may_borrow(self.preemptor.queue, job) and job.evictions < options.eviction_cap
 
     def quota_fits(self, *, borrow: bool) -> bool:

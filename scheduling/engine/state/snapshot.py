@@ -111,6 +111,9 @@ class Snapshot:
         self._leaving: dict[str, None] = {}
         self._leavers = {key: None for key, job in self.jobs.items() if job.state is JobState.LEAVING}
         self._held: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
+        self._sorted: dict[str, tuple[Allocation, ...]] = {}
+        # Facts that follow from one job and what it holds, beside the tuple of `held` they were made of.
+        self.derived: dict[str, tuple[tuple[Allocation, ...], object]] = {}
         self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for key in sorted(self.allocations):
             self._index(self.allocations[key])
@@ -130,8 +133,13 @@ class Snapshot:
 
     def held(self, job_id: str) -> tuple[Allocation, ...]:
         """What a job's tasks hold, by id."""
-        held = self._held.get(job_id)
-        return () if held is None else tuple(held[key] for key in sorted(held))
+        known = self._sorted.get(job_id)
+        if known is None:
+            held = self._held.get(job_id)
+            if held is None:
+                return ()
+            known = self._sorted[job_id] = tuple(held[key] for key in sorted(held))
+        return known
 
     def charged(self, job_id: str) -> dict[FlavorResource, int]:
         """What a job's tasks hold of each quota, together."""
@@ -282,11 +290,13 @@ class Snapshot:
     def _apply(self, change: Change) -> None:
         match change:
             case JobPut(job):
+                self.derived.pop(job.id, None)
                 self.lines.put(self.jobs.get(job.id), job)
                 self.jobs[job.id] = job
                 self._note_leaver(job.id, job)
                 self._reappear(job.id)
             case JobGone(job_id):
+                self.derived.pop(job_id, None)
                 self.lines.put(self.jobs.pop(job_id, None), None)
                 self._note_leaver(job_id, None)
                 self._reappear(job_id)
@@ -380,9 +390,7 @@ class Snapshot:
         if row is not None:
             self.fleet.hold(row, self._taken(row, allocation))
             self._appear(row, allocation)
-        leaf = self._leaf(allocation)
-        for charge in allocation.charges:
-            self.quota.add_usage(leaf, charge.key, charge.amount)
+        self.quota.add_charges(self._leaf(allocation), allocation.charges)
 
     def _drop(self, allocation: Allocation) -> None:
         del self.allocations[allocation.id]
@@ -392,9 +400,7 @@ class Snapshot:
         if row is not None:
             self.fleet.release(row, self._taken(row, allocation))
             self.fleet.presences.drop(allocation.id)
-        leaf = self._leaf(allocation)
-        for charge in allocation.charges:
-            self.quota.remove_usage(leaf, charge.key, charge.amount)
+        self.quota.add_charges(self._leaf(allocation), allocation.charges, -1)
 
     def _taken(self, row: int, allocation: Allocation) -> Hold:
         return self.fleet.hold_of(
@@ -444,11 +450,13 @@ class Snapshot:
     def _index(self, allocation: Allocation) -> None:
         if allocation.leaving:
             self._leaving[allocation.id] = None
+        self._sorted.pop(allocation.job, None)
         self._held[allocation.job][allocation.id] = allocation
         self._holders[allocation.queue][allocation.job] = None
 
     def _unindex(self, allocation: Allocation) -> None:
         self._leaving.pop(allocation.id, None)
+        self._sorted.pop(allocation.job, None)
         held = self._held[allocation.job]
         del held[allocation.id]
         if not held:
