@@ -22,6 +22,7 @@ from scheduling.engine_config import engine_config
 from scheduling.models import Claim, DecisionKind, Job, JobState
 from scheduling.services.lifecycle import mark_evicting, note_removal
 from scheduling.services.retry import after_eviction
+from scheduling.snapshots import with_names
 from scheduling.transitions import advance
 
 LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
@@ -101,7 +102,7 @@ def _numbers(batch: Batch, job: Job, decision: em.Decision) -> dict[str, Any]:
     held = batch.taken.snapshot.allocations
     gone = [held[key] for key in decision.released if key in held]
     numbers: dict[str, Any] = {
-        **decision.numbers,
+        **with_names(decision.numbers, batch.taken.names),
         "tasks": len(decision.released),
         "cards": sum(len(allocation.slices) for allocation in gone),
     }

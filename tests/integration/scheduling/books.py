@@ -82,6 +82,9 @@ def assert_jobs() -> None:
     present: defaultdict[uuid.UUID, list[Allocation]] = defaultdict(list)
     for allocation in Allocation.unscoped.filter(removed_at__isnull=True).select_related("attempt"):
         present[allocation.attempt.job_id].append(allocation)
+    promised = Job.unscoped.filter(claim__isnull=False)
+    kept = (JobState.QUEUED, JobState.EVICTING)  # of a job that moves: until it is back in line
+    assert not promised.exclude(state__in=kept).exists(), list(promised.values_list("name", "state"))
     for job in Job.unscoped.all():
         assert attempts[job.pk] == (1 if job.state in HOLDING_STATES else 0), job.state
         _job(job, tasks[job.pk], present[job.pk])

@@ -5,11 +5,17 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
+from foundation import clock
 from quotas.selectors.tree import TreeRows, tree_rows
 from scheduling import snapshots
-from tests.builders import quotas
-from tests.builders.world import world
+from scheduling.engine import model as em
+from scheduling.models import Allocation, Attempt, Claim, Job, JobState, Task, TaskState, UserUsage
+from scheduling.standing import claim_content
+from tests.builders import jobs, quotas
+from tests.builders.world import World, world
 
 pytestmark = pytest.mark.django_db
 
@@ -25,3 +31,71 @@ def test_a_queue_opened_while_the_quota_tree_is_read(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(snapshots, "tree_rows", then_open)
 
     assert len(snapshots.empty_snapshot(here.cell.pk).queues) == 2
+
+
+def _busy(here: World, count: int) -> None:
+    """That many of each: waiting with a promise, running, leaving; users, evictions, finished tasks."""
+    for number in range(count):
+        waiting = jobs.job(here.queue, here.editor)
+        claim = em.Claim(job=str(waiting.pk), allocations=(), leaving=(), until=em.Instant(0))
+        Claim.unscoped.create(job=waiting, content=claim_content(claim), expires_at=clock.now())
+        Attempt.unscoped.create(
+            job=waiting,
+            number=1,
+            epoch=1,
+            admitted_at=clock.now(),
+            ended_at=clock.now(),
+            end_reason="FAIR_SHARE",
+        )
+        live = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(replicas=2, cards=0)])
+        jobs.allocate(live, here.nodes[number % 2])
+        Task.unscoped.filter(job=live, index=0).update(state=TaskState.SUCCEEDED)
+        Allocation.unscoped.filter(task__job=live, task__index=0).update(released_at=clock.now())
+        leaving = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=0)])
+        jobs.allocate(leaving, here.nodes[number % 2], state=JobState.EVICTING)
+        Allocation.unscoped.filter(task__job=leaving).update(removal_asked_at=clock.now())
+    UserUsage.unscoped.create(
+        queue=here.queue, user=here.editor, at=clock.now(), consumed={"gpu.cores": 50.0}
+    )
+    Allocation.unscoped.update(charge={})
+
+
+def test_a_snapshot_costs_the_same_queries_whatever_there_is() -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as seen:
+            snapshots.cell_snapshot(here.cell.pk)
+        return len(seen)
+
+    here = world()
+    empty = queries()
+    _busy(here, 3)
+    assert queries() == empty
+
+
+def test_what_jobs_bring_with_them() -> None:
+    here = world()
+    _busy(here, 1)
+    taken = snapshots.cell_snapshot(here.cell.pk)
+
+    by_state = {job.state: job for job in taken.snapshot.jobs.values()}
+    waiting, live, leaving = (
+        by_state[state] for state in (em.JobState.QUEUED, em.JobState.LIVE, em.JobState.LEAVING)
+    )
+    assert (waiting.evictions, waiting.preempting) == (1, True)
+    assert set(taken.snapshot.claims) == {waiting.id}
+    assert [role.ended for role in live.roles] == [1]
+    assert live.admitted_at is not None
+    assert [task.leaving for task in taken.snapshot.held(live.id)] == [False]
+    assert [task.leaving for task in taken.snapshot.held(leaving.id)] == [True]
+    (usage,) = taken.snapshot.usage.values()
+    assert usage.consumed == (em.ResourceAmount("gpu.cores", 50.0),)
+    assert set(taken.jobs) == {str(pk) for pk in Job.unscoped.values_list("pk", flat=True)}
+
+
+def test_a_promise_of_another_release_is_left_aside() -> None:
+    here = world()
+    job = jobs.job(here.queue, here.editor)
+    Claim.unscoped.create(job=job, content={"places": []}, expires_at=clock.now())
+    assert not snapshots.cell_snapshot(here.cell.pk).snapshot.claims
