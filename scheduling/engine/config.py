@@ -32,6 +32,9 @@ class Explain(StrEnum):
     CONSIDERED = "considered"
 
 
+# A hundredth of a wish is worth more than all that foresight, which counts in cards, tells two nodes
+# apart by: it decides among nodes that grant a task the same wishes.
+BEFORE_PACKING = 1_000
 DEFAULT_POLICIES = (
     ("compact", (("compact", 1), ("affinity", 10))),
     ("spread", (("spread", 1), ("affinity", 10))),
@@ -40,7 +43,7 @@ DEFAULT_POLICIES = (
     ("packing", (("packing", 1),)),
     ("clustering", (("clustering", 1),)),
     ("fgd", (("fgd", 1),)),
-    ("default", (("foresight", 1),)),
+    ("default", (("foresight", 1), ("affinity", BEFORE_PACKING), ("topology", BEFORE_PACKING))),
     ("affinity", (("affinity", 10), ("compact", 1))),
     ("topology", (("topology", 10), ("affinity", 10), ("compact", 1))),
     ("reuse", (("reuse", 10), ("affinity", 10), ("compact", 1))),

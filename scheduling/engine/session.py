@@ -19,7 +19,7 @@ from scheduling.engine.model import (
 from scheduling.engine.order.orders import Preempting, candidate_key, job_key
 from scheduling.engine.order.users import Users
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.placement.workload import Workload, workload_of
+from scheduling.engine.placement.workload import Census, Workload
 from scheduling.engine.plugins.protocols import Candidate, Order
 from scheduling.engine.plugins.registry import ConfigError
 from scheduling.engine.plugins.sets import Toolbox
@@ -48,22 +48,8 @@ class Session:
         self.lasting = _lasting(snapshot, self.likes, self.tools)
         self.users = Users(snapshot, config.user_shares, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
-        self._placer: Placer | None = None
+        self.placer = _placer(snapshot, self.tools)
         self._victims: VictimSearch | None = None
-
-    @property
-    def placer(self) -> Placer:
-        """Placement over the snapshot's fleet by the configured plug-ins.
-
-        What work is usual is taken from the jobs at the start of the cycle.
-        """
-        if self._placer is None:
-            workload: Workload | None = None
-            if self._learns():
-                cores = int(self.snapshot.fleet.card_cores.max(initial=1))
-                workload = workload_of(self.snapshot.jobs.values(), cores)
-            self._placer = placer_for(self.snapshot.fleet, self.tools.rule, workload)
-        return self._placer
 
     def queues(self) -> Iterator[Queue]:
         """All queues by id."""
@@ -106,10 +92,6 @@ class Session:
             ids = self.users.line(queue, ids, self.snapshot.jobs)
         return (self.snapshot.jobs[job_id] for job_id in ids)
 
-    def _learns(self) -> bool:
-        learning = self.tools.rule.learning
-        return any(flavor.policy in learning for flavor in self.snapshot.flavors.values())
-
     def _chain(self, queue: Queue) -> tuple[Order, ...]:
         chain = self._criteria(queue)
         # Where a line is not strict, nobody is to overtake a job for which others are leaving.
@@ -145,6 +127,29 @@ def _tools(snapshot: Snapshot, config: EngineConfig) -> Toolbox:
     tools = resolve_config(config)
     snapshot.memo[Toolbox] = (config, tools)
     return tools
+
+
+def _placer(snapshot: Snapshot, tools: Toolbox) -> Placer:
+    """Placement over the snapshot's fleet by the configured plug-ins.
+
+    Policies that learn do so here, from the jobs and the fleet as they are before anything is decided:
+    what earlier cycles learnt, or when a policy is first asked, makes no difference.
+    """
+    placer = placer_for(snapshot.fleet, tools.rule)
+    asked = {flavor.policy for flavor in snapshot.flavors.values()}
+    learning = [name for name in tools.rule.learning if name in asked]
+    if learning:
+        placer.learn(_usual(snapshot), learning)
+    return placer
+
+
+def _usual(snapshot: Snapshot) -> Workload:
+    """What work is usual now, so coarse that most cycles find it as it was."""
+    cores = int(snapshot.fleet.card_cores.max(initial=1))
+    census = snapshot.memo.get(Census)
+    if not isinstance(census, Census) or census.card_cores != cores:
+        census = snapshot.memo[Census] = Census(cores)
+    return census.of(snapshot.jobs).coarse()
 
 
 def _lasting(snapshot: Snapshot, likes: Likes, tools: Toolbox) -> Lasting:

@@ -51,6 +51,9 @@ class Gradient(GridScore):
         self._card = float(fleet.card_cores.max(initial=1))
         self._by_model: dict[int, Waste] = {}
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Gradient) and self._fleet is other._fleet and self._shapes == other._shapes
+
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """Scores and best cards: one node by tables of its cards, several by shape."""
         if len(nodes.cpu) == 1:

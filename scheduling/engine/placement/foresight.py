@@ -17,7 +17,7 @@ are then a function of the node alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,8 @@ Floats = NDArray[np.float64]
 # Steps of the node table: parts of a card, and of the CPU of the largest node.
 CARD_STEPS = 100
 CPU_STEPS = 256
+# Far less than two places are told apart by where much is known.
+HAIR = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,14 @@ class Tables:
     cost: Floats
     fullness: Floats
     pressure: Floats
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tables) and (
+            self is other
+            or all(
+                np.array_equal(getattr(self, part.name), getattr(other, part.name)) for part in fields(self)
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,17 +240,25 @@ def learn_tables(workload: Workload, fleet: Fleet, weights: Foresight) -> Tables
     cost = weights.node_waste / CARD_STEPS * node_leftover(demands, height, CPU_STEPS, weights.node_choice)
     cost = cost + weights.starved / card * starved
     fullness = weights.free_cards * cores / most_cores + weights.free_cpu * cpu / most_cpu
-    single = [(shape.cores, count) for shape, count in workload.counts if shape.cards == 1]
     return Tables(
         card=card,
         most_cards=fleet.present.shape[1],
         core_step=core_step,
         cpu_step=cpu_step,
-        waste=card_leftover(single, card, weights.card_choice),
+        waste=_card_waste(workload, card, weights),
         cost=cost,
         fullness=fullness,
         pressure=_pressures(workload, fleet),
     )
+
+
+def _card_waste(workload: Workload, card: int, weights: Foresight) -> Floats:
+    single = [(shape.cores, count) for shape, count in workload.counts if shape.cards == 1]
+    waste = card_leftover(single, card, weights.card_choice)
+    if single:
+        # Of cards on which a task wastes as much, the fullest wins.
+        waste -= HAIR / card * np.arange(card + 1, dtype=np.float64) ** 2
+    return waste
 
 
 def _pressures(workload: Workload, fleet: Fleet) -> Floats:

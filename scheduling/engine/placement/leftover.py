@@ -13,9 +13,11 @@ policy holds gaps open for tasks that do not come.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +34,8 @@ MOST_DEMANDS = 255
 INDEX_BITS = 8
 FRACTION = 2.0**20
 NEVER = np.int64(1) << 50
+# Tables of nodes that are kept: a cell whose usual work has not changed learns nothing anew.
+KEPT_TABLES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,26 @@ def card_leftover(sizes: Iterable[tuple[int, int]], card: int, choice: float) ->
 def node_leftover(demands: Sequence[Demand], cores: int, cpu: int, choice: float) -> Table:
     """Expected waste of a node with T steps of core units and c steps of CPU free. `[cores + 1, cpu + 1]`.
 
-    In steps of core units. CPU that is short shows as cores that nobody can take.
+    In steps of core units. CPU that is short shows as cores that nobody can take. The table is kept, and
+    must not be written to.
     """
+    return _node_leftover(tuple(demands), cores, cpu, choice)
+
+
+@lru_cache(maxsize=KEPT_TABLES)
+def _node_leftover(demands: tuple[Demand, ...], cores: int, cpu: int, choice: float) -> Table:
+    # What is beyond a common measure of all demands is never taken: it is waste on top of the rest.
+    measure = math.gcd(*(demand.cores for demand in demands)) or 1
+    measured = [replace(demand, cores=demand.cores // measure) for demand in demands]
+    rows = _table(measured, cores // measure, cpu, choice)
+    steps = np.arange(cores + 1)
+    rest = (steps % measure).astype(np.float32)
+    waste = rows[steps // measure] * np.float32(measure) + rest[:, None]
+    waste.flags.writeable = False
+    return waste
+
+
+def _table(demands: Sequence[Demand], cores: int, cpu: int, choice: float) -> Table:
     waste = np.repeat(np.arange(cores + 1, dtype=np.float32)[:, None], cpu + 1, axis=1)
     if not demands:
         return waste

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from scheduling.engine.model import DeviceSlice, Flavor, ZoneShare
@@ -11,6 +12,7 @@ from scheduling.engine.placement.devices import CardPicker, slices
 from scheduling.engine.placement.grid import GridScore, LearningScore
 from scheduling.engine.placement.matrix import ScoreMatrix, columnar
 from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.relevance import Selective
 from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.placement.workload import Workload
 from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
@@ -36,11 +38,7 @@ class PlacementRule:
     @property
     def learning(self) -> tuple[str, ...]:
         """The policies that must know what work is usual."""
-        return tuple(
-            name
-            for name, scores in self.policies
-            if any(isinstance(score, LearningScore) for score, _ in scores)
-        )
+        return tuple(name for name, scores in self.policies if _must_learn(scores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +64,12 @@ class Placer:
         self._known = dict(rule.policies)
         self._learnt: dict[str, tuple[tuple[Score, int], ...]] = {}
         self._boards: dict[TaskShape, Board] = {}
+        self._selective = {
+            name: tuple(score for score, _ in scores if isinstance(score, Selective))
+            for name, scores in rule.policies
+        }
+        self._plain: dict[TaskShape, bool] = {}
+        self._judged_at = (0, 0)
 
     def board(self, task: TaskShape, flavor: Flavor) -> Board:
         """The score board of a shape.
@@ -100,7 +104,8 @@ class Placer:
     def matrix(self, policy: str) -> ScoreMatrix | None:
         """The score matrix of a policy over the fleet, or None where only boards can answer.
 
-        A matrix needs a single grid score, vetoes that it knows, and a picker that looks at cards alone.
+        A matrix needs one grid score besides those that are about wishes, vetoes that it knows, and a
+        picker that looks at cards alone. It serves the shapes that are `plain`.
 
         Raises:
             ConfigError: when the policy is not configured.
@@ -111,20 +116,41 @@ class Placer:
         return ScoreMatrix(self.fleet, score, self.rule.vetoes, picker)
 
     def grid_score(self, policy: str) -> GridScore | None:
-        """The grid score that a policy consists of, as learnt, or None where there are more scores."""
+        """The grid score of a policy, as learnt, that speaks of all shapes; None where several do."""
         scores = self._scores(policy)
         if scores is None:
             raise ConfigError(f"there is no policy {policy!r}")
-        score = scores[0][0]
-        return score if len(scores) == 1 and isinstance(score, GridScore) else None
+        always = [score for score, _ in scores if not isinstance(score, Selective)]
+        return always[0] if len(always) == 1 and isinstance(always[0], GridScore) else None
 
-    def learn(self, workload: Workload) -> None:
-        """Learn from this work and from the fleet as it is now; what was learnt before is forgotten."""
+    def plain(self, task: TaskShape, flavor: Flavor) -> bool:
+        """Whether all that its policy says of a shape is said by the policy's grid score."""
+        fleet, selective = self.fleet, self._selective.get(task.policy)
+        if not selective:
+            return True
+        if self._judged_at != (fleet.epoch, len(fleet.revised)):
+            self._judged_at = fleet.epoch, len(fleet.revised)
+            self._plain.clear()
+        known = self._plain.get(task)
+        if known is None:
+            question = Question(fleet, task, flavor)
+            known = self._plain[task] = not any(score.applies(question) for score in selective)
+        return known
+
+    def learn(self, workload: Workload, policies: Iterable[str] | None = None) -> None:
+        """Let policies (None: all that do) learn from this work and from the fleet as it is now.
+
+        What was learnt before is forgotten. Boards stay, and follow where something else was learnt.
+        """
         self.workload = workload
-        learning = self.rule.learning
-        for name in learning:
-            self._learnt.pop(name, None)
-        self._boards = {task: board for task, board in self._boards.items() if task.policy not in learning}
+        for name in self.rule.learning if policies is None else policies:
+            scores = _learnt(self._known[name], workload, self.fleet)
+            if scores == self._learnt.get(name):
+                continue
+            self._learnt[name] = scores
+            for task, board in self._boards.items():
+                if task.policy == name:
+                    board.learn(scores)
 
     def _scores(self, policy: str) -> tuple[tuple[Score, int], ...] | None:
         """The scores of a policy, which learn when it is first used: that may take a while."""
@@ -134,17 +160,16 @@ class Placer:
         return scores
 
 
-def placer_for(fleet: Fleet, rule: PlacementRule, workload: Workload | None = None) -> Placer:
-    """The placer of a fleet and a rule, with the boards of earlier cycles while the fleet lives.
-
-    None leaves what it takes for usual as it is.
-    """
+def placer_for(fleet: Fleet, rule: PlacementRule) -> Placer:
+    """The placer of a fleet and a rule, with the boards of earlier cycles while the fleet lives."""
     known = fleet.memo.get(rule)
     if not isinstance(known, Placer):
-        known = fleet.memo[rule] = Placer(fleet, rule, workload or NOTHING_USUAL)
-    elif workload is not None and workload != known.workload:
-        known.learn(workload)
+        known = fleet.memo[rule] = Placer(fleet, rule)
     return known
+
+
+def _must_learn(scores: tuple[tuple[Score, int], ...]) -> bool:
+    return any(isinstance(score, LearningScore) for score, _ in scores)
 
 
 def _learnt(

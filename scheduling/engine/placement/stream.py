@@ -55,7 +55,7 @@ class PlacementStream:
         """Make requests ready together, which is much cheaper than one by one."""
         tasks = [resolve(request, rules, self._flavor) for request in requests]
         if self._matrix is not None:
-            self._matrix.expect((task, self._flavor) for task in tasks if servable(task, self.fleet))
+            self._matrix.expect((task, self._flavor) for task in tasks if self._servable(task))
         return [self._asked(task) for task in tasks]
 
     def place(self, request: Request, rules: PlacementRules = NO_RULES) -> Seat | None:
@@ -121,9 +121,12 @@ class PlacementStream:
         return open_room(self._placer, movables, (target, self._flavor), moves=moves)
 
     def _asked(self, task: TaskShape) -> Asked:
-        if self._matrix is None or not servable(task, self.fleet):
+        if self._matrix is None or not self._servable(task):
             return Asked(task, None)
         return Asked(task, self._matrix.index(task, self._flavor))
+
+    def _servable(self, task: TaskShape) -> bool:
+        return servable(task, self.fleet) and self._placer.plain(task, self._flavor)
 
     def _by_board(self, task: TaskShape) -> Seat | None:
         seat = self._placer.choose(task, self._flavor)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from scheduling.engine.model import GpuMode, GpuRequest, Job
+from scheduling.engine.model import GpuMode, GpuRequest, Job, Request
 
 COVERAGE = 0.95
 # A share of one in so many tasks is the least that the coarse workload knows.
@@ -81,16 +81,47 @@ def workload_of(jobs: Iterable[Job], card_cores: int) -> Workload:
 
     Instances of cards that the vendor divides are left out: they compete with nobody for parts.
     """
-    counts: Counter[WorkloadShape] = Counter()
-    for job in jobs:
-        for role in job.roles:
-            gpu, cpu = role.request.gpu, role.request.cpu
-            if gpu is None:
-                counts[WorkloadShape(cpu, 0, 0)] += role.replicas
-            elif gpu.mode is not GpuMode.MIG:
-                models = "|".join(sorted(set(gpu.models)))
-                counts[WorkloadShape(cpu, _cores(gpu, card_cores), gpu.cards, models)] += role.replicas
-    return Workload.counted(counts)
+    return Census(card_cores).of({job.id: job for job in jobs})
+
+
+class Census:
+    """The workload that jobs make up, counted on by the jobs that changed since it was last asked for."""
+
+    def __init__(self, card_cores: int) -> None:
+        self.card_cores = card_cores
+        self._jobs: dict[str, Job] = {}
+        self._counts: Counter[WorkloadShape] = Counter()
+
+    def of(self, jobs: Mapping[str, Job]) -> Workload:
+        """What these jobs, by id, ask for. It does not depend on what was counted before."""
+        for name, job in jobs.items():
+            known = self._jobs.get(name)
+            if known is not job:
+                self._count(known, -1)
+                self._count(job, 1)
+                self._jobs[name] = job
+        if len(self._jobs) > len(jobs):
+            for name in self._jobs.keys() - jobs.keys():
+                self._count(self._jobs.pop(name), -1)
+        return Workload.counted(self._counts)
+
+    def _count(self, job: Job | None, sign: int) -> None:
+        for role in () if job is None else job.roles:
+            shape = _shape(role.request, self.card_cores)
+            if shape is None:
+                continue
+            self._counts[shape] += sign * role.replicas
+            if not self._counts[shape]:
+                del self._counts[shape]
+
+
+def _shape(request: Request, card_cores: int) -> WorkloadShape | None:
+    gpu = request.gpu
+    if gpu is None:
+        return WorkloadShape(request.cpu, 0, 0)
+    if gpu.mode is GpuMode.MIG:
+        return None
+    return WorkloadShape(request.cpu, _cores(gpu, card_cores), gpu.cards, "|".join(sorted(set(gpu.models))))
 
 
 def _cores(gpu: GpuRequest, card_cores: int) -> int:

@@ -203,7 +203,7 @@ class TestPolicies:
         seat = placer.choose(resolve(request, rules, pool), pool)
         return seat.node if seat else None
 
-    @pytest.mark.parametrize("policy", ["compact", "spread", "affinity", "balance"])
+    @pytest.mark.parametrize("policy", ["compact", "spread", "affinity", "balance", "default"])
     def test_a_stated_wish_outweighs_packing(self, policy: str) -> None:
         half = node("half", used_cpu=32_000, device={"used_cores": 50, "holders": 1})
         part = role(1, 1, cpu=1_000, cores=20, card_memory=0).request
@@ -214,7 +214,7 @@ class TestPolicies:
     def test_packing_decides_among_equals(self) -> None:
         nodes = [node("empty"), node("half", device={"used_cores": 50, "holders": 1})]
         part = role(1, 1, cores=20, card_memory=0).request
-        for policy in ("compact", "affinity", "topology", "reuse"):
+        for policy in ("compact", "affinity", "topology", "reuse", "default"):
             assert self.choice(policy, nodes, part, PlacementRules()) == "half"
 
     def test_a_taint_that_comes_later_is_heard(self) -> None:
