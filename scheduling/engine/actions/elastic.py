@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.leaving import release, running
@@ -41,6 +42,8 @@ NOT_FOR_ROOM = (
 )
 JOBS_TRIED = 16
 
+Giver = tuple[Job, Sequence[Allocation]]
+
 
 class Elastic:
     """Surplus is lent: it goes to jobs that run when nobody waits for it, and comes back when one does.
@@ -67,25 +70,28 @@ class Elastic:
     # Giving up
 
     def _give_up(self, session: Session, attempt: Attempt, queue: Queue) -> None:
-        tries = JOBS_TRIED
+        tries, givers = JOBS_TRIED, _givers(session, queue)
         for job_id in list(session.line(queue)):
             job, known = session.job(job_id), session.outcomes.get(job_id)
             if known is not None and known.status is OutcomeStatus.ADMITTED:
                 continue
             if _may_ask(session, job, known) and tries:
                 tries -= 1
-                self._make_way(session, attempt, queue, job)
+                if self._make_way(session, attempt, queue, job, givers):
+                    givers = _givers(session, queue)
             if queue.strategy is Strategy.STRICT_FIFO:
                 return
 
-    def _make_way(self, session: Session, attempt: Attempt, queue: Queue, job: Job) -> None:
-        surplus = _surplus(session, queue, job)
+    def _make_way(
+        self, session: Session, attempt: Attempt, queue: Queue, job: Job, givers: list[Giver]
+    ) -> bool:
+        surplus = _surplus(givers, job)
         more = attempt.next_piece(job)
         if not surplus or not more:
-            return
+            return False
         found = surrender(session.snapshot, attempt, queue, job, more, surplus)
         if found is None or not found.leaving:
-            return
+            return False
         by_job: defaultdict[str, list[Allocation]] = defaultdict(list)
         for task in found.leaving:
             by_job[task.job].append(task)
@@ -113,6 +119,7 @@ class Elastic:
                 numbers=numbers,
             )
         )
+        return True
 
     # Growing
 
@@ -152,16 +159,23 @@ def _may_ask(session: Session, job: Job, known: Outcome | None) -> bool:
     return ready and helped and not session.snapshot.holds(job.id)
 
 
-def _surplus(session: Session, queue: Queue, job: Job) -> list[Allocation]:
-    """What jobs of the queue can spare for this one: lower priority first, then the newest."""
-    givers = [
-        (other, staying)
+def _givers(session: Session, queue: Queue) -> list[Giver]:
+    """Jobs of a queue with what they can spare: lower priority first, then the newest."""
+    found = [
+        (other, spare)
         for other, staying in running(session, queue)
-        if other.preemptible and other.priority <= job.priority and other.id != job.id
+        if other.preemptible and _stands(other, staying) and (spare := expendable(other, staying))
     ]
-    givers.sort(key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
+    return sorted(found, key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
+
+
+def _surplus(givers: list[Giver], job: Job) -> list[Allocation]:
+    """What others can spare for a job."""
     return [
-        task for other, staying in givers if _stands(other, staying) for task in expendable(other, staying)
+        task
+        for other, spare in givers
+        if other.priority <= job.priority and other.id != job.id
+        for task in spare
     ]
 
 

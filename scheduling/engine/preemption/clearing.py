@@ -105,6 +105,7 @@ class Clearing:
         legal = ground.legal(contest, self._policies)
         self._tasks = legal[ground.who]
         before = np.minimum(seats.counts, seats.needed)
+        self._steps: dict[int, Step | None] = {}
         self._gain: Ints = np.minimum(self._potential(seats.board), seats.needed) - before
 
     @property
@@ -116,9 +117,10 @@ class Clearing:
         return self._seats.total + int(np.maximum(self._gain, 0).sum()) < self._seats.needed
 
     def chosen(self) -> dict[str, list[Candidate]]:
-        """The candidates of each queue that clear the cheapest rows, in the order of the rows."""
+        """The candidates of each queue that clear the cheapest rows, in the order of the rows; nobody where
+        the rows that were looked at do not suffice."""
         seats = self._seats
-        heap = [step for row in self._promising() if (step := self._step(row)) is not None]
+        heap = [step for row in self._promising() if (step := self._first_step(row)) is not None]
         heapify(heap)
         taken: dict[str, Candidate] = {}
         while heap and not seats.fit:
@@ -132,8 +134,11 @@ class Clearing:
                 following = self._step(step.row, taken)
                 if following is not None:
                     heappush(heap, following)
+        enough = seats.fit
         for candidate in reversed(taken.values()):
             seats.leave(candidate.tasks, -1)
+        if not enough:
+            return {}
         lines: dict[str, list[Candidate]] = {}
         for candidate in taken.values():
             lines.setdefault(candidate.queue, []).append(candidate)
@@ -175,6 +180,15 @@ class Clearing:
             rows = rows[order[:wanted]]
         found: list[int] = rows.tolist()
         return found
+
+    def _first_step(self, row: int) -> Step | None:
+        """As `_step`; told again as long as nobody in it is banned."""
+        if row in self._steps:
+            known, banned = self._steps[row], self._contest.banned
+            if known is None or all(candidate.id not in banned for candidate in known.candidates):
+                return known
+        self._steps[row] = self._step(row)
+        return self._steps[row]
 
     def _step(self, row: int, taken: dict[str, Candidate] | None = None) -> Step | None:
         """The first candidates of a row, cheapest first, with which it holds one task more."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from quotas.tree import QuotaTree, at_least
 from scheduling.engine.model import AllocationMode, EvictRule, FlavorResource
 from scheduling.engine.preemption.candidates import Candidate, Roster
-from scheduling.engine.preemption.policy import Policy, highest_priority, resting, satisfies
+from scheduling.engine.preemption.policy import Policy, highest_priority, satisfies
 from scheduling.engine.preemption.seats import Seats
 from scheduling.engine.preemption.targets import Preemptor, Room
 from scheduling.engine.preemption.trial import Removal, Trial
@@ -49,8 +49,9 @@ class Effort:
 class Contest:
     """What every way of searching shares.
 
-    `banned` are candidates that turned out not to be allowed in the end; `guarded` collects those that
-    only their guaranteed run time protected, unless `ignore_guard` asks what would be possible without.
+    `banned` are candidates that turned out not to be allowed in the end, `refused` those of a chosen few
+    that no strategy took; `guarded` collects those that only their guaranteed run time protected, unless
+    `ignore_guard` asks what would be possible without.
     `weighed` are the queues whose candidates a second choice arranges anew. With `seats` places are
     counted and `room` is not called.
     """
@@ -63,6 +64,7 @@ class Contest:
     seats: Seats | None = None
     banned: set[str] = field(default_factory=set)
     guarded: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
     ignore_guard: bool = False
     charged: bool = False
     weighed: frozenset[str] | None = None
@@ -88,7 +90,7 @@ class Contest:
         job, options = self.preemptor.job, self.roster.options
         if not job.preemptible and options.beside_preemptible:
             return self.preemptor.queue.allocation_mode is AllocationMode.DYNAMIC
-        if resting(job, options, self.roster.now):
+        if not self.preemptor.borrows:
             return False
         return may_borrow(self.preemptor.queue, job) and job.evictions < options.eviction_cap
 

@@ -33,6 +33,8 @@ from scheduling.engine.state.snapshot import Snapshot
 # in the end before the search gives up.
 WEIGHED = 256
 RESTARTS = 16
+# How often rows are chosen anew, and how many victims on them may prove unjustified.
+CLEARINGS = 4
 
 
 class Choice(Enum):
@@ -68,6 +70,7 @@ class VictimSearch:
         self.roster = Roster(snapshot, options, now, user_load)
         self._reach = Reach(self.roster)
         self._ground: Ground | None = None
+        self._open: Clearing | None = None
         self._slots: dict[int, Slots] = {}
 
     def find(self, preemptor: Preemptor, room: Room | None = None, alike: Alike | None = None) -> TargetSet:
@@ -121,13 +124,12 @@ class VictimSearch:
         """The best set that can be found, with nothing removed any more."""
         try:
             contest.weighed = None
-            clearing = self._clearing(contest)
+            clearing = self._open = self._clearing(contest)
             if clearing is not None:
                 if clearing.hopeless:
                     self._note_guarded(contest)
                     return []
-                placed = self._settled(contest, Choice.CLEARING)
-                return placed or self._settled(contest, Choice.CLEARING_FIRST)
+                return self._cleared(contest)
             best = self._settled(contest, Choice.IN_ORDER)
             if not best and contest.room is not None and self._may_be_loose(contest):
                 # The first that the order names may all stand in the wrong places.
@@ -144,6 +146,21 @@ class VictimSearch:
             if contest.charged:
                 contest.uncharge()
             contest.trial.reset()
+
+    def _cleared(self, contest: Contest) -> list[Victim]:
+        """Victims on cheap rows: without those that fairness refused, rows are chosen anew a few times."""
+        for _ in range(CLEARINGS):
+            contest.refused.clear()
+            placed = self._settled(contest, Choice.CLEARING, CLEARINGS)
+            if placed or not contest.refused:
+                break
+            contest.banned |= contest.refused
+        if placed:
+            return placed
+        # What is left is luck: it may cost no more than a few looks.
+        contest.banned.clear()
+        contest.effort.budget = min(contest.effort.budget, contest.effort.steps + WEIGHED)
+        return self._settled(contest, Choice.CLEARING_FIRST, CLEARINGS)
 
     def _seats(self, board: Board, needed: int) -> Seats | None:
         """Counted seats for a shape; None where counting would not be exact."""
@@ -175,9 +192,9 @@ class VictimSearch:
     def _may_be_loose(self, contest: Contest) -> bool:
         return self.fair is None and self.options.final_check and not contest.effort.exhausted
 
-    def _settled(self, contest: Contest, choice: Choice) -> list[Victim]:
+    def _settled(self, contest: Contest, choice: Choice, tries: int = RESTARTS) -> list[Victim]:
         """A set in which every victim is needed and, if so configured, still justified at the end."""
-        for _ in range(RESTARTS):
+        for _ in range(tries):
             victims = self._attempt(contest, choice)
             if not victims:
                 return []
@@ -215,9 +232,11 @@ class VictimSearch:
 
     def _fair(self, contest: Contest, fair: FairSharing, choice: Choice) -> list[Victim]:
         borrow = contest.borrowing_allowed
-        field = FairField(contest, fair, *self._arranged(contest, choice))
+        reorder, chosen = self._arranged(contest, choice)
+        field = FairField(contest, fair, reorder, chosen)
         contest.charge()
-        victims = collect(contest, field.take(), borrow=borrow)
+        contest.refused |= {candidate.id for line in (chosen or {}).values() for candidate in line}
+        victims = collect(contest, _noted(contest, field.take()), borrow=borrow)
         contest.uncharge()
         return self._filled_back(contest, victims, borrow=borrow) if victims else []
 
@@ -225,8 +244,8 @@ class VictimSearch:
         """How a choice orders the lines of the queues, and whom alone it asks."""
         if choice is Choice.WEIGHED:
             return self._reorder(contest), None
-        clearing = self._clearing(contest) if choice in (Choice.CLEARING, Choice.CLEARING_FIRST) else None
-        chosen = None if clearing is None else clearing.chosen()
+        cleared = choice in (Choice.CLEARING, Choice.CLEARING_FIRST)
+        chosen = self._open.chosen() if cleared and self._open is not None else None
         if chosen is None or choice is Choice.CLEARING:
             return None, chosen
         first = {queue: tuple(filter(contest.asks(queue), line)) for queue, line in chosen.items()}
@@ -276,6 +295,13 @@ class Scale:
             given += min(charges.get(key, 0), missing) / missing
         per_gain = candidate.cost / given if given else float("inf")
         return (not candidate.leaving, candidate.job.priority, per_gain, candidate.cost, candidate.id)
+
+
+def _noted(contest: Contest, victims: Iterator[Victim]) -> Iterator[Victim]:
+    """Strike off those that were taken from the list of the refused."""
+    for victim in victims:
+        contest.refused.discard(victim.candidate.id)
+        yield victim
 
 
 def _cost(victims: list[Victim]) -> tuple[float, float, int, tuple[str, ...]]:

@@ -136,7 +136,9 @@ class Backfill:
     def _foreseen(self, queue: Queue, job: Job) -> Reservation | None:
         """The earliest known end after which the job fits."""
         ends = self._known_ends()
-        low, high, found = 1, len(ends), None
+        # Mostly no known end helps; then the last one tells.
+        found = self._after(queue, job, ends) if ends else None
+        low, high = 1, len(ends) - 1 if found is not None else 0
         while low <= high:
             middle = (low + high) // 2
             attempt = self._after(queue, job, ends[:middle])
