@@ -101,8 +101,8 @@ def _cluster(cell: Cell) -> Cluster:
 
 def _flavors(cluster: Cluster) -> dict[str, Flavor]:
     plans = {
-        "a100-40g": ("A100-40G", GpuMode.WHOLE, PlacementPolicy.COMPACT),
-        "l40s": ("L40S", GpuMode.SLICE, PlacementPolicy.COMPACT),
+        "a100-40g": ("A100-40G", GpuMode.WHOLE, PlacementPolicy.DEFAULT),
+        "l40s": ("L40S", GpuMode.SLICE, PlacementPolicy.DEFAULT),
     }
     flavors = {}
     for name, (model, mode, policy) in plans.items():

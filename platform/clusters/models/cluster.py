@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from foundation.models import BaseModel, Leased
 
@@ -58,8 +59,43 @@ class GpuMode(models.TextChoices):
 
 
 class PlacementPolicy(models.TextChoices):
+    """The policies of the engine by name: how it chooses among the nodes that take a task."""
+
+    DEFAULT = "default", "Default"
     COMPACT = "compact", "Compact"
     SPREAD = "spread", "Spread"
+    BESTFIT = "bestfit", "Best fit"
+    DOTPROD = "dotprod", "Dot product"
+    PACKING = "packing", "GPU packing"
+    CLUSTERING = "clustering", "GPU clustering"
+    FGD = "fgd", "Fragmentation"
+    AFFINITY = "affinity", "Affinity"
+    TOPOLOGY = "topology", "Topology"
+    REUSE = "reuse", "Reuse"
+    BALANCE = "balance", "Balance"
+
+    @property
+    def help(self) -> str:
+        """What the policy does, in one sentence of the reader's language."""
+        return str(_PLACEMENT_HELP[self])
+
+
+_PLACEMENT_HELP: Final = {
+    PlacementPolicy.DEFAULT: _(
+        "Keeps what is left of each node useful for the work that is usual. Recommended."
+    ),
+    PlacementPolicy.COMPACT: _("Fills nodes up one after the other."),
+    PlacementPolicy.SPREAD: _("Keeps the load of all nodes even."),
+    PlacementPolicy.BESTFIT: _("Leaves the least CPU and the fewest cards on the node."),
+    PlacementPolicy.DOTPROD: _("Prefers nodes that have little free of what the task asks for."),
+    PlacementPolicy.PACKING: _("Uses cards in use before empty cards, and those before empty nodes."),
+    PlacementPolicy.CLUSTERING: _("Puts tasks of the same size together."),
+    PlacementPolicy.FGD: _("Leaves as little as possible that usual work cannot use."),
+    PlacementPolicy.AFFINITY: _("Looks at preferred terms first, then fills nodes up."),
+    PlacementPolicy.TOPOLOGY: _("Keeps tasks near to each other first, then fills nodes up."),
+    PlacementPolicy.REUSE: _("Prefers nodes that have the image or ran the job before, then fills nodes up."),
+    PlacementPolicy.BALANCE: _("Uses CPU and cards up together."),
+}
 
 
 class Flavor(BaseModel):
@@ -74,7 +110,7 @@ class Flavor(BaseModel):
     taints = models.JSONField(default=list, blank=True)
     tolerations = models.JSONField(default=list, blank=True)
     placement = models.CharField(
-        max_length=10, choices=PlacementPolicy.choices, default=PlacementPolicy.COMPACT
+        max_length=10, choices=PlacementPolicy.choices, default=PlacementPolicy.DEFAULT
     )
 
     class Meta(BaseModel.Meta):
