@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -51,16 +51,18 @@ class ShapeTable:
 class CardTable:
     """The cards of some rows of a fleet, as they were when the table was made.
 
-    `memo` is for a score's own figures on exactly these shapes and cards.
+    `memo` is for a score's own figures on exactly these shapes and cards. With `alike`, nothing tells the
+    cards of a node apart but the core units left: a shape that fits on it fits on all with enough of them.
     """
 
-    __slots__ = ("_fitting", "_holds", "_left", "_rows", "_total", "fleet", "memo")
+    __slots__ = ("_fitting", "_holds", "_left", "_rows", "_total", "alike", "fleet", "memo")
 
     def __init__(
         self, fleet: Fleet, rows: Rows, left: Any, holds: Any, fitting: Callable[[CardTable], Bools]
     ) -> None:
         """`left` and `holds` as arrays, or as nested tuples that become arrays when they are asked for."""
         self.fleet = fleet
+        self.alike = False
         self._rows = rows
         self._left = left
         self._holds = holds
@@ -119,14 +121,10 @@ class CardTable:
 
 @dataclass(slots=True, eq=False)
 class NodeTable:
-    """Nodes as a grid score sees them: millicores left, and their cards.
-
-    `memo` is for a score's own figures on exactly these shapes and amounts of CPU.
-    """
+    """Nodes as a grid score sees them: millicores left, and their cards."""
 
     cpu: Ints
     cards: CardTable
-    memo: dict[object, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -139,6 +137,11 @@ class Grid:
 
     scores: Numbers
     columns: Ints | None = None
+
+    @property
+    def choosy(self) -> bool:
+        """Whether it matters to the score which card is taken."""
+        return self.columns is not None
 
     def column(self, shape: int, node: int) -> int:
         """The best card of a node for a shape, or `BY_PICKER`."""

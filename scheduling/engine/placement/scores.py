@@ -74,14 +74,23 @@ class BestFit(GridScore):
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs."""
         most_cpu, most_cores = largest(nodes.cards.fleet)
-        by_cpu: Floats | None = nodes.memo.get("bestfit")
-        if by_cpu is None:
-            by_cpu = nodes.memo["bestfit"] = _half(nodes.cpu, asked.cpu, most_cpu)
-        by_cores: Floats | None = nodes.cards.memo.get("bestfit")
-        if by_cores is None:
-            by_cores = nodes.cards.memo["bestfit"] = _half(nodes.cards.total, asked.need, most_cores)
-        left = by_cpu + by_cores
-        return Grid((FULL * np.subtract(1.0, left, out=left)).astype(self.dtype))
+        left = _half(nodes.cpu, asked.cpu, most_cpu)
+        left += _by_cores(asked, nodes.cards.total, most_cores)
+        np.subtract(1.0, left, out=left)
+        left *= FULL
+        return Grid(left.astype(self.dtype))
+
+
+def _by_cores(asked: ShapeTable, total: Ints, most: int) -> Floats:
+    """The halves for card cores. Many single nodes have equally many left: they share one array."""
+    if len(total) > 1:
+        return _half(total, asked.need, most)
+    known: dict[int, Floats] = asked.memo.setdefault("bestfit", {})
+    cores = int(total[0])
+    halves = known.get(cores)
+    if halves is None:
+        halves = known[cores] = _half(total, asked.need, most)
+    return halves
 
 
 def _half(free: Ints, taken: Ints, most: int) -> Floats:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import not_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,20 +78,15 @@ class _CardState:
     states: dict[int, State] = field(default_factory=dict)
 
 
-class _Cpu(NamedTuple):
-    """An amount of CPU left: as scores want it, and what a score may be at most where it has to suffice."""
-
-    amount: Ints
-    memo: dict[object, Any]
-    limit: Numbers
-
-
 @dataclass(slots=True, eq=False)
 class State:
-    """Nodes of one kind with equal amounts left. `scores` is the column, infeasible shapes marked."""
+    """Nodes of one kind with equal amounts left. `scores` is the column, infeasible shapes marked.
+
+    `grid` is None where all cards are left to the picker.
+    """
 
     scores: Numbers
-    grid: Grid
+    grid: Grid | None
     cpu: int
     cards: _CardState
     steps: dict[int, Step] = field(default_factory=dict)
@@ -197,7 +194,6 @@ class States:
 
     def _forget(self) -> None:
         self._known: dict[_Cards, _CardState] = {}
-        self._known_cpu: dict[int, _Cpu] = {}
         self._known_room: dict[object, Numbers] = {}
         self._asked.memo.clear()
         self._kept = 0
@@ -210,23 +206,19 @@ class States:
         return state
 
     def _column(self, cpu: int, cards: _CardState) -> State:
-        left = self._known_cpu.get(cpu)
-        if left is None:
-            limit = self._cpu_limits[bisect_right(self._cpu_steps, cpu)]
-            left = self._known_cpu[cpu] = _Cpu(np.array((cpu,), np.int64), {}, limit)
-        grid = self._score.grid(self._asked, NodeTable(left.amount, cards.table, left.memo))
+        grid = self._score.grid(self._asked, NodeTable(np.array((cpu,), np.int64), cards.table))
         scores = grid.scores[:, 0].astype(cards.limit.dtype, copy=False)
         scores = np.minimum(scores, cards.limit)
-        np.minimum(scores, left.limit, out=scores)
-        return State(scores, grid, cpu, cards)
+        np.minimum(scores, self._cpu_limits[bisect_right(self._cpu_steps, cpu)], out=scores)
+        return State(scores, grid if grid.choosy else None, cpu, cards)
 
     def _cards_of(self, now: _Cards, node: int) -> _CardState:
         known = self._known.get(now)
         if known is None:
-            known = self._known[now] = self._cards(node, now)
+            known = self._known[now] = self._cards(now, node)
         return known
 
-    def _cards(self, node: int, now: _Cards) -> _CardState:
+    def _cards(self, now: _Cards, node: int) -> _CardState:
         sizes = self._sizes[now.kind]
         empty = [
             size == found and not used
@@ -243,7 +235,8 @@ class States:
         if not self._alike[now.kind]:
             return _CardState(now, empty, table, self._room(now, empty))
         # Where all cards of a node are alike to every shape, counting them needs no look at each.
-        parts = sorted([left for left, shut in zip(now.left, now.shut, strict=True) if not shut])
+        table.alike = not any(compress(now.left, now.shut))
+        parts = sorted(compress(now.left, map(not_, now.shut)))
         key = (now.kind, empty.count(True), tuple(parts[len(parts) - self._most_parts :]))
         limit = self._known_room.get(key)
         if limit is None:
@@ -281,10 +274,9 @@ class States:
         return Hold(task.cpu, task.memory, tuple(taken))
 
     def _columns(self, state: State, shape: int) -> tuple[int, ...]:
-        column = state.grid.column(shape, 0)
+        cards, column = state.cards, BY_PICKER if state.grid is None else state.grid.column(shape, 0)
         if column != BY_PICKER:
             return (column,)
-        cards = state.cards
         known = cards.picks.get(shape)
         if known is None:
             known = cards.picks[shape] = self._picked(cards, shape)

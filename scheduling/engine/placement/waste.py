@@ -9,7 +9,7 @@ shapes without cards for which the CPU suffices (xl) or not (xr); shapes that ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,27 @@ from scheduling.engine.placement.workload import WorkloadShape
 from scheduling.engine.state.fleet import Bools, Ints
 
 Floats = NDArray[np.float64]
+
+
+class Terms(NamedTuple):
+    """What each able shape adds to F in each state: `run` where the CPU suffices, else `idle`.
+
+    `hosts` is whether the cards suffice. All `[shapes, states]`, `total` `[states]`.
+    """
+
+    total: Ints
+    hosts: Bools
+    run: Floats
+    idle: Floats
+
+    def at(self, states: Ints) -> Terms:
+        """Those of some states, which may repeat."""
+        return Terms(
+            self.total.take(states),
+            self.hosts.take(states, axis=1),
+            self.run.take(states, axis=1),
+            self.idle.take(states, axis=1),
+        )
 
 
 class Waste:
@@ -57,27 +78,31 @@ class Waste:
         """For able and bare shapes, whether so much CPU suffices. `[shapes, states]`."""
         return cpu >= self._cpu[:, None], cpu >= self._bare_cpu[:, None]
 
-    def of(self, has_cpu: Bools, bare: Bools, total: Ints, fitting: Ints, slivers: Ints) -> Floats:
-        """F of each state; all arguments broadcast to `[shapes, …states]`, `total` to `[…states]`.
+    def terms(self, total: Ints, fitting: Ints, slivers: Ints) -> Terms:
+        """What the able shapes waste of cards in each state, whatever its CPU.
 
-        `total` is the idle core units, `fitting` the number of cards with enough left for the shape,
-        `slivers` the core units on cards with less.
+        `total` `[states]` is the idle core units; `fitting` the number of cards with enough left for the
+        shape and `slivers` the core units on cards with less, both `[shapes, states]`.
         """
-        hosts = fitting >= _down(self._cards, fitting)
-        terms = np.where(hosts & has_cpu, slivers, total) * _down(self._able, fitting)
-        if has_cpu.all():
-            waste = _sum(terms)
-        else:
-            waste = _sum(np.where(has_cpu | hosts, 0.0, terms))
-            waste = waste + _sum(np.where(has_cpu, terms, 0.0))
-            waste = waste + _sum(np.where(hosts & ~has_cpu, terms, 0.0))
+        hosts: Bools = fitting >= self._cards[:, None]
+        weights = self._able[:, None]
+        return Terms(total, hosts, np.where(hosts, slivers, total) * weights, total * weights)
+
+    def of(self, has_cpu: Bools, bare: Bools, terms: Terms) -> Floats:
+        """F of each state, by the able and bare shapes for which its CPU suffices. `[states]`."""
+        waste = _sum(np.where(has_cpu, terms.run, 0.0))
+        short = np.flatnonzero(~has_cpu.all(axis=0))
+        if len(short):
+            lacks = ~has_cpu.take(short, axis=1)
+            hosts, idle = terms.hosts.take(short, axis=1), terms.idle.take(short, axis=1)
+            without = _sum(np.where(lacks & ~hosts, idle, 0.0)) + waste[short]
+            waste[short] = without + _sum(np.where(lacks & hosts, idle, 0.0))
         if len(self._bare):
-            terms = total * _down(self._bare, bare)
-            waste = waste + _sum(np.where(bare, terms, 0.0))
-            waste = waste + _sum(np.where(bare, 0.0, terms))
+            idle = terms.total * self._bare[:, None]
+            waste = waste + _sum(np.where(bare, idle, 0.0))
+            waste = waste + _sum(np.where(bare, 0.0, idle))
         if len(self._barred):
-            states = np.broadcast_to(total, waste.shape)
-            waste = waste + _sum(states * _down(self._barred, states[None]))
+            waste = waste + _sum(terms.total * self._barred[:, None])
         return waste
 
 
@@ -105,16 +130,13 @@ def _figures(numbers: Any) -> Ints:
     return np.array(list(numbers), np.int64)
 
 
-def _down(values: Any, like: Any) -> Any:
-    """Values along the first axis of an array with as many axes as another."""
-    return values.reshape(-1, *([1] * (like.ndim - 1)))
-
-
 def _sum(terms: Any) -> Floats:
     """Sums over the first axis, strictly in its order.
 
-    Numpy adds whole layers one after another, but folds a single column pairwise.
+    Numpy adds whole layers one after another, but folds pairwise what lies contiguous along the axis:
+    a single column, or an array in another order of memory.
     """
+    terms = np.ascontiguousarray(terms)
     if terms[:1].size == 1:
         folded: Floats = terms.cumsum(axis=0)[-1:].reshape(terms.shape[1:])
         return folded
