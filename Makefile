@@ -4,6 +4,7 @@
 #   make test    all tests; ARGS= is handed to pytest
 #   make lint    style, types, layers, migrations
 #   make bench   all benchmarks
+#   make mutation   which changes of quota and preemption no test notices (MUTANTS=)
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -13,6 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 ARGS ?=
+MUTANTS ?=
 
 # PORT and ALLOTMENT_HOME may be given on the command line or in the environment; both reach the commands.
 export PORT ALLOTMENT_HOME ALLOTMENT_SHARED REQUIRE_ALL TEST_DATABASE_URL
@@ -22,7 +24,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
 	"$$python" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo "$$python" && break; done)
 
-.PHONY: help up test lint bench clean
+.PHONY: help up test lint bench mutation clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -44,8 +46,11 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.test
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+mutation: $(VENV)/.mutation
+	@$(BIN)/mutmut run --max-children $(JOBS) $(MUTANTS)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 # A stamp per set of dependencies: the second start installs nothing. Debian ships Python without the part
 # that fills a virtual environment, so its absence gets a line of its own.
@@ -75,4 +80,8 @@ $(VENV)/.test: $(VENV)/.pip pyproject.toml
 
 $(VENV)/.lint: $(VENV)/.test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group lint
+	@touch $@
+
+$(VENV)/.mutation: $(VENV)/.test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group mutation
 	@touch $@

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.engine import EngineConfig, FairSharing, Snapshot, run_cycle
@@ -18,6 +18,7 @@ from scheduling.engine.model import (
 )
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role, world
+from tests.unit.scheduling.engine.properties.laws import law
 
 QUIET = 5
 POLICIES = st.builds(
@@ -75,7 +76,7 @@ def sound(snapshot: Snapshot) -> None:
 
 
 @given(stages())
-@settings(max_examples=40, deadline=None)
+@law
 def test_nothing_is_given_twice_and_a_cycle_leaves_the_snapshot_as_it_was(stage: Stage) -> None:
     sound(stage.snapshot)
     before = stage.snapshot.to_json()
@@ -85,7 +86,7 @@ def test_nothing_is_given_twice_and_a_cycle_leaves_the_snapshot_as_it_was(stage:
 
 
 @given(stages())
-@settings(max_examples=40, deadline=None)
+@law
 def test_once_all_leavers_have_left_things_come_to_rest(stage: Stage) -> None:
     quiet = 0
     for _ in range(60):
@@ -97,13 +98,15 @@ def test_once_all_leavers_have_left_things_come_to_rest(stage: Stage) -> None:
         if quiet == QUIET:
             break
     assert quiet == QUIET
-    # Nobody is pushed out again and again by the same few.
+    # Nobody is pushed out again and again by the same few, and no two take turns.
+    pushed = {(d.beneficiary, d.job) for d in stage.told if d.kind is DecisionKind.EVICT}
+    assert not {(victim, winner) for winner, victim in pushed} & pushed
     times = Counter(d.job for d in stage.told if d.kind is DecisionKind.EVICT)
     assert max(times.values(), default=0) <= stage.config.preemption.eviction_cap
 
 
 @given(stages())
-@settings(max_examples=40, deadline=None)
+@law
 def test_a_promise_names_who_must_leave_and_is_kept(stage: Stage) -> None:
     for name, claim in stage.snapshot.claims.items():
         assert claim.allocations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.engine import AllocationPut, Delta, Snapshot
@@ -16,6 +16,7 @@ from scheduling.engine.quota.assignment import Refusal
 from tests.unit.scheduling.engine.actions.worlds import act, live, settle
 from tests.unit.scheduling.engine.builders import flavor, job, node, role, world
 from tests.unit.scheduling.engine.gang.worlds import LEVELS, seat
+from tests.unit.scheduling.engine.properties.laws import law
 
 rules = st.none() | st.builds(
     TopologyRule,
@@ -104,7 +105,7 @@ def required_levels_hold(snapshot: Snapshot, entry: Job, tasks: tuple[Allocation
 
 
 @given(fleets(), jobs())
-@settings(max_examples=15, deadline=None)
+@law
 def test_a_gang_stands_within_its_rules_or_nothing_is_left_of_it(snapshot: Snapshot, entry: Job) -> None:
     before = snapshot.to_json()
     found = seat(snapshot, entry)
@@ -122,7 +123,7 @@ def test_a_gang_stands_within_its_rules_or_nothing_is_left_of_it(snapshot: Snaps
 
 
 @given(fleets(), jobs())
-@settings(max_examples=15, deadline=None)
+@law
 def test_steps_lead_where_a_full_placement_stops(snapshot: Snapshot, entry: Job) -> None:
     while True:
         found = seat(snapshot, entry, extent=Extent.STEP)
@@ -136,7 +137,7 @@ def test_steps_lead_where_a_full_placement_stops(snapshot: Snapshot, entry: Job)
 
 
 @given(fleets(), jobs())
-@settings(max_examples=15, deadline=None)
+@law
 def test_what_is_expendable_leaves_a_gang_at_every_step(snapshot: Snapshot, entry: Job) -> None:
     found = seat(snapshot, entry)
     if isinstance(found, Refusal):
@@ -149,7 +150,7 @@ def test_what_is_expendable_leaves_a_gang_at_every_step(snapshot: Snapshot, entr
 
 
 @given(fleets(), jobs("a"), jobs("b"), jobs("w"))
-@settings(max_examples=15, deadline=None)
+@law
 def test_house_keeping_keeps_bounds_and_never_repeats_itself(
     snapshot: Snapshot, first: Job, second: Job, waiting: Job
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.engine import PreemptionOptions, Snapshot, TargetSet, VictimOrder
@@ -19,6 +19,7 @@ from tests.unit.scheduling.engine.preemption.worlds import (
     search,
     wants,
 )
+from tests.unit.scheduling.engine.properties.laws import law
 
 QUEUES = ("a", "b", "c", "d")
 PARENTS: tuple[dict[str, str], ...] = ({}, {"a": "left", "b": "left", "c": "right", "d": "right"})
@@ -79,7 +80,7 @@ asked = st.tuples(st.integers(1, 8), st.integers(0, 4))
 
 
 @given(worlds(), asked, OPTIONS, st.booleans())
-@settings(max_examples=50, deadline=None)
+@law
 def test_a_search_leaves_the_snapshot_as_it_was(
     world: World, ask: tuple[int, int], options: PreemptionOptions, fair: bool
 ) -> None:
@@ -92,7 +93,7 @@ def test_a_search_leaves_the_snapshot_as_it_was(
 
 
 @given(worlds(), asked, OPTIONS, st.booleans())
-@settings(max_examples=50, deadline=None)
+@law
 def test_victims_suffice_and_every_one_is_needed(
     world: World, ask: tuple[int, int], options: PreemptionOptions, fair: bool
 ) -> None:
@@ -114,7 +115,7 @@ def test_victims_suffice_and_every_one_is_needed(
 
 
 @given(worlds(), asked, st.booleans())
-@settings(max_examples=50, deadline=None)
+@law
 def test_nobody_is_taken_from_a_queue_that_would_not_borrow_with_it(
     world: World, ask: tuple[int, int], fair: bool
 ) -> None:
@@ -131,7 +132,7 @@ def test_nobody_is_taken_from_a_queue_that_would_not_borrow_with_it(
 
 
 @given(worlds(), asked, st.booleans())
-@settings(max_examples=50, deadline=None)
+@law
 def test_only_the_preemptible_and_the_unprotected_leave(
     world: World, ask: tuple[int, int], fair: bool
 ) -> None:
@@ -146,7 +147,7 @@ def test_only_the_preemptible_and_the_unprotected_leave(
 
 
 @given(worlds(), asked, OPTIONS, st.booleans(), st.integers(0, 2**16))
-@settings(max_examples=50, deadline=None)
+@law
 def test_the_order_of_the_input_does_not_matter(
     world: World, ask: tuple[int, int], options: PreemptionOptions, fair: bool, seed: int
 ) -> None:
@@ -163,7 +164,7 @@ def test_the_order_of_the_input_does_not_matter(
 
 
 @given(worlds(), asked)
-@settings(max_examples=50, deadline=None)
+@law
 def test_in_the_own_queue_least_loss_finds_victims_exactly_where_the_rules_do(
     world: World, ask: tuple[int, int]
 ) -> None:

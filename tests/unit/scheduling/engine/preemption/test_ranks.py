@@ -1,0 +1,50 @@
+"""Who of two candidates is tried first, one criterion at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduling.engine.model import Instant
+from scheduling.engine.preemption.candidates import Candidate, across, priority_rank
+from tests.unit.scheduling.engine.preemption.worlds import held, running
+
+JOB = running("m", "b", 3, submitted_at=Instant(10))
+WHOLE = Candidate(job=JOB, queue="b", tasks=held(JOB))
+SPARED = replace(WHOLE, whole=False, tasks=held(JOB)[1:2])
+FIRST, SECOND = (replace(WHOLE, rank=(number,)) for number in (1, 2))
+
+
+def of(**facts: object) -> Candidate:
+    return replace(WHOLE, job=replace(JOB, **facts))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (replace(of(priority=9), leaving=True), WHOLE),
+        (of(priority=-1), SPARED),
+        (SPARED, WHOLE),
+        (of(submitted_at=Instant(11)), WHOLE),
+        (of(id="a"), WHOLE),
+        (replace(SPARED, tasks=held(JOB)[2:]), SPARED),
+    ],
+    ids=["leaving", "lower priority", "spared", "submitted last", "id", "last task"],
+)
+def test_the_order_by_priority(first: Candidate, second: Candidate) -> None:
+    assert priority_rank(first) < priority_rank(second)
+    assert not priority_rank(second) < priority_rank(first)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "own"),
+    [
+        (replace(SECOND, leaving=True), FIRST, ""),
+        (SECOND, replace(FIRST, queue="own"), "own"),
+        (FIRST, SECOND, "b"),
+    ],
+    ids=["leaving", "others before the own queue", "rank"],
+)
+def test_the_order_between_queues(first: Candidate, second: Candidate, own: str) -> None:
+    assert across(first, own) < across(second, own)

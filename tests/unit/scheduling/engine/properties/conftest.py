@@ -1,0 +1,17 @@
+"""With more examples than usual a law may take longer than other tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.scheduling.engine.properties.laws import PATIENCE_S
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
