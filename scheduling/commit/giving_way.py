@@ -129,11 +129,11 @@ def _places(batch: Batch, decision: em.Decision) -> tuple[em.Allocation, ...]:
 
 
 def _in_the_way(decision: em.Decision, bundle: Bundle) -> tuple[str, ...]:
-    """Tasks of other movers that stand where this one may be going."""
+    """Tasks of others that leave or move for the same job and stand where this one may be going."""
     return tuple(
         task
         for other in bundle.decisions
-        if other.kind is em.DecisionKind.MIGRATE and other.job != decision.job
+        if other.kind in GIVING and other.job != decision.job
         for task in other.released
     )
 

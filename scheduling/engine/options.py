@@ -82,7 +82,7 @@ class PreemptionOptions:
     grace_s: int = 60
     eviction_cap: int = 3
     beside_preemptible: bool = False
-    beside_capped: bool = True
+    beside_capped: bool = False
     repeat_s: int = 3_600
     budget: int = 2_000
     claim_s: int = 300
@@ -110,16 +110,19 @@ class ConsolidationOptions:
     `jobs_tried` is for how many differently shaped waiting jobs a cycle searches. `loss_s` bounds the work
     that movers do again for a job that borrows, in seconds of the cards that it asks for; for a job inside
     its queue's nominal there is no such bound (None: nor for others). With `cheapest_first` the nodes that
-    cost least to clear are tried before movers are taken up in the order of their priority and age.
+    cost least to clear are tried before movers are taken up in the order of their priority and age. With
+    `with_evictions` the first job of a line that stays inside its nominal, and finds no room by evictions
+    or moves alone, may get it by both together.
     `preemptible_only` moves others for preemptible jobs alone, `for_growth` also for the next task of an
     elastic job that runs. KAI-Scheduler does the last two and not the first.
     """
 
     moves_per_cycle: int = 100
-    jobs_per_move: int | None = 16
+    jobs_per_move: int | None = 32
     jobs_tried: int = 16
     loss_s: int | None = 600
     cheapest_first: bool = True
+    with_evictions: bool = True
     preemptible_only: bool = False
     for_growth: bool = False
 

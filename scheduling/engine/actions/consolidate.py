@@ -8,13 +8,14 @@ the old one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduling.engine.actions.leaving import running
+from scheduling.engine.actions.make_way import Wanting, make_way, tell
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.moves import MoveSearch, Opening, Unit, units_of
 from scheduling.engine.gang.openings import Promise, openings
@@ -23,7 +24,9 @@ from scheduling.engine.model import (
     Decision,
     DecisionKind,
     EvictRule,
+    Flavor,
     FlavorResource,
+    GpuMode,
     Job,
     JobState,
     Outcome,
@@ -44,6 +47,9 @@ from scheduling.engine.quota.verdict import capped
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
+
+
+SHORT = (Reason.NO_ROOM, Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +76,7 @@ class Consolidate:
         """Waiting jobs in the cycle's order; each that can be helped gets a claim."""
         session.counters["moved"] += 0
         failed: set[Hashable] = set()
-        pool: list[Unit] | None = None
+        movers: set[str] = set()
         left = session.config.consolidation.jobs_tried
         for queue, job in self._waiting(session):
             like = (queue.id, session.likes.of(job), bool(session.snapshot.holds(job.id)))
@@ -79,22 +85,21 @@ class Consolidate:
             if like in failed:
                 continue
             case = _case(session, queue, job)
-            if case is not None and pool is None:
-                pool = _movable(session)
-            gain = None if case is None or pool is None else _solved(session, case, pool)
-            if gain is None or pool is None:
+            # Nobody moves twice in a cycle.
+            gain = None if case is None else _solved(session, case, movers)
+            if gain is None:
                 failed.add(like)
                 left -= 1
                 continue
             self._move(session, queue, job, gain)
-            # Nobody moves twice in a cycle.
-            moved = {move.before.job for move in gain.opening.moves}
-            pool = [unit for unit in pool if unit.job.id not in moved]
+            movers |= {move.before.job for move in gain.opening.moves}
+        if session.config.consolidation.with_evictions:
+            self._make_way(session)
 
     def what_if(self, session: Session, job: Job) -> Gain | None:
         """What moving others would give this job now, or None; changes nothing."""
         case = _case(session, session.snapshot.queues[job.queue], job)
-        return None if case is None else _solved(session, case, _movable(session))
+        return None if case is None else _solved(session, case, ())
 
     def _waiting(self, session: Session) -> Iterator[tuple[Queue, Job]]:
         """Jobs that wait for room, in the order in which the cycle would look at them."""
@@ -119,7 +124,30 @@ class Consolidate:
         allowed = job.preemptible or not session.config.consolidation.preemptible_only
         return job.state is JobState.QUEUED and ready and free and allowed
 
-    def _move(self, session: Session, queue: Queue, job: Job, gain: Gain) -> None:
+    def _make_way(self, session: Session) -> None:
+        """Evict and move together for the first job of a line that has a right to room and finds none."""
+        for queue in session.queues():
+            # Victims are looked for among those who stand where they stood when the cycle began.
+            if session.counters["moved"]:
+                return
+            head = next((session.job(key) for key in session.line(queue)), None)
+            wanting = None if head is None else _wanting(session, queue, head)
+            if wanting is None:
+                continue
+            search = MoveSearch(
+                session.snapshot,
+                _attempt(session),
+                jobs=session.config.consolidation.jobs_per_move,
+                tasks=session.config.consolidation.moves_per_cycle,
+            )
+            way = make_way(session, wanting, search, _movers(session, wanting.job, float("inf"), ()))
+            if way is not None:
+                tell(session, wanting.job, way)
+                self._move(session, queue, wanting.job, _gain(session, way.opening), way.released)
+
+    def _move(
+        self, session: Session, queue: Queue, job: Job, gain: Gain, evicted: tuple[str, ...] = ()
+    ) -> None:
         moves, seats = gain.opening.moves, gain.opening.seats
         with session.snapshot.statement() as statement:
             for move in moves:
@@ -142,16 +170,17 @@ class Consolidate:
                     released=tuple(before.id for before, _ in by_job[mover]),
                 )
             )
-        self._claim(session, job, gain)
+        self._claim(session, job, gain, evicted)
 
-    def _claim(self, session: Session, job: Job, gain: Gain) -> None:
+    def _claim(self, session: Session, job: Job, gain: Gain, evicted: tuple[str, ...]) -> None:
         # Seats may lie where movers of an earlier claim of this cycle still stand.
-        leaving = (
+        moving = (
             task_id
             for decision in session.decisions
             if decision.kind is DecisionKind.MIGRATE
             for task_id in decision.released
         )
+        leaving = (*evicted, *moving)
         numbers: dict[str, int | str] = {
             "tasks": gain.tasks,
             "jobs": gain.jobs,
@@ -193,8 +222,7 @@ class _Case:
 
 def _case(session: Session, queue: Queue, job: Job) -> _Case | None:
     """None where moving others cannot help the job, as far as that is told without looking at them."""
-    snapshot, preemption = session.snapshot, session.config.preemption
-    attempt = Attempt(snapshot, session.placer, preemption.eviction_cap, preemption.beside_capped)
+    snapshot, attempt = session.snapshot, _attempt(session)
     more = attempt.next_piece(job)
     if not more:
         return None
@@ -222,16 +250,13 @@ def _enough_cores(board: Board, tasks: int) -> bool:
     return int(fleet.cores_free[fleet.present].sum()) >= tasks * task.cards * each
 
 
-def _solved(session: Session, case: _Case, pool: list[Unit]) -> Gain | None:
-    """The moves that open room for a case; `pool` is what may move, in order."""
+def _solved(session: Session, case: _Case, moved: Collection[str]) -> Gain | None:
+    """The moves that open room for a case; jobs in `moved` stay where they are."""
     snapshot, options, job = session.snapshot, session.config.consolidation, case.job
     left = options.moves_per_cycle - session.counters["moved"]
     lost = _bearable(session, case)
     search = MoveSearch(snapshot, case.attempt, jobs=options.jobs_per_move, tasks=left, lost=lost)
-    nodes = _nodes(session, job)
-    movers = [
-        unit for unit in pool if unit.job.id != job.id and any(task.node in nodes for task in unit.tasks)
-    ]
+    movers = _movers(session, job, lost, moved)
     sets: Iterable[tuple[Unit, ...]] = ()
     if case.hardest is not None and options.cheapest_first:
         sets = openings(*case.hardest, movers)
@@ -244,32 +269,88 @@ def _solved(session: Session, case: _Case, pool: list[Unit]) -> Gain | None:
 
 def _bearable(session: Session, case: _Case) -> float:
     """The most GPU-seconds that movers may lose for a case."""
-    bound, tree = session.config.consolidation.loss_s, session.snapshot.quota
+    bound = session.config.consolidation.loss_s
     if bound is None or case.hardest is None:
         return float("inf")
-    flavor = case.hardest[0].question.flavor
+    asked = _asked(case.job, case.more, case.hardest[0].question.flavor)
+    return gpus(asked) * bound if _borrows(session, case.queue, asked) else float("inf")
+
+
+def _asked(job: Job, more: dict[str, int], flavor: Flavor) -> dict[FlavorResource, int]:
+    """What so many more tasks of each role are charged in one flavor."""
     asked: dict[FlavorResource, int] = {}
-    for role in case.job.roles:
+    for role in job.roles:
         for resource, each in demand(role.request, flavor).items():
             key = FlavorResource(flavor.id, resource)
-            asked[key] = asked.get(key, 0) + each * case.more.get(role.name, 0)
-    borrows = any(tree.borrows(case.queue.quota_node, key, amount) for key, amount in asked.items())
-    return gpus(asked) * bound if borrows else float("inf")
+            asked[key] = asked.get(key, 0) + each * more.get(role.name, 0)
+    return asked
 
 
-def _movable(session: Session) -> list[Unit]:
-    """What may move: lower priority first, then (where configured) what loses least, then the newest."""
-    cap = session.config.preemption.eviction_cap
-    jobs = [
-        (job, staying)
-        for job, staying in running(session)
-        if job.preemptible and job.movable and not capped(job, cap) and not _protected(session, job)
+def _borrows(session: Session, queue: Queue, asked: dict[FlavorResource, int]) -> bool:
+    tree = session.snapshot.quota
+    return any(tree.borrows(queue.quota_node, key, amount) for key, amount in asked.items())
+
+
+def _wanting(session: Session, queue: Queue, job: Job) -> Wanting | None:
+    """The job with its right to room; None where it has none, or where it waits for something else."""
+    known = session.outcomes.get(job.id)
+    gated = job.preempts_after is not None and job.preempts_after > session.now
+    if known is None or known.reason not in SHORT or gated or session.snapshot.holds(job.id):
+        return None
+    more = _attempt(session).next_piece(job)
+    hardest = None if not more else _hardest(session, queue, job, more)
+    if not more or hardest is None:
+        return None
+    asked = _asked(job, more, hardest[0].question.flavor)
+    return None if _borrows(session, queue, asked) else Wanting(queue, job, more, asked, hardest)
+
+
+def _attempt(session: Session) -> Attempt:
+    options = session.config.preemption
+    return Attempt(session.snapshot, session.placer, options.eviction_cap, options.beside_capped)
+
+
+def _movers(session: Session, job: Job, lost: float, moved: Collection[str]) -> list[Unit]:
+    """What may move for a job; jobs in `moved` stay where they are."""
+    nodes = _nodes(session, job)
+    return [
+        unit
+        for unit in _movable(session, lost)
+        if unit.job.id != job.id
+        and unit.job.id not in moved
+        and any(task.node in nodes for task in unit.tasks)
     ]
-    jobs.sort(key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
-    units = [unit for job, staying in jobs for unit in units_of(job, staying, unsaved(job, session.now))]
+
+
+def _movable(session: Session, lost: float) -> list[Unit]:
+    """What may move and loses no more GPU-seconds: lower priority first, then (where configured) what loses
+    least, then the newest."""
+    cap = session.config.preemption.eviction_cap
+
+    def may(job: Job) -> bool:
+        free = job.preemptible and job.movable and not capped(job, cap) and not _protected(session, job)
+        return free and _least_cards(job) * unsaved(job, session.now) <= lost
+
+    jobs = sorted(running(session, may=may), key=lambda pair: _newest(pair[0]))
+    units = [
+        unit
+        for job, staying in jobs
+        for unit in units_of(job, staying, unsaved(job, session.now))
+        if unit.lost <= lost
+    ]
     if not session.config.consolidation.cheapest_first:
         return units
     return sorted(units, key=lambda unit: (unit.job.priority, unit.lost))
+
+
+def _newest(job: Job) -> tuple[int, float, str]:
+    return (job.priority, -job.submitted_at, job.id)
+
+
+def _least_cards(job: Job) -> int:
+    """Whole cards that every task of the job has at least."""
+    requests = (role.request.gpu for role in job.roles)
+    return min((r.cards if r is not None and r.mode is GpuMode.WHOLE else 0 for r in requests), default=0)
 
 
 def _hardest(session: Session, queue: Queue, job: Job, more: dict[str, int]) -> tuple[Board, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,19 @@ if TYPE_CHECKING:
     from scheduling.engine.session import Session
 
 
-def running(session: Session, only: Queue | None = None) -> Iterator[tuple[Job, tuple[Allocation, ...]]]:
-    """Live jobs with the tasks that hold something and were not told to leave, queue by queue."""
+def running(
+    session: Session, only: Queue | None = None, may: Callable[[Job], bool] | None = None
+) -> Iterator[tuple[Job, tuple[Allocation, ...]]]:
+    """Live jobs with the tasks that hold something and were not told to leave, queue by queue.
+
+    `may` picks jobs before their tasks are looked up.
+    """
     for queue in session.queues() if only is None else (only,):
         for job_id in session.snapshot.holders(queue.id):
             job = session.snapshot.jobs.get(job_id)
             if job is None or job.state is not JobState.LIVE or job.queue != queue.id:
+                continue
+            if may is not None and not may(job):
                 continue
             staying = tuple(task for task in session.snapshot.held(job_id) if not task.leaving)
             if staying:

@@ -105,25 +105,23 @@ def _enough(task: TaskShape, free: _Room, units: list[Unit]) -> tuple[Unit, ...]
     """The first units with which the node holds the task: lowest priority, then least work lost for what
     they give, then largest, then newest."""
     need = _Room(task.cpu, task.memory, task.cards * task.cores)
-    ordered = sorted(
-        units,
-        key=lambda unit: (
-            unit.job.priority,
-            unit.lost / max(1, _size(unit).cores),
-            -_size(unit).cores,
-            -unit.job.submitted_at,
-            unit.job.id,
-        ),
-    )
+    sized = [(unit, _size(unit)) for unit in units]
+    most = _Room(*(sum(size[part] for _, size in sized) for part in range(3)))
+    if any(have + more < wanted for have, more, wanted in zip(free, most, need, strict=True)):
+        return ()
     chosen: list[Unit] = []
-    for unit in ordered:
+    for unit, size in sorted(sized, key=_rank):
         if all(have >= wanted for have, wanted in zip(free, need, strict=True)):
             break
         chosen.append(unit)
-        free = _Room(*(have + more for have, more in zip(free, _size(unit), strict=True)))
-    if any(have < wanted for have, wanted in zip(free, need, strict=True)):
-        return ()
+        free = _Room(*(have + more for have, more in zip(free, size, strict=True)))
     return tuple(chosen)
+
+
+def _rank(sized: tuple[Unit, _Room]) -> tuple[int, float, int, float, str]:
+    unit, size = sized
+    per_gain = unit.lost / max(1, size.cores)
+    return (unit.job.priority, per_gain, -size.cores, -unit.job.submitted_at, unit.job.id)
 
 
 def _size(unit: Unit) -> _Room:

@@ -90,8 +90,6 @@ class Contest:
         job, options = self.preemptor.job, self.roster.options
         if not job.preemptible and options.beside_preemptible:
             return self.preemptor.queue.allocation_mode is AllocationMode.DYNAMIC
-        if not self.preemptor.borrows:
-            return False
         return may_borrow(self.preemptor.queue, job) and job.evictions < options.eviction_cap
 
     def quota_fits(self, *, borrow: bool) -> bool:

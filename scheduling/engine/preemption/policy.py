@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.engine.model import Instant, Job, PreemptOthers, PreemptWithin
-from scheduling.engine.options import PreemptionOptions
+from scheduling.engine.model import Job, PreemptOthers, PreemptWithin
 
 Policy = PreemptWithin | PreemptOthers
 
@@ -34,14 +33,6 @@ def highest_priority(preemptor: Job, policy: Policy) -> float:
     if policy.value == _LOWER:
         return preemptor.priority - 1
     return preemptor.priority if policy.value == _LOWER_OR_NEWER else float("inf")
-
-
-def resting(job: Job, options: PreemptionOptions, now: Instant) -> bool:
-    """Whether a job was evicted so lately that it does not borrow again yet: what it borrowed would most
-    likely be taken back once more. Inside the nominal of its queue it may start all the same."""
-    if job.evicted_at is None or not job.evictions:
-        return False
-    return now < job.evicted_at + options.rest_s * (1 << job.evictions - 1)
 
 
 def may_push_anyone(policy: Policy) -> bool:

@@ -1,0 +1,103 @@
+"""Room for a job inside its queue's nominal where neither evictions nor moves alone would open it.
+
+What may be asked to leave can stand scattered over nodes on which others run whom nobody may evict. Then
+some leave, wherever they stand, and the others move together into what they leave. Who may be asked is
+decided by the rules of preemption as always; only what counts as room is wider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from scheduling.engine.gang.moves import MoveSearch, Opening, Unit
+from scheduling.engine.gang.openings import openings
+from scheduling.engine.model import Decision, DecisionKind, FlavorResource, Job, Queue
+from scheduling.engine.placement.board import Board
+from scheduling.engine.preemption.targets import Preemptor, Target
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+# Sets of nodes for which others are asked to leave: each costs a search for victims.
+SETS_TRIED = 4
+
+
+class Wanting(NamedTuple):
+    """A job that has a right to room: how many more tasks of each role it needs, what it will be charged,
+    and the board of its hardest task with how many of them there are."""
+
+    queue: Queue
+    job: Job
+    more: dict[str, int]
+    usage: dict[FlavorResource, int]
+    hardest: tuple[Board, int]
+
+
+class Way(NamedTuple):
+    """Who leaves, what they give up, and what moves then open."""
+
+    targets: tuple[Target, ...]
+    released: tuple[str, ...]
+    opening: Opening
+
+
+def make_way(session: Session, wanting: Wanting, search: MoveSearch, movers: Sequence[Unit]) -> Way | None:
+    """The first of the nodes that are cheapest to clear for which it works; changes nothing."""
+    for taken in islice(openings(*wanting.hardest, movers), SETS_TRIED):
+        way = _cleared(session, wanting, search, taken)
+        if way is not None:
+            return way
+    return None
+
+
+def _cleared(session: Session, wanting: Wanting, search: MoveSearch, taken: Sequence[Unit]) -> Way | None:
+    """Clear these units away: those who may be asked leave, the others move."""
+    snapshot = session.snapshot
+
+    def opened() -> Opening | None:
+        staying = [unit for unit in taken if all(task.id in snapshot.allocations for task in unit.tasks)]
+        return search.try_with(wanting.queue, wanting.job, wanting.more, staying)
+
+    preemptor = Preemptor(
+        job=wanting.job,
+        queue=wanting.queue,
+        usage=wanting.usage,
+        contested=frozenset(key for key, amount in wanting.usage.items() if amount),
+    )
+    found = session.victims.find(preemptor, lambda: opened() is not None)
+    if not found.targets:
+        return None
+    with snapshot.statement() as statement:
+        released = tuple(
+            key
+            for target in found.targets
+            for key in (target.tasks or tuple(held.id for held in snapshot.held(target.job)))
+        )
+        for key in released:
+            statement.release(key)
+        opening = opened()
+    return None if opening is None else Way(found.targets, released, opening)
+
+
+def tell(session: Session, job: Job, way: Way) -> None:
+    """Tell the victims to leave for a job; the snapshot shows them gone."""
+    for target in way.targets:
+        held = target.tasks or tuple(task.id for task in session.snapshot.held(target.job))
+        with session.snapshot.statement() as statement:
+            for key in held:
+                statement.release(key)
+            statement.commit()
+        if target.already:
+            continue
+        session.counters["evicted"] += 1
+        session.decisions.append(
+            Decision(
+                kind=DecisionKind.SHRINK if target.tasks else DecisionKind.EVICT,
+                job=target.job,
+                rule=target.rule,
+                beneficiary=job.id,
+                released=held,
+            )
+        )
