@@ -233,8 +233,13 @@ def _jobs(
     for role in seen.order_by("job_id", "position"):
         roles[role.job_id].append(role)
     pasts = pasts_of(cell_id, promised)
-    # A job submitted between the two queries has roles but is not in `jobs`; the next cycle sees it.
-    return [engine_job(job, roles[job.pk], watched=watched, past=pasts.get(job.pk, Past())) for job in jobs]
+    # A job submitted between the two queries has roles but is not in `jobs`, one that ended is there
+    # without any; the next cycle sees the one, and nobody has to see the other.
+    return [
+        engine_job(job, roles[job.pk], watched=watched, past=pasts.get(job.pk, Past()))
+        for job in jobs
+        if job.pk in roles
+    ]
 
 
 def _allocations(cell_id: uuid.UUID, watched: frozenset[uuid.UUID]) -> list[em.Allocation]:

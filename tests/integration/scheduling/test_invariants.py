@@ -107,6 +107,7 @@ class Pipeline(RuleBasedStateMachine):
         exit_code=st.sampled_from([0, 0, 3]),
         rules=st.sampled_from(_RULES),
         max_run_s=st.sampled_from([None, None, 30]),
+        urgent=st.booleans(),
     )
     def submit(
         self,
@@ -116,6 +117,7 @@ class Pipeline(RuleBasedStateMachine):
         exit_code: int,
         rules: list[dict[str, object]],
         max_run_s: int | None,
+        urgent: bool,
     ) -> None:
         if Job.unscoped.count() < 12:
             jobs.job(
@@ -124,6 +126,7 @@ class Pipeline(RuleBasedStateMachine):
                 f"job-{Job.unscoped.count()}",
                 roles=shape,
                 max_run_s=max_run_s,
+                priority=jobs.priority_class("urgent", 100) if urgent else None,
                 simulate={"run_s": run_s, "exit_code": exit_code},
                 lifecycle=rules,
             )
@@ -320,6 +323,7 @@ def _set_cards(queue: Queue, cards: int) -> None:
         Quota.unscoped.filter(node=queue.node, resource=resource).update(nominal=cards * each)
 
 
+@pytest.mark.timeout(600)
 def test_no_order_of_events_breaks_the_books_or_strands_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     # Names of pods carry random digits, and their start-up time follows from the name: the same again.
     monkeypatch.setattr(uuid6, "uuid7", lambda: uuid.UUID(int=(7 << 76) | (2 << 62) | next(Pipeline.numbers)))

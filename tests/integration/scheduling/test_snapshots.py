@@ -33,6 +33,19 @@ def test_a_queue_opened_while_the_quota_tree_is_read(monkeypatch: pytest.MonkeyP
     assert len(snapshots.empty_snapshot(here.cell.pk).queues) == 2
 
 
+def test_a_job_that_ends_while_the_snapshot_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = world()
+    gone, stays = (jobs.job(here.queue, here.editor) for _ in range(2))
+
+    def then_cancel(cell_id: uuid.UUID) -> TreeRows:
+        Job.unscoped.filter(pk=gone.pk).update(state=JobState.CANCELLED)
+        return tree_rows(cell_id)
+
+    monkeypatch.setattr(snapshots, "tree_rows", then_cancel)
+
+    assert set(snapshots.cell_snapshot(here.cell.pk).snapshot.jobs) == {str(stays.pk)}
+
+
 def _busy(here: World, count: int) -> None:
     """That many of each: waiting with a promise, running, leaving; users, evictions, finished tasks."""
     for number in range(count):
