@@ -1,33 +1,62 @@
 """`allotment bench replay`: the published trace through the engine, one policy after the other.
 
-Needs the traces: `ALLOTMENT_SHARED`, or a folder `shared` beside the checkout.
+Under `quota` the trace is also compressed in time, and what is promised is judged: guarantees kept, time
+waited, work thrown away, evictions of one job. Needs the traces: `ALLOTMENT_SHARED`, or a folder `shared`
+beside the checkout.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.report import Report, Row, limits
-from scheduling.offline.philly import read_jobs, read_tenants
-from scheduling.offline.replay import run_replay
+from scheduling.offline.philly import TraceJob, read_jobs, read_tenants
+from scheduling.offline.replay import ReplayReport, run_replay
 
 POLICIES = ("static-fifo", "static-sjf")
+FACTORS = (1.0, 1.15, 1.3)
 
 
 def run() -> Report:
-    """Replay once per policy. Raises: InputError when the traces are missing."""
-    bound = limits("replay")["seconds_per_policy"]
+    """Replay once per policy, and under `quota` once per factor. Raises: InputError without the traces."""
+    bounds = limits("replay")
     beside = Path(__file__).resolve().parents[2] / "shared"
     folder = Path(os.environ.get("ALLOTMENT_SHARED") or beside) / "traces" / "philly"
     tenants = read_tenants(folder / "vcs.csv")
     jobs = read_jobs(folder / "jobs.csv", tenants)
-    seconds = {policy: run_replay(jobs, tenants, policy=policy).wall_s for policy in POLICIES}
-    total = sum(seconds.values())
+    seconds = [run_replay(jobs, tenants, policy=policy).wall_s for policy in POLICIES]
+    rows = [
+        Row(f"{policy}, s", taken, bounds["seconds_per_policy"])
+        for policy, taken in zip(POLICIES, seconds, strict=True)
+    ]
+    for factor in FACTORS:
+        report = run_replay(jobs, tenants, policy="quota", compress=factor)
+        seconds.append(report.wall_s)
+        rows += _judged(report, jobs, factor, bounds)
     return Report(
         name="replay",
-        size={"jobs": len(jobs), "policies": len(POLICIES)},
-        rows=[Row(f"{policy}, s", taken, bound) for policy, taken in seconds.items()],
-        seconds=total,
-        rate=len(jobs) * len(POLICIES) / total,
+        size={"jobs": len(jobs), "runs": len(seconds)},
+        rows=rows,
+        seconds=sum(seconds),
+        rate=len(jobs) * len(seconds) / sum(seconds),
     )
+
+
+def _judged(
+    report: ReplayReport, jobs: Sequence[TraceJob], factor: float, bounds: Mapping[str, Any]
+) -> list[Row]:
+    """One run under `quota`; how long jobs wait is judged at the trace's own pace only."""
+    name = f"quota x {factor:g}"
+    run_hours = sum(job.gpus * job.duration_s for job in jobs) / 3600
+    lost = 100 * report.lost_gpu_hours / run_hours
+    waited = bounds["quota_queue_s"] if factor == 1 else None
+    return [
+        Row(f"{name}, s", report.wall_s, bounds["seconds_per_policy"]),
+        Row(f"{name}, broken guarantees", report.guarantee_violations, bounds["broken_guarantees"]),
+        Row(f"{name}, mean queue, s", report.queue.mean, waited),
+        Row(f"{name}, GPU-hours lost, %", round(lost, 3), bounds["lost_percent"]),
+        Row(f"{name}, evictions of one job", report.max_evictions_of_one_job, bounds["evictions_of_one_job"]),
+    ]
