@@ -205,6 +205,19 @@ class LookAhead(GridScore):
         return np.where(fitting, gains, -1.0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Learnt:
+    """Tables, and what they were learnt from. Labels, health and use of nodes play no part in them."""
+
+    workload: Workload
+    tables: Tables
+
+    @property
+    def follows_fleet(self) -> bool:
+        """Nothing that a fleet can revise changes them."""
+        return True
+
+
 class LookAheadPolicy(LearningScore):
     """The policy before it has learnt."""
 
@@ -216,11 +229,11 @@ class LookAheadPolicy(LearningScore):
 
     def learnt(self, workload: Workload, fleet: Fleet) -> GridScore:
         """The score for this workload, and for the groups of cards that the fleet has now."""
-        memo = fleet.memo.get((self.name, self._weights))
-        if not (isinstance(memo, tuple) and memo[0] == workload):
-            memo = workload, learn_tables(workload, fleet, self._weights)
-            fleet.memo[self.name, self._weights] = memo
-        return LookAhead(memo[1], group_risks(workload, fleet), fleet.models, self._weights)
+        known = fleet.memo.get((self.name, self._weights))
+        if not (isinstance(known, _Learnt) and known.workload == workload):
+            known = _Learnt(workload, learn_tables(workload, fleet, self._weights))
+            fleet.memo[self.name, self._weights] = known
+        return LookAhead(known.tables, group_risks(workload, fleet), fleet.models, self._weights)
 
 
 def learn_tables(workload: Workload, fleet: Fleet, weights: Foresight) -> Tables:
