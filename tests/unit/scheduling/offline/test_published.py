@@ -46,14 +46,10 @@ def published(folder: Path, table: str, policy: str, trace: str, seed: int) -> d
 @pytest.mark.parametrize(
     ("policy", "trace", "seed"),
     [
-        ("bestfit", "default", 45),
         ("bestfit", "gpuspec33", 42),
-        ("bestfit", "cpu250", 43),
         ("dotprod", "gpushare40", 44),
         ("packing", "multigpu50", 46),
-        ("clustering", "default", 43),
         ("clustering", "gpuspec25", 44),
-        ("fgd", "gpushare100", 45),
         ("fgd", "multigpu30", 46),
     ],
 )

@@ -73,7 +73,7 @@ moves = st.lists(
 
 
 @given(moves, st.sampled_from(POLICIES), st.integers(2, 40), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_matrix_places_as_boards_do(
     steps: list[tuple[int, bool, int, int, int]], policy: str, kept: int, known: bool
 ) -> None:
