@@ -71,7 +71,7 @@ class VictimSearch:
         self._reach = Reach(self.roster)
         self._ground: Ground | None = None
         self._open: Clearing | None = None
-        self._slots: dict[int, Slots] = {}
+        self._slots: dict[Board, Slots] = {}
 
     def find(self, preemptor: Preemptor, room: Room | None = None, alike: Alike | None = None) -> TargetSet:
         """The victims that let a job in, none where no legal set does.
@@ -166,9 +166,9 @@ class VictimSearch:
         """Counted seats for a shape; None where counting would not be exact."""
         if not countable(board):
             return None
-        known = self._slots.get(id(board))
-        if known is None or known.board is not board:
-            known = self._slots[id(board)] = Slots(board)
+        known = self._slots.get(board)
+        if known is None:
+            known = self._slots[board] = Slots(board)
         return Seats(known, needed)
 
     def _clearing(self, contest: Contest) -> Clearing | None:
