@@ -1,16 +1,19 @@
 """What beat sends, and how often. Every entry is a level-triggered sweep: missing one only costs time.
 
 An entry that waited in the queue for longer than two periods is dropped (`expires`): its successor does the
-same work, and a worker that was away must not come back to a pile of identical sweeps.
+same work, and a worker that was away must not come back to a pile of identical sweeps. None waits as long as
+the broker takes to hand an unanswered message to a second worker.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+_LONGEST_WAIT_S: Final = 240.0
 
 
 def _entry(task: str, every_s: float) -> dict[str, Any]:
-    return {"task": task, "schedule": every_s, "options": {"expires": 2 * every_s}}
+    return {"task": task, "schedule": every_s, "options": {"expires": min(2 * every_s, _LONGEST_WAIT_S)}}
 
 
 def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, Any]]:
