@@ -29,7 +29,7 @@ def running() -> Iterator[Running]:
         yield it
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(420)
 def test_the_first_window_jobs_all_end_and_the_ledger_ends_at_zero(
     running: Running, shared_dir: Path
 ) -> None:
@@ -48,7 +48,9 @@ def test_the_first_window_jobs_all_end_and_the_ledger_ends_at_zero(
         now = books(running)
         return now if now["states"] == {"succeeded": JOBS} else None
 
-    wait_until(ended, f"all {JOBS} jobs have ended", within_s=150, every_s=2)
+    wait_until(ended, f"all {JOBS} jobs have ended", within_s=270, every_s=2)
     wait_until(lambda: books(running)["held"] == 0, "every hold has been released", within_s=30)
     final = books(running)
-    assert (final["used"], final["granted"], final["attempts"]) == (0, 0, [1])
+    assert (final["used"], final["granted"]) == (0, 0)
+    # A borrower may have had to leave, but never more often than the cap allows.
+    assert set(final["attempts"]) <= {1, 2, 3, 4}
