@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from clusters.models import Device, Flavor, GpuMode, Node
@@ -18,6 +18,7 @@ from quotas.models import AllocationMode, Queue, QueueFlavor
 from quotas.selectors.tree import tree_rows
 from scheduling import engine
 from scheduling.engine import model as em
+from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import Past, engine_job, placement_rules, toleration, watched_workspaces
 from scheduling.models import HOLDING_STATES, Allocation, DeviceSlice, Job, JobRole, JobState
 from scheduling.standing import claims_of, pasts_of, places_of_movers, usage_of
@@ -49,12 +50,14 @@ def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
     watched = watched_workspaces((job.workspace_id, job.placement) for job in jobs)
     claims = claims_of(cell_id)
     # What is used is read before who holds it: what is given back meanwhile then still counts as used.
+    quota_nodes = engine_quota_nodes(cell_id)
+    seen = _jobs(cell_id, jobs, watched, frozenset(claims))
     snapshot = engine.Snapshot(
         nodes=_nodes(cell_id, devices),
         flavors=engine_flavors(cell_id),
-        quota_nodes=engine_quota_nodes(cell_id),
+        quota_nodes=quota_nodes,
         queues=queues,
-        jobs=_jobs(cell_id, jobs, watched, frozenset(claims)),
+        jobs=_below_cap(seen, queues, quota_nodes),
         allocations=_allocations(cell_id, watched),
         claims=claims.values(),
         usage=usage_of(cell_id),
@@ -239,6 +242,27 @@ def _jobs(
         engine_job(job, roles[job.pk], watched=watched, past=pasts.get(job.pk, Past()))
         for job in jobs
         if job.pk in roles
+    ]
+
+
+def _below_cap(
+    jobs: Sequence[em.Job], queues: Sequence[em.Queue], quota_nodes: Sequence[em.QuotaNode]
+) -> list[em.Job]:
+    """The jobs, those that their queue's own cards could never hold kept one eviction below the cap.
+
+    At the cap a job starts inside the own nominal alone. One that can never fit there would wait for ever,
+    in an empty cluster too: it goes on borrowing, and giving way.
+    """
+    cap = engine_config().preemption.eviction_cap
+    by_node = {node.id: [q for q in node.quotas if q.resource == Resource.GPU_CARDS] for node in quota_nodes}
+    own = {queue.id: by_node.get(queue.quota_node, []) for queue in queues}
+
+    def stranded(job: em.Job) -> bool:
+        asked = sum(role.least * role.request.gpu.cards for role in job.roles if role.request.gpu)
+        return all(quota.nominal is not None and quota.nominal < asked for quota in own.get(job.queue, ()))
+
+    return [
+        replace(job, evictions=cap - 1) if job.evictions >= cap and stranded(job) else job for job in jobs
     ]
 
 

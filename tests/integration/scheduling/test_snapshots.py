@@ -112,3 +112,20 @@ def test_a_promise_of_another_release_is_left_aside() -> None:
     job = jobs.job(here.queue, here.editor)
     Claim.unscoped.create(job=job, content={"places": []}, expires_at=clock.now())
     assert not snapshots.cell_snapshot(here.cell.pk).snapshot.claims
+
+
+@pytest.mark.parametrize(("nominal", "seen"), [(4, 3), (3, 2), (None, 3)])
+def test_a_job_that_its_own_quota_never_holds_stays_below_the_cap(nominal: int | None, seen: int) -> None:
+    request = em.Request(gpu=em.GpuRequest(cards=2))
+    job = em.Job(
+        id="j",
+        queue="q",
+        roles=(em.Role(name="worker", replicas=2, request=request),),
+        submitted_at=em.Instant(0),
+        evictions=3,
+    )
+    quota = em.Quota(flavor="f", resource="gpu.cards", nominal=nominal)
+    (found,) = snapshots._below_cap(
+        [job], [em.Queue(id="q", quota_node="n")], [em.QuotaNode(id="n", quotas=(quota,))]
+    )
+    assert found.evictions == seen
