@@ -25,6 +25,9 @@ from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role
 from tests.unit.scheduling.engine.properties.laws import law
 
+# Reducing a counter-example takes minutes on a busy machine.
+pytestmark = pytest.mark.timeout(900)
+
 TENANTS = ("a", "b", "c")
 CARDS = FlavorResource("a100", Resource.GPU_CARDS)
 TOP = 1_000
