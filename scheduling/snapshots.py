@@ -52,12 +52,13 @@ def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
     # What is used is read before who holds it: what is given back meanwhile then still counts as used.
     quota_nodes = engine_quota_nodes(cell_id)
     seen = _jobs(cell_id, jobs, watched, frozenset(claims))
+    nodes, flavors = _nodes(cell_id, devices), engine_flavors(cell_id)
     snapshot = engine.Snapshot(
-        nodes=_nodes(cell_id, devices),
-        flavors=engine_flavors(cell_id),
+        nodes=nodes,
+        flavors=flavors,
         quota_nodes=quota_nodes,
         queues=queues,
-        jobs=_below_cap(seen, queues, quota_nodes),
+        jobs=_below_cap(seen, queues, quota_nodes, _most_cards(nodes, flavors)),
         allocations=_allocations(cell_id, watched),
         claims=claims.values(),
         usage=usage_of(cell_id),
@@ -245,21 +246,44 @@ def _jobs(
     ]
 
 
+def _most_cards(nodes: Sequence[em.Node], flavors: Sequence[em.Flavor]) -> dict[str, int]:
+    """The cards of the largest node of each flavor."""
+    return {
+        flavor.id: max(
+            (
+                len(node.devices)
+                for node in nodes
+                if node.cluster == flavor.cluster and flavor.node_labels.items() <= node.labels.items()
+            ),
+            default=0,
+        )
+        for flavor in flavors
+    }
+
+
 def _below_cap(
-    jobs: Sequence[em.Job], queues: Sequence[em.Queue], quota_nodes: Sequence[em.QuotaNode]
+    jobs: Sequence[em.Job],
+    queues: Sequence[em.Queue],
+    quota_nodes: Sequence[em.QuotaNode],
+    most_cards: Mapping[str, int],
 ) -> list[em.Job]:
     """The jobs, those that their queue's own cards could never hold kept one eviction below the cap.
 
-    At the cap a job starts inside the own nominal alone. One that can never fit there would wait for ever,
-    in an empty cluster too: it goes on borrowing, and giving way.
+    At the cap a job starts inside the own nominal alone. One that can never fit there, on nodes that take
+    its tasks, would wait for ever, in an empty cluster too: it goes on borrowing, and giving way.
     """
     cap = engine_config().preemption.eviction_cap
     by_node = {node.id: [q for q in node.quotas if q.resource == Resource.GPU_CARDS] for node in quota_nodes}
     own = {queue.id: by_node.get(queue.quota_node, []) for queue in queues}
 
     def stranded(job: em.Job) -> bool:
-        asked = sum(role.least * role.request.gpu.cards for role in job.roles if role.request.gpu)
-        return all(quota.nominal is not None and quota.nominal < asked for quota in own.get(job.queue, ()))
+        cards = [(role.least, role.request.gpu.cards) for role in job.roles if role.request.gpu]
+        asked = sum(tasks * each for tasks, each in cards)
+        largest = max((each for _, each in cards), default=0)
+        return not any(
+            most_cards.get(quota.flavor, 0) >= largest and (quota.nominal is None or quota.nominal >= asked)
+            for quota in own.get(job.queue, ())
+        )
 
     return [
         replace(job, evictions=cap - 1) if job.evictions >= cap and stranded(job) else job for job in jobs

@@ -114,8 +114,12 @@ def test_a_promise_of_another_release_is_left_aside() -> None:
     assert not snapshots.cell_snapshot(here.cell.pk).snapshot.claims
 
 
-@pytest.mark.parametrize(("nominal", "seen"), [(4, 3), (3, 2), (None, 3)])
-def test_a_job_that_its_own_quota_never_holds_stays_below_the_cap(nominal: int | None, seen: int) -> None:
+@pytest.mark.parametrize(
+    ("nominal", "largest", "seen"), [(4, 2, 3), (3, 2, 2), (None, 2, 3), (4, 1, 2), (None, 0, 2)]
+)
+def test_a_job_that_its_own_quota_never_holds_stays_below_the_cap(
+    nominal: int | None, largest: int, seen: int
+) -> None:
     request = em.Request(gpu=em.GpuRequest(cards=2))
     job = em.Job(
         id="j",
@@ -126,6 +130,6 @@ def test_a_job_that_its_own_quota_never_holds_stays_below_the_cap(nominal: int |
     )
     quota = em.Quota(flavor="f", resource="gpu.cards", nominal=nominal)
     (found,) = snapshots._below_cap(
-        [job], [em.Queue(id="q", quota_node="n")], [em.QuotaNode(id="n", quotas=(quota,))]
+        [job], [em.Queue(id="q", quota_node="n")], [em.QuotaNode(id="n", quotas=(quota,))], {"f": largest}
     )
     assert found.evictions == seen
