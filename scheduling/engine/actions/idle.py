@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.leaving import evict, running
+from scheduling.engine.actions.leaving import evict, running_among
 from scheduling.engine.model import EvictRule
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Idle:
 
     def run(self, session: Session) -> None:
         """Judge every live job that is known to be idle."""
-        for job, staying in list(running(session)):
+        for job, staying in running_among(session, session.snapshot.watch.idle):
             limit = session.config.housekeeping.idle_s if job.max_idle_s is None else job.max_idle_s
             cards = sum(len(task.slices) for task in staying)
             if job.idle_since is None or limit < 0 or not cards:

@@ -38,9 +38,20 @@ def running(
                 continue
             if may is not None and not may(job):
                 continue
-            staying = tuple(task for task in session.snapshot.held(job_id) if not task.leaving)
-            if staying:
+            if staying := _staying(session.snapshot, job_id):
                 yield job, staying
+
+
+def running_among(session: Session, ids: Iterable[str]) -> list[tuple[Job, tuple[Allocation, ...]]]:
+    """As `running`, of some jobs alone."""
+    jobs = (job for job_id in ids if (job := session.snapshot.jobs.get(job_id)) is not None)
+    live = sorted((job.queue, job.id, job) for job in jobs if job.state is JobState.LIVE)
+    found = ((job, _staying(session.snapshot, job_id)) for _, job_id, job in live)
+    return [(job, staying) for job, staying in found if any(task.queue == job.queue for task in staying)]
+
+
+def _staying(snapshot: Snapshot, job_id: str) -> tuple[Allocation, ...]:
+    return tuple(task for task in snapshot.held(job_id) if not task.leaving)
 
 
 def evict(session: Session, job: Job, rule: EvictRule, numbers: Numbers | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.leaving import release, running
+from scheduling.engine.actions.leaving import release, running_among
 from scheduling.engine.model import Allocation, EvictRule, Job, QosClass
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ class Pressure:
         if not pressed:
             return
         victims: dict[str, list[tuple[Job, Allocation]]] = {node_id: [] for node_id in pressed}
-        for job, tasks in running(session):
+        held = [task for task in session.snapshot.allocations.values() if task.node in pressed]
+        for job, tasks in running_among(session, {task.job for task in held}):
             for task in tasks:
                 if task.node in victims:
                     victims[task.node].append((job, task))
-        held = session.snapshot.allocations.values()
         relieved = {task.node for task in held if task.leaving}
         for node_id in sorted(pressed):
             # A gang that left for one node may have relieved another.
@@ -65,5 +65,4 @@ def _class(job: Job, task: Allocation) -> int:
 
 def _order(job: Job, task: Allocation) -> tuple[object, ...]:
     above = 0 if task.measured_memory is None else task.measured_memory - task.memory
-    started = job.admitted_at if job.running_since is None else job.running_since
-    return (_class(job, task), job.priority, -above, -(started or 0.0), task.id)
+    return (_class(job, task), job.priority, -above, -(job.since or 0.0), task.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.leaving import evict, running
+from scheduling.engine.actions.leaving import evict, running_among
 from scheduling.engine.gang.parts import Gang
 from scheduling.engine.gang.standing import standing
 from scheduling.engine.model import EvictRule
@@ -24,7 +24,7 @@ class StaleGang:
 
     def run(self, session: Session) -> None:
         """Judge every live job that was noticed to be broken."""
-        for job, staying in list(running(session)):
+        for job, staying in running_among(session, session.snapshot.watch.broken):
             grace = session.config.housekeeping.stale_grace_s
             if job.stale_grace_s is not None:
                 grace = job.stale_grace_s

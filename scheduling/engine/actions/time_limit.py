@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.leaving import evict, running
+from scheduling.engine.actions.leaving import evict, running_among
 from scheduling.engine.model import EvictRule
 
 if TYPE_CHECKING:
@@ -20,10 +20,7 @@ class TimeLimit:
     name = "time_limit"
 
     def run(self, session: Session) -> None:
-        """Judge every live job with a limit."""
-        for job, _ in list(running(session)):
-            since = job.admitted_at if job.running_since is None else job.running_since
-            if job.max_run_s is None or since is None or session.now - since < job.max_run_s:
-                continue
-            numbers = {"ran_s": int(session.now - since), "limit_s": job.max_run_s}
+        """End every live job that is past its limit."""
+        for job, _ in running_among(session, session.snapshot.watch.overdue(session.now)):
+            numbers = {"ran_s": int(session.now - (job.since or 0)), "limit_s": job.max_run_s or 0}
             evict(session, job, EvictRule.TIME_LIMIT, numbers)

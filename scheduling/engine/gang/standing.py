@@ -23,7 +23,7 @@ def expendable(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
     The reverse of the order in which the gang grew; in a role the highest index goes first. Of a gang
     that does not stand anyway all tasks may leave.
     """
-    if _fixed(job) and sum(not task.leaving for task in held) >= sum(r.least - r.ended for r in job.roles):
+    if job.fixed and sum(not task.leaving for task in held) >= sum(r.least - r.ended for r in job.roles):
         return ()
     staying = sorted(
         (allocation for allocation in held if not allocation.leaving),
@@ -39,12 +39,6 @@ def expendable(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
         counts[name] -= 1
         found.append(last)
     return tuple(found)
-
-
-def _fixed(job: Job) -> bool:
-    """Whether the job has one size only, so that no task of it can ever be spared."""
-    plain = job.min_available is None and not job.sub_gangs
-    return plain and all(role.least >= role.replicas for role in job.roles)
 
 
 def smallest(job: Job) -> dict[str, int]:

@@ -268,6 +268,18 @@ class Job:
     lost_nodes: tuple[str, ...] = ()
     movable: bool = True
 
+    @property
+    def since(self) -> Instant | None:
+        """Since when the present attempt runs: from when the gang was up; until that is known, from its
+        admission."""
+        return self.admitted_at if self.running_since is None else self.running_since
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the job has one size only, so that no task of it can ever be spared."""
+        plain = self.min_available is None and not self.sub_gangs
+        return plain and all(role.least >= role.replicas for role in self.roles)
+
     def rules_of(self, role: Role) -> PlacementRules:
         """Where tasks of a role may run."""
         return self.rules if role.rules is None else role.rules

@@ -47,8 +47,7 @@ def _add(total: dict[FlavorResource, int], charges: Iterable[Charge], count: int
 
 def running_for(job: Job, now: Instant) -> float:
     """Seconds since the present attempt began; zero while nothing is known of it."""
-    since = job.admitted_at if job.running_since is None else job.running_since
-    return 0.0 if since is None else max(0.0, now - since)
+    return 0.0 if job.since is None else max(0.0, now - job.since)
 
 
 def unsaved(job: Job, now: Instant) -> float:

@@ -52,6 +52,7 @@ from scheduling.engine.state.grounds import Grounds
 from scheduling.engine.state.lines import Lines
 from scheduling.engine.state.presence import presence_of
 from scheduling.engine.state.statement import Mark, Statement, StatementError
+from scheduling.engine.state.watch import Watch
 
 FORMAT = 2
 
@@ -120,6 +121,7 @@ class Snapshot:
         self._settle()
         self._survey()
         self.lines = Lines(self.jobs)
+        self.watch = Watch(self.jobs.values())
         self._undo: list[tuple[bool, Allocation]] = []
         self._depth = 0
         self._plant({node.id: node for node in quota_nodes})
@@ -149,6 +151,11 @@ class Snapshot:
     def holders(self, queue_id: str) -> tuple[str, ...]:
         """The ids of the jobs that hold something of a queue's quota, sorted."""
         return tuple(sorted(self._holders.get(queue_id, ())))
+
+    def short(self) -> list[str]:
+        """The ids of live jobs that hold places for fewer tasks than they want, in no particular order."""
+        wanted = self.watch.tasks
+        return [job_id for job_id, held in self._held.items() if len(held) < wanted.get(job_id, 0)]
 
     def leaving(self) -> tuple[str, ...]:
         """The ids of the allocations that were told to leave, themselves or with their job, sorted."""
@@ -291,13 +298,17 @@ class Snapshot:
         match change:
             case JobPut(job):
                 self.derived.pop(job.id, None)
-                self.lines.put(self.jobs.get(job.id), job)
+                before = self.jobs.get(job.id)
+                self.lines.put(before, job)
+                self.watch.put(before, job)
                 self.jobs[job.id] = job
                 self._note_leaver(job.id, job)
                 self._reappear(job.id)
             case JobGone(job_id):
                 self.derived.pop(job_id, None)
-                self.lines.put(self.jobs.pop(job_id, None), None)
+                before = self.jobs.pop(job_id, None)
+                self.lines.put(before, None)
+                self.watch.put(before, None)
                 self._note_leaver(job_id, None)
                 self._reappear(job_id)
             case AllocationPut(allocation):

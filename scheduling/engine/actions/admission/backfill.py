@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from heapq import merge
+from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.claims import stands
@@ -26,7 +27,6 @@ from scheduling.engine.model import (
     HelpCode,
     Instant,
     Job,
-    JobState,
     Queue,
     Reason,
 )
@@ -165,22 +165,20 @@ class Backfill:
         if self._ends is None:
             leaving = self._outlook.ids()
             first = [End(self._session.now, leaving)] if leaving else []
-            limited = sorted(self._limited(), key=lambda end: (end.at, end.tasks))
-            grouped = groupby(limited[:ENDS], key=lambda end: end.at)
+            limited = list(islice(self._limited(), ENDS))
+            grouped = groupby(limited, key=lambda end: end.at)
             later = [End(at, tuple(key for end in same for key in end.tasks)) for at, same in grouped]
             self._ends = [*first, *later] if limited else []
         return self._ends
 
     def _limited(self) -> Iterator[End]:
-        snapshot = self._snapshot
-        for job_id, job in snapshot.jobs.items():
-            if job.state is not JobState.LIVE or job.max_run_s is None:
-                continue
-            since = job.admitted_at if job.running_since is None else job.running_since
+        """What will have ended at the end of each run time, first the next."""
+        snapshot, now = self._snapshot, self._session.now
+        unstarted = ((now + (snapshot.jobs[key].max_run_s or 0), key) for key in snapshot.watch.unstarted())
+        for at, job_id in merge(snapshot.watch.ends(), sorted(unstarted)):
             tasks = tuple(held.id for held in snapshot.held(job_id) if not held.leaving)
             if tasks:
-                begun = self._session.now if since is None else since
-                yield End(Instant(max(self._session.now, begun + job.max_run_s)), tasks)
+                yield End(Instant(max(now, at)), tasks)
 
     def _told(self, kept: Reservation, entry: Entry) -> Refusal:
         at = int(-(-kept.at // 1))
