@@ -18,6 +18,7 @@ from scheduling.engine.model import (
     Allocation,
     Job,
     PreemptionPolicy,
+    Preference,
     Queue,
     Reason,
     ResourceName,
@@ -110,7 +111,7 @@ class Nominator:
         barred: frozenset[tuple[str, str]] = frozenset()
         roomless: Entry | None = None
         while True:
-            assignment = self._assignment(queue, job, counts, _allowed(ask.keep, barred), held)
+            assignment = self._assignment(queue, job, ask, counts, barred, held)
             entry = Entry(
                 job=job,
                 queue=queue,
@@ -143,8 +144,9 @@ class Nominator:
         self,
         queue: Queue,
         job: Job,
+        ask: Ask,
         counts: Counts | None,
-        allowed: Allowed | None,
+        barred: frozenset[tuple[str, str]],
         held: Mapping[str, Replaced] | None,
     ) -> Assignment:
         config = self._session.config
@@ -152,21 +154,27 @@ class Nominator:
             self._snapshot,
             _within(queue, self._victims),
             job,
-            oracle=self._oracle if self._weighs(queue) else None,
+            oracle=self._oracle if self._weighs(queue, ask) else None,
             fair=config.fair_sharing is not None,
             counts=counts,
             replaced=held,
-            allowed=allowed,
+            allowed=_allowed(ask.keep, barred),
             eviction_cap=config.preemption.eviction_cap,
             beside_preemptible=config.preemption.beside_preemptible,
             beside_capped=config.preemption.beside_capped,
         )
 
-    def _weighs(self, queue: Queue) -> bool:
+    def _weighs(self, queue: Queue, ask: Ask) -> bool:
         """Whether it matters beforehand what preemption would bring.
 
-        It does where flavors are weighed against each other, and where heads are ordered by it.
+        It does where flavors are weighed against each other, and where heads are ordered by it. Who may
+        ask nobody to leave has use for a flavor that fits alone, and unless the queue's fungibility
+        says otherwise, that is found and taken whatever preemption would bring in the others.
         """
+        rules = queue.fungibility
+        stops = rules.when_can_preempt is WhenCan.MAY_STOP_SEARCH
+        if not ask.leave and not stops and rules.preference is Preference.BORROWING_OVER_PREEMPTION:
+            return False
         if self._session.config.nominate is Nominate.ONCE:
             return True
         return any(len(group.flavors) > 1 for group in queue.groups)
