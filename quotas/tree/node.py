@@ -31,6 +31,13 @@ class TreeNode(Generic[K]):
         self.usage: dict[K, int] = {}
         self.height = 0
 
+    def copy(self) -> TreeNode[K]:
+        """The node by itself, without parent and children."""
+        twin = TreeNode(self.id, self.limits, self.weight_milli)
+        twin.subtree, twin.kept, twin.usage = dict(self.subtree), dict(self.kept), dict(self.usage)
+        twin.height = self.height
+        return twin
+
     def quota(self, key: K) -> Amount:
         """What the subtree owns: own nominal and what the children lend upwards."""
         return self.subtree.get(key, 0)

@@ -8,6 +8,7 @@ Kueue's hierarchical cohorts; the quota reference of this project states them as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -83,6 +84,17 @@ class QuotaTree(Generic[K]):
             node.parent.children.append(node)
         for node in self._leaves_first():
             node.gather()
+
+    def copy(self) -> QuotaTree[K]:
+        """The same limits and usage; usage then goes its own way, limits are set in one tree only."""
+        twin = copy(self)
+        twin._lendable = dict(self._lendable)
+        twin._nodes = {node_id: node.copy() for node_id, node in self._nodes.items()}
+        for node in self._nodes.values():
+            own = twin._nodes[node.id]
+            own.parent = None if node.parent is None else twin._nodes[node.parent.id]
+            own.children = [twin._nodes[child.id] for child in node.children]
+        return twin
 
     def __contains__(self, node_id: str) -> bool:
         return node_id in self._nodes

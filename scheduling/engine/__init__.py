@@ -53,6 +53,7 @@ from scheduling.engine.quota.charges import chosen_charges, demand
 from scheduling.engine.quota.fit import Oracle
 from scheduling.engine.quota.flavors import Mismatch
 from scheduling.engine.quota.reduce import Counts, full_counts, largest
+from scheduling.engine.state.books import SnapshotError
 from scheduling.engine.state.codec import CodecError, canonical, decode, encode
 from scheduling.engine.state.delta import (
     AllocationGone,
@@ -71,7 +72,7 @@ from scheduling.engine.state.delta import (
     UsagePut,
 )
 from scheduling.engine.state.fleet import Bools, Ints, Rows
-from scheduling.engine.state.snapshot import Snapshot, SnapshotError
+from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Statement, StatementError
 
 __all__ = [

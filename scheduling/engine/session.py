@@ -48,12 +48,22 @@ class Session:
         self.lasting = _lasting(snapshot, self.likes, self.tools)
         self.users = Users(snapshot, config.user_shares, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
-        self.placer = _placer(snapshot, self.tools)
+        self._taught = _placer(snapshot, self.tools)
         self._victims: VictimSearch | None = None
 
     def queues(self) -> Iterator[Queue]:
         """All queues by id."""
         return (self.snapshot.queues[key] for key in sorted(self.snapshot.queues))
+
+    @property
+    def placer(self) -> Placer:
+        """Placement over what the snapshot shows at the moment."""
+        fleet = self.snapshot.fleet
+        if fleet is self._taught.fleet:
+            return self._taught
+        other = placer_for(fleet, self.tools.rule)
+        other.learn_like(self._taught)
+        return other
 
     @property
     def victims(self) -> VictimSearch:

@@ -144,13 +144,21 @@ class Placer:
         """
         self.workload = workload
         for name in self.rule.learning if policies is None else policies:
-            scores = _learnt(self._known[name], workload, self.fleet)
-            if scores == self._learnt.get(name):
-                continue
-            self._learnt[name] = scores
-            for task, board in self._boards.items():
-                if task.policy == name:
-                    board.learn(scores)
+            self._teach(name, _learnt(self._known[name], workload, self.fleet))
+
+    def learn_like(self, other: Placer) -> None:
+        """Know what the placer of another state of the same fleet has learnt."""
+        self.workload = other.workload
+        for name, scores in other._learnt.items():
+            self._teach(name, scores)
+
+    def _teach(self, name: str, scores: tuple[tuple[Score, int], ...]) -> None:
+        if scores == self._learnt.get(name):
+            return
+        self._learnt[name] = scores
+        for task, board in self._boards.items():
+            if task.policy == name:
+                board.learn(scores)
 
     def _scores(self, policy: str) -> tuple[tuple[Score, int], ...] | None:
         """The scores of a policy, which learn when it is first used: that may take a while."""

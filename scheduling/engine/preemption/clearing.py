@@ -146,7 +146,7 @@ class Clearing:
 
     def _potential(self, board: Board) -> Ints:
         """Slots of each row if all legal candidates had left, at most."""
-        ground, fleet, task = self._ground, self._ground.fleet, board.question.task
+        ground, fleet, task = self._ground, board.question.fleet, board.question.task
         most = np.full(len(fleet), np.iinfo(np.int64).max // 4, np.int64)
         if task.cpu:
             most = np.minimum(most, (fleet.cpu_free + self._freed(ground.cpu)) // task.cpu)

@@ -10,6 +10,7 @@ health) changes by `put`, which writes `revised`. What few nodes have is kept on
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +30,21 @@ MODES: tuple[GpuMode, ...] = tuple(GpuMode)
 # A snapshot may live for days. When the log of changes is this long it is cut, and whoever reads it
 # starts over: `epoch` tells.
 KEPT_CHANGES = 1_000_000
+# The arrays that nodes and tasks change in place; all others last as long as the fleet.
+CHANGING = (
+    "cpu_free",
+    "memory_free",
+    "used_pods",
+    "ready",
+    "schedulable",
+    "classes",
+    "healthy",
+    "exclusive",
+    "cores_free",
+    "card_memory_free",
+    "holders",
+    "_sole_holders",
+)
 # For nodes that take any number of tasks.
 MANY = 2**31
 
@@ -78,6 +94,23 @@ class Fleet:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def copy(self) -> Fleet:
+        """The same inventory with the same usage; from then on each goes its own way."""
+        twin = copy(self)
+        twin.nodes = list(self.nodes)
+        for name in CHANGING:
+            setattr(twin, name, getattr(self, name).copy())
+        twin.extended_free = {name: free.copy() for name, free in self.extended_free.items()}
+        twin.presences = self.presences.copy()
+        twin.zones = None if self.zones is None else self.zones.copy()
+        twin.touched, twin.revised = [], []
+        twin.memo = {
+            key: item
+            for key, item in self.memo.items()
+            if key == "empty" or not getattr(item, "follows_fleet", False)
+        }
+        return twin
 
     def device(self, row: int, column: int) -> Device:
         """The card's fixed facts; usage inside it is as of the load."""

@@ -82,6 +82,17 @@ class Presences:
         self.ports: dict[int, list[HostPort]] = {}
         self._tasks: dict[str, tuple[int, Presence]] = {}
 
+    def copy(self) -> Presences:
+        """The same presences, which then go their own way."""
+        twin = Presences()
+        twin.version = self.version
+        twin.kin = {kin: dict(places) for kin, places in self.kin.items()}
+        twin.apart = {term: dict(places) for term, places in self.apart.items()}
+        twin.groups = {group: dict(places) for group, places in self.groups.items()}
+        twin.ports = {row: list(ports) for row, ports in self.ports.items()}
+        twin._tasks = dict(self._tasks)
+        return twin
+
     def put(self, task: str, row: int, presence: Presence) -> None:
         """A task came to a row. Its id must not be there."""
         self._tasks[task] = (row, presence)

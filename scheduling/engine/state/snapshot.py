@@ -1,15 +1,17 @@
 """One cycle's view of the world: fleet, flavors, quota, queues, jobs and what live tasks hold.
 
 Parts that no simulation changes are plain objects; the mutable part (usage of nodes, cards and
-quota, and the set of allocations) goes through `take` and `give_back`, which write an undo log while
-a statement is open.
+quota, and the set of allocations) is kept in books, which go through `take` and `give_back` and write
+an undo log while a statement is open.
+
+A cycle may look at two moments: now, and later, when everything that was told to leave has left. Each has
+books of its own, so that going from one to the other costs nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from foundation.quantities import Resource
@@ -24,12 +26,12 @@ from scheduling.engine.model import (
     Job,
     JobState,
     Node,
-    PlacementRules,
     Queue,
     QuotaNode,
     UserUsage,
 )
 from scheduling.engine.quota.charges import summed
+from scheduling.engine.state.books import Books, SnapshotError
 from scheduling.engine.state.codec import CodecError, canonical, decode
 from scheduling.engine.state.delta import (
     AllocationGone,
@@ -47,18 +49,13 @@ from scheduling.engine.state.delta import (
     QuotaPut,
     UsagePut,
 )
-from scheduling.engine.state.fleet import Fleet, Hold
+from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.grounds import Grounds
 from scheduling.engine.state.lines import Lines
-from scheduling.engine.state.presence import presence_of
 from scheduling.engine.state.statement import Mark, Statement, StatementError
 from scheduling.engine.state.watch import Watch
 
 FORMAT = 2
-
-
-class SnapshotError(ValueError):
-    """Parts of a snapshot that contradict each other; the message names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,66 +98,77 @@ class Snapshot:
         claims: Iterable[Claim] = (),
         usage: Iterable[UserUsage] = (),
     ) -> None:
-        self.fleet = Fleet(nodes)
         self.flavors = {flavor.id: flavor for flavor in sorted(flavors, key=lambda flavor: flavor.id)}
         self.queues = {queue.id: queue for queue in sorted(queues, key=lambda queue: queue.id)}
         self.jobs = {job.id: job for job in jobs}
-        self.allocations = {allocation.id: allocation for allocation in allocations}
         self.claims = {claim.job: claim for claim in sorted(claims, key=lambda claim: claim.job)}
         self.usage = {(u.queue, u.user): u for u in sorted(usage, key=lambda u: (u.queue, u.user))}
         self.memo: dict[Hashable, object] = {}
-        self._leaving: dict[str, None] = {}
         self._leavers = {key: None for key, job in self.jobs.items() if job.state is JobState.LEAVING}
-        self._held: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
-        self._sorted: dict[str, tuple[Allocation, ...]] = {}
         # Facts that follow from one job and what it holds, beside the tuple of `held` they were made of.
         self.derived: dict[str, tuple[tuple[Allocation, ...], object]] = {}
-        self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        for key in sorted(self.allocations):
-            self._index(self.allocations[key])
-        self._settle()
-        self._survey()
         self.lines = Lines(self.jobs)
         self.watch = Watch(self.jobs.values())
-        self._undo: list[tuple[bool, Allocation]] = []
         self._depth = 0
-        self._plant({node.id: node for node in quota_nodes})
+        self._now = self._books = Books(
+            Fleet(nodes),
+            self._planted({node.id: node for node in quota_nodes}),
+            allocations,
+            jobs=self.jobs,
+            queues=self.queues,
+            flavors=self.flavors,
+        )
+        self._later: Books | None = None
+        # The depth of statements at which both moments are kept in step; 0 while there is one only.
+        self._joined = 0
 
     # Reading
 
+    @property
+    def fleet(self) -> Fleet:
+        """The nodes and their cards, with what is free."""
+        return self._books.fleet
+
+    @property
+    def quota(self) -> QuotaTree[FlavorResource]:
+        """The quota tree, with what is used."""
+        return self._books.quota
+
+    @property
+    def allocations(self) -> dict[str, Allocation]:
+        """What every task holds, by its id."""
+        return self._books.allocations
+
+    @property
+    def grounds(self) -> Grounds:
+        """What is free in the domains of counted flavors."""
+        return self._books.grounds
+
     def holds(self, job_id: str) -> int:
         """How many tasks of a job hold something."""
-        held = self._held.get(job_id)
-        return 0 if held is None else len(held)
+        return self._books.holds(job_id)
 
     def held(self, job_id: str) -> tuple[Allocation, ...]:
         """What a job's tasks hold, by id."""
-        known = self._sorted.get(job_id)
-        if known is None:
-            held = self._held.get(job_id)
-            if held is None:
-                return ()
-            known = self._sorted[job_id] = tuple(held[key] for key in sorted(held))
-        return known
+        return self._books.held(job_id)
 
     def charged(self, job_id: str) -> dict[FlavorResource, int]:
         """What a job's tasks hold of each quota, together."""
-        held = self._held.get(job_id)
-        return {} if held is None else summed(charge for a in held.values() for charge in a.charges)
+        return summed(charge for held in self._books.held(job_id) for charge in held.charges)
 
     def holders(self, queue_id: str) -> tuple[str, ...]:
         """The ids of the jobs that hold something of a queue's quota, sorted."""
-        return tuple(sorted(self._holders.get(queue_id, ())))
+        return self._books.holders(queue_id)
 
     def short(self) -> list[str]:
         """The ids of live jobs that hold places for fewer tasks than they want, in no particular order."""
         wanted = self.watch.tasks
-        return [job_id for job_id, held in self._held.items() if len(held) < wanted.get(job_id, 0)]
+        return [job_id for job_id, held in self._books.counts() if held < wanted.get(job_id, 0)]
 
     def leaving(self) -> tuple[str, ...]:
         """The ids of the allocations that were told to leave, themselves or with their job, sorted."""
-        jobs = (held for job_id in self._leavers for held in self._held.get(job_id, ()))
-        return tuple(sorted({*self._leaving, *jobs}))
+        jobs = (held.id for job_id in self._leavers for held in self._books.held(job_id))
+        return tuple(sorted({*self._books.leaving, *jobs}))
 
     def nodes(self) -> tuple[Node, ...]:
         """All nodes by id, with their usage as it is now."""
@@ -221,24 +229,31 @@ class Snapshot:
         self._depth += 1
         return self.mark()
 
-    def close_statement(self) -> None:
-        """For `Statement` only."""
+    def close_statement(self, mark: Mark, *, kept: bool) -> None:
+        """For `Statement` only: the end of the statement that began at the mark."""
+        if self._depth == self._joined:
+            self._part(kept=kept)
+        if not kept:
+            self._books.undo_to(mark)
         self._depth -= 1
+        if self._joined and self._depth == self._joined:
+            self._other.repeat(self._books.log[mark:], logged=True)
         if self._depth == 0:
-            self._undo.clear()
+            self._books.log.clear()
 
     def mark(self) -> Mark:
         """For `Statement` only: the present end of the undo log."""
-        return Mark(len(self._undo))
+        return Mark(len(self._books.log))
 
     def undo_to(self, mark: Mark) -> None:
-        """For `Statement` only: take back everything after the mark."""
-        while len(self._undo) > mark:
-            added, allocation = self._undo.pop()
-            if added:
-                self._drop(allocation)
-            else:
-                self._put(allocation)
+        """For `Statement` only: take back everything after the mark.
+
+        Raises:
+            StatementError: at the level where two moments are kept in step.
+        """
+        if self._joined and self._depth == self._joined:
+            raise StatementError("what both moments share is taken back at the end only")
+        self._books.undo_to(mark)
 
     def take(self, allocation: Allocation) -> None:
         """Let a task hold its node, cards and quota.
@@ -246,9 +261,8 @@ class Snapshot:
         Raises:
             SnapshotError: when the task already holds something.
         """
-        self._put(allocation)
-        if self._depth:
-            self._undo.append((True, allocation))
+        self._books.put(allocation, logged=self._depth > 0)
+        self._follow(added=True, allocation=allocation)
 
     def give_back(self, allocation_id: str) -> Allocation:
         """Take back what a task holds; returns what it was.
@@ -259,10 +273,80 @@ class Snapshot:
         allocation = self.allocations.get(allocation_id)
         if allocation is None:
             raise SnapshotError(f"there is no allocation {allocation_id}")
-        self._drop(allocation)
-        if self._depth:
-            self._undo.append((False, allocation))
+        self._books.drop(allocation, logged=self._depth > 0)
+        self._follow(added=False, allocation=allocation)
         return allocation
+
+    # Two moments
+
+    def join(self, leaving: Iterable[str]) -> None:
+        """Keep a later moment beside the present one until the open statement ends: without these.
+
+        What this statement does from now on, itself or by inner ones that are committed, holds for both.
+
+        Raises:
+            StatementError: outside of a statement.
+        """
+        if not self._depth:
+            raise StatementError("two moments are kept inside a statement only")
+        self.show(later=False)
+        if self._later is None:
+            self._later = self._now.copy()
+        else:
+            self._later.undo_to(0)
+            self._later.repeat(self._now.log, logged=True)
+        self._joined = self._depth
+        self.leave(leaving)
+
+    def leave(self, allocation_ids: Iterable[str]) -> None:
+        """These, too, are gone later. Nothing happens to those that are gone there already."""
+        later = self._later
+        if later is None or not self._joined:
+            raise StatementError("there is no later moment")
+        for key in allocation_ids:
+            held = later.allocations.get(key)
+            if held is not None:
+                later.drop(held, logged=True)
+
+    def show(self, *, later: bool) -> None:
+        """Let everything that is read and done be of one moment.
+
+        Raises:
+            StatementError: where there is no later moment, or inside a statement that began since.
+        """
+        books = self._later if later and self._joined else None if later else self._now
+        if books is self._books:
+            return
+        if books is None or self._depth != self._joined:
+            raise StatementError("the other moment cannot be shown here")
+        self._books = books
+
+    def standing(self, allocation_id: str) -> Allocation | None:
+        """What a task holds now, whatever is shown."""
+        return self._now.allocations.get(allocation_id)
+
+    @property
+    def _other(self) -> Books:
+        """The books that are not shown."""
+        other = self._later if self._books is self._now else self._now
+        assert other is not None  # noqa: S101 - asked only while there are two moments
+        return other
+
+    def _follow(self, *, added: bool, allocation: Allocation) -> None:
+        """Keep the moment that is not shown in step."""
+        if self._later is None or self._depth != self._joined:
+            return
+        self._other.repeat(((added, allocation),), logged=self._depth > 0)
+
+    def _part(self, *, kept: bool) -> None:
+        """The end of the statement that had two moments: the later one is as the snapshot was before."""
+        assert self._later is not None  # noqa: S101 - two moments were joined
+        self._joined = 0
+        self._books = self._now
+        if kept:
+            self._later = None
+        else:
+            self._later.undo_to(0)
 
     # Advancing
 
@@ -280,9 +364,8 @@ class Snapshot:
             match change:
                 case NodePut(node):
                     # A node that keeps its size is updated where it stands; others wait for one rebuild.
-                    if node.id in stocking or not self.fleet.put(node):
+                    if node.id in stocking or not self._put_node(node):
                         stocking[node.id] = node
-                    self._survey()
                 case NodeGone(node_id):
                     stocking[node_id] = None
                 case AllocationPut() | AllocationGone() if stocking:
@@ -343,18 +426,42 @@ class Snapshot:
             case UsagePut(usage):
                 self.usage[usage.queue, usage.user] = usage
 
+    def _both(self) -> Iterator[Books]:
+        yield self._now
+        if self._later is not None:
+            yield self._later
+
+    def _put_node(self, node: Node) -> bool:
+        """Update a node where it stands; False where a new fleet has to be made."""
+        known = [books.fleet.put(node) for books in self._both()]
+        self._survey()
+        return all(known)
+
     def _restock(self, changed: dict[str, Node | None]) -> None:
         kept = {**{node.id: node for node in self.nodes()}, **changed}
-        self.fleet = Fleet(node for node in kept.values() if node is not None)
-        self._settle()
-        self._survey()
+        self._later = None
+        self._now.restock(Fleet(node for node in kept.values() if node is not None))
+        self.memo.clear()
+
+    def _survey(self) -> None:
+        """Forget what was built over other nodes or flavors."""
+        self.memo.clear()
+        for books in self._both():
+            books.survey()
+
+    def _reappear(self, job_id: str) -> None:
+        for books in self._both():
+            books.reappear(job_id)
 
     # Quota
 
     def _plant(self, quota_nodes: dict[str, QuotaNode]) -> None:
+        self._now.quota, self._later = self._planted(quota_nodes), None
+
+    def _planted(self, quota_nodes: dict[str, QuotaNode]) -> QuotaTree[FlavorResource]:
         self.memo.clear()
         self._quota_nodes = {key: _sorted(quota_nodes[key]) for key in sorted(quota_nodes)}
-        self.quota: QuotaTree[FlavorResource] = QuotaTree(
+        tree: QuotaTree[FlavorResource] = QuotaTree(
             (
                 Branch(
                     node.id,
@@ -367,13 +474,14 @@ class Snapshot:
             self._shared_resource,
         )
         for queue in self.queues.values():
-            if queue.quota_node not in self.quota:
+            if queue.quota_node not in tree:
                 raise SnapshotError(f"queue {queue.id} has no quota node {queue.quota_node}")
-            if self.quota.height(queue.quota_node):
+            if tree.height(queue.quota_node):
                 raise SnapshotError(f"queue {queue.id} stands at {queue.quota_node}, which has children")
         for node in self._quota_nodes.values():
             for charge in node.usage:
-                self.quota.add_usage(node.id, charge.key, charge.amount)
+                tree.add_usage(node.id, charge.key, charge.amount)
+        return tree
 
     def _shared_resource(self, key: FlavorResource) -> str | None:
         # Where cards are sliced their number is a cap only: it says nothing of how much is held.
@@ -388,97 +496,6 @@ class Snapshot:
         used = self.quota.usages(key)
         charges = sorted(Charge(fr.flavor, fr.resource, amount) for fr, amount in used.items())
         return replace(node, usage=tuple(charges))
-
-    # Booking
-
-    def _put(self, allocation: Allocation) -> None:
-        if allocation.id in self.allocations:
-            raise SnapshotError(f"{allocation.id} already holds something")
-        self.allocations[allocation.id] = allocation
-        self._index(allocation)
-        self.grounds.put(allocation)
-        row = self.fleet.row.get(allocation.node)
-        if row is not None:
-            self.fleet.hold(row, self._taken(row, allocation))
-            self._appear(row, allocation)
-        self.quota.add_charges(self._leaf(allocation), allocation.charges)
-
-    def _drop(self, allocation: Allocation) -> None:
-        del self.allocations[allocation.id]
-        self._unindex(allocation)
-        self.grounds.put(allocation, -1)
-        row = self.fleet.row.get(allocation.node)
-        if row is not None:
-            self.fleet.release(row, self._taken(row, allocation))
-            self.fleet.presences.drop(allocation.id)
-        self.quota.add_charges(self._leaf(allocation), allocation.charges, -1)
-
-    def _taken(self, row: int, allocation: Allocation) -> Hold:
-        return self.fleet.hold_of(
-            row,
-            allocation.cpu,
-            allocation.memory,
-            allocation.slices,
-            allocation.extended,
-            allocation.zones,
-        )
-
-    def _survey(self) -> None:
-        """Forget what was built over other nodes or flavors."""
-        self.memo.clear()
-        self.grounds = Grounds(self.flavors, self.fleet.nodes, self.allocations)
-
-    def _settle(self) -> None:
-        """Tell a new fleet who stands where; the amounts came with the nodes."""
-        for allocation in self.allocations.values():
-            row = self.fleet.row.get(allocation.node)
-            if row is not None:
-                if allocation.slices:
-                    self.fleet.settle(row, self._taken(row, allocation))
-                self._appear(row, allocation)
-
-    def _appear(self, row: int, allocation: Allocation) -> None:
-        rules = allocation.rules or self._rules_of(allocation)
-        presence = None if rules is None else presence_of(rules)
-        if presence is not None:
-            self.fleet.presences.put(allocation.id, row, presence)
-
-    def _rules_of(self, allocation: Allocation) -> PlacementRules | None:
-        job = self.jobs.get(allocation.job)
-        if job is None:
-            return None
-        own = next((role.rules for role in job.roles if role.name == allocation.role), None)
-        return job.rules if own is None else own
-
-    def _reappear(self, job_id: str) -> None:
-        """A job came, changed or left while its tasks hold something: others may meet them differently."""
-        for allocation in self.held(job_id):
-            self.fleet.presences.drop(allocation.id)
-            row = self.fleet.row.get(allocation.node)
-            if row is not None:
-                self._appear(row, allocation)
-
-    def _index(self, allocation: Allocation) -> None:
-        if allocation.leaving:
-            self._leaving[allocation.id] = None
-        self._sorted.pop(allocation.job, None)
-        self._held[allocation.job][allocation.id] = allocation
-        self._holders[allocation.queue][allocation.job] = None
-
-    def _unindex(self, allocation: Allocation) -> None:
-        self._leaving.pop(allocation.id, None)
-        self._sorted.pop(allocation.job, None)
-        held = self._held[allocation.job]
-        del held[allocation.id]
-        if not held:
-            del self._held[allocation.job]
-            del self._holders[allocation.queue][allocation.job]
-
-    def _leaf(self, allocation: Allocation) -> str:
-        queue = self.queues.get(allocation.queue)
-        if queue is None:
-            raise SnapshotError(f"{allocation.id} is charged to the queue {allocation.queue}, which is gone")
-        return queue.quota_node
 
 
 def _sorted(node: QuotaNode) -> QuotaNode:

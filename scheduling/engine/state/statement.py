@@ -38,9 +38,7 @@ class Statement:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         start = self._begun()
-        if not self._committed or kind is not None:
-            self._snapshot.undo_to(start)
-        self._snapshot.close_statement()
+        self._snapshot.close_statement(start, kept=self._committed and kind is None)
         self._start = None
 
     def allocate(self, allocation: Allocation) -> None:

@@ -7,6 +7,7 @@ their zones, so that the first set that fits is also the one to take.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import combinations
 
 import numpy as np
@@ -48,6 +49,15 @@ class ZoneStock:
         self.card_zone: Ints = np.full((len(members), cards), LOOSE, np.int64)
         for place, node in enumerate(members):
             self._load(place, node)
+
+    def copy(self) -> ZoneStock:
+        """The same zones, which then go their own way."""
+        twin = copy(self)
+        twin.zones = list(self.zones)
+        twin.cpu_free, twin.memory_free = self.cpu_free.copy(), self.memory_free.copy()
+        twin.known, twin.cpu, twin.memory = self.known.copy(), self.cpu.copy(), self.memory.copy()
+        twin.policy, twin.card_zone = self.policy.copy(), self.card_zone.copy()
+        return twin
 
     def book(self, row: int, shares: Sequence[ZoneShare], sign: int) -> None:
         """Take shares from a node's zones, or give them back; zones that it does not list are left out."""

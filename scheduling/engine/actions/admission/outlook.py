@@ -8,50 +8,56 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.engine.model import Allocation
 from scheduling.engine.state.snapshot import Snapshot
 
 
 class Outlook:
     """The allocations of one snapshot that are leaving; those told in this cycle are added.
 
-    The snapshot shows them as still there (`present`) or as gone (`later`); going from one to the other
-    costs as many steps as there are leavers, so whoever asks stays where the last one was.
+    The snapshot shows them as still there (`present`) or as gone (`later`).
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._gone: dict[str, Allocation] = {}
-        self._away: set[str] = set()
         self.changes = 0
-        self._leaving: dict[str, None] = dict.fromkeys(snapshot.leaving())
+        self._shown_later = False
+        self._leaving: dict[str, None] = {}
+        self._jobs: set[str] = set()
+        snapshot.join(())
+        self._note(snapshot.leaving())
 
     def __bool__(self) -> bool:
         return bool(self._leaving)
 
     def add(self, allocation_ids: Iterable[str]) -> None:
         """These were told to leave; they are still there."""
-        self._leaving.update(dict.fromkeys(allocation_ids))
+        self._note(allocation_ids)
         self.changes += 1
 
     def ids(self) -> tuple[str, ...]:
         """Everything that is leaving and still holds something."""
-        return tuple(key for key in self._leaving if key in self._gone or key in self._snapshot.allocations)
+        return tuple(key for key in self._leaving if self._snapshot.standing(key) is not None)
 
     def holds(self, job_id: str) -> bool:
         """Whether tasks of a job that are leaving are shown as gone at the moment."""
-        return job_id in self._away
+        return self._shown_later and job_id in self._jobs
 
     def later(self) -> None:
         """Show everything that is leaving as gone."""
-        for key in self._leaving:
-            if key not in self._gone and key in self._snapshot.allocations:
-                self._gone[key] = self._snapshot.give_back(key)
-                self._away.add(self._gone[key].job)
+        self._show(later=True)
 
     def present(self) -> None:
         """Show it as still there."""
-        for held in self._gone.values():
-            self._snapshot.take(held)
-        self._gone.clear()
-        self._away.clear()
+        self._show(later=False)
+
+    def _show(self, *, later: bool) -> None:
+        self._snapshot.show(later=later)
+        self._shown_later = later
+
+    def _note(self, allocation_ids: Iterable[str]) -> None:
+        for key in allocation_ids:
+            held = self._snapshot.standing(key)
+            if held is not None and key not in self._leaving:
+                self._leaving[key] = None
+                self._jobs.add(held.job)
+                self._snapshot.leave((key,))

@@ -1,0 +1,216 @@
+"""What is held at one moment: of nodes, cards and quota, and by whom.
+
+Booking and giving back are exact inverses, so that a simulation can be undone step by step from `log`
+where a copy of everything would cost milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from quotas.tree import QuotaTree
+from scheduling.engine.model import Allocation, Flavor, FlavorResource, Job, PlacementRules, Queue
+from scheduling.engine.state.fleet import Fleet, Hold
+from scheduling.engine.state.grounds import Grounds
+from scheduling.engine.state.presence import presence_of
+
+
+class SnapshotError(ValueError):
+    """Parts of a snapshot that contradict each other; the message names them."""
+
+
+class Books:
+    """The mutable part of a snapshot. `jobs`, `queues` and `flavors` are the snapshot's own, live mappings.
+
+    Usage of the fleet and of the quota tree includes what the allocations hold. `log` has every booking
+    (True) and every return (False) since the outermost statement began; outside of one nothing is logged.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        quota: QuotaTree[FlavorResource],
+        allocations: Iterable[Allocation],
+        *,
+        jobs: Mapping[str, Job],
+        queues: Mapping[str, Queue],
+        flavors: Mapping[str, Flavor],
+    ) -> None:
+        self.fleet = fleet
+        self.quota = quota
+        self.allocations = {allocation.id: allocation for allocation in allocations}
+        self.log: list[tuple[bool, Allocation]] = []
+        self.leaving: dict[str, None] = {}
+        self._jobs, self._queues, self._flavors = jobs, queues, flavors
+        self._held: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
+        self._sorted: dict[str, tuple[Allocation, ...]] = {}
+        self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for key in sorted(self.allocations):
+            self._index(self.allocations[key])
+        self._settle()
+        self.survey()
+
+    def copy(self) -> Books:
+        """The same books once more, which then go their own way."""
+        twin = object.__new__(Books)
+        twin._jobs, twin._queues, twin._flavors = self._jobs, self._queues, self._flavors
+        twin.fleet, twin.quota = self.fleet.copy(), self.quota.copy()
+        twin.allocations, twin.log = dict(self.allocations), list(self.log)
+        twin.leaving, twin._sorted = dict(self.leaving), dict(self._sorted)
+        twin._held = defaultdict(dict, {job: dict(held) for job, held in self._held.items()})
+        twin._holders = defaultdict(dict, {queue: dict(jobs) for queue, jobs in self._holders.items()})
+        twin.survey()
+        return twin
+
+    # Reading
+
+    def holds(self, job_id: str) -> int:
+        """How many tasks of a job hold something."""
+        held = self._held.get(job_id)
+        return 0 if held is None else len(held)
+
+    def counts(self) -> Iterator[tuple[str, int]]:
+        """Every job that holds something, and how many of its tasks do, in no particular order."""
+        return ((job_id, len(held)) for job_id, held in self._held.items())
+
+    def held(self, job_id: str) -> tuple[Allocation, ...]:
+        """What a job's tasks hold, by id."""
+        known = self._sorted.get(job_id)
+        if known is None:
+            held = self._held.get(job_id)
+            if held is None:
+                return ()
+            known = self._sorted[job_id] = tuple(held[key] for key in sorted(held))
+        return known
+
+    def holders(self, queue_id: str) -> tuple[str, ...]:
+        """The ids of the jobs that hold something of a queue's quota, sorted."""
+        return tuple(sorted(self._holders.get(queue_id, ())))
+
+    # Booking
+
+    def put(self, allocation: Allocation, *, logged: bool) -> None:
+        """Let a task hold its node, cards and quota.
+
+        Raises:
+            SnapshotError: when the task already holds something, or its queue is gone.
+        """
+        if allocation.id in self.allocations:
+            raise SnapshotError(f"{allocation.id} already holds something")
+        leaf = self._leaf(allocation)
+        self.allocations[allocation.id] = allocation
+        self._index(allocation)
+        self.grounds.put(allocation)
+        row = self.fleet.row.get(allocation.node)
+        if row is not None:
+            self.fleet.hold(row, self._taken(row, allocation))
+            self._appear(row, allocation)
+        self.quota.add_charges(leaf, allocation.charges)
+        if logged:
+            self.log.append((True, allocation))
+
+    def drop(self, allocation: Allocation, *, logged: bool) -> None:
+        """Take back what a task holds."""
+        del self.allocations[allocation.id]
+        self._unindex(allocation)
+        self.grounds.put(allocation, -1)
+        row = self.fleet.row.get(allocation.node)
+        if row is not None:
+            self.fleet.release(row, self._taken(row, allocation))
+            self.fleet.presences.drop(allocation.id)
+        self.quota.add_charges(self._leaf(allocation), allocation.charges, -1)
+        if logged:
+            self.log.append((False, allocation))
+
+    def undo_to(self, mark: int) -> None:
+        """Take back everything that was logged after the first `mark` steps."""
+        while len(self.log) > mark:
+            added, allocation = self.log.pop()
+            if added:
+                self.drop(allocation, logged=False)
+            else:
+                self.put(allocation, logged=False)
+
+    def repeat(self, steps: Iterable[tuple[bool, Allocation]], *, logged: bool) -> None:
+        """Do what other books did, as far as it is not so already."""
+        for added, allocation in steps:
+            known = self.allocations.get(allocation.id)
+            if added and known is None:
+                self.put(allocation, logged=logged)
+            elif not added and known is not None:
+                self.drop(known, logged=logged)
+
+    # Advancing
+
+    def restock(self, fleet: Fleet) -> None:
+        """Stand on other nodes. Their usage comes with them."""
+        self.fleet = fleet
+        self._settle()
+        self.survey()
+
+    def survey(self) -> None:
+        """Count places in counted flavors anew: nodes or flavors have changed."""
+        self.grounds = Grounds(self._flavors, self.fleet.nodes, self.allocations)
+
+    def reappear(self, job_id: str) -> None:
+        """A job came, changed or left while its tasks hold something: others may meet them differently."""
+        for allocation in self.held(job_id):
+            self.fleet.presences.drop(allocation.id)
+            row = self.fleet.row.get(allocation.node)
+            if row is not None:
+                self._appear(row, allocation)
+
+    def _settle(self) -> None:
+        """Tell a new fleet who stands where; the amounts came with the nodes."""
+        for allocation in self.allocations.values():
+            row = self.fleet.row.get(allocation.node)
+            if row is not None:
+                if allocation.slices:
+                    self.fleet.settle(row, self._taken(row, allocation))
+                self._appear(row, allocation)
+
+    def _taken(self, row: int, allocation: Allocation) -> Hold:
+        return self.fleet.hold_of(
+            row,
+            allocation.cpu,
+            allocation.memory,
+            allocation.slices,
+            allocation.extended,
+            allocation.zones,
+        )
+
+    def _appear(self, row: int, allocation: Allocation) -> None:
+        rules = allocation.rules or self._rules_of(allocation)
+        presence = None if rules is None else presence_of(rules)
+        if presence is not None:
+            self.fleet.presences.put(allocation.id, row, presence)
+
+    def _rules_of(self, allocation: Allocation) -> PlacementRules | None:
+        job = self._jobs.get(allocation.job)
+        if job is None:
+            return None
+        own = next((role.rules for role in job.roles if role.name == allocation.role), None)
+        return job.rules if own is None else own
+
+    def _index(self, allocation: Allocation) -> None:
+        if allocation.leaving:
+            self.leaving[allocation.id] = None
+        self._sorted.pop(allocation.job, None)
+        self._held[allocation.job][allocation.id] = allocation
+        self._holders[allocation.queue][allocation.job] = None
+
+    def _unindex(self, allocation: Allocation) -> None:
+        self.leaving.pop(allocation.id, None)
+        self._sorted.pop(allocation.job, None)
+        held = self._held[allocation.job]
+        del held[allocation.id]
+        if not held:
+            del self._held[allocation.job]
+            del self._holders[allocation.queue][allocation.job]
+
+    def _leaf(self, allocation: Allocation) -> str:
+        queue = self._queues.get(allocation.queue)
+        if queue is None:
+            raise SnapshotError(f"{allocation.id} is charged to the queue {allocation.queue}, which is gone")
+        return queue.quota_node
