@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduling.engine.gang.parts import Gang
 from scheduling.engine.gang.placer import Extent, GangPlacer
@@ -80,7 +80,25 @@ class Attempt:
         placed = GangPlacer(self.snapshot, self.placer, FullRooms()).place(
             statement, queue, job, _as_before(tasks), Extent.FULL
         )
-        return placed if not isinstance(placed, Refusal) and len(placed) == len(tasks) else None
+        if isinstance(placed, Refusal) or len(placed) != len(tasks):
+            return None
+        return _renamed(statement, placed, tasks)
+
+
+def _renamed(
+    statement: Statement, placed: Sequence[Allocation], tasks: Sequence[Allocation]
+) -> tuple[Allocation, ...]:
+    """What was placed, as the very tasks that stood there: some between them may have been given up."""
+    names: dict[str, list[int]] = {}
+    for task in sorted(tasks, key=lambda task: task.index, reverse=True):
+        names.setdefault(task.role, []).append(task.index)
+    found = tuple(replace(seat, index=names[seat.role].pop()) for seat in placed)
+    if any(old.index != new.index for old, new in zip(placed, found, strict=True)):
+        for old in placed:
+            statement.release(old.id)
+        for new in found:
+            statement.allocate(new)
+    return found
 
 
 def _as_before(tasks: Sequence[Allocation]) -> Assignment:

@@ -166,6 +166,14 @@ def test_of_an_elastic_job_one_task_moves_and_of_a_gang_only_what_must() -> None
     assert seats(result) == ["n0"]
 
 
+def test_tasks_keep_their_numbers_when_one_before_them_was_given_up() -> None:
+    elastic = live(job("e", "a", role(3, 1, least=2), at=9))
+    where = {"e": ["n1", "n0", "n0"], "old": ["n1"]}
+    snapshot = running_world(nodes(4, 4), where, [run("old", 2, 1), elastic, waits(4)])
+    snapshot.give_back("e/worker/0")
+    assert moved(act(snapshot, "consolidate")) == {"e/worker/1": "n1", "e/worker/2": "n1"}
+
+
 def test_slices_are_moved_together_to_empty_a_card() -> None:
     sliced = [live(job(f"s{n}", "a", role(1, 1, cores=50), at=n)) for n in range(2)]
     where = {"s0": ["n0"], "s1": ["n1"]}
