@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, UnknownNodeError
 from quotas.tree.limits import NOTHING, Amount, Limits
 from quotas.tree.node import K, TreeNode
 from quotas.tree.share import NO_SHARE, Lendable, Share, dominant, lendable
-
-Key = TypeVar("Key", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +36,6 @@ class Branch(Generic[K]):
     def __post_init__(self) -> None:
         if self.weight_milli < 0:
             raise ValueError(f"{self.id} has the weight {self.weight_milli}; a weight is not negative")
-
-
-class Charged(Protocol[Key]):
-    """An amount of one key, not negative."""
-
-    @property
-    def key(self) -> Key:
-        """What is used."""
-        ...
-
-    @property
-    def amount(self) -> int:
-        """How much of it."""
-        ...
 
 
 class QuotaTree(Generic[K]):
@@ -234,18 +218,6 @@ class QuotaTree(Generic[K]):
             if not 0 <= amount <= leaf.usage.get(key, 0):
                 self.remove_usage(node_id, key, amount)
             leaf.remove(key, amount)
-
-    def add_charges(self, node_id: str, charges: Iterable[Charged[K]], sign: int = 1) -> None:
-        """`add_usage` for what one holder is charged, or its inverse with `sign` -1."""
-        leaf = self._leaf(node_id)
-        for charge in charges:
-            key, amount = charge.key, charge.amount
-            if sign > 0:
-                leaf.add(key, amount)
-            elif leaf.usage.get(key, 0) < amount:
-                self.remove_usage(node_id, key, amount)
-            else:
-                leaf.remove(key, amount)
 
     def set_limits(self, node_id: str, limits: Mapping[K, Limits]) -> None:
         """Replace a node's limits; everything above it follows."""

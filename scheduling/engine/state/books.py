@@ -8,16 +8,33 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from quotas.tree import QuotaTree
 from scheduling.engine.model import Allocation, Flavor, FlavorResource, Job, PlacementRules, Queue
+from scheduling.engine.quota.charges import summed
 from scheduling.engine.state.fleet import Fleet, Hold
 from scheduling.engine.state.grounds import Grounds
-from scheduling.engine.state.presence import presence_of
+from scheduling.engine.state.presence import Presence, presence_of
 
 
 class SnapshotError(ValueError):
     """Parts of a snapshot that contradict each other; the message names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """What one allocation means to the fleet and to the quota tree, worked out once.
+
+    `row` is None, and `hold` and `presence` with it, for tasks that stand on no known node.
+    """
+
+    allocation: Allocation
+    leaf: str
+    usage: Mapping[FlavorResource, int]
+    row: int | None = None
+    hold: Hold | None = None
+    presence: Presence | None = None
 
 
 class Books:
@@ -43,11 +60,12 @@ class Books:
         self.log: list[tuple[bool, Allocation]] = []
         self.leaving: dict[str, None] = {}
         self._jobs, self._queues, self._flavors = jobs, queues, flavors
+        self._bookings: dict[str, Booking] = {}
         self._held: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
         self._sorted: dict[str, tuple[Allocation, ...]] = {}
         self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for key in sorted(self.allocations):
-            self._index(self.allocations[key])
+            self._index(key, self.allocations[key])
         self._settle()
         self.survey()
 
@@ -57,6 +75,7 @@ class Books:
         twin._jobs, twin._queues, twin._flavors = self._jobs, self._queues, self._flavors
         twin.fleet, twin.quota = self.fleet.copy(), self.quota.copy()
         twin.allocations, twin.log = dict(self.allocations), list(self.log)
+        twin._bookings = self._bookings
         twin.leaving, twin._sorted = dict(self.leaving), dict(self._sorted)
         twin._held = defaultdict(dict, {job: dict(held) for job, held in self._held.items()})
         twin._holders = defaultdict(dict, {queue: dict(jobs) for queue, jobs in self._holders.items()})
@@ -96,32 +115,37 @@ class Books:
         Raises:
             SnapshotError: when the task already holds something, or its queue is gone.
         """
-        if allocation.id in self.allocations:
-            raise SnapshotError(f"{allocation.id} already holds something")
-        leaf = self._leaf(allocation)
-        self.allocations[allocation.id] = allocation
-        self._index(allocation)
+        task = allocation.id
+        if task in self.allocations:
+            raise SnapshotError(f"{task} already holds something")
+        booking = self._booking(task, allocation)
+        self.allocations[task] = allocation
+        self._index(task, allocation)
         self.grounds.put(allocation)
-        row = self.fleet.row.get(allocation.node)
-        if row is not None:
-            self.fleet.hold(row, self._taken(row, allocation))
-            self._appear(row, allocation)
-        self.quota.add_charges(leaf, allocation.charges)
+        if booking.row is not None and booking.hold is not None:
+            self.fleet.hold(booking.row, booking.hold)
+            if booking.presence is not None:
+                self.fleet.presences.put(task, booking.row, booking.presence)
+        self.quota.add_usages(booking.leaf, booking.usage)
         if logged:
             self.log.append((True, allocation))
 
     def drop(self, allocation: Allocation, *, logged: bool) -> None:
         """Take back what a task holds."""
-        del self.allocations[allocation.id]
-        self._unindex(allocation)
+        task = allocation.id
+        booking = self._booking(task, allocation)
+        del self.allocations[task]
+        self._unindex(task, allocation)
         self.grounds.put(allocation, -1)
-        row = self.fleet.row.get(allocation.node)
-        if row is not None:
-            self.fleet.release(row, self._taken(row, allocation))
-            self.fleet.presences.drop(allocation.id)
-        self.quota.add_charges(self._leaf(allocation), allocation.charges, -1)
+        if booking.row is not None and booking.hold is not None:
+            self.fleet.release(booking.row, booking.hold)
+            self.fleet.presences.drop(task)
+        self.quota.remove_usages(booking.leaf, booking.usage)
         if logged:
             self.log.append((False, allocation))
+        else:
+            # It was tried and is gone, or left for good.
+            self._bookings.pop(task, None)
 
     def undo_to(self, mark: int) -> None:
         """Take back everything that was logged after the first `mark` steps."""
@@ -146,8 +170,14 @@ class Books:
     def restock(self, fleet: Fleet) -> None:
         """Stand on other nodes. Their usage comes with them."""
         self.fleet = fleet
+        self._bookings.clear()
         self._settle()
         self.survey()
+
+    def replant(self, quota: QuotaTree[FlavorResource]) -> None:
+        """Count against another tree. Its usage comes with it."""
+        self.quota = quota
+        self._bookings.clear()
 
     def survey(self) -> None:
         """Count places in counted flavors anew: nodes or flavors have changed."""
@@ -156,21 +186,33 @@ class Books:
     def reappear(self, job_id: str) -> None:
         """A job came, changed or left while its tasks hold something: others may meet them differently."""
         for allocation in self.held(job_id):
+            self._bookings.pop(allocation.id, None)
             self.fleet.presences.drop(allocation.id)
-            row = self.fleet.row.get(allocation.node)
-            if row is not None:
-                self._appear(row, allocation)
+            self._appear(allocation)
 
     def _settle(self) -> None:
         """Tell a new fleet who stands where; the amounts came with the nodes."""
         for allocation in self.allocations.values():
             row = self.fleet.row.get(allocation.node)
-            if row is not None:
-                if allocation.slices:
-                    self.fleet.settle(row, self._taken(row, allocation))
-                self._appear(row, allocation)
+            if row is not None and allocation.slices:
+                self.fleet.settle(row, self._hold(row, allocation))
+            self._appear(allocation)
 
-    def _taken(self, row: int, allocation: Allocation) -> Hold:
+    def _booking(self, task: str, allocation: Allocation) -> Booking:
+        known = self._bookings.get(task)
+        if known is not None and known.allocation is allocation:
+            return known
+        leaf, usage = self._leaf(allocation), summed(allocation.charges)
+        row = self.fleet.row.get(allocation.node)
+        if row is None:
+            booking = Booking(allocation, leaf, usage)
+        else:
+            presence = self._presence(allocation)
+            booking = Booking(allocation, leaf, usage, row, self._hold(row, allocation), presence)
+        self._bookings[task] = booking
+        return booking
+
+    def _hold(self, row: int, allocation: Allocation) -> Hold:
         return self.fleet.hold_of(
             row,
             allocation.cpu,
@@ -180,11 +222,15 @@ class Books:
             allocation.zones,
         )
 
-    def _appear(self, row: int, allocation: Allocation) -> None:
-        rules = allocation.rules or self._rules_of(allocation)
-        presence = None if rules is None else presence_of(rules)
-        if presence is not None:
+    def _appear(self, allocation: Allocation) -> None:
+        row = self.fleet.row.get(allocation.node)
+        presence = None if row is None else self._presence(allocation)
+        if row is not None and presence is not None:
             self.fleet.presences.put(allocation.id, row, presence)
+
+    def _presence(self, allocation: Allocation) -> Presence | None:
+        rules = allocation.rules or self._rules_of(allocation)
+        return None if rules is None else presence_of(rules)
 
     def _rules_of(self, allocation: Allocation) -> PlacementRules | None:
         job = self._jobs.get(allocation.job)
@@ -193,18 +239,18 @@ class Books:
         own = next((role.rules for role in job.roles if role.name == allocation.role), None)
         return job.rules if own is None else own
 
-    def _index(self, allocation: Allocation) -> None:
+    def _index(self, task: str, allocation: Allocation) -> None:
         if allocation.leaving:
-            self.leaving[allocation.id] = None
+            self.leaving[task] = None
         self._sorted.pop(allocation.job, None)
-        self._held[allocation.job][allocation.id] = allocation
+        self._held[allocation.job][task] = allocation
         self._holders[allocation.queue][allocation.job] = None
 
-    def _unindex(self, allocation: Allocation) -> None:
-        self.leaving.pop(allocation.id, None)
+    def _unindex(self, task: str, allocation: Allocation) -> None:
+        self.leaving.pop(task, None)
         self._sorted.pop(allocation.job, None)
         held = self._held[allocation.job]
-        del held[allocation.id]
+        del held[task]
         if not held:
             del self._held[allocation.job]
             del self._holders[allocation.queue][allocation.job]

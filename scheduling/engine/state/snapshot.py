@@ -456,7 +456,8 @@ class Snapshot:
     # Quota
 
     def _plant(self, quota_nodes: dict[str, QuotaNode]) -> None:
-        self._now.quota, self._later = self._planted(quota_nodes), None
+        self._now.replant(self._planted(quota_nodes))
+        self._later = None
 
     def _planted(self, quota_nodes: dict[str, QuotaNode]) -> QuotaTree[FlavorResource]:
         self.memo.clear()
