@@ -5,12 +5,14 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.leaving import release, running
+from scheduling.engine.actions.leaving import release, running_among
 from scheduling.engine.gang.attempt import Attempt
+from scheduling.engine.gang.bounds import Bounds, Freed
 from scheduling.engine.gang.parts import Gang
-from scheduling.engine.gang.standing import expendable, standing
+from scheduling.engine.gang.standing import expendable, standing, stands
 from scheduling.engine.gang.surrender import surrender
 from scheduling.engine.model import (
     Allocation,
@@ -42,7 +44,34 @@ NOT_FOR_ROOM = (
 )
 JOBS_TRIED = 16
 
-Giver = tuple[Job, Sequence[Allocation]]
+
+class Lenders:
+    """Jobs of one queue with the tasks that they can spare, as long as none of them gave anything up."""
+
+    def __init__(self, session: Session, elastic: list[str]) -> None:
+        """`elastic` are the ids of the queue's jobs that may have tasks to spare."""
+        self._session, self._elastic = session, elastic
+        self._known: dict[int, tuple[list[Allocation], Freed]] = {}
+
+    @cached_property
+    def _givers(self) -> list[tuple[Job, Sequence[Allocation]]]:
+        """Lower priority first, then the newest."""
+        found = [
+            (job, spare)
+            for job, staying in running_among(self._session, self._elastic)
+            if job.preemptible and stands(job, staying) and (spare := expendable(job, staying))
+        ]
+        return sorted(found, key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
+
+    def surplus(self, job: Job) -> tuple[list[Allocation], Freed]:
+        """What others can spare for a job that waits, and what that would free."""
+        known = self._known.get(job.priority)
+        if known is None:
+            tasks = [
+                task for giver, spare in self._givers if giver.priority <= job.priority for task in spare
+            ]
+            known = self._known[job.priority] = (tasks, Freed.of(self._session.snapshot.fleet, tasks))
+        return known
 
 
 class Elastic:
@@ -60,36 +89,55 @@ class Elastic:
     def run(self, session: Session) -> None:
         """Give up first, then grow."""
         attempt = Attempt(session.snapshot, session.placer, session.config.preemption.eviction_cap)
+        bounds = Bounds(session.snapshot, session.placer)
+        elastic = _by_queue(session)
         for queue in session.queues():
-            if queue.stop_policy is StopPolicy.NONE and queue.allocation_mode is AllocationMode.DYNAMIC:
-                self._give_up(session, attempt, queue)
+            dynamic = queue.allocation_mode is AllocationMode.DYNAMIC
+            if queue.stop_policy is StopPolicy.NONE and dynamic and queue.id in elastic:
+                self._give_up(session, attempt, bounds, queue, elastic[queue.id])
         moving = any(decision.kind is DecisionKind.MIGRATE for decision in session.decisions)
         if not moving:
-            self._grow(session, attempt)
+            self._grow(session, attempt, bounds)
 
     # Giving up
 
-    def _give_up(self, session: Session, attempt: Attempt, queue: Queue) -> None:
-        tries, givers = JOBS_TRIED, _givers(session, queue)
+    def _give_up(
+        self, session: Session, attempt: Attempt, bounds: Bounds, queue: Queue, elastic: list[str]
+    ) -> None:
+        tries, lenders, failed = JOBS_TRIED, Lenders(session, elastic), set[int]()
         for job_id in list(session.line(queue)):
             job, known = session.job(job_id), session.outcomes.get(job_id)
             if known is not None and known.status is OutcomeStatus.ADMITTED:
                 continue
-            if _may_ask(session, job, known) and tries:
+            like = session.likes.of(job)
+            if like not in failed and _may_ask(session, job, known) and tries:
                 tries -= 1
-                if self._make_way(session, attempt, queue, job, givers):
-                    givers = _givers(session, queue)
+                if self._make_way(session, attempt, bounds, queue, job, lenders):
+                    lenders = Lenders(session, elastic)
+                    failed.clear()
+                else:
+                    failed.add(like)
             if queue.strategy is Strategy.STRICT_FIFO:
                 return
 
     def _make_way(
-        self, session: Session, attempt: Attempt, queue: Queue, job: Job, givers: list[Giver]
+        self,
+        session: Session,
+        attempt: Attempt,
+        bounds: Bounds,
+        queue: Queue,
+        job: Job,
+        lenders: Lenders,
     ) -> bool:
-        surplus = _surplus(givers, job)
-        more = attempt.next_piece(job)
-        if not surplus or not more:
+        surplus, freed = lenders.surplus(job)
+        more = attempt.next_piece(job) if surplus else None
+        if not more:
             return False
-        found = surrender(session.snapshot, attempt, queue, job, more, surplus)
+        wanted = bounds.wanted(queue, job, more)
+        if wanted is not None and not bounds.may_fit(wanted, freed):
+            return False
+        counted = None if wanted is None else bounds.seats(wanted)
+        found = surrender(session.snapshot, attempt, queue, job, more, surplus, counted)
         if found is None or not found.leaving:
             return False
         by_job: defaultdict[str, list[Allocation]] = defaultdict(list)
@@ -123,7 +171,7 @@ class Elastic:
 
     # Growing
 
-    def _grow(self, session: Session, attempt: Attempt) -> None:
+    def _grow(self, session: Session, attempt: Attempt, bounds: Bounds) -> None:
         kept = frozenset() if session.config.housekeeping.grow_past_waiting else _wanted(session)
         heap = [
             (_rank(session, job), job.id)
@@ -136,10 +184,12 @@ class Elastic:
             _, job_id = heapq.heappop(heap)
             job = session.job(job_id)
             more = attempt.next_piece(job)
-            if not more:
+            queue = session.snapshot.queues[job.queue]
+            wanted = None if not more else bounds.wanted(queue, job, more)
+            if not more or (wanted is not None and not bounds.fit(wanted)):
                 continue
             with session.snapshot.statement() as statement:
-                seats = attempt.start(statement, session.snapshot.queues[job.queue], job, more)
+                seats = attempt.start(statement, queue, job, more)
                 if isinstance(seats, Refusal) or not seats:
                     continue
                 statement.commit()
@@ -159,28 +209,13 @@ def _may_ask(session: Session, job: Job, known: Outcome | None) -> bool:
     return ready and helped and not session.snapshot.holds(job.id)
 
 
-def _givers(session: Session, queue: Queue) -> list[Giver]:
-    """Jobs of a queue with what they can spare: lower priority first, then the newest."""
-    found = [
-        (other, spare)
-        for other, staying in running(session, queue)
-        if other.preemptible and _stands(other, staying) and (spare := expendable(other, staying))
-    ]
-    return sorted(found, key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
-
-
-def _surplus(givers: list[Giver], job: Job) -> list[Allocation]:
-    """What others can spare for a job."""
-    return [
-        task
-        for other, spare in givers
-        if other.priority <= job.priority and other.id != job.id
-        for task in spare
-    ]
-
-
-def _stands(job: Job, staying: tuple[Allocation, ...]) -> bool:
-    return Gang(job).satisfied(standing(job, staying))
+def _by_queue(session: Session) -> dict[str, list[str]]:
+    """The ids of running jobs that may have tasks to spare, by queue."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for job_id in session.snapshot.watch.elastic:
+        if session.snapshot.holds(job_id):
+            found[session.job(job_id).queue].append(job_id)
+    return found
 
 
 def _wanted(session: Session) -> frozenset[str]:
@@ -204,7 +239,8 @@ def _elastic_jobs(session: Session) -> list[Job]:
     """Jobs that run or were admitted in this cycle, of which nobody is leaving, and that lack tasks."""
     found = []
     admitted = [decision.job for decision in session.decisions if decision.kind is DecisionKind.ADMIT]
-    jobs = [job for job, _ in running(session)] + [session.job(job_id) for job_id in admitted]
+    live = [job for job, _ in running_among(session, session.snapshot.short())]
+    jobs = live + [session.job(job_id) for job_id in admitted]
     for job in jobs:
         held = session.snapshot.held(job.id)
         if len(held) + sum(role.ended for role in job.roles) >= sum(role.replicas for role in job.roles):

@@ -17,28 +17,45 @@ def standing(job: Job, held: Sequence[Allocation]) -> dict[str, int]:
     return counts
 
 
+def stands(job: Job, held: Sequence[Allocation]) -> bool:
+    """Whether what a job holds, without what was told to leave, is a gang that may run."""
+    counts = standing(job, held)
+    if _plain(job):
+        return all(counts[role.name] >= role.least for role in job.roles)
+    return Gang(job).satisfied(counts)
+
+
 def expendable(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
     """Tasks that may leave one after the other, in this order, while the gang stands throughout.
 
     The reverse of the order in which the gang grew; in a role the highest index goes first. Of a gang
     that does not stand anyway all tasks may leave.
     """
-    if job.fixed and sum(not task.leaving for task in held) >= sum(r.least - r.ended for r in job.roles):
+    whole = stands(job, held)
+    if whole and job.fixed:
         return ()
     staying = sorted(
         (allocation for allocation in held if not allocation.leaving),
         key=lambda allocation: (allocation.role, allocation.index),
     )
-    gang, counts = Gang(job), standing(job, held)
-    if not gang.satisfied(counts):
+    if not whole:
         return tuple(reversed(staying))
-    found = []
+    if len(job.roles) == 1 and _plain(job):
+        (role,) = job.roles
+        mine = [task for task in staying if task.role == role.name]
+        return tuple(reversed(mine[max(0, role.least - role.ended) :]))
+    gang, counts, found = Gang(job), standing(job, staying), list[Allocation]()
     while (name := gang.spare(counts)) is not None:
         last = max((task for task in staying if task.role == name), key=lambda task: task.index)
         staying.remove(last)
         counts[name] -= 1
         found.append(last)
     return tuple(found)
+
+
+def _plain(job: Job) -> bool:
+    """Whether a gang is whole when each of its roles is."""
+    return job.min_available is None and not job.sub_gangs
 
 
 def smallest(job: Job) -> dict[str, int]:

@@ -1,0 +1,188 @@
+"""Whether tasks can find seats, told by counting and without seating anybody.
+
+Most jobs of a full cluster find no seats whatever is tried for them. Seating a gang to learn that costs a
+hundred times what counting costs, so searches count first and seat only where there is hope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.engine.gang.where import binds
+from scheduling.engine.model import Allocation, Flavor, Job, Queue
+from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.capacity import card_parts
+from scheduling.engine.placement.placer import Placer
+from scheduling.engine.placement.shape import resolve
+from scheduling.engine.preemption.seats import Seats, Slots, countable
+from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
+from scheduling.engine.state.snapshot import Snapshot
+
+KEPT = 256
+
+Wanted = tuple[tuple[Board, int], ...]
+"""For each flavor in which a job may stand, the board of its tasks and how many of them it lacks."""
+
+
+class Freed(NamedTuple):
+    """What tasks would free: rows, each once, and on each of them cards and core units. All `[rows]`."""
+
+    rows: Ints
+    cards: Ints
+    cores: Ints
+
+    @staticmethod
+    def of(fleet: Fleet, tasks: Iterable[Allocation]) -> Freed:
+        """What these tasks would free."""
+        found: dict[int, list[int]] = {}
+        for task in tasks:
+            row = fleet.row.get(task.node)
+            if row is not None:
+                amounts = found.setdefault(row, [0, 0])
+                amounts[0] += len(task.slices)
+                amounts[1] += sum(part.cores for part in task.slices)
+        table = np.array([(row, *amounts) for row, amounts in found.items()], np.int64).reshape(-1, 3)
+        return Freed(*table.T.copy())
+
+
+class Counted:
+    """What one shape finds on each row, brought up to date when it is looked at.
+
+    `slots` is how many more of its tasks a row takes. `free` is what a row has of what the shape is most
+    of: empty cards for whole ones, core units of cards for parts; `each` is how much of it a task takes.
+    """
+
+    def __init__(self, board: Board) -> None:
+        task = board.question.task
+        self.board = board
+        self.slots = Slots(board)
+        self.each = task.cards if task.whole else task.cores * task.cards
+        self._free: Ints = np.zeros(0, np.int64)
+        self._seen = self._epoch = -1
+
+    def free(self) -> Ints:
+        """`[rows]`, not to be written to."""
+        fleet = self.board.question.fleet
+        if self._epoch != fleet.epoch:
+            self._free = self._freely(ALL_ROWS)
+        elif self._seen < len(fleet.touched):
+            rows = np.array(sorted(set(fleet.touched[self._seen :])), np.int64)
+            self._free[rows] = self._freely(rows)
+        self._epoch, self._seen = fleet.epoch, len(fleet.touched)
+        return self._free
+
+    def _freely(self, rows: Rows) -> Ints:
+        question = self.board.question
+        if question.task.whole:
+            amounts = card_parts(question, rows)
+        else:
+            amounts = np.where(question.usable[rows], question.fleet.cores_free[rows], 0)
+        total: Ints = amounts.sum(axis=1)
+        return total
+
+
+class _Shelf(dict[Board, Counted]):
+    """Counts by board, kept with a fleet from cycle to cycle."""
+
+    follows_fleet = True
+
+
+class Bounds:
+    """Counts seats in the present state of a snapshot; what it keeps follows the state."""
+
+    def __init__(self, snapshot: Snapshot, placer: Placer) -> None:
+        self._snapshot, self._placer = snapshot, placer
+        shelf = snapshot.fleet.memo.get(_Shelf)
+        if not isinstance(shelf, _Shelf) or len(shelf) > KEPT:
+            shelf = snapshot.fleet.memo[_Shelf] = _Shelf()
+        self._shelf = shelf
+
+    def wanted(self, queue: Queue, job: Job, more: Mapping[str, int]) -> Wanted | None:
+        """Where so many more tasks of each role would have to stand, if they are all alike.
+
+        None where they are not, where it matters how they stand to each other or to others, and where they
+        may do without a node.
+        """
+        rules = (job.topology, *(role.topology for role in job.roles))
+        roles = [role for role in job.roles if more.get(role.name)]
+        if len(roles) != 1 or job.sub_gangs or any(rule is not None and binds(rule) for rule in rules):
+            return None
+        (role,) = roles
+        flavors = self._flavors(queue)
+        if not flavors or any(not flavor.placed or flavor.counted for flavor in flavors):
+            return None
+        boards = [
+            self._placer.board(resolve(role.request, job.rules_of(role), flavor), flavor)
+            for flavor in flavors
+        ]
+        if not all(countable(board) for board in boards):
+            return None
+        return tuple((board, more[role.name]) for board in boards)
+
+    def counted(self, board: Board) -> Counted:
+        """What the board's shape finds on each row."""
+        known = self._shelf.get(board)
+        if known is None:
+            known = self._shelf[board] = Counted(board)
+        return known
+
+    def seats(self, wanted: Wanted) -> tuple[Seats, ...]:
+        """Counted seats in each flavor, in which tasks can be thought away."""
+        return tuple(Seats(self.counted(board).slots, needed) for board, needed in wanted)
+
+    def fit(self, wanted: Wanted) -> bool:
+        """Whether the job finds its seats as things stand."""
+        return any(
+            int(np.minimum(self.counted(board).slots.now(), needed).sum()) >= needed
+            for board, needed in wanted
+        )
+
+    def may_fit(self, wanted: Wanted, freed: Freed) -> bool:
+        """False where the job finds too few seats, even with this much freed; a quick and rough bound."""
+        return any(self._most(*each, freed) for each in wanted)
+
+    def _most(self, board: Board, needed: int, freed: Freed) -> bool:
+        counted = self.counted(board)
+        slots, rows = counted.slots.now(), freed.rows
+        total = int(np.minimum(slots, needed).sum())
+        if total >= needed or not counted.each:
+            return True
+        amounts = freed.cards if board.question.task.whole else freed.cores
+        then = np.minimum((counted.free()[rows] + amounts) // counted.each, needed)
+        return total + int(np.maximum(then - slots[rows], 0).sum()) >= needed
+
+    def _flavors(self, queue: Queue) -> list[Flavor]:
+        names = dict.fromkeys(name for group in queue.groups for name in group.flavors)
+        return [flavor for name in names if (flavor := self._snapshot.flavors.get(name)) is not None]
+
+
+def fit_without(seats: Iterable[Seats], tasks: Sequence[Allocation]) -> bool:
+    """Whether the seats of some flavor suffice once these tasks are gone."""
+    for counted in seats:
+        if counted.fit:
+            return True
+        counted.leave(tasks)
+        fit = counted.fit
+        counted.leave(tasks, -1)
+        if fit:
+            return True
+    return False
+
+
+def fewest(seats: Iterable[Seats], tasks: Sequence[Allocation]) -> int | None:
+    """With how many of the first of these tasks gone the seats of some flavor suffice; None: not with all."""
+    counts = [count for counted in seats if (count := _fewest(counted, tasks)) is not None]
+    return min(counts, default=None)
+
+
+def _fewest(seats: Seats, tasks: Sequence[Allocation]) -> int | None:
+    gone = 0
+    while not seats.fit and gone < len(tasks):
+        seats.leave(tasks[gone : gone + 1])
+        gone += 1
+    found = gone if seats.fit else None
+    seats.leave(tasks[:gone], -1)
+    return found

@@ -1,0 +1,78 @@
+"""What is counted is what seating finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine import EngineConfig, Snapshot, resolve_config
+from scheduling.engine.gang.attempt import Attempt
+from scheduling.engine.gang.bounds import Bounds, Freed, fewest, fit_without
+from scheduling.engine.model import Allocation, Job
+from scheduling.engine.placement.placer import placer_for
+from scheduling.engine.quota.assignment import Refusal
+from tests.unit.scheduling.engine.actions.worlds import live, running_world
+from tests.unit.scheduling.engine.builders import job, node, role
+
+NODES = ("n0", "n1", "n2")
+
+
+def tasks() -> st.SearchStrategy[tuple[int, dict[str, int]]]:
+    """Whole cards, parts of a card, or CPU alone."""
+    whole = st.integers(1, 3).map(lambda cards: (cards, dict[str, int]()))
+    parts = st.sampled_from((30, 50, 80)).map(lambda cores: (1, {"cores": cores}))
+    return whole | parts | st.just((0, {"cpu": 20_000}))
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Snapshot, Job, list[Allocation]]:
+    nodes = [node(name, draw(st.integers(1, 4))) for name in NODES]
+    snapshot = running_world(nodes, {}, [])
+    placer = placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule)
+    for number in range(draw(st.integers(1, 6))):
+        cards, parts = draw(tasks())
+        runs = live(job(f"r{number}", "a", role(1, cards, **parts)))
+        with snapshot.statement() as statement:
+            seats = Attempt(snapshot, placer).start(statement, snapshot.queues["a"], runs, {"worker": 1})
+        if not isinstance(seats, Refusal):
+            snapshot.take(seats[0])
+    held = draw(st.permutations(sorted(snapshot.allocations.values(), key=lambda task: task.id)))
+    cards, parts = draw(tasks())
+    return snapshot, job("w", "a", role(draw(st.integers(1, 4)), cards, **parts)), list(held)
+
+
+def starts(snapshot: Snapshot, attempt: Attempt, entry: Job, gone: Sequence[Allocation]) -> bool:
+    with snapshot.statement() as statement:
+        for task in gone:
+            statement.release(task.id)
+        more = {"worker": entry.roles[0].replicas}
+        return not isinstance(attempt.start(statement, snapshot.queues["a"], entry, more), Refusal)
+
+
+@given(worlds())
+@settings(max_examples=60, deadline=None)
+def test_counting_tells_with_whom_gone_a_gang_finds_its_seats(
+    drawn: tuple[Snapshot, Job, list[Allocation]],
+) -> None:
+    snapshot, entry, held = drawn
+    placer = placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule)
+    attempt, bounds = Attempt(snapshot, placer), Bounds(snapshot, placer)
+    wanted = bounds.wanted(snapshot.queues["a"], entry, {"worker": entry.roles[0].replicas})
+    assert wanted is not None
+    seated = [starts(snapshot, attempt, entry, held[:count]) for count in range(len(held) + 1)]
+    seats = bounds.seats(wanted)
+    assert bounds.fit(wanted) == seated[0]
+    assert fewest(seats, held) == next((count for count, fits in enumerate(seated) if fits), None)
+    for count, fits in enumerate(seated):
+        assert fit_without(seats, held[:count]) == fits
+        assert bounds.may_fit(wanted, Freed.of(snapshot.fleet, held[:count])) or not fits
+
+
+def test_a_gang_whose_places_depend_on_more_than_amounts_is_not_counted() -> None:
+    snapshot = running_world([node("n0")], {}, [])
+    bounds = Bounds(snapshot, placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule))
+    mixed = job("m", "a", role(1, 1, name="x"), role(1, 2, name="y"))
+    assert bounds.wanted(snapshot.queues["a"], mixed, {"x": 1, "y": 1}) is None
+    assert bounds.wanted(snapshot.queues["a"], mixed, {"x": 1}) is not None
