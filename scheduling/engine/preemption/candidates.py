@@ -13,9 +13,12 @@ from dataclasses import dataclass, field, replace
 from heapq import merge
 from typing import Any
 
-from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, JobState
+import numpy as np
+
+from scheduling.engine.model import Allocation, FlavorResource, Instant, Job
 from scheduling.engine.options import PreemptionOptions, VictimOrder
-from scheduling.engine.preemption.loss import charged, gpus, running_for, surplus, unsaved
+from scheduling.engine.preemption.register import NOBODY, Floats, Holding, register_of, worth
+from scheduling.engine.state.fleet import Bools, Ints
 from scheduling.engine.state.snapshot import Snapshot
 
 UserLoad = Callable[[str, str], float | None]
@@ -24,7 +27,7 @@ UserLoad = Callable[[str, str], float | None]
 Segments = tuple[tuple["Candidate", ...], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Candidate:
     """A job, or one task that its job can spare, that could leave.
 
@@ -55,18 +58,6 @@ class Candidate:
     def uses(self, keys: frozenset[FlavorResource]) -> bool:
         """Whether it holds something of one of these quotas."""
         return not keys.isdisjoint(self.charges)
-
-
-_Part = tuple[tuple[Allocation, ...], Mapping[FlavorResource, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """Tasks that leave together, and what that gives back: the whole job, and what it can spare."""
-
-    held: tuple[Allocation, ...]
-    whole: _Part
-    spared: tuple[_Part, ...]
 
 
 def normative_rank(candidate: Candidate, now: Instant) -> tuple[Any, ...]:
@@ -116,11 +107,12 @@ def across(candidate: Candidate, own: str) -> tuple[Any, ...]:
 
 
 class Roster:
-    """The candidates of all queues, each queue's built and sorted when first asked for.
+    """The candidates of all queues, each made when it is first asked for.
 
-    Facts are those of the moment of asking; a job that has left since holds nothing and is passed over
-    by the search. Only jobs that run or are leaving stand in it: what this cycle admits, it does not
-    evict.
+    Facts are those of the moment when the roster is made; a job that has left since holds nothing and is
+    passed over by the search. Only jobs that run or are leaving stand in it: what this cycle admits, it
+    does not evict. Arrays are by the number of a holding in the register: `eligible` says that nobody
+    protects it, `cost`, `guarded` and `guarded_borrowing` are those of its candidate.
     """
 
     def __init__(
@@ -136,11 +128,15 @@ class Roster:
         self.least_loss = options.victim_order is VictimOrder.LEAST_LOSS
         self._spares = options.victim_order is not VictimOrder.NORMATIVE
         self._user_load = user_load
+        self.register = register_of(snapshot)
         self._lines: dict[str, Segments] = {}
+        self._whole: dict[int, Candidate] = {}
+        self._spared: dict[int, tuple[Candidate, ...]] = {}
         self._everyone: dict[int, tuple[Candidate, ...]] = {}
         self._queues_at: dict[str, list[str]] = {}
         for name in sorted(snapshot.queues):
             self._queues_at.setdefault(snapshot.queues[name].quota_node, []).append(name)
+        self._assess()
 
     def queues_at(self, node: str) -> Sequence[str]:
         """The queues that stand at a node of the quota tree, sorted."""
@@ -169,64 +165,94 @@ class Roster:
             known = self._everyone[segment] = tuple(sorted(found, key=lambda candidate: candidate.rank))
         return known
 
+    def whole(self, number: int) -> Candidate:
+        """All that an eligible holding of the register has, as one candidate."""
+        known = self._whole.get(number)
+        if known is None:
+            holding = self._holding(number)
+            known = self._whole[number] = self._candidate(
+                holding,
+                tasks=holding.tasks,
+                charges=holding.charges,
+                whole=True,
+                lost=float(self._lost[number]),
+                cost=float(self.cost[number]),
+                guarded=float(self.guarded[number]),
+                guarded_borrowing=float(self.guarded_borrowing[number]),
+            )
+        return known
+
+    def spared(self, number: int) -> tuple[Candidate, ...]:
+        """The tasks of an eligible holding that can leave one by one, each as a candidate."""
+        known = self._spared.get(number)
+        if known is None:
+            holding = self._holding(number)
+            staying = self._spares and not holding.leaving
+            tasks = holding.spared if staying else ()
+            known = self._spared[number] = tuple(self._single(holding, task) for task in tasks)
+        return known
+
     def _build(self, queue: str) -> Segments:
         segments: tuple[list[Candidate], ...] = ([], [], [])
-        for job_id in self.snapshot.holders(queue):
-            job = self.snapshot.jobs.get(job_id)
-            if job is None or job.state not in (JobState.LIVE, JobState.LEAVING):
-                continue
-            for candidate in self._of_job(queue, job):
-                early = self.least_loss and not candidate.whole
-                segments[0 if candidate.leaving else 1 if early else 2].append(candidate)
+        numbers: list[int] = self._numbers(queue).tolist()
+        for number in numbers:
+            whole = self.whole(number)
+            segments[0 if whole.leaving else 2].append(whole)
+            segments[1 if self.least_loss else 2].extend(self.spared(number))
         return tuple(tuple(in_queue(segment)) for segment in segments)
 
-    def _of_job(self, queue: str, job: Job) -> Iterator[Candidate]:
-        parts = self._parts(queue, job)
-        held = parts.held
-        leaving = job.state is JobState.LEAVING or all(task.leaving for task in held)
+    def _numbers(self, queue: str) -> Ints:
+        """The eligible holdings of a queue."""
+        at = self.register.queues.get(queue, NOBODY)
+        return np.flatnonzero(self.eligible & (self.register.jobs["queue"] == at))
+
+    def _assess(self) -> None:
+        """What depends on the moment, for all holdings at once."""
+        jobs, times, options = self.register.jobs, self.register.times, self.options
+        leaving = jobs["leaving"].astype(np.bool_)
         # A job that nobody may take anything from: it says so itself, or it was evicted often enough.
-        if not leaving and (not job.preemptible or job.evictions >= self.options.eviction_cap):
-            return
-        if self._spares and not leaving:
-            for spared in parts.spared:
-                yield self._candidate(queue, job, spared, whole=False, leaving=False)
-        yield self._candidate(queue, job, parts.whole, whole=True, leaving=leaving)
-
-    def _parts(self, queue: str, job: Job) -> _Parts:
-        """The parts in which a job could leave; kept from cycle to cycle while it holds the same."""
-        held, known = self.snapshot.held(job.id), self.snapshot.derived.get(job.id)
-        if known is not None and known[0] is held and isinstance(known[1], _Parts):
-            return known[1]
-        own = all(task.queue == queue for task in held)
-        tasks = held if own else tuple(task for task in held if task.queue == queue)
-        staying = tuple(task for task in tasks if not task.leaving)
-        parts = _Parts(
-            held=tasks,
-            whole=(tasks, charged(tasks)),
-            spared=tuple(((task,), charged((task,))) for task in surplus(job, staying)),
+        free = jobs["preemptible"].astype(np.bool_) & (jobs["evictions"] < options.eviction_cap)
+        self.eligible: Bools = (jobs["tasks"] > 0) & (leaving | free)
+        ran = np.nan_to_num(np.maximum(0.0, self.now - times["since"]), copy=False)
+        saved = times["checkpoint"]
+        self._unsaved: Floats = np.where(saved > 0, np.mod(ran, np.where(saved > 0, saved, 1.0)), ran)
+        cards = np.where(leaving, 0.0, times["cards"])
+        self._lost: Floats = cards * self._unsaved
+        self.cost: Floats = cards * (self._unsaved + jobs["evictions"] * options.repeat_s)
+        # Comparing with what is unknown is false.
+        promised = ~leaving & (times["min_run"] >= 0)
+        since, least = self.now - ran, times["min_run"]
+        self.guarded: Floats = np.where(promised, since + least, -np.inf)
+        self.guarded_borrowing: Floats = np.where(
+            promised, since + np.minimum(least, options.grace_s), -np.inf
         )
-        if own:
-            self.snapshot.derived[job.id] = (held, parts)
-        return parts
 
-    def _candidate(self, queue: str, job: Job, part: _Part, *, whole: bool, leaving: bool) -> Candidate:
-        tasks, charges = part
-        guarded, borrowing = self._guard(job) if whole and not leaving else (float("-inf"), float("-inf"))
-        cards = gpus(charges)
-        plain = Candidate(
-            job=job,
-            queue=queue,
-            tasks=tasks,
+    def _holding(self, number: int) -> Holding:
+        holding = self.register.holdings[number]
+        if holding is None:
+            raise AssertionError("nobody has this number in the register")
+        return holding
+
+    def _single(self, holding: Holding, task: Allocation) -> Candidate:
+        charges, cards = worth((task,))
+        unsaved = float(self._unsaved[holding.number])
+        again = holding.job.evictions * self.options.repeat_s
+        return self._candidate(
+            holding,
+            tasks=(task,),
             charges=charges,
-            whole=whole,
-            leaving=leaving,
-            lost=0.0 if leaving else cards * unsaved(job, self.now),
-            cost=0.0 if leaving else cards * (unsaved(job, self.now) + job.evictions * self.options.repeat_s),
-            load=None if self._user_load is None else self._user_load(queue, job.user),
-            guarded=guarded,
-            guarded_borrowing=borrowing,
+            whole=False,
+            lost=cards * unsaved,
+            cost=cards * (unsaved + again),
         )
-        return replace(plain, rank=self._rank(plain))
+
+    def _candidate(self, holding: Holding, **facts: Any) -> Candidate:
+        job, queue = holding.job, holding.queue
+        load = None if self._user_load is None else self._user_load(queue, job.user)
+        leaving = holding.leaving and facts["whole"]
+        candidate = Candidate(job=job, queue=queue, leaving=leaving, load=load, **facts)
+        candidate.rank = self._rank(candidate)
+        return candidate
 
     def _rank(self, candidate: Candidate) -> tuple[Any, ...]:
         match self.options.victim_order:
@@ -235,9 +261,3 @@ class Roster:
             case VictimOrder.PRIORITY:
                 return priority_rank(candidate)
         return normative_rank(candidate, self.now)
-
-    def _guard(self, job: Job) -> tuple[float, float]:
-        if job.min_run_s is None:
-            return float("-inf"), float("-inf")
-        since = self.now - running_for(job, self.now)
-        return since + job.min_run_s, since + min(job.min_run_s, self.options.grace_s)

@@ -16,11 +16,12 @@ import numpy as np
 
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.capacity import card_parts
-from scheduling.engine.preemption.candidates import Candidate, Roster
+from scheduling.engine.preemption.candidates import Candidate
 from scheduling.engine.preemption.contest import Contest
-from scheduling.engine.preemption.policy import Policy, highest_priority, may_push_anyone
+from scheduling.engine.preemption.ground import Ground
+from scheduling.engine.preemption.policy import Policy, may_push_anyone
 from scheduling.engine.preemption.seats import Row, Seats
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints
+from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints
 
 # Rows that are looked at closely for each seat that is missing, and at least.
 ROWS_PER_SEAT, FEWEST_ROWS = 2, 16
@@ -34,66 +35,6 @@ class Step(NamedTuple):
     tasks: int
     row: int
     candidates: tuple[Candidate, ...]
-
-
-class Ground:
-    """Where the candidates of a roster stand, as arrays over their tasks.
-
-    `row`, `who` (a candidate), `cards`, `cores`, `cpu`, `memory` are `[tasks]`; `queue`, `priority`,
-    `guard`, `cost` are `[candidates]`. Only whole jobs are in them; tasks that can be spared are listed
-    by row beside them.
-    """
-
-    def __init__(self, roster: Roster, fleet: Fleet) -> None:
-        self.fleet = fleet
-        self.queues = {name: number for number, name in enumerate(sorted(roster.snapshot.queues))}
-        self.candidates: list[Candidate] = []
-        self.on_row: dict[int, list[Candidate]] = {}
-        tasks: list[tuple[int, int, int, int, int, int]] = []
-        for name in self.queues:
-            for segment in roster.of(name):
-                for candidate in segment:
-                    self._add(candidate, tasks)
-        table = np.array(tasks, np.int64).reshape(-1, 6)
-        self.row, self.who, self.cards, self.cores, self.cpu, self.memory = table.T.copy()
-        found = self.candidates
-        self.queue: Ints = np.array([self.queues[c.queue] for c in found], np.int64)
-        self.priority: Ints = np.array([c.job.priority for c in found], np.int64)
-        self.guard = np.array([c.guarded_borrowing for c in found], np.float64)
-        self.cost = np.array([c.cost / max(1, len(c.tasks)) for c in found], np.float64)
-        self._index = {c.id: number for number, c in enumerate(found)}
-        self._told: list[int] = []
-
-    def told(self, ids: Iterator[str]) -> None:
-        """These jobs were told to leave: whether they still hold something is asked anew each time."""
-        self._told.extend(self._index[key] for key in ids if key in self._index)
-
-    def legal(self, contest: Contest, policies: dict[str, Policy]) -> Bools:
-        """Candidates that their queue's policy and their priority do not protect. `[candidates]`."""
-        preemptor, limit = contest.preemptor.job, np.full(len(self.queues), -np.inf)
-        for name, policy in policies.items():
-            limit[self.queues[name]] = highest_priority(preemptor, policy)
-        found: Bools = self.priority <= limit[self.queue]
-        if not contest.ignore_guard:
-            found &= self.guard <= contest.roster.now
-        for number in self._told:
-            if not contest.roster.snapshot.holds(self.candidates[number].job.id):
-                found[number] = False
-        return found
-
-    def _add(self, candidate: Candidate, tasks: list[tuple[int, int, int, int, int, int]]) -> None:
-        if candidate.whole:
-            self.candidates.append(candidate)
-        for task in candidate.tasks:
-            row = self.fleet.row.get(task.node)
-            if row is None:
-                continue
-            here = self.on_row.setdefault(row, [])
-            if not here or here[-1] is not candidate:
-                here.append(candidate)
-            if candidate.whole:
-                cores = sum(part.cores for part in task.slices)
-                tasks.append((row, len(self.candidates) - 1, len(task.slices), cores, task.cpu, task.memory))
 
 
 class Clearing:
@@ -174,7 +115,7 @@ class Clearing:
         if len(rows) > wanted:
             who = ground.who[mask]
             lowest = int(ground.priority.min(initial=0))
-            dear = (ground.priority[who] - lowest).astype(np.float64) * 1e9 + ground.cost[who] + 1.0
+            dear = (ground.priority[who] - lowest).astype(np.float64) * 1e9 + ground.each[who] + 1.0
             rough = np.bincount(ground.row[mask], weights=dear, minlength=len(ground.fleet))[rows]
             order = np.lexsort((rows, rough / self._gain[rows]))
             rows = rows[order[:wanted]]
@@ -197,7 +138,7 @@ class Clearing:
         for candidate in gone.values():
             _lift(state, candidate, row, ground.fleet, 1)
         aim, chosen = state.slots() + 1, []
-        ranked = sorted((c for c in ground.on_row.get(row, ()) if self._may_ask(c, gone)), key=_by_cost)
+        ranked = sorted((c for c in ground.on_row(row) if self._may_ask(c, gone)), key=_by_cost)
         for candidate in ranked:
             _lift(state, candidate, row, ground.fleet, 1)
             chosen.append(candidate)

@@ -1,24 +1,22 @@
 """What could be freed at most: an upper bound that ends hopeless searches before they begin.
 
 For every node of the tree and every quota, the amounts held by candidates below it, by priority. If the
-request does not fit even with all of them gone, no search finds victims. Built once a cycle, asked in
-the depth of the tree.
+request does not fit even with all of them gone, no search finds victims. Summed over all candidates for
+a quota and a priority when first asked, and then asked in the depth of the tree.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
-from itertools import accumulate
+
+import numpy as np
 
 from quotas.tree import at_least
-from scheduling.engine.model import FlavorResource, Job
+from scheduling.engine.model import FlavorResource
 from scheduling.engine.preemption.candidates import Roster
 from scheduling.engine.preemption.policy import highest_priority
 from scheduling.engine.preemption.targets import Preemptor
-
-Held = tuple[list[float], list[int]]
-"""Priorities, ascending, and the amounts up to and including each."""
+from scheduling.engine.state.fleet import Ints
 
 
 class Reach:
@@ -26,8 +24,11 @@ class Reach:
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
-        self._held: dict[tuple[str, FlavorResource], Held] = {}
-        self._parts: dict[str, dict[FlavorResource, list[tuple[int, int]]]] = {}
+        self._below: dict[tuple[FlavorResource, float], Mapping[str, int]] = {}
+        # Candidates in the order of their queues, and where in it each queue begins.
+        self._order: Ints = np.zeros(0, np.int64)
+        self._starts: Ints = np.zeros(0, np.int64)
+        self._leaves: list[str | None] = []
 
     def hopeless(self, preemptor: Preemptor, *, borrow: bool) -> bool:
         """Whether the request would not fit with every candidate gone that the policies name."""
@@ -51,39 +52,31 @@ class Reach:
         return {node: own + (self._upto(node, key, limit) - mine if node != leaf else 0) for node in path}
 
     def _upto(self, node: str, key: FlavorResource, limit: float) -> int:
-        priorities, sums = self._of(node, key)
-        count = bisect_right(priorities, limit)
-        return sums[count - 1] if count else 0
-
-    def _of(self, node: str, key: FlavorResource) -> Held:
-        known = self._held.get((node, key))
+        """What candidates up to a priority hold of a quota below a node."""
+        known = self._below.get((key, limit))
         if known is None:
-            parts = sorted(self._below(node).get(key, ()))
-            known = ([part[0] for part in parts], list(accumulate(part[1] for part in parts)))
-            self._held[node, key] = known
-        return known
+            known = self._below[key, limit] = self._summed(key, limit)
+        return known.get(node, 0)
 
-    def _below(self, node: str) -> dict[FlavorResource, list[tuple[int, int]]]:
-        known = self._parts.get(node)
-        if known is not None:
-            return known
-        parts: dict[FlavorResource, list[tuple[int, int]]] = {}
-        for child in self._roster.snapshot.quota.children(node):
-            for key, held in self._below(child).items():
-                parts.setdefault(key, []).extend(held)
-        for queue in self._roster.queues_at(node):
-            for segment in self._roster.of(queue):
-                for candidate in segment:
-                    if candidate.whole:
-                        self._note(parts, candidate.job, candidate.charges)
-        self._parts[node] = parts
-        return parts
+    def _summed(self, key: FlavorResource, limit: float) -> Mapping[str, int]:
+        if not self._leaves:
+            self._sort()
+        found: dict[str, int] = {}
+        if not len(self._order):
+            return found
+        register, tree, order = self._roster.register, self._roster.snapshot.quota, self._order
+        amounts = np.where(register.jobs["priority"][order] <= limit, register.charges(key)[order], 0)
+        for leaf, amount in zip(self._leaves, np.add.reduceat(amounts, self._starts).tolist(), strict=True):
+            if amount and leaf is not None:
+                for node in tree.path(leaf):
+                    found[node] = found.get(node, 0) + amount
+        return found
 
-    def _note(
-        self,
-        parts: dict[FlavorResource, list[tuple[int, int]]],
-        job: Job,
-        charges: Mapping[FlavorResource, int],
-    ) -> None:
-        for key, amount in charges.items():
-            parts.setdefault(key, []).append((job.priority, amount))
+    def _sort(self) -> None:
+        register, queues = self._roster.register, self._roster.snapshot.queues
+        candidates = np.flatnonzero(self._roster.eligible)
+        of_queue = register.jobs["queue"][candidates]
+        self._order = candidates[np.argsort(of_queue, kind="stable")]
+        present, self._starts = np.unique(np.sort(of_queue), return_index=True)
+        names = list(register.queues)
+        self._leaves = [queues[names[n]].quota_node if names[n] in queues else None for n in present]

@@ -16,11 +16,12 @@ from scheduling.engine.options import FairSharing, PreemptionOptions
 from scheduling.engine.placement.board import Board
 from scheduling.engine.preemption.candidates import Candidate, Roster, UserLoad
 from scheduling.engine.preemption.classical import ClassicalField, Offer
-from scheduling.engine.preemption.clearing import Clearing, Ground
+from scheduling.engine.preemption.clearing import Clearing
 from scheduling.engine.preemption.collect import collect
 from scheduling.engine.preemption.contest import Contest, Effort, Victim
 from scheduling.engine.preemption.fair import Chosen, FairField, Reorder
 from scheduling.engine.preemption.fillback import fill_back, fill_back_dearest, unjustified
+from scheduling.engine.preemption.ground import Ground
 from scheduling.engine.preemption.nobody import nobody_to_ask
 from scheduling.engine.preemption.policy import may_push_anyone
 from scheduling.engine.preemption.reach import Reach

@@ -32,6 +32,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.quota.charges import summed
 from scheduling.engine.state.books import Books, SnapshotError
+from scheduling.engine.state.changes import Changes
 from scheduling.engine.state.codec import CodecError, canonical, decode
 from scheduling.engine.state.delta import (
     AllocationGone,
@@ -105,8 +106,9 @@ class Snapshot:
         self.usage = {(u.queue, u.user): u for u in sorted(usage, key=lambda u: (u.queue, u.user))}
         self.memo: dict[Hashable, object] = {}
         self._leavers = {key: None for key, job in self.jobs.items() if job.state is JobState.LEAVING}
-        # Facts that follow from one job and what it holds, beside the tuple of `held` they were made of.
-        self.derived: dict[str, tuple[tuple[Allocation, ...], object]] = {}
+        # What others keep of jobs and of what they hold, from cycle to cycle, following `changes`.
+        self.kept: dict[Hashable, object] = {}
+        self.changes = Changes()
         self.lines = Lines(self.jobs)
         self.watch = Watch(self.jobs.values())
         self._depth = 0
@@ -234,7 +236,7 @@ class Snapshot:
         if self._depth == self._joined:
             self._part(kept=kept)
         if not kept:
-            self._books.undo_to(mark)
+            self._undo(mark)
         self._depth -= 1
         if self._joined and self._depth == self._joined:
             self._other.repeat(self._books.log[mark:], logged=True)
@@ -253,6 +255,11 @@ class Snapshot:
         """
         if self._joined and self._depth == self._joined:
             raise StatementError("what both moments share is taken back at the end only")
+        self._undo(mark)
+
+    def _undo(self, mark: Mark) -> None:
+        for _, allocation in self._books.log[mark:]:
+            self.changes.note(allocation.job)
         self._books.undo_to(mark)
 
     def take(self, allocation: Allocation) -> None:
@@ -262,6 +269,7 @@ class Snapshot:
             SnapshotError: when the task already holds something.
         """
         self._books.put(allocation, logged=self._depth > 0)
+        self.changes.note(allocation.job)
         self._follow(added=True, allocation=allocation)
 
     def give_back(self, allocation_id: str) -> Allocation:
@@ -274,6 +282,7 @@ class Snapshot:
         if allocation is None:
             raise SnapshotError(f"there is no allocation {allocation_id}")
         self._books.drop(allocation, logged=self._depth > 0)
+        self.changes.note(allocation.job)
         self._follow(added=False, allocation=allocation)
         return allocation
 
@@ -380,7 +389,7 @@ class Snapshot:
     def _apply(self, change: Change) -> None:
         match change:
             case JobPut(job):
-                self.derived.pop(job.id, None)
+                self.changes.note(job.id)
                 before = self.jobs.get(job.id)
                 self.lines.put(before, job)
                 self.watch.put(before, job)
@@ -388,7 +397,7 @@ class Snapshot:
                 self._note_leaver(job.id, job)
                 self._reappear(job.id)
             case JobGone(job_id):
-                self.derived.pop(job_id, None)
+                self.changes.note(job_id)
                 before = self.jobs.pop(job_id, None)
                 self.lines.put(before, None)
                 self.watch.put(before, None)

@@ -1,0 +1,99 @@
+"""What is kept of the holders from cycle to cycle is what a fresh look would find."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from scheduling.engine import AllocationGone, AllocationPut, Delta, JobGone, JobPut, NodeGone, Snapshot
+from scheduling.engine.model import Allocation, Instant, Job, JobState
+from scheduling.engine.preemption.register import NOBODY, Register, register_of
+from scheduling.engine.state.changes import REMEMBERED, Changes
+from tests.unit.scheduling.engine.builders import node
+from tests.unit.scheduling.engine.preemption.worlds import CARDS, cohort, held, running
+
+
+def facts(register: Register) -> list[tuple[object, ...]]:
+    """All that a register knows, holding by holding, without the numbers that it gave."""
+    names = {number: name for name, number in register.queues.items()}
+    found: list[tuple[object, ...]] = []
+    for holding in filter(None, register.holdings):
+        at = holding.number
+        ints = [int(register.jobs[name][at]) for name in ("priority", "leaving", "evictions", "tasks")]
+        times = [str(register.times[name][at]) for name in ("since", "checkpoint", "min_run", "cards")]
+        assert set(register.places["owner"][holding.places]) == {at}
+        assert holding.charges[CARDS] == register.charges(CARDS)[at]
+        rows = register.places["row"][holding.places].tolist()
+        ids = [task.id for task in holding.tasks]
+        found.append((holding.job.id, names[int(register.jobs["queue"][at])], ids, rows, *ints, *times))
+    used = sum(len(holding.places) for holding in filter(None, register.holdings))
+    assert used == int((register.places["owner"] != NOBODY).sum())
+    return sorted(found)
+
+
+def changed(snapshot: Snapshot, draw: random.Random, serial: int) -> None:
+    """One thing happens."""
+    ids, jobs = sorted(snapshot.allocations), sorted(snapshot.jobs)
+    match draw.randrange(5):
+        case 0:
+            job = running(f"n{serial}", draw.choice("ab"), draw.randrange(1, 4), priority=draw.randrange(3))
+            snapshot.apply(Delta((JobPut(job), *(AllocationPut(task) for task in placed(job, draw)))))
+        case 1 if ids:
+            snapshot.apply(Delta((AllocationGone(draw.choice(ids)),)))
+        case 2 if jobs:
+            job = snapshot.jobs[draw.choice(jobs)]
+            state = draw.choice((JobState.LIVE, JobState.LEAVING, JobState.QUEUED))
+            snapshot.apply(Delta((JobPut(replace(job, state=state, running_since=Instant(serial))),)))
+        case 3 if jobs:
+            name = draw.choice(jobs)
+            gone = [AllocationGone(task.id) for task in snapshot.held(name)]
+            snapshot.apply(Delta((*gone, JobGone(name))))
+        case 4 if ids:
+            with snapshot.statement() as statement:
+                statement.release(draw.choice(ids))
+                register_of(snapshot)
+
+
+def placed(job: Job, draw: random.Random) -> list[Allocation]:
+    return [replace(task, node=f"n{draw.randrange(4)}") for task in held(job)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_kept_is_what_a_fresh_look_finds(seed: int) -> None:
+    draw = random.Random(seed)
+    snapshot = cohort({"a": 9, "b": 9}, [running("j", "a", 2)])
+    snapshot = Snapshot(
+        nodes=[node(f"n{number}", 0) for number in range(3)],
+        flavors=snapshot.flavors.values(),
+        quota_nodes=snapshot.quota_nodes(),
+        queues=snapshot.queues.values(),
+        jobs=snapshot.jobs.values(),
+        allocations=snapshot.allocations.values(),
+    )
+    for serial in range(40):
+        changed(snapshot, draw, serial)
+        if serial == 30:
+            snapshot.apply(Delta((NodeGone("n0"),)))
+        if draw.random() < 0.5:
+            fresh = Register()
+            fresh.follow(snapshot)
+            assert facts(register_of(snapshot)) == facts(fresh)
+
+
+def test_changes_are_told_by_when_they_happened_last() -> None:
+    changes = Changes()
+    for name in ("a", "b", "a", "c"):
+        changes.note(name)
+    assert changes.since(0) == ["c", "a", "b"]
+    assert changes.since(2) == ["c", "a"]
+    assert changes.since(changes.number) == []
+
+
+def test_who_looks_too_rarely_has_to_look_at_everything() -> None:
+    changes = Changes()
+    for number in range(REMEMBERED + 2):
+        changes.note(str(number))
+    assert changes.since(0) is None
+    assert changes.since(changes.number - 1) == [str(REMEMBERED + 1)]
