@@ -16,9 +16,23 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TreeNode(Generic[K]):
-    """State of one node; built and linked by `QuotaTree`, which is the way to use it."""
+    """State of one node; built and linked by `QuotaTree`, which is the way to use it.
 
-    __slots__ = ("children", "height", "id", "kept", "limits", "parent", "subtree", "usage", "weight_milli")
+    `changes` counts how often its usage changed.
+    """
+
+    __slots__ = (
+        "changes",
+        "children",
+        "height",
+        "id",
+        "kept",
+        "limits",
+        "parent",
+        "subtree",
+        "usage",
+        "weight_milli",
+    )
 
     def __init__(self, node_id: str, limits: Mapping[K, Limits], weight_milli: int = 1000) -> None:
         self.id = node_id
@@ -29,7 +43,7 @@ class TreeNode(Generic[K]):
         self.subtree: dict[K, Amount] = {}
         self.kept: dict[K, Amount] = {}
         self.usage: dict[K, int] = {}
-        self.height = 0
+        self.height = self.changes = 0
 
     def copy(self) -> TreeNode[K]:
         """The node by itself, without parent and children."""
@@ -102,6 +116,7 @@ class TreeNode(Generic[K]):
         node = self
         while amount:
             used = node.usage.get(key, 0)
+            node.changes += 1
             if used + amount:
                 node.usage[key] = used + amount
             else:
@@ -118,6 +133,7 @@ class TreeNode(Generic[K]):
         node = self
         while amount:
             used = node.usage.get(key, 0)
+            node.changes += 1
             if used - amount:
                 node.usage[key] = used - amount
             else:

@@ -54,6 +54,8 @@ class QuotaTree(Generic[K]):
         described = {branch.id: branch for branch in branches}
         self._resource_of = resource_of
         self._lendable: dict[str, Lendable] = {}
+        # The last share of each node, and after how many changes of its usage.
+        self._shares: dict[str, tuple[int, Share]] = {}
         self._nodes: dict[str, TreeNode[K]] = {
             node_id: TreeNode(node_id, described[node_id].limits, described[node_id].weight_milli)
             for node_id in sorted(described)
@@ -72,7 +74,7 @@ class QuotaTree(Generic[K]):
     def copy(self) -> QuotaTree[K]:
         """The same limits and usage; usage then goes its own way, limits are set in one tree only."""
         twin = copy(self)
-        twin._lendable = dict(self._lendable)
+        twin._lendable, twin._shares = dict(self._lendable), {}
         twin._nodes = {node_id: node.copy() for node_id, node in self._nodes.items()}
         for node in self._nodes.values():
             own = twin._nodes[node.id]
@@ -155,7 +157,13 @@ class QuotaTree(Generic[K]):
         node = self._node(node_id)
         if node.parent is None:
             return NO_SHARE
-        return dominant(node, extra, self._lendable_of(node.parent), self._resource_of)
+        if extra:
+            return dominant(node, extra, self._lendable_of(node.parent), self._resource_of)
+        known = self._shares.get(node_id)
+        if known is None or known[0] != node.changes:
+            share = dominant(node, None, self._lendable_of(node.parent), self._resource_of)
+            known = self._shares[node_id] = (node.changes, share)
+        return known[1]
 
     def weight_milli(self, node_id: str) -> int:
         """The weight for fair sharing, in thousandths."""
@@ -224,6 +232,7 @@ class QuotaTree(Generic[K]):
         node = self._node(node_id)
         node.limits = dict(limits)
         self._lendable.clear()
+        self._shares.clear()
         node.gather()
         while node.parent is not None:
             node = node.parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.tree import Branch, Limits, QuotaTree, at_least
+from quotas.tree import Branch, Limits, QuotaTree, Share, at_least
 
 KEY = "gpu"
 amounts = st.integers(0, 20)
@@ -110,3 +110,27 @@ def test_borrow_level_is_zero_exactly_inside_the_own_quota(
     alone = list(quotas.path(leaf)) == [leaf]
     level = quotas.borrow_level(leaf, KEY, amount)
     assert (level == 0) == (alone or not quotas.borrows(leaf, KEY, amount))
+
+
+@given(trees(), steps, st.integers(0, 7), limits)
+@settings(max_examples=100, deadline=None)
+def test_a_share_is_the_same_however_often_it_was_asked_for(
+    built: tuple[QuotaTree[str], list[str], list[str]], held: Usage, pick: int, changed: Limits
+) -> None:
+    quotas, ids, leaves = built
+
+    def shares() -> list[Share]:
+        return [quotas.share(node) for node in ids]
+
+    def anew() -> list[Share]:
+        return [copied.share(node) for copied in (quotas.copy(),) for node in ids]
+
+    shares()
+    for index, amount in held:
+        quotas.add_usage(leaves[index % len(leaves)], KEY, amount)
+        assert shares() == anew()
+    quotas.set_limits(ids[pick % len(ids)], {KEY: changed})
+    assert shares() == [quotas.share(node, {KEY: 0}) for node in ids]
+    for index, amount in held:
+        quotas.remove_usage(leaves[index % len(leaves)], KEY, amount)
+        assert shares() == anew()
