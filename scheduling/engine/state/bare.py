@@ -39,18 +39,21 @@ def lasting(node: Node) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+def intact(node: Node) -> Node:
+    """The node with nothing broken, under no pressure and with all its ports; usage is left as it is."""
+    if node.ready and node.schedulable and not node.pressure and not node.ports:
+        return node
+    return replace(node, ready=True, schedulable=True, pressure=(), ports=())
+
+
 def emptied(node: Node) -> Node:
     """The node with nothing held and nothing broken."""
     return replace(
-        node,
-        ready=True,
-        schedulable=True,
-        pressure=(),
+        intact(node),
         used_cpu=0,
         used_memory=0,
         used_pods=0,
         used_extended=(),
-        ports=(),
         numa=tuple(replace(zone, used_cpu=0, used_memory=0) for zone in node.numa),
         devices=tuple(
             replace(d, healthy=True, used_cores=0, used_memory=0, holders=0, exclusive=False)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.model import Device, DeviceSlice, Extended, GpuMode, Node, ZoneShare
-from scheduling.engine.state.bare import emptied, lasting, layout, normal
+from scheduling.engine.state.bare import emptied, intact, lasting, layout, normal
 from scheduling.engine.state.presence import Presences
 from scheduling.engine.state.zones import ZoneStock, aligns
 
@@ -192,7 +192,22 @@ class Fleet:
 
     def emptied(self) -> Fleet:
         """The same inventory with nothing held and nothing broken: what could ever be there."""
-        return Fleet((emptied(node) for node in self.nodes), hypothetical=True)
+        empty = self.copy()
+        empty.hypothetical = True
+        empty.memo = {}
+        empty.nodes = [intact(node) for node in self.nodes]
+        empty.presences = Presences()
+        empty.cpu_free, empty.memory_free = self.cpu.copy(), self.memory.copy()
+        empty.cores_free, empty.card_memory_free = self.card_cores.copy(), self.card_memory.copy()
+        empty.extended_free = {name: amount.copy() for name, amount in self.extended.items()}
+        empty.healthy = self.present.copy()
+        for everywhere in (empty.ready, empty.schedulable):
+            everywhere[:] = True
+        for nothing in (empty.used_pods, empty.classes, empty.holders, empty._sole_holders):
+            nothing[:] = 0
+        empty.exclusive[:] = False
+        empty.zones = None if self.zones is None else self.zones.emptied()
+        return empty
 
     def _used_extended(self, row: int) -> tuple[Extended, ...]:
         used = (

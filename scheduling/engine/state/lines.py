@@ -7,6 +7,7 @@ an ordering and then updated by bisection.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
@@ -48,23 +49,28 @@ class Line:
 class Lines:
     """All lines of a snapshot, each built when first asked for."""
 
-    def __init__(self, jobs: dict[str, Job]) -> None:
-        self._jobs = jobs
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._waiting: defaultdict[str, dict[str, Job]] = defaultdict(dict)
         self._lines: dict[str, tuple[Hashable, Line]] = {}
+        for job in jobs:
+            self.put(None, job)
 
     def line(self, queue: str, ordering: Hashable, key: JobKey) -> Line:
         """The line of a queue; `ordering` identifies the order that `key` stands for."""
         known = self._lines.get(queue)
         if known is not None and known[0] == ordering:
             return known[1]
-        waiting = (job for job in self._jobs.values() if job.queue == queue and job.state in WAITING)
-        line = Line(key, waiting)
+        line = Line(key, self._waiting[queue].values())
         self._lines[queue] = (ordering, line)
         return line
 
     def put(self, old: Job | None, new: Job | None) -> None:
         """Follow a job that came, changed or left."""
-        if old is not None and old.state in WAITING and old.queue in self._lines:
-            self._lines[old.queue][1].remove(old)
-        if new is not None and new.state in WAITING and new.queue in self._lines:
-            self._lines[new.queue][1].add(new)
+        if old is not None and old.state in WAITING:
+            del self._waiting[old.queue][old.id]
+            if old.queue in self._lines:
+                self._lines[old.queue][1].remove(old)
+        if new is not None and new.state in WAITING:
+            self._waiting[new.queue][new.id] = new
+            if new.queue in self._lines:
+                self._lines[new.queue][1].add(new)

@@ -109,7 +109,7 @@ class Snapshot:
         # What others keep of jobs and of what they hold, from cycle to cycle, following `changes`.
         self.kept: dict[Hashable, object] = {}
         self.changes = Changes()
-        self.lines = Lines(self.jobs)
+        self.lines = Lines(self.jobs.values())
         self.watch = Watch(self.jobs.values())
         self._depth = 0
         self._now = self._books = Books(

@@ -59,6 +59,12 @@ class ZoneStock:
         twin.policy, twin.card_zone = self.policy.copy(), self.card_zone.copy()
         return twin
 
+    def emptied(self) -> ZoneStock:
+        """The same zones with nothing held."""
+        twin = self.copy()
+        twin.cpu_free, twin.memory_free = self.cpu.copy(), self.memory.copy()
+        return twin
+
     def book(self, row: int, shares: Sequence[ZoneShare], sign: int) -> None:
         """Take shares from a node's zones, or give them back; zones that it does not list are left out."""
         place = int(self.at[row])

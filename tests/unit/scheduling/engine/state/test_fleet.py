@@ -24,6 +24,7 @@ from scheduling.engine.model import (
 from scheduling.engine.placement.capacity import empty_fleet, most_when_empty
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.placement.shape import resolve
+from scheduling.engine.state.bare import emptied, lasting
 from scheduling.engine.state.fleet import Fleet
 from tests.unit.scheduling.engine.builders import flavor, node, role, world
 
@@ -128,6 +129,20 @@ def test_the_empty_fleet_follows_what_lasts() -> None:
     assert empty_fleet(fleet) is empty
     assert empty.nodes[0].labels == {"pool": "y"}
     assert empty.ready.all()
+
+
+def test_the_empty_fleet_is_as_built_from_empty_nodes() -> None:
+    zones = tuple(replace(zone, used_cpu=8_000) for zone in ZONES)
+    busy = rich(ready=False, schedulable=False, used_cpu=9_000, used_pods=3, numa=zones)
+    busy = replace(busy, used_extended=(Extended("nic", 2),), pressure=(Pressure.DISK,))
+    used = replace(busy.devices[0], used_cores=40, used_memory=1_000, holders=2, healthy=False)
+    busy = replace(busy, devices=(used, replace(busy.devices[1], holders=1, exclusive=True)))
+    empty, built = Fleet([busy]).emptied(), Fleet([emptied(busy)], hypothetical=True)
+    found, wanted = arrays(empty), arrays(built)
+    # What stands in a zone's own facts is its usage at the load; the columns are what counts.
+    assert {**found, "zone facts": None} == {**wanted, "zone facts": None}
+    assert lasting(empty.nodes[0]) == lasting(replace(built.nodes[0], devices=busy.devices))
+    assert empty.hypothetical and not empty.memo
 
 
 def test_a_batch_builds_one_fleet_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
