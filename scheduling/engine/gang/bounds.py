@@ -14,8 +14,8 @@ import numpy as np
 from scheduling.engine.gang.where import binds
 from scheduling.engine.model import Allocation, Flavor, Job, Queue
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.capacity import card_parts
 from scheduling.engine.placement.placer import Placer
+from scheduling.engine.placement.question import card_parts
 from scheduling.engine.placement.shape import resolve
 from scheduling.engine.preemption.seats import Seats, Slots, countable
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows

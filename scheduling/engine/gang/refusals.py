@@ -11,13 +11,13 @@ from scheduling.engine.quota.assignment import Refusal
 
 def no_room(board: Board, entry: RoleTasks, seated: int) -> Refusal:
     """No node takes the next task of a role after so many found a seat."""
-    numbers: Numbers = {**_asked(entry, seated), **free_cards(board.question), **refusals(board)}
-    return Refusal(Reason.NO_ROOM, numbers, (*_fewer(entry, seated), *fewer_cards(board.question)))
+    numbers: Numbers = {**_asked(entry, seated), **free_cards(board), **refusals(board)}
+    return Refusal(Reason.NO_ROOM, numbers, (*_fewer(entry, seated), *fewer_cards(board)))
 
 
 def no_domain(board: Board, entry: RoleTasks, rule: TopologyRule, most: int) -> Refusal:
     """No domain of the required level holds what must stand together; one has room for `most` at best."""
-    numbers: Numbers = {**_asked(entry, most), "level": rule.level, **free_cards(board.question)}
+    numbers: Numbers = {**_asked(entry, most), "level": rule.level, **free_cards(board)}
     return Refusal(Reason.NO_ROOM, numbers, _fewer(entry, most))
 
 

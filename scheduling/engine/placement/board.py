@@ -6,7 +6,7 @@ that only rows that changed since it was last looked at are scored again, all in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from scheduling.engine.placement.lasting import Lasting
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.relevance import concerns, relevant
 from scheduling.engine.placement.scores import stretch
+from scheduling.engine.placement.tally import FreeCards, Tally
 from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Rows
 
@@ -44,6 +45,9 @@ class Board:
         self._epoch = question.fleet.epoch
         self._elsewhere = question.elsewhere()
         self._stale = False
+        # Moves when more has changed than the rows that were touched since.
+        self._version = 0
+        self._tally: Tally | None = None
         self._rescore(ALL_ROWS)
 
     def learn(self, scores: Sequence[tuple[Score, int]]) -> None:
@@ -63,9 +67,12 @@ class Board:
 
     def refusals(self) -> dict[str, int]:
         """Nodes of the flavor by the first veto that refuses them now, lasting vetoes first; no zeros."""
-        self._catch_up()
-        rows = self._lasting.mask.copy()
-        return {**self._lasting.refusals(), **_narrow(self.question, self._passing, rows)}
+        tally = self._tallied()
+        return {**self._lasting.refusals(), **tally.refusals()}
+
+    def free_cards(self) -> FreeCards:
+        """How many cards of the flavor such a task could use, and how many of them have room for it now."""
+        return self._tallied().free_cards()
 
     def best(self, within: Bools | None = None) -> int | None:
         """The row with the highest total, the first of equals; None when nothing fits.
@@ -98,6 +105,13 @@ class Board:
                 return (column,)
         return picker.pick(asked, row)
 
+    def _tallied(self) -> Tally:
+        self._catch_up()
+        if self._tally is None:
+            self._tally = Tally(self.question, self._passing, self._lasting.mask)
+        self._tally.catch_up(self._version)
+        return self._tally
+
     def _weighed(self) -> Floats:
         total: Floats = np.zeros(len(self._feasible))
         for (score, weight), raw in zip(self._scores, self._raw, strict=True):
@@ -111,6 +125,7 @@ class Board:
         others = others or self._stale
         if others or self._epoch != fleet.epoch or self._elsewhere != elsewhere:
             self._stale = False
+            self._version += 1
             self._epoch, self._elsewhere, self._seen = fleet.epoch, elsewhere, len(fleet.touched)
             self._rescore(ALL_ROWS)
         elif self._seen < len(fleet.touched):
@@ -143,15 +158,3 @@ class Board:
             raw[scored] = score.score(self.question, scored)
         if len(self._scores) == 1:
             self._single[scored] = self._raw[0][scored]
-
-
-def _narrow(question: Question, vetoes: Iterable[Veto], rows: Bools) -> dict[str, int]:
-    """Take from `rows`, in place, what the vetoes refuse; how many rows each of them took."""
-    counted: dict[str, int] = {}
-    for veto in vetoes:
-        refused = rows & ~veto.allows(question, ALL_ROWS)
-        number = int(np.count_nonzero(refused))
-        if number:
-            counted[veto.name] = number
-            rows &= ~refused
-    return counted

@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduling.engine.model import Flavor
 from scheduling.engine.placement.placer import PlacementRule, Placer, placer_for
-from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.question import Question, card_parts
 from scheduling.engine.placement.relations import exclusive_domains
 from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
@@ -36,18 +36,6 @@ def slots(question: Question, rows: Rows = ALL_ROWS) -> Ints:
     if task.ports:
         bounds = np.minimum(bounds, 1)
     return bounds
-
-
-def card_parts(question: Question, rows: Rows = ALL_ROWS) -> Ints:
-    """For each card how many tasks could have a part of it. `[rows, cards]`."""
-    fleet, task = question.fleet, question.task
-    fitting = question.fitting(rows)
-    if task.whole:
-        return fitting.astype(np.int64)
-    parts: Ints = fleet.cores_free[rows] // question.cores_of(rows)
-    if task.card_memory:
-        parts = np.minimum(parts, fleet.card_memory_free[rows] // task.card_memory)
-    return np.where(fitting, parts, 0)
 
 
 def empty_fleet(fleet: Fleet) -> Fleet:

@@ -9,7 +9,6 @@ import numpy as np
 from foundation.quantities import Resource
 from scheduling.engine.model import Help, HelpCode
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.capacity import card_parts
 from scheduling.engine.placement.question import Question
 from scheduling.engine.plugins.protocols import Veto
 from scheduling.engine.state.fleet import ALL_ROWS, Bools
@@ -44,27 +43,24 @@ def loosening(question: Question, vetoes: Sequence[Veto]) -> tuple[Help, ...]:
     return tuple(found)
 
 
-def free_cards(question: Question) -> dict[str, int | str]:
+def free_cards(board: Board) -> dict[str, int | str]:
     """Cards of the flavor that the task could use, how many of them have room, and the most on one node."""
-    if not question.task.cards:
+    if not board.question.task.cards:
         return {}
-    usable = question.usable & question.members[:, None]
-    room = np.minimum(card_parts(question), 1) * usable
-    on_node = room.sum(axis=1)
+    found = board.free_cards()
     return {
-        "cards_per_task": question.task.cards,
-        "cards": int(np.count_nonzero(usable)),
-        "free_cards": int(on_node.sum()),
-        "most_free_on_one_node": int(on_node.max(initial=0)),
+        "cards_per_task": board.question.task.cards,
+        "cards": found.usable,
+        "free_cards": found.free,
+        "most_free_on_one_node": found.most_on_one_node,
     }
 
 
-def fewer_cards(question: Question) -> tuple[Help, ...]:
+def fewer_cards(board: Board) -> tuple[Help, ...]:
     """The most cards that one node has for such a task, when that is less than it asks."""
-    most = free_cards(question).get("most_free_on_one_node", 0)
-    if isinstance(most, int) and 0 < most < question.task.cards:
-        return (Help(HelpCode.ASK_FEWER_CARDS, {"cards": most}),)
-    return ()
+    asked = board.question.task.cards
+    most = board.free_cards().most_on_one_node if asked else 0
+    return (Help(HelpCode.ASK_FEWER_CARDS, {"cards": most}),) if 0 < most < asked else ()
 
 
 def smaller_request(question: Question) -> tuple[Help, ...]:

@@ -91,7 +91,7 @@ def _explained(
     board = empty_placer(snapshot.fleet, rule).board(offer.task, offer.flavor)
     question = board.question
     numbers |= {"flavor": offer.flavor.id, "available": offer.most, "limit": offer.most}
-    numbers |= free_cards(question)
+    numbers |= free_cards(board)
     if not offer.tolerated:
         return numbers | {REFUSED + FLAVOR_TAINT: int(question.members.sum())}, ()
     numbers |= refusals(board)
@@ -99,7 +99,7 @@ def _explained(
         return numbers, (Help(HelpCode.ASK_FEWER_TASKS, {"role": role.name, "tasks": offer.most}),)
     ways = (
         *loosening(question, board.vetoes),
-        *fewer_cards(question),
+        *fewer_cards(board),
         *smaller_request(question),
         *other_models(question),
         *other_profiles(question),

@@ -13,7 +13,7 @@ import numpy as np
 from scheduling.engine.model import Flavor, GpuMode, Node
 from scheduling.engine.placement.labels import carries
 from scheduling.engine.placement.shape import TaskShape
-from scheduling.engine.state.fleet import MODES, Bools, Fleet, Ints, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, MODES, Bools, Fleet, Ints, Rows
 
 # A whole card may come from a node that also slices, as long as the card is empty. MIG instances are
 # asked for by profile, never as cards or percentages, and nothing else is made of them.
@@ -103,6 +103,18 @@ class Question:
             known = fleet.memo[key] = (of_mode, of_profile, of_model, of_model & fleet.healthy)
         masks: tuple[Bools, Bools, Bools, Bools] = known  # type: ignore[assignment]
         return masks
+
+
+def card_parts(question: Question, rows: Rows = ALL_ROWS) -> Ints:
+    """For each card how many tasks could have a part of it. `[rows, cards]`."""
+    fleet, task = question.fleet, question.task
+    fitting = question.fitting(rows)
+    if task.whole:
+        return fitting.astype(np.int64)
+    parts: Ints = fleet.cores_free[rows] // question.cores_of(rows)
+    if task.card_memory:
+        parts = np.minimum(parts, fleet.card_memory_free[rows] // task.card_memory)
+    return np.where(fitting, parts, 0)
 
 
 def _with_profile(fleet: Fleet, profile: str) -> Bools | np.bool_:

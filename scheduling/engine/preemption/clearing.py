@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.capacity import card_parts
+from scheduling.engine.placement.question import card_parts
 from scheduling.engine.preemption.candidates import Candidate
 from scheduling.engine.preemption.contest import Contest
 from scheduling.engine.preemption.ground import Ground

@@ -114,6 +114,7 @@ def test_boards_follow(facts: dict[str, Any]) -> None:
     for task in tasks:
         known, fresh = warm.board(task, pool), Placer(cold.fleet, RULE).board(task, pool)
         assert known.refusals() == fresh.refusals()
+        assert known.free_cards() == fresh.free_cards()
         assert known.feasible().tolist() == fresh.feasible().tolist()
         assert known.best() == fresh.best()
         most = most_when_empty(snapshot.fleet, RULE, task, pool)
