@@ -107,7 +107,8 @@ class RoomOptions:
 class ConsolidationOptions:
     """Bounds of moves: tasks moved per cycle, and jobs that may be moved for one waiting job (None: any).
 
-    `jobs_tried` is for how many differently shaped waiting jobs a cycle searches. `loss_s` bounds the work
+    `jobs_tried` is for how many differently shaped waiting jobs a cycle searches, and `effort` how many tasks
+    it lifts or seats in simulation for all of them together (None: any number). `loss_s` bounds the work
     that movers do again for a job that borrows, in seconds of the cards that it asks for; for a job inside
     its queue's nominal there is no such bound (None: nor for others). With `cheapest_first` the nodes that
     cost least to clear are tried before movers are taken up in the order of their priority and age. With
@@ -120,6 +121,7 @@ class ConsolidationOptions:
     moves_per_cycle: int = 100
     jobs_per_move: int | None = 32
     jobs_tried: int = 16
+    effort: int | None = 400
     loss_s: int | None = 600
     cheapest_first: bool = True
     with_evictions: bool = True

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from scheduling.engine.actions.gains import Gains
 from scheduling.engine.gang.moves import MoveSearch, Opening, Unit
-from scheduling.engine.gang.openings import openings
 from scheduling.engine.model import Decision, DecisionKind, FlavorResource, Job, Queue
 from scheduling.engine.placement.board import Board
 from scheduling.engine.preemption.targets import Preemptor, Target
@@ -43,9 +43,10 @@ class Way(NamedTuple):
     opening: Opening
 
 
-def make_way(session: Session, wanting: Wanting, search: MoveSearch, movers: Sequence[Unit]) -> Way | None:
+def make_way(session: Session, wanting: Wanting, gains: Gains) -> Way | None:
     """The first of the nodes that are cheapest to clear for which it works; changes nothing."""
-    for taken in islice(openings(*wanting.hardest, movers), SETS_TRIED):
+    search = gains.search(float("inf"))
+    for taken in islice(gains.sets(wanting.hardest, wanting.job, search, apart=False), SETS_TRIED):
         way = _cleared(session, wanting, search, taken)
         if way is not None:
             return way

@@ -41,22 +41,25 @@ class Attempt:
         A role of which tasks stand stays in their flavors: a gang on two kinds of cards runs at the pace
         of the slower one.
         """
-        counts = {role.name: more.get(role.name, 0) for role in job.roles}
-        assignment = assign(
+        assignment = self.assigned(queue, job, more)
+        if assignment.mode is not Mode.FIT:
+            return assignment.refusal or Refusal(Reason.WAITING_FOR_QUOTA)
+        return GangPlacer(self.snapshot, self.placer, FullRooms()).place(
+            statement, queue, job, assignment, Extent.STEP
+        )
+
+    def assigned(self, queue: Queue, job: Job, more: dict[str, int]) -> Assignment:
+        """What quota so many more tasks of each role would get, whether or not there is room."""
+        return assign(
             self.snapshot,
             queue,
             job,
             oracle=None,
             fair=False,
-            counts=counts,
+            counts={role.name: more.get(role.name, 0) for role in job.roles},
             allowed=self._same_flavors(job),
             eviction_cap=self.eviction_cap,
             beside_capped=self.beside_capped,
-        )
-        if assignment.mode is not Mode.FIT:
-            return assignment.refusal or Refusal(Reason.WAITING_FOR_QUOTA)
-        return GangPlacer(self.snapshot, self.placer, FullRooms()).place(
-            statement, queue, job, assignment, Extent.STEP
         )
 
     def _same_flavors(self, job: Job) -> Allowed | None:

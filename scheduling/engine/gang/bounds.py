@@ -15,10 +15,10 @@ from scheduling.engine.gang.where import binds
 from scheduling.engine.model import Allocation, Flavor, Job, Queue
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.placement.question import card_parts
+from scheduling.engine.placement.question import card_parts, members
 from scheduling.engine.placement.shape import resolve
 from scheduling.engine.preemption.seats import Seats, Slots, countable
-from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 from scheduling.engine.state.snapshot import Snapshot
 
 KEPT = 256
@@ -99,6 +99,7 @@ class Bounds:
         if not isinstance(shelf, _Shelf) or len(shelf) > KEPT:
             shelf = snapshot.fleet.memo[_Shelf] = _Shelf()
         self._shelf = shelf
+        self._reaches: dict[str, Bools] = {}
 
     def wanted(self, queue: Queue, job: Job, more: Mapping[str, int]) -> Wanted | None:
         """Where so many more tasks of each role would have to stand, if they are all alike.
@@ -140,9 +141,30 @@ class Bounds:
             for board, needed in wanted
         )
 
+    def free_enough(self, board: Board, needed: int) -> bool:
+        """Whether as many core units of cards are free as so many tasks need, on their nodes or on others to
+        which those who stand there may move."""
+        task, fleet = board.question.task, board.question.fleet
+        if not task.cards or task.derived:
+            return True
+        usable = board.question.usable & self._reach(board.question.flavor)[:, None]
+        each = int(fleet.card_cores[usable].min(initial=task.cores)) if task.whole else task.cores
+        return int(fleet.cores_free[usable].sum()) >= needed * task.cards * each
+
     def may_fit(self, wanted: Wanted, freed: Freed) -> bool:
         """False where the job finds too few seats, even with this much freed; a quick and rough bound."""
         return any(self._most(*each, freed) for each in wanted)
+
+    def _reach(self, flavor: Flavor) -> Bools:
+        """The rows of a flavor and of those that share some with it. `[rows]`."""
+        known = self._reaches.get(flavor.id)
+        if known is None:
+            fleet = self._snapshot.fleet
+            mine = members(fleet, flavor)
+            others = (members(fleet, other) for other in self._snapshot.flavors.values() if other.placed)
+            near = [rows for rows in others if bool((rows & mine).any())]
+            known = self._reaches[flavor.id] = np.any([mine, *near], axis=0)
+        return known
 
     def _most(self, board: Board, needed: int, freed: Freed) -> bool:
         counted = self.counted(board)

@@ -57,9 +57,25 @@ def units_of(job: Job, staying: Sequence[Allocation], unsaved_s: float = 0.0) ->
         yield Unit(job, rest, gpus(charged(rest)) * unsaved_s)
 
 
+@dataclass(slots=True)
+class Effort:
+    """How many more tasks may be lifted or seated in simulation; None: any number."""
+
+    left: int | None = None
+
+    def spend(self, tasks: int) -> bool:
+        """Take so much of it; False where nothing is left."""
+        if self.left is None:
+            return True
+        if self.left <= 0:
+            return False
+        self.left -= tasks
+        return True
+
+
 class MoveSearch:
     """Opens room for one waiting job, within bounds: so many jobs and tasks move, and no more GPU-seconds
-    are lost. Leaves the snapshot as it was."""
+    are lost. Once the effort is spent nothing is found any more. Leaves the snapshot as it was."""
 
     def __init__(
         self,
@@ -69,8 +85,10 @@ class MoveSearch:
         jobs: int | None,
         tasks: int,
         lost: float = float("inf"),
+        effort: Effort | None = None,
     ) -> None:
         self._snapshot, self._attempt = snapshot, attempt
+        self._effort = Effort() if effort is None else effort
         self._jobs, self._tasks, self._lost = jobs, tasks, lost
 
     def open(
@@ -88,7 +106,7 @@ class MoveSearch:
         taken: list[Unit] = []
         for unit in movers:
             taken.append(unit)
-            if not self._within_bounds(taken):
+            if not self.within_bounds(taken):
                 return None
             hopeful = promising is None or promising(unit)
             if hopeful and self.try_with(queue, job, more, taken) is not None:
@@ -98,14 +116,13 @@ class MoveSearch:
     def open_any(
         self, queue: Queue, job: Job, more: dict[str, int], sets: Iterable[Sequence[Unit]]
     ) -> Opening | None:
-        """The first of several sets of movers with which it works; made as small as possible."""
-        for taken in sets:
-            if self._within_bounds(taken) and self.try_with(queue, job, more, taken) is not None:
-                return self._smallest(queue, job, more, list(taken))
-        return None
+        """What the first of several sets of movers opens with which it works; all in it are needed."""
+        return next((found for taken in sets if (found := self.try_with(queue, job, more, taken))), None)
 
     def try_with(self, queue: Queue, job: Job, more: dict[str, int], units: Sequence[Unit]) -> Opening | None:
         """Whether the job and then all movers find seats when exactly these are taken up."""
+        if not self._effort.spend(sum(len(unit.tasks) for unit in units) + sum(more.values())):
+            return None
         with self._snapshot.statement() as statement:
             for unit in units:
                 for task in unit.tasks:
@@ -154,7 +171,8 @@ class MoveSearch:
                 taken = rest
         return self.try_with(queue, job, more, taken)
 
-    def _within_bounds(self, taken: Sequence[Unit]) -> bool:
+    def within_bounds(self, taken: Sequence[Unit]) -> bool:
+        """Whether so many may move together."""
         jobs = len({unit.job.id for unit in taken})
         tasks = sum(len(unit.tasks) for unit in taken)
         bounded = (self._jobs is None or jobs <= self._jobs) and tasks <= self._tasks

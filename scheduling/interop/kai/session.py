@@ -79,6 +79,7 @@ def config(world: World, action: str) -> EngineConfig:
             moves_per_cycle=MANY,
             jobs_per_move=None,
             jobs_tried=MANY,
+            effort=None,
             loss_s=None,
             cheapest_first=False,
             with_evictions=False,

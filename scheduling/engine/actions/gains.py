@@ -1,0 +1,251 @@
+"""What moving others would give a waiting job, found with as little simulation as possible.
+
+Most waiting jobs cannot be helped: too little is free, or their queue has no quota left. That is told by
+arithmetic. Of the others each shape is searched once, on the nodes that lack least.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from scheduling.engine.actions.movers import Movers
+from scheduling.engine.gang.attempt import Attempt
+from scheduling.engine.gang.bounds import Bounds, Wanted
+from scheduling.engine.gang.moves import Effort, MoveSearch, Opening, Unit
+from scheduling.engine.gang.openings import NODES_SEEN, Promise, nearest, openings
+from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
+from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.question import members
+from scheduling.engine.placement.shape import TaskShape, resolve
+from scheduling.engine.preemption.loss import charged, gpus, unsaved
+from scheduling.engine.quota.assignment import Mode, Refusal
+from scheduling.engine.quota.charges import demand
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What consolidation would do for one job: cards that it would get, tasks and jobs that would move,
+    and the GPU-seconds of work that the movers would do again."""
+
+    cards: int
+    tasks: int
+    jobs: int
+    gpu_seconds: float
+    opening: Opening
+
+
+class Case(NamedTuple):
+    """A job that lacks nothing but room in the right places: how many more tasks of each role it needs, and
+    the board of the hardest of them with how many there are. `plain` ones are all that it needs, and
+    counting tells whether they fit."""
+
+    queue: Queue
+    job: Job
+    more: dict[str, int]
+    hardest: tuple[Board, int]
+    plain: bool
+
+
+class Gains:
+    """The search of one cycle. `searches` counts the jobs for which movers were looked at."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._attempt = attempt_of(session)
+        self._bounds = Bounds(session.snapshot, session.placer)
+        self._vain: set[tuple[Board, int, float]] = set()
+        self.effort = Effort(session.config.consolidation.effort)
+        self.searches = 0
+
+    @cached_property
+    def movers(self) -> Movers:
+        """Who may move."""
+        return Movers(self._session)
+
+    def of(self, queue: Queue, job: Job) -> Gain | None:
+        """The moves that open room for a job; None where none do."""
+        case = self._case(queue, job)
+        if case is None:
+            return None
+        lost = self._bearable(case)
+        key = (*case.hardest, lost)
+        if case.plain and key in self._vain:
+            return None
+        self.searches += 1
+        opening = self._opened(case, lost)
+        if opening is None or not opening.moves:
+            self._vain.add(key)
+            return None
+        return gain_of(self._session, opening)
+
+    def search(self, lost: float) -> MoveSearch:
+        """A search for moves that lose no more GPU-seconds and keep to the cycle's bounds."""
+        options = self._session.config.consolidation
+        return MoveSearch(
+            self._session.snapshot,
+            self._attempt,
+            jobs=options.jobs_per_move,
+            tasks=options.moves_per_cycle - self._session.counters["moved"],
+            lost=lost,
+            effort=self.effort,
+        )
+
+    def sets(
+        self, hardest: tuple[Board, int], job: Job, search: MoveSearch, *, apart: bool = True
+    ) -> Iterable[tuple[Unit, ...]]:
+        """What would have to leave together on the nodes that are cheapest to clear for a job."""
+        board, needed = hardest
+        movers = self.movers
+        return openings(
+            self._bounds.counted(board),
+            needed,
+            lambda node: movers.standing_on(node, job),
+            search.within_bounds,
+            apart=apart,
+        )
+
+    # Which jobs can be helped at all
+
+    def _case(self, queue: Queue, job: Job) -> Case | None:
+        """None where moving others cannot help the job, as far as that is told without looking at them."""
+        more = self._attempt.next_piece(job)
+        if not more:
+            return None
+        wanted = self._bounds.wanted(queue, job, more)
+        if wanted is None:
+            return self._mixed(queue, job, more)
+        known = [
+            each
+            for each in wanted
+            if self._bounds.free_enough(*each) and self._affordable(queue, job, more, each)
+        ]
+        assignment = self._attempt.assigned(queue, job, more) if known else None
+        if assignment is None or assignment.mode is not Mode.FIT:
+            return None
+        given = {name for role in assignment.roles for name in role.flavors}
+        mine: Wanted = tuple(each for each in known if each[0].question.flavor.id in given)
+        if not mine or self._bounds.fit(mine[:1]):
+            return None
+        return Case(queue, job, more, mine[0], True)
+
+    def _affordable(self, queue: Queue, job: Job, more: dict[str, int], wanted: tuple[Board, int]) -> bool:
+        """Whether quota may be free, by a first look at what is available."""
+        tree = self._session.snapshot.quota
+        for key, amount in asked_of(job, more, wanted[0].question.flavor).items():
+            available = tree.available(queue.quota_node, key)
+            if available is not None and available < amount:
+                return False
+        return True
+
+    def _mixed(self, queue: Queue, job: Job, more: dict[str, int]) -> Case | None:
+        """A job of which counting does not tell whether it fits: it is tried."""
+        hardest = hardest_of(self._session, queue, job, more)
+        if (
+            hardest is None
+            or not self._bounds.free_enough(*hardest)
+            or not self.effort.spend(sum(more.values()))
+        ):
+            return None
+        with self._session.snapshot.statement() as statement:
+            found = self._attempt.start(statement, queue, job, more)
+        lacks_room = isinstance(found, Refusal) and found.reason is Reason.NO_ROOM
+        return Case(queue, job, more, hardest, False) if lacks_room else None
+
+    # Movers
+
+    def _opened(self, case: Case, lost: float) -> Opening | None:
+        search, options = self.search(lost), self._session.config.consolidation
+        queue, job, more = case.queue, case.job, case.more
+        if options.cheapest_first:
+            found = search.open_any(queue, job, more, self.sets(case.hardest, job, search))
+            # Where nodes are many, what was not found on those that lack least would be luck.
+            if found is not None or (case.plain and len(self._session.snapshot.fleet) > NODES_SEEN):
+                return found
+        movers = (unit for unit in self.movers.touching(self._near(case), job) if unit.lost <= lost)
+        return search.open(queue, job, more, movers, Promise(*case.hardest).with_)
+
+    def _near(self, case: Case) -> Iterable[str]:
+        """The nodes that lack least for a job; all of its flavors' nodes where they are few."""
+        fleet, flavors = self._session.snapshot.fleet, self._session.snapshot.flavors
+        if len(fleet) > NODES_SEEN and self._session.config.consolidation.cheapest_first:
+            return [
+                fleet.nodes[row].id for row in nearest(self._bounds.counted(case.hardest[0]), case.hardest[1])
+            ]
+        names = {name for group in case.queue.groups for name in group.flavors}
+        placed = [
+            flavor for name in sorted(names) if (flavor := flavors.get(name)) is not None and flavor.placed
+        ]
+        rows = np.flatnonzero(np.any([members(fleet, flavor) for flavor in placed], axis=0))
+        return [fleet.nodes[row].id for row in rows]
+
+    def _bearable(self, case: Case) -> float:
+        """The most GPU-seconds that movers may lose for a case."""
+        bound = self._session.config.consolidation.loss_s
+        if bound is None:
+            return float("inf")
+        asked = asked_of(case.job, case.more, case.hardest[0].question.flavor)
+        return gpus(asked) * bound if borrows(self._session, case.queue, asked) else float("inf")
+
+
+def attempt_of(session: Session) -> Attempt:
+    """How a job is tried in a session without asking anybody to leave."""
+    options = session.config.preemption
+    return Attempt(session.snapshot, session.placer, options.eviction_cap, options.beside_capped)
+
+
+def asked_of(job: Job, more: dict[str, int], flavor: Flavor) -> dict[FlavorResource, int]:
+    """What so many more tasks of each role are charged in one flavor."""
+    asked: dict[FlavorResource, int] = {}
+    for role in job.roles:
+        for resource, each in demand(role.request, flavor).items():
+            key = FlavorResource(flavor.id, resource)
+            asked[key] = asked.get(key, 0) + each * more.get(role.name, 0)
+    return asked
+
+
+def borrows(session: Session, queue: Queue, asked: dict[FlavorResource, int]) -> bool:
+    """Whether the queue would be a borrower with this much more."""
+    tree = session.snapshot.quota
+    return any(tree.borrows(queue.quota_node, key, amount) for key, amount in asked.items())
+
+
+def hardest_of(session: Session, queue: Queue, job: Job, more: dict[str, int]) -> tuple[Board, int] | None:
+    """The board of the hardest task that the job lacks, in the queue's first flavor that has nodes, and how
+    many such tasks it lacks."""
+    names = (name for group in queue.groups for name in group.flavors)
+    known = (session.snapshot.flavors.get(name) for name in names)
+    flavor = next((flavor for flavor in known if flavor is not None and flavor.placed), None)
+    if flavor is None:
+        return None
+    counted: Counter[TaskShape] = Counter()
+    for role in job.roles:
+        if more.get(role.name):
+            counted[resolve(role.request, job.rules_of(role), flavor)] += more[role.name]
+    hardest = max(
+        counted, key=lambda shape: (shape.whole, shape.cards * shape.cores, shape.cpu), default=None
+    )
+    return None if hardest is None else (session.placer.board(hardest, flavor), counted[hardest])
+
+
+def gain_of(session: Session, opening: Opening) -> Gain:
+    """What an opening gives and costs."""
+    jobs = {move.before.job for move in opening.moves}
+    return Gain(
+        cards=sum(len(seat.slices) for seat in opening.seats),
+        tasks=len(opening.moves),
+        jobs=len(jobs),
+        gpu_seconds=sum(
+            gpus(charged((move.before,))) * unsaved(session.job(move.before.job), session.now)
+            for move in opening.moves
+        ),
+        opening=opening,
+    )
