@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quotas.tree import at_least
+from scheduling.engine.actions.admission.awaiting import Awaiting
 from scheduling.engine.actions.admission.backfill import Backfill
 from scheduling.engine.actions.admission.claims import Claims
 from scheduling.engine.actions.admission.entry import Entry, gated
@@ -39,6 +40,7 @@ class Docket:
         self._full_later = (0, FullRooms())
         self._told: dict[str, None] = {}
         self._backfill = Backfill(session, nominator, outlook)
+        self._awaiting = Awaiting(session.snapshot, outlook)
         self.ledger = Ledger(session, outlook)
 
     # Each job judged at its turn
@@ -69,6 +71,7 @@ class Docket:
         before = self.ledger.borrowed(queue)
         for allocation in places:
             self._snapshot.take(allocation)
+        self._awaiting.started(places)
         entry = Entry(job=job, queue=queue, assignment=Assignment(roles=()), placed=places)
         return self.ledger.admit(entry, places, before)
 
@@ -83,6 +86,7 @@ class Docket:
                 if kept is not None:
                     return self.ledger.refuse(entry, kept, Verdict.RESERVED)
                 statement.commit()
+                self._awaiting.started(entry.placed, entry.previous)
                 return self.ledger.admit(entry, entry.placed, before)
         return entry
 
@@ -119,17 +123,8 @@ class Docket:
         return self.ledger.refuse(entry, refusal, Verdict.NO_VICTIMS)
 
     def _awaited(self, entry: Entry) -> tuple[str, ...]:
-        """What must be gone before the job can start: its victims, and who leaves where it will stand."""
-        victims = self.ledger.tasks_of(entry.targets)
-        nodes = {allocation.node for allocation in entry.placed if allocation.node}
-        keys = frozenset(key for key, amount in entry.assignment.usage.items() if amount)
-        others = (
-            key
-            for key in self._outlook.ids()
-            if self._snapshot.allocations[key].node in nodes
-            or any(charge.key in keys for charge in self._snapshot.allocations[key].charges)
-        )
-        return tuple(dict.fromkeys((*victims, *others)))
+        """What must be gone before the job can start."""
+        return self._awaiting.of(entry, self.ledger.tasks_of(entry.targets))
 
     def _too_soon(self, entry: Entry) -> Refusal | None:
         at = entry.job.preempts_after
@@ -185,6 +180,7 @@ class Docket:
             if isinstance(placed, Refusal):
                 return self.ledger.refuse(entry, placed, Verdict.OUTRUN)
             statement.commit()
+            self._awaiting.started(placed, entry.previous)
             return self.ledger.admit(entry, placed, before)
 
     def _placed(self, statement: Statement, entry: Entry) -> tuple[Allocation, ...] | Refusal:

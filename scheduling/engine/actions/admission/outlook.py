@@ -23,6 +23,7 @@ class Outlook:
         self._shown_later = False
         self._leaving: dict[str, None] = {}
         self._jobs: set[str] = set()
+        self._on: dict[str, list[str]] = {}
         snapshot.join(())
         self._note(snapshot.leaving())
 
@@ -37,6 +38,11 @@ class Outlook:
     def ids(self) -> tuple[str, ...]:
         """Everything that is leaving and still holds something."""
         return tuple(key for key in self._leaving if self._snapshot.standing(key) is not None)
+
+    def on(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """Those of them that stand on these nodes."""
+        keys = (key for node in nodes for key in self._on.get(node, ()))
+        return tuple(key for key in keys if self._snapshot.standing(key) is not None)
 
     def holds(self, job_id: str) -> bool:
         """Whether tasks of a job that are leaving are shown as gone at the moment."""
@@ -60,4 +66,5 @@ class Outlook:
             if held is not None and key not in self._leaving:
                 self._leaving[key] = None
                 self._jobs.add(held.job)
+                self._on.setdefault(held.node, []).append(key)
                 self._snapshot.leave((key,))

@@ -60,6 +60,24 @@ def test_nominal_quota_is_taken_back_and_the_place_is_promised() -> None:
     assert stage.snapshot.held("a1")[0].node == park.allocations[0].node
 
 
+def test_a_promise_waits_for_those_alone_whose_places_and_quota_it_needs() -> None:
+    stage = Stage(
+        world(
+            [node(f"n{number}", 4) for number in range(4)],
+            [job(f"b{number}", "b", role(1, 4), at=number) for number in range(4)],
+            teams={"a": quotas(4), "b": quotas(4), "c": quotas(8)},
+            queues=[queue("a", preemption=TAKE_BACK), queue("b"), queue("c", preemption=TAKE_BACK)],
+        )
+    )
+    stage.cycle()
+    stage.submit(job("a1", "a", role(1, 4), at=5), job("c1", "c", role(2, 4), at=6))
+    stage.cycle()
+    parks = {d.job: d for d in stage.told if d.kind is DecisionKind.PARK}
+    waits = {name: {key.split("/")[0] for key in d.released} for name, d in parks.items()}
+    assert len(waits["a1"]) == 1 and len(waits["c1"]) == 2
+    assert not waits["a1"] & waits["c1"]
+
+
 def test_while_victims_leave_nothing_more_is_decided() -> None:
     stage = lent()
     stage.submit(job("a1", "a", role(1, 4), at=5))

@@ -1,0 +1,63 @@
+"""Whom a promised job waits for: its victims, and of the others that are leaving those it needs gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from quotas.tree import at_least
+from scheduling.engine.actions.admission.entry import Entry
+from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.model import Allocation, FlavorResource
+from scheduling.engine.quota.charges import summed
+from scheduling.engine.state.snapshot import Snapshot
+
+
+class Awaiting:
+    """Keeps what quota is really held: what was only promised is not, until its job starts."""
+
+    def __init__(self, snapshot: Snapshot, outlook: Outlook) -> None:
+        self._snapshot, self._outlook = snapshot, outlook
+        self._held = snapshot.quota.copy()
+
+    def started(self, placed: Iterable[Allocation], replaced: Iterable[Allocation] = ()) -> None:
+        """These are held from now on, and in their stead others no more."""
+        for allocation in replaced:
+            self._held.remove_usages(self._leaf(allocation), summed(allocation.charges))
+        for allocation in placed:
+            self._held.add_usages(self._leaf(allocation), summed(allocation.charges))
+
+    def of(self, entry: Entry, victims: tuple[str, ...]) -> tuple[str, ...]:
+        """Its victims, all that leave where it will stand, and who else must go until quota lets it in."""
+        nodes = dict.fromkeys(allocation.node for allocation in entry.placed if allocation.node)
+        awaited = dict.fromkeys((*victims, *self._outlook.on(nodes)))
+        gone = [held for held in map(self._snapshot.standing, awaited) if held is not None]
+        for held in gone:
+            self._held.remove_usages(self._leaf(held), summed(held.charges))
+        others = self._others(entry, awaited)
+        while not self._fits(entry) and (other := next(others, None)) is not None:
+            self._held.remove_usages(self._leaf(other), summed(other.charges))
+            gone.append(other)
+        for held in gone:
+            self._held.add_usages(self._leaf(held), summed(held.charges))
+        return tuple(held.id for held in gone)
+
+    def _others(self, entry: Entry, awaited: dict[str, None]) -> Iterator[Allocation]:
+        """Further leavers with something of what it asks for: those of its own queue first."""
+        keys = frozenset(key for key, amount in entry.assignment.usage.items() if amount)
+        found = (self._snapshot.standing(key) for key in self._outlook.ids() if key not in awaited)
+        useful = [held for held in found if held is not None and _uses(held, keys)]
+        return iter(sorted(useful, key=lambda held: held.queue != entry.queue.id))
+
+    def _fits(self, entry: Entry) -> bool:
+        leaf = entry.queue.quota_node
+        return all(
+            not amount or at_least(self._held.available(leaf, key), amount)
+            for key, amount in entry.assignment.usage.items()
+        )
+
+    def _leaf(self, held: Allocation) -> str:
+        return self._snapshot.queues[held.queue].quota_node
+
+
+def _uses(held: Allocation, keys: frozenset[FlavorResource]) -> bool:
+    return any(charge.key in keys for charge in held.charges)
