@@ -2,29 +2,33 @@
 
 Candidates taken in the order of their rank stand anywhere, and on a large fleet it takes hundreds of them
 before one node is free. Here each row is asked for which of its candidates one more task would fit, and
-the cheapest rows are cleared one after the other until the gang has its seats. What all legal candidates
-together could free is a bound that ends hopeless searches early.
+the cheapest rows are cleared one after the other until the gang has its seats, each candidate by a rule
+that allows it at that moment. What all legal candidates together could free is a bound that ends hopeless
+searches early.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
+from scheduling.engine.options import ShareStrategy
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.question import card_parts
 from scheduling.engine.preemption.candidates import Candidate
-from scheduling.engine.preemption.contest import Contest
+from scheduling.engine.preemption.collect import add
+from scheduling.engine.preemption.contest import Contest, Victim
+from scheduling.engine.preemption.fair import FairField
 from scheduling.engine.preemption.ground import Ground
-from scheduling.engine.preemption.policy import Policy, may_push_anyone
 from scheduling.engine.preemption.seats import Row, Seats
-from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints
 
-# Rows that are looked at closely for each seat that is missing, and at least.
-ROWS_PER_SEAT, FEWEST_ROWS = 2, 16
+# Rows that are looked at together for each seat that is missing, and at least; and the most in all.
+ROWS_PER_SEAT, FEWEST_ROWS, MOST_ROWS = 2, 16, 256
 
 
 class Step(NamedTuple):
@@ -37,17 +41,22 @@ class Step(NamedTuple):
     candidates: tuple[Candidate, ...]
 
 
+class Prospect(NamedTuple):
+    """What some queues could give: `legal` `[holdings]` and `of_tasks` `[tasks]` mark who may be asked,
+    `gain` `[rows]` bounds the seats that each row could have more, `seats` how many there could be in all."""
+
+    legal: Bools
+    of_tasks: Bools
+    gain: Ints
+    seats: int
+
+
 class Clearing:
     """One gang's question: which rows to clear for it, and of whom."""
 
     def __init__(self, ground: Ground, contest: Contest, seats: Seats) -> None:
         self._ground, self._contest, self._seats = ground, contest, seats
-        self._policies = dict(_policies(contest))
-        legal = ground.legal(contest, self._policies)
-        self._tasks = legal[ground.who]
-        before = np.minimum(seats.counts, seats.needed)
-        self._steps: dict[int, Step | None] = {}
-        self._gain: Ints = np.minimum(self._potential(seats.board), seats.needed) - before
+        self._all = self._prospect(contest.policies)
 
     @property
     def hopeless(self) -> bool:
@@ -55,103 +64,127 @@ class Clearing:
 
         Tasks that can be spared are part of whole jobs, so they are counted.
         """
-        return self._seats.total + int(np.maximum(self._gain, 0).sum()) < self._seats.needed
+        return self._all.seats < self._seats.needed
 
-    def chosen(self) -> dict[str, list[Candidate]]:
-        """The candidates of each queue that clear the cheapest rows, in the order of the rows; nobody where
-        the rows that were looked at do not suffice."""
-        seats = self._seats
-        heap = [step for row in self._promising() if (step := self._first_step(row)) is not None]
-        heapify(heap)
-        taken: dict[str, Candidate] = {}
-        while heap and not seats.fit:
-            step = heappop(heap)
-            before = seats.slots_at(step.row)
-            for candidate in step.candidates:
-                if candidate.id not in taken:
-                    taken[candidate.id] = candidate
-                    seats.leave(candidate.tasks)
-            if self._gain[step.row] > seats.slots_at(step.row) - before and not seats.fit:
-                following = self._step(step.row, taken)
-                if following is not None:
-                    heappush(heap, following)
-        enough = seats.fit
-        for candidate in reversed(taken.values()):
-            seats.leave(candidate.tasks, -1)
-        if not enough:
-            return {}
-        lines: dict[str, list[Candidate]] = {}
-        for candidate in taken.values():
-            lines.setdefault(candidate.queue, []).append(candidate)
-        return lines
+    def clear(self, field: FairField, taken: list[Victim]) -> bool:
+        """Take candidates of the cheapest rows until there are seats, and add them to `taken`.
 
-    def _potential(self, board: Board) -> Ints:
+        The first strategy comes first; where it does not suffice, the others let one more of each queue
+        go. False where rows that were looked at do not suffice, or the budget ends.
+        """
+        for number, strategy in enumerate(field.fair.strategies):
+            if self._seats.fit or _Sweep(self, field, taken, strategy, once=number > 0).run():
+                return True
+            if field.within:
+                break
+        return False
+
+    def prospect(self, queues: set[str]) -> Prospect:
+        """What these queues could give. Of all that may be asked it is known."""
+        return self._all if len(queues) == len(self._contest.policies) else self._prospect(queues)
+
+    def _prospect(self, queues: Iterable[str]) -> Prospect:
+        legal = self._ground.legal(self._contest, queues)
+        of_tasks = legal[self._ground.who]
+        most = np.minimum(self._potential(self._seats.board, of_tasks), self._seats.needed)
+        gain = most - np.minimum(self._seats.counts, self._seats.needed)
+        return Prospect(legal, of_tasks, gain, self._seats.total + int(np.maximum(gain, 0).sum()))
+
+    def _potential(self, board: Board, legal: Bools) -> Ints:
         """Slots of each row if all legal candidates had left, at most."""
         ground, fleet, task = self._ground, board.question.fleet, board.question.task
         most = np.full(len(fleet), np.iinfo(np.int64).max // 4, np.int64)
         if task.cpu:
-            most = np.minimum(most, (fleet.cpu_free + self._freed(ground.cpu)) // task.cpu)
+            most = np.minimum(most, (fleet.cpu_free + ground.by_row(ground.cpu, legal)) // task.cpu)
         if task.memory:
-            most = np.minimum(most, (fleet.memory_free + self._freed(ground.memory)) // task.memory)
+            most = np.minimum(most, (fleet.memory_free + ground.by_row(ground.memory, legal)) // task.memory)
         if task.cards and task.whole:
             empty = card_parts(board.question, ALL_ROWS).sum(axis=1)
-            most = np.minimum(most, (empty + self._freed(ground.cards)) // task.cards)
+            most = np.minimum(most, (empty + ground.by_row(ground.cards, legal)) // task.cards)
         elif task.cards:
             free = np.where(board.question.usable, fleet.cores_free, 0).sum(axis=1)
-            most = np.minimum(most, (free + self._freed(ground.cores)) // task.cores)
+            most = np.minimum(most, (free + ground.by_row(ground.cores, legal)) // task.cores)
         return np.where(board.lasting(), np.maximum(most, 0), 0)
 
-    def _freed(self, amounts: Ints) -> Ints:
-        mask, size = self._tasks, len(self._ground.fleet)
-        found = np.bincount(self._ground.row[mask], weights=amounts[mask], minlength=size)
-        return found.astype(np.int64)
+
+class _Sweep:
+    """One pass over the rows by one strategy. `once`: of each queue one more may go."""
+
+    def __init__(
+        self,
+        clearing: Clearing,
+        field: FairField,
+        taken: list[Victim],
+        strategy: ShareStrategy,
+        *,
+        once: bool,
+    ) -> None:
+        self._ground, self._contest, self._seats = clearing._ground, clearing._contest, clearing._seats
+        self._field, self._taken, self._strategy, self._once = field, taken, strategy, once
+        self._open = {queue for queue in self._contest.policies if field.accepts(queue, strategy)}
+        self._prospect = clearing.prospect(self._open)
+        self._gone = {victim.candidate.id for victim in taken}
+        self._refused: set[str] = set()
+
+    def run(self) -> bool:
+        """Whether there are seats now."""
+        seats, heap = self._seats, list[Step]()
+        if self._prospect.seats < seats.needed:
+            return False
+        waiting = iter(self._promising())
+        while not seats.fit:
+            if not heap:
+                batch = list(islice(waiting, self._batch))
+                if not batch:
+                    return False
+                heap = [step for step in map(self._step, batch) if step is not None]
+                heapify(heap)
+                continue
+            if not self._contest.effort.spend():
+                return False
+            step = heappop(heap)
+            if all(map(self._may_take, step.candidates)):
+                self._take(step)
+            following = self._step(step.row)
+            if following is not None:
+                heappush(heap, following)
+        return True
+
+    @property
+    def _batch(self) -> int:
+        """Rows that are looked at together."""
+        return max(FEWEST_ROWS, ROWS_PER_SEAT * (self._seats.needed - self._seats.total))
 
     def _promising(self) -> list[int]:
-        """The rows that look cheapest by priority and cost for each seat that they could give."""
-        ground, mask = self._ground, self._tasks
-        rows = np.flatnonzero(self._gain > 0)
-        short = self._seats.needed - self._seats.total
-        wanted = max(FEWEST_ROWS, ROWS_PER_SEAT * short)
-        if len(rows) > wanted:
-            who = ground.who[mask]
-            lowest = int(ground.priority.min(initial=0))
-            dear = (ground.priority[who] - lowest).astype(np.float64) * 1e9 + ground.each[who] + 1.0
-            rough = np.bincount(ground.row[mask], weights=dear, minlength=len(ground.fleet))[rows]
-            order = np.lexsort((rows, rough / self._gain[rows]))
-            rows = rows[order[:wanted]]
-        found: list[int] = rows.tolist()
+        """The rows that could give seats, those first that look cheapest by priority and cost for each."""
+        ground, gain = self._ground, self._prospect.gain
+        rows = np.flatnonzero(gain > 0)
+        lowest = int(ground.priority.min(initial=0))
+        dear = (ground.priority - lowest).astype(np.float64) * 1e9 + ground.each + 1.0
+        rough = ground.by_row(dear[ground.who], self._prospect.of_tasks)[rows]
+        order = np.lexsort((rows, rough / gain[rows]))
+        found: list[int] = rows[order[: max(MOST_ROWS, self._batch)]].tolist()
         return found
 
-    def _first_step(self, row: int) -> Step | None:
-        """As `_step`; told again as long as nobody in it is banned."""
-        if row in self._steps:
-            known, banned = self._steps[row], self._contest.banned
-            if known is None or all(candidate.id not in banned for candidate in known.candidates):
-                return known
-        self._steps[row] = self._step(row)
-        return self._steps[row]
-
-    def _step(self, row: int, taken: dict[str, Candidate] | None = None) -> Step | None:
+    def _step(self, row: int) -> Step | None:
         """The first candidates of a row, cheapest first, with which it holds one task more."""
-        ground, gone = self._ground, taken or {}
-        state = Row(self._seats.board, row)
-        for candidate in gone.values():
-            _lift(state, candidate, row, ground.fleet, 1)
-        aim, chosen = state.slots() + 1, []
-        ranked = sorted((c for c in ground.on_row(row) if self._may_ask(c, gone)), key=_by_cost)
-        for candidate in ranked:
-            _lift(state, candidate, row, ground.fleet, 1)
+        seats, state = self._seats, self._seats.at(row)
+        before, chosen = state.slots(), list[Candidate]()
+        if before - min(int(seats.counts[row]), seats.needed) >= self._prospect.gain[row]:
+            return None
+        for candidate in sorted(filter(self._may_ask, self._here(row)), key=_by_cost):
+            self._lift(state, candidate, row, 1)
             chosen.append(candidate)
-            if state.slots() >= aim:
+            if state.slots() > before:
                 break
         else:
             return None
         for candidate in chosen[-2::-1]:
-            _lift(state, candidate, row, ground.fleet, -1)
-            if state.slots() >= aim:
+            self._lift(state, candidate, row, -1)
+            if state.slots() > before:
                 chosen.remove(candidate)
             else:
-                _lift(state, candidate, row, ground.fleet, 1)
+                self._lift(state, candidate, row, 1)
         staying = [candidate for candidate in chosen if not candidate.leaving]
         return Step(
             max((c.job.priority for c in staying), default=float("-inf")),
@@ -161,34 +194,46 @@ class Clearing:
             tuple(chosen),
         )
 
-    def _may_ask(self, candidate: Candidate, gone: dict[str, Candidate]) -> bool:
-        if candidate.id in gone or candidate.job.id in gone:
+    def _here(self, row: int) -> Iterator[Candidate]:
+        for number in self._ground.on_row(row):
+            if self._prospect.legal[number]:
+                yield from self._ground.candidates(number, row)
+
+    def _may_ask(self, candidate: Candidate) -> bool:
+        if candidate.queue not in self._open or candidate.id in self._refused or candidate.id in self._gone:
             return False
-        policy = self._policies.get(candidate.queue)
-        return policy is not None and self._contest.may_ask(candidate, policy)
+        policy = self._contest.policies[candidate.queue]
+        return candidate.job.id not in self._gone and self._contest.may_ask(candidate, policy)
 
+    def _may_take(self, candidate: Candidate) -> bool:
+        """Whether a candidate that was asked when its step was found may still be taken."""
+        if candidate.queue in self._open and not self._field.open(candidate.queue, self._strategy):
+            self._open.remove(candidate.queue)
+        return self._may_ask(candidate)
 
-def _policies(contest: Contest) -> Iterator[tuple[str, Policy]]:
-    """Of which queues candidates may be asked at all, and by which policy."""
-    rules, snapshot = contest.preemptor.queue.preemption, contest.roster.snapshot
-    own, tree = contest.preemptor.queue.id, contest.tree
-    if may_push_anyone(rules.within_queue):
-        yield own, rules.within_queue
-    if not may_push_anyone(rules.reclaim):
-        return
-    root = tuple(tree.path(contest.leaf))[-1]
-    for name, queue in snapshot.queues.items():
-        if name == own or tree.inside(queue.quota_node, contest.preemptor.contested):
-            continue
-        if tuple(tree.path(queue.quota_node))[-1] == root:
-            yield name, rules.reclaim
+    def _take(self, step: Step) -> None:
+        """Remove all candidates of a step; nobody where one of them is refused."""
+        found: list[Victim] = []
+        for candidate in step.candidates:
+            victim = self._field.take_one(candidate, self._strategy)
+            if victim is None:
+                self._refused.add(candidate.id)
+                for other in reversed(found):
+                    self._contest.trial.restore(other.removal)
+                return
+            found.append(victim)
+        for victim in found:
+            add(self._taken, victim)
+            self._gone.add(victim.candidate.id)
+            if self._once and victim.candidate.queue != self._contest.preemptor.queue.id:
+                self._open.discard(victim.candidate.queue)
+
+    def _lift(self, state: Row, candidate: Candidate, row: int, sign: int) -> None:
+        """Think the candidate's tasks on a row away, or back; some may have left on their own before."""
+        for task in candidate.tasks:
+            if self._ground.fleet.row.get(task.node) == row and not self._contest.trial.took(task):
+                state.book(task, sign)
 
 
 def _by_cost(candidate: Candidate) -> tuple[bool, bool, int, float, str]:
     return (not candidate.leaving, candidate.whole, candidate.job.priority, candidate.cost, candidate.id)
-
-
-def _lift(state: Row, candidate: Candidate, row: int, fleet: Fleet, sign: int) -> None:
-    for task in candidate.tasks:
-        if fleet.row.get(task.node) == row:
-            state.book(task, sign)

@@ -9,15 +9,19 @@ from scheduling.engine.preemption.trial import Removal
 from scheduling.engine.quota.charges import merged
 
 
-def collect(contest: Contest, victims: Iterable[Victim], *, borrow: bool) -> list[Victim] | None:
+def collect(
+    contest: Contest, victims: Iterable[Victim], *, borrow: bool, first: Iterable[Victim] = ()
+) -> list[Victim] | None:
     """The shortest beginning of `victims` with which the preemptor fits; they stay removed.
+
+    `first` were removed before and do not suffice; they are part of the answer.
 
     Quota is looked at after every victim. Places cost a simulated placement, so they are looked at after
     1, 2, 4, … further victims, and the shortest beginning is then found by halving. None where the
     victims do not suffice or the budget ends; everything is put back then.
     """
-    taken: list[Victim] = []
-    looked, gap = 0, 1
+    taken = list(first)
+    looked, gap = len(taken), 1
     for victim in victims:
         if not contest.effort.spend():
             break
@@ -26,7 +30,7 @@ def collect(contest: Contest, victims: Iterable[Victim], *, borrow: bool) -> lis
             if len(taken) > looked and _fits_without(contest, victim, borrow=borrow):
                 return _shortest(contest, taken, looked, borrow=borrow)
             looked = 0
-        _add(taken, victim)
+        add(taken, victim)
         if contest.looks_cheaply:
             if contest.fits(borrow=borrow):
                 return taken
@@ -59,7 +63,7 @@ def _fits_without(contest: Contest, victim: Victim, *, borrow: bool) -> bool:
     return False
 
 
-def _add(taken: list[Victim], victim: Victim) -> None:
+def add(taken: list[Victim], victim: Victim) -> None:
     """A whole job takes in what it spared before: those tasks cannot outlive it."""
     if victim.candidate.whole:
         job = victim.candidate.job.id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from quotas.tree import QuotaTree, at_least
@@ -36,6 +36,10 @@ class Effort:
     steps: int = 0
     exhausted: bool = False
 
+    def limit(self, steps: int) -> None:
+        """No more than so many further looks."""
+        self.budget = min(self.budget, self.steps + steps)
+
     def spend(self) -> bool:
         """Count one look; False when the budget is gone."""
         if self.steps >= self.budget:
@@ -49,11 +53,10 @@ class Effort:
 class Contest:
     """What every way of searching shares.
 
-    `banned` are candidates that turned out not to be allowed in the end, `refused` those of a chosen few
-    that no strategy took; `guarded` collects those that only their guaranteed run time protected, unless
-    `ignore_guard` asks what would be possible without.
-    `weighed` are the queues whose candidates a second choice arranges anew. With `seats` places are
-    counted and `room` is not called.
+    `policies` names the queues that may be asked, `weighed` those whose candidates a second choice
+    arranges anew. `banned` are candidates that turned out not to be allowed in the end; `guarded` collects
+    those that only their guaranteed run time protected, unless `ignore_guard` asks what would be possible
+    without. With `seats` places are counted and `room` is not called.
     """
 
     roster: Roster
@@ -62,9 +65,9 @@ class Contest:
     effort: Effort
     room: Room | None = None
     seats: Seats | None = None
+    policies: Mapping[str, Policy] = field(default_factory=dict)
     banned: set[str] = field(default_factory=set)
     guarded: set[str] = field(default_factory=set)
-    refused: set[str] = field(default_factory=set)
     ignore_guard: bool = False
     charged: bool = False
     weighed: frozenset[str] | None = None
@@ -151,12 +154,6 @@ class Contest:
                 return
             if self.may_ask(candidate, policy):
                 yield candidate
-
-    def asks(self, queue: str) -> Callable[[Candidate], bool]:
-        """`may_ask` by the policy that holds for a queue."""
-        rules = self.preemptor.queue.preemption
-        policy: Policy = rules.within_queue if queue == self.preemptor.queue.id else rules.reclaim
-        return lambda candidate: self.may_ask(candidate, policy)
 
     def may_ask(self, candidate: Candidate, policy: Policy) -> bool:
         """Whether a candidate still holds something that is needed, and its job may be pushed out."""

@@ -8,7 +8,7 @@ Source: Kueue's fair sharing preemption, as stated in the quota reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
@@ -19,28 +19,31 @@ from scheduling.engine.model import EvictRule, FlavorResource
 from scheduling.engine.options import FairSharing, ShareStrategy
 from scheduling.engine.preemption.candidates import Candidate, across
 from scheduling.engine.preemption.contest import Contest, Victim
-from scheduling.engine.preemption.policy import Policy, may_push_anyone
+from scheduling.engine.preemption.policy import Policy
 from scheduling.engine.preemption.trial import Removal
 
 Reorder = Callable[[str, Iterator[Candidate]], Iterator[Candidate]]
-Chosen = Mapping[str, Sequence[Candidate]]
-"""Candidates by queue, in the order in which they are asked."""
 
 
-@dataclass(slots=True, eq=False)
 class Pile:
-    """The candidates of one queue, the next one on top."""
+    """The candidates of one queue, the next one on top; nobody is looked for before he is asked for."""
 
-    queue: str
-    waiting: Iterator[Candidate]
-    top: Candidate | None = None
+    def __init__(self, queue: str, waiting: Iterator[Candidate]) -> None:
+        self.queue = queue
+        self._waiting = waiting
+        self._top: Candidate | None = None
+        self._looked = False
 
-    def __post_init__(self) -> None:
-        self.pop()
+    @property
+    def top(self) -> Candidate | None:
+        """The next candidate; None when there is none left."""
+        if not self._looked:
+            self._top, self._looked = next(self._waiting, None), True
+        return self._top
 
     def pop(self) -> Candidate | None:
         """Take the top candidate."""
-        top, self.top = self.top, next(self.waiting, None)
+        top, self._looked = self.top, False
         return top
 
 
@@ -53,7 +56,6 @@ class Descent:
 
     contest: Contest
     piles: dict[str, Pile]
-    shares: dict[str, Share] = field(default_factory=dict)
     _open: set[str] = field(default_factory=set)
     _path: tuple[str, ...] = ()
 
@@ -75,19 +77,6 @@ class Descent:
         """Ask this queue no more."""
         self._open.discard(self._leaf(pile))
 
-    def share(self, node: str) -> Share:
-        """The share of a node now."""
-        known = self.shares.get(node)
-        if known is None:
-            known = self.shares[node] = self.contest.tree.share(node)
-        return known
-
-    def changed(self, queue: str) -> None:
-        """Forget the shares that a change at a queue moved."""
-        leaf = self.contest.roster.snapshot.queues[queue].quota_node
-        for node in self.contest.tree.path(leaf):
-            self.shares.pop(node, None)
-
     def _into(self, node: str) -> Pile | None:
         if node in self.piles:
             return self._leaf_at(node)
@@ -108,15 +97,14 @@ class Descent:
         return pile
 
     def _leads_on(self, node: str) -> bool:
-        empty = node in self.piles and self.piles[node].top is None
-        if empty or (self.share(node).zero and node not in self._path):
+        if self.contest.tree.share(node).zero and node not in self._path:
             self._open.discard(node)
             return False
         return True
 
     def _before(self, node: str, other: str) -> bool:
         """A higher share first; then inner nodes before leaves; then the better first candidate."""
-        mine, theirs = self.share(node), self.share(other)
+        mine, theirs = self.contest.tree.share(node), self.contest.tree.share(other)
         if mine != theirs:
             return mine > theirs
         if (node in self.piles) != (other in self.piles):
@@ -142,25 +130,67 @@ class FairField:
         contest: Contest,
         fair: FairSharing,
         reorder: Reorder | None = None,
-        chosen: Chosen | None = None,
     ) -> None:
-        """Build it before the preemptor's usage is charged; `reorder` arranges each queue's line anew.
-        With `chosen` nobody else is asked."""
+        """`reorder` arranges each queue's line anew. Usage must be charged before anybody is taken."""
         self.contest = contest
         self.fair = fair
         self._reorder = reorder
-        self._all = self._piles() if chosen is None else self._piles_of(chosen)
+        self._own = contest.preemptor.queue.id
+        self._above = frozenset(contest.tree.path(contest.leaf))
+        self._sides: dict[str, tuple[str, str]] = {}
+        self._is_within: bool | None = None
+
+    @property
+    def within(self) -> bool:
+        """Whether the preemptor takes back what is its own, whatever the shares; told when first asked."""
+        if self._is_within is None:
+            self._is_within = self.fair.preempt_within_nominal and self._within_nominal()
+        return self._is_within
+
+    def open(self, queue: str, strategy: ShareStrategy) -> bool:
+        """Whether anybody of a queue could be taken out of turn as things stand."""
+        if queue == self._own:
+            return True
+        tree, leaf = self.contest.tree, self._leaf(queue)
+        if tree.inside(leaf, self.contest.preemptor.contested):
+            return False
+        if any(tree.share(node).zero for node in tree.path(leaf) if node not in self._above):
+            return False
+        return self.accepts(queue, strategy)
+
+    def accepts(self, queue: str, strategy: ShareStrategy) -> bool:
+        """Whether the shares as they are now would let somebody of a queue go."""
+        if self.within or queue == self._own:
+            return True
+        mine, theirs = self._rivals(queue)
+        before = self.contest.tree.share(theirs)
+        return just(strategy, self.contest.tree.share(mine), before, before)
+
+    def take_one(self, candidate: Candidate, strategy: ShareStrategy) -> Victim | None:
+        """Remove a candidate of an open queue out of turn, if the strategy allows it."""
+        if candidate.queue == self._own:
+            return self._take(candidate, EvictRule.IN_QUEUE_PRIORITY)
+        if self.within:
+            return self._take(candidate, EvictRule.RECLAIM_NOMINAL)
+        mine, theirs = self._rivals(candidate.queue)
+        tree = self.contest.tree
+        preemptor, before = tree.share(mine), tree.share(theirs)
+        victim = self._take(candidate, EvictRule.FAIR_SHARE)
+        if just(strategy, preemptor, before, tree.share(theirs)):
+            return victim
+        self.contest.trial.restore(victim.removal)
+        return None
 
     def take(self) -> Iterator[Victim]:
-        """Remove candidates one by one, as far as the strategies allow; usage must be charged."""
-        within = self.fair.preempt_within_nominal and self._within_nominal()
-        descent = Descent(self.contest, self._all)
+        """Remove candidates one by one, as far as the strategies allow."""
+        within = self.within
+        descent = Descent(self.contest, self._piles())
         retry: dict[str, Candidate] = {}
         while (pile := descent.next()) is not None:
-            if pile.queue == self.contest.preemptor.queue.id:
-                yield self._take(descent, pile.pop(), EvictRule.IN_QUEUE_PRIORITY)
+            if pile.queue == self._own:
+                yield self._take(pile.pop(), EvictRule.IN_QUEUE_PRIORITY)
             elif within:
-                yield self._take(descent, pile.pop(), EvictRule.RECLAIM_NOMINAL)
+                yield self._take(pile.pop(), EvictRule.RECLAIM_NOMINAL)
             else:
                 victim = self._first_that_passes(descent, pile, retry)
                 if victim is not None:
@@ -171,7 +201,8 @@ class FairField:
     def _first_that_passes(self, descent: Descent, pile: Pile, retry: dict[str, Candidate]) -> Victim | None:
         """Scan one queue with the first strategy. `retry` keeps the first that it refuses."""
         mine, theirs = self._rivals(pile.queue)
-        preemptor, before = descent.share(mine), descent.share(theirs)
+        tree = self.contest.tree
+        preemptor, before = tree.share(mine), tree.share(theirs)
         # The other side's share can only fall: what does not pass at its present share never does.
         if pile.top is not None and not just(self.fair.strategies[0], preemptor, before, before):
             retry.setdefault(pile.queue, pile.top)
@@ -185,9 +216,7 @@ class FairField:
                 retry.setdefault(pile.queue, candidate)
                 continue
             removal = self.contest.trial.remove(candidate)
-            after = self.contest.tree.share(theirs)
-            if just(self.fair.strategies[0], preemptor, before, after):
-                descent.changed(pile.queue)
+            if just(self.fair.strategies[0], preemptor, before, tree.share(theirs)):
                 return self._victim(candidate, removal, EvictRule.FAIR_SHARE)
             self.contest.trial.restore(removal)
             if removal.charges is candidate.charges:
@@ -201,15 +230,14 @@ class FairField:
         descent = Descent(self.contest, piles)
         while (pile := descent.next()) is not None:
             mine, theirs = self._rivals(pile.queue)
-            if descent.share(mine) < descent.share(theirs):
-                yield self._take(descent, pile.pop(), EvictRule.FAIR_SHARE)
+            if self.contest.tree.share(mine) < self.contest.tree.share(theirs):
+                yield self._take(pile.pop(), EvictRule.FAIR_SHARE)
             descent.drop(pile)
 
-    def _take(self, descent: Descent, candidate: Candidate | None, rule: EvictRule) -> Victim:
+    def _take(self, candidate: Candidate | None, rule: EvictRule) -> Victim:
         if candidate is None:
             raise AssertionError("a pile without candidates leads nowhere")
         removal = self.contest.trial.remove(candidate)
-        descent.changed(candidate.queue)
         return self._victim(candidate, removal, rule)
 
     def _victim(self, candidate: Candidate, removal: Removal, rule: EvictRule) -> Victim:
@@ -237,24 +265,15 @@ class FairField:
 
     def _rivals(self, queue: str) -> tuple[str, str]:
         """The children of the lowest common node above the preemptor's queue and another one."""
-        return rivals(self.contest.tree, self.contest.leaf, self._leaf(queue))
+        known = self._sides.get(queue)
+        if known is None:
+            known = rivals(self.contest.tree, self.contest.leaf, self._leaf(queue))
+            self._sides[queue] = known
+        return known
 
     def _piles(self) -> dict[str, Pile]:
-        contest = self.contest
-        rules = contest.preemptor.queue.preemption
-        own = contest.preemptor.queue.id
-        piles = {contest.leaf: self._pile(own, rules.within_queue)}
-        if may_push_anyone(rules.reclaim):
-            root = list(contest.tree.path(contest.leaf))[-1]
-            for leaf in self._borrowing(root):
-                for queue in contest.roster.queues_at(leaf):
-                    piles[leaf] = self._pile(queue, rules.reclaim)
-        return {leaf: pile for leaf, pile in piles.items() if pile.top is not None}
-
-    def _piles_of(self, chosen: Chosen) -> dict[str, Pile]:
-        """The chosen alone."""
-        piles = (Pile(queue, filter(self.contest.asks(queue), chosen[queue])) for queue in sorted(chosen))
-        return {self._leaf(pile.queue): pile for pile in piles if pile.top is not None}
+        asked = self.contest.policies
+        return {self._leaf(queue): self._pile(queue, policy) for queue, policy in asked.items()}
 
     def _pile(self, queue: str, policy: Policy) -> Pile:
         lines = [self.contest.stream(queue, segment, policy) for segment in range(3)]
@@ -262,15 +281,6 @@ class FairField:
         by_load = merge(*lines, key=lambda c: (not c.leaving, -(c.load or 0.0), c.rank))
         line = chain.from_iterable(lines) if self.contest.roster.by_priority else by_load
         return Pile(queue, line if self._reorder is None else self._reorder(queue, line))
-
-    def _borrowing(self, node: str) -> Iterator[str]:
-        """Leaves below that use more than their nominal of something that is needed."""
-        tree, contested = self.contest.tree, self.contest.preemptor.contested
-        children = tree.children(node)
-        if not children and node != self.contest.leaf and not tree.inside(node, contested):
-            yield node
-        for child in children:
-            yield from self._borrowing(child)
 
     def _leaf(self, queue: str) -> str:
         return self.contest.roster.snapshot.queues[queue].quota_node

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduling.engine.preemption.candidates import Candidate, Roster
 from scheduling.engine.preemption.contest import Contest
-from scheduling.engine.preemption.policy import Policy, highest_priority
+from scheduling.engine.preemption.policy import highest_priority
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
+
+Number = TypeVar("Number", np.int64, np.float64)
 
 
 class Ground:
@@ -38,37 +42,50 @@ class Ground:
         self.memory: Ints = places["memory"][standing]
         self.priority: Ints = jobs["priority"]
         self.each = np.rint(roster.cost / np.maximum(1, jobs["tasks"]))
-        self._on_row: dict[int, list[Candidate]] = {}
+        self._rows, self._starts = np.unique(self.row, return_index=True)
+        self._on_row: dict[int, list[int]] = {}
         self._told: list[int] = []
 
     def told(self, jobs: Iterable[str]) -> None:
         """These jobs were told to leave: whether they still hold something is asked anew each time."""
         self._told.extend(holding.number for job in jobs for holding in self._register.of(job))
 
-    def on_row(self, row: int) -> list[Candidate]:
-        """The candidates that stand on a row: jobs as a whole, and tasks that can be spared."""
+    def on_row(self, row: int) -> list[int]:
+        """The numbers of the holdings of which a task stands on a row."""
         known = self._on_row.get(row)
         if known is None:
-            known = self._on_row[row] = []
             first, end = np.searchsorted(self.row, (row, row + 1))
-            for number in dict.fromkeys(self.who[first:end].tolist()):
-                known.append(self._roster.whole(number))
-                known.extend(
-                    spared
-                    for spared in self._roster.spared(number)
-                    if self.fleet.row.get(spared.tasks[0].node) == row
-                )
+            known = self._on_row[row] = list(dict.fromkeys(self.who[first:end].tolist()))
         return known
 
-    def legal(self, contest: Contest, policies: Mapping[str, Policy]) -> Bools:
-        """Holdings that their queue's policy and their priority do not protect. `[holdings]`."""
+    def candidates(self, number: int, row: int) -> Iterator[Candidate]:
+        """A holding as a whole, and its tasks on a row that can be spared, each as a candidate."""
+        yield self._roster.whole(number)
+        for spared in self._roster.spared(number):
+            if self.fleet.row.get(spared.tasks[0].node) == row:
+                yield spared
+
+    def by_row(self, amounts: NDArray[Number], of_tasks: Bools) -> NDArray[Number]:
+        """Amounts of some of the tasks, summed for each row of the fleet."""
+        found = np.zeros(len(self.fleet), amounts.dtype)
+        if len(self._rows):
+            found[self._rows] = np.add.reduceat(amounts * of_tasks, self._starts)
+        return found
+
+    def legal(self, contest: Contest, queues: Iterable[str]) -> Bools:
+        """Holdings of these queues that may be asked: their queue's policy and their priority do not protect
+        them, and they hold something that is contested. `[holdings]`."""
         limit = np.full(len(self._register.queues), -np.inf)
-        for name, policy in policies.items():
+        for name in queues:
             at = self._register.queues.get(name)
             if at is not None:
-                limit[at] = highest_priority(contest.preemptor.job, policy)
+                limit[at] = highest_priority(contest.preemptor.job, contest.policies[name])
         found: Bools = self.priority <= limit[self._register.jobs["queue"]]
         found &= self._roster.eligible
+        needed = np.zeros(len(found), np.bool_)
+        for key in contest.preemptor.contested:
+            needed |= self._register.charges(key) > 0
+        found &= needed
         if not contest.ignore_guard:
             found &= self._roster.guarded_borrowing <= self._roster.now
         for number in self._told:

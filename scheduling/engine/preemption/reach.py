@@ -1,8 +1,7 @@
-"""What could be freed at most: an upper bound that ends hopeless searches before they begin.
+"""What could be freed at most: upper bounds that end hopeless searches before they begin.
 
-For every node of the tree and every quota, the amounts held by candidates below it, by priority. If the
-request does not fit even with all of them gone, no search finds victims. Summed over all candidates for
-a quota and a priority when first asked, and then asked in the depth of the tree.
+For every queue and every quota, the amounts held by its candidates up to a priority, summed over all
+candidates at once when a priority is first asked for.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from quotas.tree import at_least
 from scheduling.engine.model import FlavorResource
 from scheduling.engine.preemption.candidates import Roster
-from scheduling.engine.preemption.policy import highest_priority
-from scheduling.engine.preemption.targets import Preemptor
-from scheduling.engine.state.fleet import Ints
+
+NOTHING: Mapping[FlavorResource, int] = {}
 
 
 class Reach:
@@ -24,59 +21,34 @@ class Reach:
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
-        self._below: dict[tuple[FlavorResource, float], Mapping[str, int]] = {}
+        jobs = roster.register.jobs
         # Candidates in the order of their queues, and where in it each queue begins.
-        self._order: Ints = np.zeros(0, np.int64)
-        self._starts: Ints = np.zeros(0, np.int64)
-        self._leaves: list[str | None] = []
-
-    def hopeless(self, preemptor: Preemptor, *, borrow: bool) -> bool:
-        """Whether the request would not fit with every candidate gone that the policies name."""
-        tree, leaf = self._roster.snapshot.quota, preemptor.queue.quota_node
-        for key, amount in preemptor.usage.items():
-            if not amount:
-                continue
-            freed = self._freed(preemptor, key)
-            if not at_least(tree.available(leaf, key, freed), amount):
-                return True
-            if not borrow and tree.borrows(leaf, key, amount - freed[leaf]):
-                return True
-        return False
-
-    def _freed(self, preemptor: Preemptor, key: FlavorResource) -> Mapping[str, int]:
-        rules, job, leaf = preemptor.queue.preemption, preemptor.job, preemptor.queue.quota_node
-        own = self._upto(leaf, key, highest_priority(job, rules.within_queue))
-        limit = highest_priority(job, rules.reclaim)
-        mine = self._upto(leaf, key, limit)
-        path = self._roster.snapshot.quota.path(leaf)
-        return {node: own + (self._upto(node, key, limit) - mine if node != leaf else 0) for node in path}
-
-    def _upto(self, node: str, key: FlavorResource, limit: float) -> int:
-        """What candidates up to a priority hold of a quota below a node."""
-        known = self._below.get((key, limit))
-        if known is None:
-            known = self._below[key, limit] = self._summed(key, limit)
-        return known.get(node, 0)
-
-    def _summed(self, key: FlavorResource, limit: float) -> Mapping[str, int]:
-        if not self._leaves:
-            self._sort()
-        found: dict[str, int] = {}
-        if not len(self._order):
-            return found
-        register, tree, order = self._roster.register, self._roster.snapshot.quota, self._order
-        amounts = np.where(register.jobs["priority"][order] <= limit, register.charges(key)[order], 0)
-        for leaf, amount in zip(self._leaves, np.add.reduceat(amounts, self._starts).tolist(), strict=True):
-            if amount and leaf is not None:
-                for node in tree.path(leaf):
-                    found[node] = found.get(node, 0) + amount
-        return found
-
-    def _sort(self) -> None:
-        register, queues = self._roster.register, self._roster.snapshot.queues
-        candidates = np.flatnonzero(self._roster.eligible)
-        of_queue = register.jobs["queue"][candidates]
+        candidates = np.flatnonzero(roster.eligible)
+        of_queue = jobs["queue"][candidates]
         self._order = candidates[np.argsort(of_queue, kind="stable")]
         present, self._starts = np.unique(np.sort(of_queue), return_index=True)
-        names = list(register.queues)
-        self._leaves = [queues[names[n]].quota_node if names[n] in queues else None for n in present]
+        names = list(roster.register.queues)
+        self._queues = [names[number] for number in present.tolist()]
+        self._priorities = np.unique(jobs["priority"][candidates])
+        self._known: dict[int, Mapping[str, Mapping[FlavorResource, int]]] = {}
+
+    def upto(self, queue: str, limit: float) -> Mapping[FlavorResource, int]:
+        """What candidates of a queue up to a priority hold of each quota; no zeros."""
+        levels = int(np.searchsorted(self._priorities, limit, side="right"))
+        known = self._known.get(levels)
+        if known is None:
+            known = self._known[levels] = self._summed(levels)
+        return known.get(queue, NOTHING)
+
+    def _summed(self, levels: int) -> Mapping[str, Mapping[FlavorResource, int]]:
+        found: dict[str, dict[FlavorResource, int]] = {}
+        if not levels:
+            return found
+        register, order = self._roster.register, self._order
+        asked = register.jobs["priority"][order] <= self._priorities[levels - 1]
+        for key in register.keys:
+            amounts = np.where(asked, register.charges(key)[order], 0)
+            sums = np.add.reduceat(amounts, self._starts)
+            for number in np.flatnonzero(sums).tolist():
+                found.setdefault(self._queues[number], {})[key] = int(sums[number])
+        return found

@@ -99,6 +99,11 @@ class Register:
         self._fleet: Fleet | None = None
         self._seen = -1
 
+    @property
+    def keys(self) -> Iterable[FlavorResource]:
+        """All quotas of which anybody is or was charged something."""
+        return self._keys
+
     def charges(self, key: FlavorResource) -> Ints:
         """What each holding is charged of one quota."""
         number = self._keys.get(key)

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from enum import Enum, auto
-from itertools import chain, islice
+from itertools import islice
 
 from scheduling.engine.model import FlavorResource, Instant
 from scheduling.engine.options import FairSharing, PreemptionOptions
 from scheduling.engine.placement.board import Board
+from scheduling.engine.preemption.askable import askable
 from scheduling.engine.preemption.candidates import Candidate, Roster, UserLoad
 from scheduling.engine.preemption.classical import ClassicalField, Offer
 from scheduling.engine.preemption.clearing import Clearing
 from scheduling.engine.preemption.collect import collect
 from scheduling.engine.preemption.contest import Contest, Effort, Victim
-from scheduling.engine.preemption.fair import Chosen, FairField, Reorder
+from scheduling.engine.preemption.fair import FairField, Reorder
 from scheduling.engine.preemption.fillback import fill_back, fill_back_dearest, unjustified
 from scheduling.engine.preemption.ground import Ground
-from scheduling.engine.preemption.nobody import nobody_to_ask
 from scheduling.engine.preemption.policy import may_push_anyone
 from scheduling.engine.preemption.reach import Reach
 from scheduling.engine.preemption.seats import Seats, Slots, countable
@@ -42,15 +42,12 @@ class Choice(Enum):
     """Which candidates an attempt takes.
 
     `IN_ORDER`: as they stand in line. `WEIGHED`: those first that lose least for what they give. `LOOSE`:
-    in order, but past a queue's overuse, for the check of the end to sort out. `CLEARING`: those on the
-    rows that are cheapest to clear, and `CLEARING_FIRST` after them the others in order.
+    in order, but past a queue's overuse, for the check of the end to sort out.
     """
 
     IN_ORDER = auto()
     WEIGHED = auto()
     LOOSE = auto()
-    CLEARING = auto()
-    CLEARING_FIRST = auto()
 
 
 class VictimSearch:
@@ -71,7 +68,6 @@ class VictimSearch:
         self.roster = Roster(snapshot, options, now, user_load)
         self._reach = Reach(self.roster)
         self._ground: Ground | None = None
-        self._open: Clearing | None = None
         self._slots: dict[Board, Slots] = {}
 
     def find(self, preemptor: Preemptor, room: Room | None = None, alike: Alike | None = None) -> TargetSet:
@@ -96,10 +92,10 @@ class VictimSearch:
                 room=room,
                 seats=seats,
             )
-            if nobody_to_ask(contest, self.fair):
+            asked = askable(contest, self.fair, self._reach)
+            if not asked.policies or asked.hopeless(contest):
                 return TargetSet()
-            if self._reach.hopeless(preemptor, borrow=contest.borrowing_allowed):
-                return TargetSet()
+            contest.policies = asked.policies
             victims = self._solve(contest)
             if victims:
                 if self._ground is not None:
@@ -125,12 +121,12 @@ class VictimSearch:
         """The best set that can be found, with nothing removed any more."""
         try:
             contest.weighed = None
-            clearing = self._open = self._clearing(contest)
-            if clearing is not None:
+            clearing = self._clearing(contest)
+            if clearing is not None and self.fair is not None:
                 if clearing.hopeless:
                     self._note_guarded(contest)
                     return []
-                return self._cleared(contest)
+                return self._cleared(contest, self.fair, clearing)
             best = self._settled(contest, Choice.IN_ORDER)
             if not best and contest.room is not None and self._may_be_loose(contest):
                 # The first that the order names may all stand in the wrong places.
@@ -148,20 +144,27 @@ class VictimSearch:
                 contest.uncharge()
             contest.trial.reset()
 
-    def _cleared(self, contest: Contest) -> list[Victim]:
-        """Victims on cheap rows: without those that fairness refused, rows are chosen anew a few times."""
+    def _cleared(self, contest: Contest, fair: FairSharing, clearing: Clearing) -> list[Victim]:
+        """Victims on cheap rows, and others in the order of fairness where quota needs more than that."""
+        borrow, field, taken = contest.borrowing_allowed, FairField(contest, fair), list[Victim]()
+        contest.charge()
         for _ in range(CLEARINGS):
-            contest.refused.clear()
-            placed = self._settled(contest, Choice.CLEARING, CLEARINGS)
-            if placed or not contest.refused:
-                break
-            contest.banned |= contest.refused
-        if placed:
-            return placed
-        # What is left is luck: it may cost no more than a few looks.
-        contest.banned.clear()
-        contest.effort.budget = min(contest.effort.budget, contest.effort.steps + WEIGHED)
-        return self._settled(contest, Choice.CLEARING_FIRST, CLEARINGS)
+            if not clearing.clear(field, taken):
+                return []
+            if not contest.quota_fits(borrow=borrow):
+                contest.effort.limit(WEIGHED)
+                others = FairField(contest, fair, _left(contest)).take()
+                taken = collect(contest, others, borrow=borrow, first=taken) or []
+                if not taken:
+                    return []
+            taken = fill_back_dearest(contest, taken, borrow=borrow)
+            wrong = unjustified(contest, taken) if self.options.final_check else None
+            if wrong is None:
+                return taken
+            contest.trial.restore(wrong.removal)
+            contest.banned.add(wrong.candidate.id)
+            taken.remove(wrong)
+        return []
 
     def _seats(self, board: Board, needed: int) -> Seats | None:
         """Counted seats for a shape; None where counting would not be exact."""
@@ -193,9 +196,9 @@ class VictimSearch:
     def _may_be_loose(self, contest: Contest) -> bool:
         return self.fair is None and self.options.final_check and not contest.effort.exhausted
 
-    def _settled(self, contest: Contest, choice: Choice, tries: int = RESTARTS) -> list[Victim]:
+    def _settled(self, contest: Contest, choice: Choice) -> list[Victim]:
         """A set in which every victim is needed and, if so configured, still justified at the end."""
-        for _ in range(tries):
+        for _ in range(RESTARTS):
             victims = self._attempt(contest, choice)
             if not victims:
                 return []
@@ -233,30 +236,12 @@ class VictimSearch:
 
     def _fair(self, contest: Contest, fair: FairSharing, choice: Choice) -> list[Victim]:
         borrow = contest.borrowing_allowed
-        reorder, chosen = self._arranged(contest, choice)
-        field = FairField(contest, fair, reorder, chosen)
+        reorder = self._reorder(contest) if choice is Choice.WEIGHED else None
+        field = FairField(contest, fair, reorder)
         contest.charge()
-        contest.refused |= {candidate.id for line in (chosen or {}).values() for candidate in line}
-        victims = collect(contest, _noted(contest, field.take()), borrow=borrow)
+        victims = collect(contest, field.take(), borrow=borrow)
         contest.uncharge()
         return self._filled_back(contest, victims, borrow=borrow) if victims else []
-
-    def _arranged(self, contest: Contest, choice: Choice) -> tuple[Reorder | None, Chosen | None]:
-        """How a choice orders the lines of the queues, and whom alone it asks."""
-        if choice is Choice.WEIGHED:
-            return self._reorder(contest), None
-        cleared = choice in (Choice.CLEARING, Choice.CLEARING_FIRST)
-        chosen = self._open.chosen() if cleared and self._open is not None else None
-        if chosen is None or choice is Choice.CLEARING:
-            return None, chosen
-        first = {queue: tuple(filter(contest.asks(queue), line)) for queue, line in chosen.items()}
-
-        def arranged(queue: str, line: Iterator[Candidate]) -> Iterator[Candidate]:
-            before = first.get(queue, ())
-            ids = {candidate.id for candidate in before}
-            return chain(before, (candidate for candidate in line if candidate.id not in ids))
-
-        return arranged, None
 
     def _reorder(self, contest: Contest) -> Reorder:
         """Weigh the candidates of the queues that the first choice took from."""
@@ -298,11 +283,13 @@ class Scale:
         return (not candidate.leaving, candidate.job.priority, per_gain, candidate.cost, candidate.id)
 
 
-def _noted(contest: Contest, victims: Iterator[Victim]) -> Iterator[Victim]:
-    """Strike off those that were taken from the list of the refused."""
-    for victim in victims:
-        contest.refused.discard(victim.candidate.id)
-        yield victim
+def _left(contest: Contest) -> Reorder:
+    """Pass over those of whom nothing is left to take."""
+
+    def left(_: str, line: Iterator[Candidate]) -> Iterator[Candidate]:
+        return (candidate for candidate in line if not all(map(contest.trial.took, candidate.tasks)))
+
+    return left
 
 
 def _cost(victims: list[Victim]) -> tuple[float, float, int, tuple[str, ...]]:

@@ -9,6 +9,7 @@ counted again, on plain numbers; the fleet stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 import numpy as np
 
@@ -72,6 +73,13 @@ class Row:
         self.of_cards: list[int] = fleet.card_memory_free[row].tolist()
         self.holders: list[int] = fleet.holders[row].tolist()
         self.sole: list[int] = fleet.exclusive[row].astype(int).tolist()
+
+    def copy(self) -> Row:
+        """The row as it is now, to go its own way."""
+        twin = copy(self)
+        twin.cores, twin.of_cards = list(self.cores), list(self.of_cards)
+        twin.holders, twin.sole = list(self.holders), list(self.sole)
+        return twin
 
     def book(self, task: Allocation, sign: int) -> None:
         """A task leaves (`sign` 1) or comes back (-1)."""
@@ -158,7 +166,7 @@ class Seats:
             self.total += slots_now - self._rows[row][1]
             self._rows[row] = (state, slots_now)
 
-    def slots_at(self, row: int) -> int:
-        """Slots of one row with what is thought away."""
+    def at(self, row: int) -> Row:
+        """One row with what is thought away; changing it changes nothing here."""
         known = self._rows.get(row)
-        return min(int(self.counts[row]), self.needed) if known is None else known[1]
+        return Row(self.board, row) if known is None else known[0].copy()

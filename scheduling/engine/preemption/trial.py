@@ -50,6 +50,10 @@ class Trial:
         """Whether a part of what the candidate holds was removed already."""
         return bool(self._gone) and any(task.id in self._gone for task in candidate.tasks)
 
+    def took(self, task: Allocation) -> bool:
+        """Whether a task was removed."""
+        return task.id in self._gone
+
     def repeat(self, removal: Removal) -> None:
         """Take away once more what was restored."""
         for task in removal.tasks:

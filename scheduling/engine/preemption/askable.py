@@ -1,0 +1,115 @@
+"""Whom a preemptor could ask at all: told by the quota tree alone, before a single job is looked at.
+
+Most waiting jobs wait because everybody holds what is theirs. That nobody stands above what he owns, or
+that fairness would let no victim go, is seen from a few numbers for whole subtrees at once, while a search
+would first list and sort all that run there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from quotas.tree import Share, at_least
+from scheduling.engine.model import FlavorResource
+from scheduling.engine.options import FairSharing
+from scheduling.engine.preemption.contest import Contest
+from scheduling.engine.preemption.fair import just
+from scheduling.engine.preemption.policy import Policy, highest_priority, may_push_anyone
+from scheduling.engine.preemption.reach import Reach
+
+
+@dataclass(slots=True)
+class Askable:
+    """The queues of which a search could take somebody, with the policy for each.
+
+    `freed` is, for the nodes above the preemptor and for each quota, the most that they could give.
+    """
+
+    policies: dict[str, Policy] = field(default_factory=dict)
+    freed: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
+
+    def hopeless(self, contest: Contest) -> bool:
+        """Whether the request would not fit with everybody gone who might be asked."""
+        tree, leaf = contest.tree, contest.leaf
+        for key, amount in contest.preemptor.usage.items():
+            if not amount:
+                continue
+            freed = {node: amounts.get(key, 0) for node, amounts in self.freed.items()}
+            if not at_least(tree.available(leaf, key, freed), amount):
+                return True
+            if not contest.borrowing_allowed and tree.borrows(leaf, key, amount - freed[leaf]):
+                return True
+        return False
+
+
+def askable(contest: Contest, fair: FairSharing | None, reach: Reach) -> Askable:
+    """Whom to ask. No queue that is left out could give anybody; those named are no promise."""
+    if fair is None:
+        return _Survey(contest, None, reach).run()
+    contest.charge()
+    try:
+        return _Survey(contest, fair, reach).run()
+    finally:
+        contest.uncharge()
+
+
+class _Survey:
+    """Goes up from the preemptor, and down into what stands beside its path."""
+
+    def __init__(self, contest: Contest, fair: FairSharing | None, reach: Reach) -> None:
+        self._contest, self._fair, self._reach = contest, fair, reach
+        self._tree, self._contested = contest.tree, contest.preemptor.contested
+        inside = self._tree.inside(contest.leaf, self._contested)
+        self._within = fair is not None and fair.preempt_within_nominal and inside
+        self._found = Askable()
+        self._sum: dict[FlavorResource, int] = {}
+
+    def run(self) -> Askable:
+        preemptor, leaf = self._contest.preemptor, self._contest.leaf
+        rules = preemptor.queue.preemption
+        if may_push_anyone(rules.within_queue):
+            self._add(preemptor.queue.id, rules.within_queue)
+        self._found.freed[leaf] = dict(self._sum)
+        reclaims, below = may_push_anyone(rules.reclaim), leaf
+        for node in self._tree.path(leaf):
+            if node == leaf:
+                continue
+            if reclaims:
+                mine = None if self._within or self._fair is None else self._lowest(below)
+                for rival in self._tree.children(node):
+                    if rival != below and (mine is None or self._yields(rival, mine)):
+                        for queue in self._borrowers(rival):
+                            self._add(queue, rules.reclaim)
+            self._found.freed[node] = dict(self._sum)
+            below = node
+        return self._found
+
+    def _add(self, queue: str, policy: Policy) -> None:
+        self._found.policies[queue] = policy
+        limit = highest_priority(self._contest.preemptor.job, policy)
+        for key, amount in self._reach.upto(queue, limit).items():
+            self._sum[key] = self._sum.get(key, 0) + amount
+
+    def _lowest(self, node: str) -> Share:
+        """The least that the preemptor's side could come to by giving up all that it could."""
+        return self._tree.share(node, {key: -amount for key, amount in self._sum.items()})
+
+    def _yields(self, rival: str, mine: Share) -> bool:
+        """Whether a strategy would accept a victim below: the other side's share can only fall."""
+        theirs = self._tree.share(rival)
+        strategies = self._fair.strategies if self._fair is not None else ()
+        return any(just(strategy, mine, theirs, theirs) for strategy in strategies)
+
+    def _borrowers(self, node: str) -> Iterator[str]:
+        """Queues below that use more than their nominal of something that is needed.
+
+        Fair sharing goes into no subtree that takes nothing which others could have.
+        """
+        if self._fair is not None and self._tree.share(node).zero:
+            return
+        children = self._tree.children(node)
+        if not children and not self._tree.inside(node, self._contested):
+            yield from self._contest.roster.queues_at(node)
+        for child in children:
+            yield from self._borrowers(child)
