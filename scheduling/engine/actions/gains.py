@@ -18,7 +18,7 @@ from scheduling.engine.actions.movers import Movers
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import Bounds, Wanted
 from scheduling.engine.gang.moves import Effort, MoveSearch, Opening, Unit
-from scheduling.engine.gang.openings import NODES_SEEN, Promise, nearest, openings
+from scheduling.engine.gang.openings import NODES_SEEN, Promise, Shelter, nearest, openings
 from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.question import members
@@ -104,13 +104,10 @@ class Gains:
     ) -> Iterable[tuple[Unit, ...]]:
         """What would have to leave together on the nodes that are cheapest to clear for a job."""
         board, needed = hardest
-        movers = self.movers
+        counted, movers = self._bounds.counted(board), self.movers
+        shelter = Shelter(counted, needed, self._bounds.reach(board.question.flavor)) if apart else None
         return openings(
-            self._bounds.counted(board),
-            needed,
-            lambda node: movers.standing_on(node, job),
-            search.within_bounds,
-            apart=apart,
+            counted, needed, lambda node: movers.standing_on(node, job), search.within_bounds, shelter
         )
 
     # Which jobs can be helped at all

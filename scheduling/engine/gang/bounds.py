@@ -147,7 +147,7 @@ class Bounds:
         task, fleet = board.question.task, board.question.fleet
         if not task.cards or task.derived:
             return True
-        usable = board.question.usable & self._reach(board.question.flavor)[:, None]
+        usable = board.question.usable & self.reach(board.question.flavor)[:, None]
         each = int(fleet.card_cores[usable].min(initial=task.cores)) if task.whole else task.cores
         return int(fleet.cores_free[usable].sum()) >= needed * task.cards * each
 
@@ -155,7 +155,7 @@ class Bounds:
         """False where the job finds too few seats, even with this much freed; a quick and rough bound."""
         return any(self._most(*each, freed) for each in wanted)
 
-    def _reach(self, flavor: Flavor) -> Bools:
+    def reach(self, flavor: Flavor) -> Bools:
         """The rows of a flavor and of those that share some with it. `[rows]`."""
         known = self._reaches.get(flavor.id)
         if known is None:

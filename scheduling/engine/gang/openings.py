@@ -8,6 +8,7 @@ elsewhere; the cheapest nodes come first.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -16,9 +17,10 @@ import numpy as np
 
 from scheduling.engine.gang.bounds import Counted
 from scheduling.engine.gang.moves import Unit
+from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.board import Board
 from scheduling.engine.preemption.seats import Row
-from scheduling.engine.state.fleet import Ints
+from scheduling.engine.state.fleet import Bools, Ints
 
 # Nodes that one search looks at, and sets of them that it names.
 NODES_SEEN = 128
@@ -40,18 +42,17 @@ class Cleared(NamedTuple):
 
 
 def openings(
-    counted: Counted, needed: int, standing_on: StandingOn, within: Bound, *, apart: bool = True
+    counted: Counted, needed: int, standing_on: StandingOn, within: Bound, shelter: Shelter | None
 ) -> Iterator[tuple[Unit, ...]]:
     """Sets of units to take up together, cheapest first, with which so many tasks of the shape have room.
 
-    `standing_on` names the units that stand on a node alone, `within` says whether so many may move. With
-    `apart` a set is named only if its tasks can be expected to find room elsewhere.
+    `standing_on` names the units that stand on a node alone, `within` says whether so many may move, and
+    `shelter`, if given, whether they can be expected to find room elsewhere.
     """
     slots = counted.slots.now()
     short = needed - int(np.minimum(slots, needed).sum())
     lacking = nearest(counted, needed)
     cleared = sorted(_clearable(counted.board, lacking, standing_on), key=lambda node: node.cost)
-    shelter = Shelter(counted, needed) if apart and counted.board.question.task.whole else None
     known: set[tuple[int, ...]] = set()
     for start in range(min(SETS_NAMED, len(cleared) - short + 1)):
         chosen = _chosen(cleared[start:], short, within, shelter)
@@ -72,40 +73,68 @@ def nearest(counted: Counted, needed: int) -> Iterator[int]:
 
 
 class Shelter:
-    """Whether tasks with whole cards can find room, counted by how many cards are empty on how many nodes.
+    """Whether tasks that leave can find room elsewhere, counted without looking where.
 
-    Nodes differ in more than that, so it is a bound, and speaks of one flavor's cards alone.
+    Whole cards are counted by how many of them are empty on how many nodes, parts of cards by how many core
+    units are free on how many cards. Nodes differ in more than that, so it is a bound.
     """
 
-    def __init__(self, counted: Counted, needed: int) -> None:
-        self._each = counted.each
-        self._free: Ints = np.where(counted.board.lasting(), counted.free(), 0)
-        slots = counted.slots.now()
+    def __init__(self, counted: Counted, needed: int, rows: Bools) -> None:
+        """`rows` are those on which tasks that leave may stand."""
+        question = counted.board.question
+        self._fleet, self._whole, self._each = question.fleet, question.task.whole, counted.each
+        fleet, open_to = self._fleet, rows & question.fleet.ready & question.fleet.schedulable
+        usable = question.usable & open_to[:, None]
+        amounts = np.where(open_to, counted.free(), 0) if self._whole else fleet.cores_free[usable]
+        self._room = dict(enumerate(np.bincount(np.maximum(amounts, 0)).tolist()))
         # The waiting tasks take what there is before anybody moves.
-        taken = np.minimum(slots, np.maximum(needed - np.cumsum(slots) + slots, 0))
-        self._free = self._free - taken * self._each
-        self._nodes: list[int] = np.bincount(self._free).tolist()
+        for _ in range(min(needed, int(counted.slots.now().sum())) if self._each else 0):
+            _fill(self._room, self._each)
+        self._free: Ints = counted.free()
 
     def holds(self, cleared: Sequence[Cleared]) -> bool:
         """Whether all tasks that leave these rows find room, when a waiting task takes one place on each."""
-        nodes, sizes = dict(enumerate(self._nodes)), list[int]()
+        room, sizes = dict(self._room), list[int]()
         for node in cleared:
-            moved = [
-                sum(part.exclusive for part in task.slices) for unit in node.units for task in unit.tasks
-            ]
-            before = int(self._free[node.row])
-            after = max(0, before + sum(moved) - self._each)
-            nodes[before] -= 1
-            nodes[after] = nodes.get(after, 0) + 1
-            sizes += moved
-        most = max(nodes, default=0)
-        for size in sorted((size for size in sizes if size), reverse=True):
-            room = next((cards for cards in range(size, most + 1) if nodes.get(cards)), None)
-            if room is None:
-                return False
-            nodes[room] -= 1
-            nodes[room - size] = nodes.get(room - size, 0) + 1
-        return True
+            parts = [part for unit in node.units for task in unit.tasks for part in task.slices]
+            before = self._before(node.row, parts)
+            after = [was + freed for was, freed in before]
+            for (was, _), then in zip(before, after, strict=True):
+                room[was] = room.get(was, 0) - 1
+                room[then] = room.get(then, 0) + 1
+            place = min((then for then in after if then >= self._each), default=None)
+            if place is not None and self._each:
+                room[place] -= 1
+                room[place - self._each] = room.get(place - self._each, 0) + 1
+            sizes += self._sizes(node.units)
+        return all(_fill(room, size) for size in sorted(sizes, reverse=True))
+
+    def _before(self, row: int, parts: Sequence[DeviceSlice]) -> list[tuple[int, int]]:
+        """What is free where something leaves a row, and how much leaves there: the node, or each card."""
+        if self._whole:
+            return [(max(0, int(self._free[row])), sum(part.exclusive for part in parts))]
+        freed: Counter[int] = Counter()
+        for part in parts:
+            column = self._fleet.columns[row].get(part.device)
+            if column is not None:
+                freed[column] += part.cores
+        return [(max(0, int(self._fleet.cores_free[row, at])), cores) for at, cores in freed.items()]
+
+    def _sizes(self, units: Sequence[Unit]) -> list[int]:
+        tasks = [task for unit in units for task in unit.tasks]
+        if self._whole:
+            return [size for task in tasks if (size := sum(part.exclusive for part in task.slices))]
+        return [part.cores for task in tasks for part in task.slices]
+
+
+def _fill(room: dict[int, int], size: int) -> bool:
+    """Take so much of the place that has least of those that have enough; False where none has."""
+    place = min((free for free, number in room.items() if free >= size and number > 0), default=None)
+    if place is None:
+        return False
+    room[place] -= 1
+    room[place - size] = room.get(place - size, 0) + 1
+    return True
 
 
 class Promise:
