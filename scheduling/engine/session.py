@@ -156,9 +156,9 @@ def _placer(snapshot: Snapshot, tools: Toolbox) -> Placer:
 def _usual(snapshot: Snapshot) -> Workload:
     """What work is usual now, so coarse that most cycles find it as it was."""
     cores = int(snapshot.fleet.card_cores.max(initial=1))
-    census = snapshot.memo.get(Census)
+    census = snapshot.job_memo.get(Census)
     if not isinstance(census, Census) or census.card_cores != cores:
-        census = snapshot.memo[Census] = Census(cores)
+        census = snapshot.job_memo[Census] = Census(cores)
     return census.of(snapshot.jobs).coarse()
 
 

@@ -12,7 +12,7 @@ from scheduling.engine.actions.leaving import release, running_among
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import Bounds, Freed
 from scheduling.engine.gang.parts import Gang
-from scheduling.engine.gang.standing import expendable, standing, stands
+from scheduling.engine.gang.standing import expendable, lacks, standing, stands
 from scheduling.engine.gang.surrender import surrender
 from scheduling.engine.model import (
     Allocation,
@@ -48,9 +48,8 @@ JOBS_TRIED = 16
 class Lenders:
     """Jobs of one queue with the tasks that they can spare, as long as none of them gave anything up."""
 
-    def __init__(self, session: Session, elastic: list[str]) -> None:
-        """`elastic` are the ids of the queue's jobs that may have tasks to spare."""
-        self._session, self._elastic = session, elastic
+    def __init__(self, session: Session, queue: Queue) -> None:
+        self._session, self._queue = session, queue
         self._known: dict[int, tuple[list[Allocation], Freed]] = {}
 
     @cached_property
@@ -58,7 +57,9 @@ class Lenders:
         """Lower priority first, then the newest."""
         found = [
             (job, spare)
-            for job, staying in running_among(self._session, self._elastic)
+            for job, staying in running_among(
+                self._session, self._session.snapshot.watch.elastic[self._queue.id]
+            )
             if job.preemptible and stands(job, staying) and (spare := expendable(job, staying))
         ]
         return sorted(found, key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
@@ -89,22 +90,19 @@ class Elastic:
     def run(self, session: Session) -> None:
         """Give up first, then grow."""
         attempt = Attempt(session.snapshot, session.placer, session.config.preemption.eviction_cap)
-        bounds = Bounds(session.snapshot, session.placer)
-        elastic = _by_queue(session)
+        bounds = Bounds(session.snapshot, session.placer, session.likes)
         for queue in session.queues():
             dynamic = queue.allocation_mode is AllocationMode.DYNAMIC
-            if queue.stop_policy is StopPolicy.NONE and dynamic and queue.id in elastic:
-                self._give_up(session, attempt, bounds, queue, elastic[queue.id])
+            if queue.stop_policy is StopPolicy.NONE and dynamic and session.snapshot.watch.elastic[queue.id]:
+                self._give_up(session, attempt, bounds, queue)
         moving = any(decision.kind is DecisionKind.MIGRATE for decision in session.decisions)
         if not moving:
             self._grow(session, attempt, bounds)
 
     # Giving up
 
-    def _give_up(
-        self, session: Session, attempt: Attempt, bounds: Bounds, queue: Queue, elastic: list[str]
-    ) -> None:
-        tries, lenders, failed = JOBS_TRIED, Lenders(session, elastic), set[int]()
+    def _give_up(self, session: Session, attempt: Attempt, bounds: Bounds, queue: Queue) -> None:
+        tries, lenders, failed = JOBS_TRIED, Lenders(session, queue), set[int]()
         for job_id in list(session.line(queue)):
             job, known = session.job(job_id), session.outcomes.get(job_id)
             if known is not None and known.status is OutcomeStatus.ADMITTED:
@@ -113,7 +111,7 @@ class Elastic:
             if like not in failed and _may_ask(session, job, known) and tries:
                 tries -= 1
                 if self._make_way(session, attempt, bounds, queue, job, lenders):
-                    lenders = Lenders(session, elastic)
+                    lenders = Lenders(session, queue)
                     failed.clear()
                 else:
                     failed.add(like)
@@ -130,10 +128,9 @@ class Elastic:
         lenders: Lenders,
     ) -> bool:
         surplus, freed = lenders.surplus(job)
-        more = attempt.next_piece(job) if surplus else None
+        more, wanted = bounds.lacking(queue, job) if surplus else ({}, None)
         if not more:
             return False
-        wanted = bounds.wanted(queue, job, more)
         if wanted is not None and not bounds.may_fit(wanted, freed):
             return False
         counted = None if wanted is None else bounds.seats(wanted)
@@ -175,7 +172,7 @@ class Elastic:
         kept = frozenset() if session.config.housekeeping.grow_past_waiting else _wanted(session)
         heap = [
             (_rank(session, job), job.id)
-            for job in _elastic_jobs(session)
+            for job in _short(session)
             if _broken(session, job) or kept.isdisjoint(_flavors(session, job))
         ]
         heapq.heapify(heap)
@@ -183,9 +180,8 @@ class Elastic:
         while heap:
             _, job_id = heapq.heappop(heap)
             job = session.job(job_id)
-            more = attempt.next_piece(job)
             queue = session.snapshot.queues[job.queue]
-            wanted = None if not more else bounds.wanted(queue, job, more)
+            more, wanted = bounds.lacking(queue, job)
             if not more or (wanted is not None and not bounds.fit(wanted)):
                 continue
             with session.snapshot.statement() as statement:
@@ -209,15 +205,6 @@ def _may_ask(session: Session, job: Job, known: Outcome | None) -> bool:
     return ready and helped and not session.snapshot.holds(job.id)
 
 
-def _by_queue(session: Session) -> dict[str, list[str]]:
-    """The ids of running jobs that may have tasks to spare, by queue."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for job_id in session.snapshot.watch.elastic:
-        if session.snapshot.holds(job_id):
-            found[session.job(job_id).queue].append(job_id)
-    return found
-
-
 def _wanted(session: Session) -> frozenset[str]:
     """The flavors that a waiting job could be given."""
     flavors: set[str] = set()
@@ -235,7 +222,7 @@ def _wanted(session: Session) -> frozenset[str]:
     return frozenset(flavors)
 
 
-def _elastic_jobs(session: Session) -> list[Job]:
+def _short(session: Session) -> list[Job]:
     """Jobs that run or were admitted in this cycle, of which nobody is leaving, and that lack tasks."""
     found = []
     admitted = [decision.job for decision in session.decisions if decision.kind is DecisionKind.ADMIT]
@@ -245,15 +232,13 @@ def _elastic_jobs(session: Session) -> list[Job]:
         held = session.snapshot.held(job.id)
         if len(held) + sum(role.ended for role in job.roles) >= sum(role.replicas for role in job.roles):
             continue
-        gang, counts = Gang(job), standing(job, held)
-        leaving = any(task.leaving for task in held)
-        if not leaving and (not gang.satisfied(counts) or gang.step(counts) is not None):
+        if not any(task.leaving for task in held) and lacks(job, held) is not None:
             found.append(job)
     return found
 
 
 def _broken(session: Session, job: Job) -> bool:
-    return not Gang(job).satisfied(standing(job, session.snapshot.held(job.id)))
+    return not stands(job, session.snapshot.held(job.id))
 
 
 def _flavors(session: Session, job: Job) -> set[str]:

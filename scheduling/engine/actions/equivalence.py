@@ -62,9 +62,9 @@ class Likes:
 
 def likes_of(snapshot: Snapshot) -> Likes:
     """The numbers of a snapshot; made anew where most of them belong to jobs that are gone."""
-    known = snapshot.memo.get(Likes)
+    known = snapshot.job_memo.get(Likes)
     if not isinstance(known, Likes) or known.size > KEPT + 4 * len(snapshot.jobs):
-        known = snapshot.memo[Likes] = Likes()
+        known = snapshot.job_memo[Likes] = Likes()
     return known
 
 

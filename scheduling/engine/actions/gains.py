@@ -61,7 +61,7 @@ class Gains:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._attempt = attempt_of(session)
-        self._bounds = Bounds(session.snapshot, session.placer)
+        self._bounds = Bounds(session.snapshot, session.placer, session.likes)
         self._vain: set[tuple[Board, int, float]] = set()
         self.effort = Effort(session.config.consolidation.effort)
         self.searches = 0
@@ -114,10 +114,9 @@ class Gains:
 
     def _case(self, queue: Queue, job: Job) -> Case | None:
         """None where moving others cannot help the job, as far as that is told without looking at them."""
-        more = self._attempt.next_piece(job)
+        more, wanted = self._bounds.lacking(queue, job)
         if not more:
             return None
-        wanted = self._bounds.wanted(queue, job, more)
         if wanted is None:
             return self._mixed(queue, job, more)
         known = [

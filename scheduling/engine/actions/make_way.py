@@ -20,8 +20,10 @@ from scheduling.engine.preemption.targets import Preemptor, Target
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
 
-# Sets of nodes for which others are asked to leave: each costs a search for victims.
+# Sets of nodes for which others are asked to leave, and how often the search for victims that each costs
+# looks whether that is enough.
 SETS_TRIED = 4
+LOOKS = 64
 
 
 class Wanting(NamedTuple):
@@ -47,6 +49,8 @@ def make_way(session: Session, wanting: Wanting, gains: Gains) -> Way | None:
     """The first of the nodes that are cheapest to clear for which it works; changes nothing."""
     search = gains.search(float("inf"))
     for taken in islice(gains.sets(wanting.hardest, wanting.job, search, apart=False), SETS_TRIED):
+        if gains.effort.spent:
+            return None
         way = _cleared(session, wanting, search, taken)
         if way is not None:
             return way
@@ -67,7 +71,7 @@ def _cleared(session: Session, wanting: Wanting, search: MoveSearch, taken: Sequ
         usage=wanting.usage,
         contested=frozenset(key for key, amount in wanting.usage.items() if amount),
     )
-    found = session.victims.find(preemptor, lambda: opened() is not None)
+    found = session.victims.find(preemptor, lambda: opened() is not None, budget=LOOKS)
     if not found.targets:
         return None
     with snapshot.statement() as statement:

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scheduling.engine.gang.parts import Gang
 from scheduling.engine.gang.placer import Extent, GangPlacer
 from scheduling.engine.gang.rooms import FullRooms
-from scheduling.engine.gang.standing import standing
+from scheduling.engine.gang.standing import lacks
 from scheduling.engine.model import Allocation, Job, Queue, Reason
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.quota.assign import Allowed, assign
@@ -30,8 +29,7 @@ class Attempt:
 
     def next_piece(self, job: Job) -> dict[str, int] | None:
         """What the job lacks to its minimum, or, of a gang that stands, its next step; None when full."""
-        gang, counts = Gang(job), standing(job, self.snapshot.held(job.id))
-        return gang.minimum(counts) or gang.step(counts)
+        return lacks(job, self.snapshot.held(job.id))
 
     def start(
         self, statement: Statement, queue: Queue, job: Job, more: dict[str, int]

@@ -6,11 +6,13 @@ hundred times what counting costs, so searches count first and seat only where t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from scheduling.engine.gang.standing import lacks
 from scheduling.engine.gang.where import binds
 from scheduling.engine.model import Allocation, Flavor, Job, Queue
 from scheduling.engine.placement.board import Board
@@ -21,7 +23,7 @@ from scheduling.engine.preemption.seats import Seats, Slots, countable
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 from scheduling.engine.state.snapshot import Snapshot
 
-KEPT = 256
+KEPT = 4096
 
 Wanted = tuple[tuple[Board, int], ...]
 """For each flavor in which a job may stand, the board of its tasks and how many of them it lacks."""
@@ -84,22 +86,52 @@ class Counted:
         return total
 
 
-class _Shelf(dict[Board, Counted]):
-    """Counts by board, kept with a fleet from cycle to cycle."""
+class Kinds(Protocol):
+    """Numbers jobs so that those with equal needs have equal numbers."""
+
+    def of(self, job: Job) -> int:
+        """The number of a job."""
+
+
+Lacking = tuple[dict[str, int], Wanted | None]
+"""The tasks of each role that a job lacks, and where they would have to stand (see `Bounds.wanted`)."""
+
+
+class _Shelf:
+    """What is kept with a fleet from cycle to cycle: counts by board, and what jobs of one kind lack."""
 
     follows_fleet = True
+
+    def __init__(self, kinds: Kinds | None) -> None:
+        self.kinds = kinds
+        self.counted: dict[Board, Counted] = {}
+        self.lacking: dict[Hashable, Lacking] = {}
 
 
 class Bounds:
     """Counts seats in the present state of a snapshot; what it keeps follows the state."""
 
-    def __init__(self, snapshot: Snapshot, placer: Placer) -> None:
+    def __init__(self, snapshot: Snapshot, placer: Placer, kinds: Kinds | None = None) -> None:
         self._snapshot, self._placer = snapshot, placer
         shelf = snapshot.fleet.memo.get(_Shelf)
-        if not isinstance(shelf, _Shelf) or len(shelf) > KEPT:
-            shelf = snapshot.fleet.memo[_Shelf] = _Shelf()
+        full = isinstance(shelf, _Shelf) and max(len(shelf.counted), len(shelf.lacking)) > KEPT
+        if not isinstance(shelf, _Shelf) or full or shelf.kinds is not kinds:
+            shelf = snapshot.fleet.memo[_Shelf] = _Shelf(kinds)
         self._shelf = shelf
+        self._free: dict[Board, tuple[int, int, tuple[int, int] | None]] = {}
         self._reaches: dict[str, Bools] = {}
+
+    def lacking(self, queue: Queue, job: Job) -> Lacking:
+        """What a job lacks to its minimum, or, of a gang that stands, to its next step."""
+        if self._shelf.kinds is None or self._snapshot.holds(job.id):
+            more = lacks(job, self._snapshot.held(job.id)) or {}
+            return more, self.wanted(queue, job, more)
+        key = (self._shelf.kinds.of(job), queue.flavors, queue.resource_groups)
+        known = self._shelf.lacking.get(key)
+        if known is None:
+            more = lacks(job, ()) or {}
+            known = self._shelf.lacking[key] = (more, self.wanted(queue, job, more))
+        return known
 
     def wanted(self, queue: Queue, job: Job, more: Mapping[str, int]) -> Wanted | None:
         """Where so many more tasks of each role would have to stand, if they are all alike.
@@ -125,9 +157,9 @@ class Bounds:
 
     def counted(self, board: Board) -> Counted:
         """What the board's shape finds on each row."""
-        known = self._shelf.get(board)
+        known = self._shelf.counted.get(board)
         if known is None:
-            known = self._shelf[board] = Counted(board)
+            known = self._shelf.counted[board] = Counted(board)
         return known
 
     def seats(self, wanted: Wanted) -> tuple[Seats, ...]:
@@ -147,9 +179,14 @@ class Bounds:
         task, fleet = board.question.task, board.question.fleet
         if not task.cards or task.derived:
             return True
-        usable = board.question.usable & self.reach(board.question.flavor)[:, None]
-        each = int(fleet.card_cores[usable].min(initial=task.cores)) if task.whole else task.cores
-        return int(fleet.cores_free[usable].sum()) >= needed * task.cards * each
+        state = (fleet.epoch, len(fleet.touched))
+        free, each, at = self._free.get(board, (0, 0, None))
+        if at != state:
+            usable = board.question.usable & self.reach(board.question.flavor)[:, None]
+            each = int(fleet.card_cores[usable].min(initial=task.cores)) if task.whole else task.cores
+            free = int(fleet.cores_free[usable].sum())
+            self._free[board] = (free, each, state)
+        return free >= needed * task.cards * each
 
     def may_fit(self, wanted: Wanted, freed: Freed) -> bool:
         """False where the job finds too few seats, even with this much freed; a quick and rough bound."""
@@ -181,17 +218,39 @@ class Bounds:
         return [flavor for name in names if (flavor := self._snapshot.flavors.get(name)) is not None]
 
 
-def fit_without(seats: Iterable[Seats], tasks: Sequence[Allocation]) -> bool:
-    """Whether the seats of some flavor suffice once these tasks are gone."""
-    for counted in seats:
-        if counted.fit:
+class Away:
+    """Tasks that are thought away, of which some may come back."""
+
+    def __init__(self, seats: Sequence[Seats], tasks: Sequence[Allocation]) -> None:
+        self._seats, self._gone = seats, {task.id: task for task in tasks}
+        for counted in seats:
+            counted.leave(tasks)
+
+    def without(self, rest: Sequence[Allocation], task: Allocation) -> bool:
+        """Let a task come back, if there are enough seats with the rest alone gone."""
+        for counted in self._seats:
+            counted.leave((task,), -1)
+        if any(counted.fit for counted in self._seats):
+            del self._gone[task.id]
             return True
-        counted.leave(tasks)
-        fit = counted.fit
-        counted.leave(tasks, -1)
-        if fit:
-            return True
-    return False
+        for counted in self._seats:
+            counted.leave((task,))
+        return False
+
+    def end(self) -> None:
+        """Everybody is back."""
+        for counted in self._seats:
+            counted.leave(tuple(self._gone.values()), -1)
+
+
+@contextmanager
+def thought_away(seats: Sequence[Seats], tasks: Sequence[Allocation]) -> Iterator[Away]:
+    """The seats as they would be without these tasks, until the block ends."""
+    away = Away(seats, tasks)
+    try:
+        yield away
+    finally:
+        away.end()
 
 
 def fewest(seats: Iterable[Seats], tasks: Sequence[Allocation]) -> int | None:

@@ -63,13 +63,17 @@ class Effort:
 
     left: int | None = None
 
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is left."""
+        return self.left is not None and self.left <= 0
+
     def spend(self, tasks: int) -> bool:
         """Take so much of it; False where nothing is left."""
-        if self.left is None:
-            return True
-        if self.left <= 0:
+        if self.spent:
             return False
-        self.left -= tasks
+        if self.left is not None:
+            self.left -= tasks
         return True
 
 

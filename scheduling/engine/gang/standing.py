@@ -17,6 +17,13 @@ def standing(job: Job, held: Sequence[Allocation]) -> dict[str, int]:
     return counts
 
 
+def lacks(job: Job, held: Sequence[Allocation]) -> dict[str, int] | None:
+    """The tasks of each role that a job lacks to its minimum, or, of a gang that stands, its next step; None
+    when it is full."""
+    gang, counts = Gang(job), standing(job, held)
+    return gang.minimum(counts) or gang.step(counts)
+
+
 def stands(job: Job, held: Sequence[Allocation]) -> bool:
     """Whether what a job holds, without what was told to leave, is a gang that may run."""
     counts = standing(job, held)

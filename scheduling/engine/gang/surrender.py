@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.gang.attempt import Attempt
-from scheduling.engine.gang.bounds import fewest, fit_without
+from scheduling.engine.gang.bounds import fewest, thought_away
 from scheduling.engine.model import Allocation, Job, Queue
 from scheduling.engine.preemption.seats import Seats
 from scheduling.engine.quota.assignment import Refusal
@@ -42,7 +42,8 @@ def surrender(
         return None
     if counted is not None and least:
         # Where quota is not what is short, counting tells exactly who is needed.
-        leaving = _needed(surplus[:least], lambda rest: fit_without(counted, rest))
+        with thought_away(counted, surplus[:least]) as away:
+            leaving = _needed(surplus[:least], away.without)
         seats = _try(snapshot, attempt, queue, job, more, leaving)
         if seats is not None:
             return Surrender(seats, tuple(leaving))
@@ -52,9 +53,8 @@ def surrender(
     if count is None:
         return None
 
-    def starts(rest: Sequence[Allocation]) -> bool:
-        roomy = counted is None or fit_without(counted, rest)
-        return roomy and _try(snapshot, attempt, queue, job, more, rest) is not None
+    def starts(rest: Sequence[Allocation], _: Allocation) -> bool:
+        return _try(snapshot, attempt, queue, job, more, rest) is not None
 
     leaving = _needed(surplus[:count], starts)
     seats = _try(snapshot, attempt, queue, job, more, leaving)
@@ -62,16 +62,19 @@ def surrender(
 
 
 def _needed(
-    surplus: Sequence[Allocation], enough: Callable[[Sequence[Allocation]], bool]
+    surplus: Sequence[Allocation], enough: Callable[[Sequence[Allocation], Allocation], bool]
 ) -> list[Allocation]:
-    """Those of the tasks without which it is not enough; the last one counts as needed."""
+    """Those of the tasks without which it is not enough; the last one counts as needed.
+
+    `enough` is told of what would leave and of the task that would come back.
+    """
     leaving = list(surplus)
     for task in reversed(leaving[:-1]):
         later = leaving[leaving.index(task) + 1 :]
         if any(other.job == task.job for other in later):
             continue
         rest = [other for other in leaving if other is not task]
-        if enough(rest):
+        if enough(rest, task):
             leaving = rest
     return leaving
 

@@ -70,16 +70,24 @@ class VictimSearch:
         self._ground: Ground | None = None
         self._slots: dict[Board, Slots] = {}
 
-    def find(self, preemptor: Preemptor, room: Room | None = None, alike: Alike | None = None) -> TargetSet:
+    def find(
+        self,
+        preemptor: Preemptor,
+        room: Room | None = None,
+        alike: Alike | None = None,
+        *,
+        budget: int | None = None,
+    ) -> TargetSet:
         """The victims that let a job in, none where no legal set does.
 
         With `room` the victims' nodes and cards are free as well when it is called, and it must hold.
-        `alike` says the same of like tasks, for which places are counted where that is exact.
+        `alike` says the same of like tasks, for which places are counted where that is exact. `budget` is
+        how often it is looked whether the job fits, where that is less than the configured number.
         """
         rules = preemptor.queue.preemption
         if not may_push_anyone(rules.within_queue) and not may_push_anyone(rules.reclaim):
             return TargetSet()
-        effort = Effort(self.options.budget)
+        effort = Effort(min(self.options.budget, self.options.budget if budget is None else budget))
         seats = None if room is None or alike is None else self._seats(*alike)
         with ExitStack() as stack:
             simulated = room is not None and seats is None

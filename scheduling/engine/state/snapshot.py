@@ -79,7 +79,7 @@ class Snapshot:
 
     Usage of nodes, cards and quota leaves comes with the nodes and quota nodes and includes what
     `allocations` hold. `memo` keeps what others worked out from nodes, flavors, queues and limits alone;
-    it is emptied when one of them changes.
+    it is emptied when one of them changes. `job_memo` is for what is kept job by job and follows the jobs.
 
     Raises:
         SnapshotError: when a queue names a quota node that does not exist, or a node of the tree
@@ -105,6 +105,7 @@ class Snapshot:
         self.claims = {claim.job: claim for claim in sorted(claims, key=lambda claim: claim.job)}
         self.usage = {(u.queue, u.user): u for u in sorted(usage, key=lambda u: (u.queue, u.user))}
         self.memo: dict[Hashable, object] = {}
+        self.job_memo: dict[Hashable, object] = {}
         self._leavers = {key: None for key, job in self.jobs.items() if job.state is JobState.LEAVING}
         # What others keep of jobs and of what they hold, from cycle to cycle, following `changes`.
         self.kept: dict[Hashable, object] = {}

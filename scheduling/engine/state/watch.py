@@ -7,6 +7,7 @@ has to walk over the others to find them.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from scheduling.engine.model import Instant, Job, JobState
@@ -15,14 +16,14 @@ from scheduling.engine.model import Instant, Job, JobState
 class Watch:
     """The live jobs of a snapshot by what there may be to do about them; ids in no particular order.
 
-    `broken` and `idle` were noticed to be so, `elastic` may have more tasks or fewer; `tasks` is how many a
-    job wants that did not finish.
+    `broken` and `idle` were noticed to be so, `elastic` ones, by queue, may have more tasks or fewer; `tasks`
+    is how many a job wants that did not finish.
     """
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         self.broken: dict[str, None] = {}
         self.idle: dict[str, None] = {}
-        self.elastic: dict[str, None] = {}
+        self.elastic: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self.tasks: dict[str, int] = {}
         self._unstarted: dict[str, None] = {}
         self._ends: list[tuple[float, str]] = []
@@ -36,7 +37,7 @@ class Watch:
     def put(self, old: Job | None, new: Job | None) -> None:
         """Follow a job that came, changed or left."""
         if old is not None and old.state is JobState.LIVE:
-            for noted in (self.broken, self.idle, self.elastic, self.tasks, self._unstarted):
+            for noted in (self.broken, self.idle, self.elastic[old.queue], self.tasks, self._unstarted):
                 noted.pop(old.id, None)
             if (end := _end(old)) is not None:
                 del self._ends[bisect_left(self._ends, (end, old.id))]
@@ -64,7 +65,7 @@ class Watch:
         if job.idle_since is not None:
             self.idle[job.id] = None
         if not job.fixed:
-            self.elastic[job.id] = None
+            self.elastic[job.queue][job.id] = None
         if job.max_run_s is not None and job.since is None:
             self._unstarted[job.id] = None
 

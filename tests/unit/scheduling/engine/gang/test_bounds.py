@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import EngineConfig, Snapshot, resolve_config
 from scheduling.engine.gang.attempt import Attempt
-from scheduling.engine.gang.bounds import Bounds, Freed, fewest, fit_without
+from scheduling.engine.gang.bounds import Bounds, Freed, fewest, thought_away
 from scheduling.engine.model import Allocation, Job
 from scheduling.engine.placement.placer import placer_for
 from scheduling.engine.quota.assignment import Refusal
@@ -19,9 +20,9 @@ from tests.unit.scheduling.engine.builders import job, node, role
 NODES = ("n0", "n1", "n2")
 
 
-def tasks() -> st.SearchStrategy[tuple[int, dict[str, int]]]:
+def tasks() -> st.SearchStrategy[tuple[int, dict[str, Any]]]:
     """Whole cards, parts of a card, or CPU alone."""
-    whole = st.integers(1, 3).map(lambda cards: (cards, dict[str, int]()))
+    whole = st.integers(1, 3).map(lambda cards: (cards, dict[str, Any]()))
     parts = st.sampled_from((30, 50, 80)).map(lambda cores: (1, {"cores": cores}))
     return whole | parts | st.just((0, {"cpu": 20_000}))
 
@@ -66,7 +67,10 @@ def test_counting_tells_with_whom_gone_a_gang_finds_its_seats(
     assert bounds.fit(wanted) == seated[0]
     assert fewest(seats, held) == next((count for count, fits in enumerate(seated) if fits), None)
     for count, fits in enumerate(seated):
-        assert fit_without(seats, held[:count]) == fits
+        if fits and count:
+            with thought_away(seats, held[:count]) as away:
+                rest = held[: count - 1]
+                assert away.without(rest, held[count - 1]) == seated[count - 1]
         assert bounds.may_fit(wanted, Freed.of(snapshot.fleet, held[:count])) or not fits
 
 

@@ -29,7 +29,7 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 def told(watch: Watch) -> tuple[object, ...]:
-    sets = (watch.broken, watch.idle, watch.elastic, watch.unstarted())
+    sets = (watch.broken, watch.idle, watch.elastic["a"], watch.unstarted())
     return (*(sorted(ids) for ids in sets), dict(watch.tasks), list(watch.ends()), watch.overdue(Instant(7)))
 
 
