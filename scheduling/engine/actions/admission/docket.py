@@ -72,6 +72,7 @@ class Docket:
         for allocation in places:
             self._snapshot.take(allocation)
         self._awaiting.started(places)
+        self._backfill.taken(places)
         entry = Entry(job=job, queue=queue, assignment=Assignment(roles=()), placed=places)
         return self.ledger.admit(entry, places, before)
 
@@ -87,6 +88,7 @@ class Docket:
                     return self.ledger.refuse(entry, kept, Verdict.RESERVED)
                 statement.commit()
                 self._awaiting.started(entry.placed, entry.previous)
+                self._backfill.taken(entry.placed)
                 return self.ledger.admit(entry, entry.placed, before)
         return entry
 
@@ -107,6 +109,7 @@ class Docket:
             if entry.targets and (refusal := self._too_soon(entry)) is not None:
                 return self.ledger.refuse(entry, refusal, Verdict.GATED)
             verdict = Verdict.PREEMPTING if entry.targets else Verdict.DEFERRED
+            self._backfill.taken(entry.placed)
             return self.ledger.promise(entry, self._awaited(entry), verdict)
         return self._refused(entry)
 
@@ -181,6 +184,7 @@ class Docket:
                 return self.ledger.refuse(entry, placed, Verdict.OUTRUN)
             statement.commit()
             self._awaiting.started(placed, entry.previous)
+            self._backfill.taken(placed)
             return self.ledger.admit(entry, placed, before)
 
     def _placed(self, statement: Statement, entry: Entry) -> tuple[Allocation, ...] | Refusal:

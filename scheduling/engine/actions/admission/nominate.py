@@ -87,6 +87,12 @@ class Nominator:
         statement.rollback(mark)
         return full if counts is None else self._at(statement, queue, job, ask, replaced, counts)
 
+    def has_quota(self, queue: Queue, job: Job) -> bool:
+        """Whether quota would hold the job's smallest size without anybody leaving."""
+        ask = Ask(FullRooms(), leave=False)
+        found = self._assignment(queue, job, ask, smallest(job), frozenset(), None)
+        return found.refusal is None and found.mode is Mode.FIT
+
     def place(
         self, statement: Statement, entry: Entry, full: FullRooms | None = None
     ) -> tuple[Allocation, ...] | Refusal:

@@ -1,0 +1,198 @@
+"""When waiting jobs will find their places, as far as it is known who ends when.
+
+Looking further ahead frees more, so the earliest moment is found by halving. All waiting jobs halve
+together: the known ends are gone through a few times for all of them instead of anew for each, and
+counting tells whether a place is worth looking for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from quotas.tree import Amount
+from scheduling.engine.actions.admission.entry import Entry
+from scheduling.engine.actions.admission.nominate import Ask, Nominator
+from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.gang import FullRooms, smallest
+from scheduling.engine.gang.bounds import Bounds
+from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, Queue
+from scheduling.engine.state.snapshot import Snapshot
+from scheduling.engine.state.statement import Mark, Statement
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+# How many ends are looked at: what lies further ahead changes before it comes, and the search must not
+# grow with the cluster.
+ENDS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Tasks that have ended at an instant."""
+
+    at: Instant
+    tasks: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """A start that is kept: when, where, and what will have ended by then.
+
+    `spare` is how much of each quota may still be taken by others before it is too little then, None for
+    any amount. `certain` is False where others came to stand in its places since.
+    """
+
+    job: Job
+    queue: Queue
+    at: Instant
+    places: tuple[Allocation, ...]
+    ended: tuple[str, ...]
+    borrows: bool
+    spare: dict[FlavorResource, Amount]
+    certain: bool = True
+
+
+class Ahead:
+    """What is known of the future of one session's snapshot."""
+
+    def __init__(self, session: Session, nominator: Nominator, outlook: Outlook) -> None:
+        self._session, self._nominator, self._outlook = session, nominator, outlook
+        self._snapshot = session.snapshot
+        self._ends: list[End] | None = None
+
+    def foresee(self, waiting: Iterable[Entry]) -> dict[str, Reservation | None]:
+        """The earliest start of each of these jobs, by queue; None where no known end helps.
+
+        The state may lack what is to be thought away; nothing in it is changed.
+        """
+        entries = {entry.queue.id: entry for entry in waiting}
+        found: dict[str, Reservation | None] = dict.fromkeys(entries)
+        ends = self._known_ends()
+        if not ends:
+            return found
+        with self._snapshot.statement() as statement:
+            future = _Future(self._snapshot, statement, ends)
+            for rough in (True, False):
+                left = [name for name in entries if found[name] is None]
+                after = self._halved(future, [entries[name] for name in left], rough=rough)
+                for name, count in sorted(after.items(), key=lambda each: -each[1]):
+                    future.go(count)
+                    found[name] = self._reserved(entries[name], ends[:count])
+        return found
+
+    def place(self, kept: Reservation) -> bool:
+        """Give a reservation its places in the state as it is, what will have ended being gone already."""
+        with self._snapshot.statement() as statement:
+            ask = Ask(FullRooms(), leave=False)
+            entry = self._nominator.nominate(statement, kept.queue, kept.job, ask)
+            if entry.fits:
+                kept.places, kept.certain = entry.placed, True
+                kept.spare = spare_of(self._snapshot, entry)
+            return entry.fits
+
+    def _halved(self, future: _Future, entries: list[Entry], *, rough: bool) -> dict[str, int]:
+        """After how many ends each job may find its places; without those that never do.
+
+        `rough` goes by counts, which may promise too much where a job has several flavors.
+        """
+        tests = {entry.queue.id: self._test(entry, rough=rough) for entry in entries}
+        future.go(len(future.ends))
+        bounds = {name: (1, len(future.ends)) for name, test in tests.items() if test()}
+        while open_ := {name: sum(b) // 2 for name, b in bounds.items() if b[0] < b[1]}:
+            for name, middle in sorted(open_.items(), key=lambda each: -each[1]):
+                future.go(middle)
+                low, high = bounds[name]
+                bounds[name] = (low, middle) if tests[name]() else (middle + 1, high)
+        return {name: low for name, (low, _) in bounds.items()}
+
+    def _test(self, entry: Entry, *, rough: bool) -> Callable[[], bool]:
+        bounds = Bounds(self._snapshot, self._session.placer)
+        wanted = bounds.wanted(entry.queue, entry.job, smallest(entry.job)) if rough else None
+
+        def counted() -> bool:
+            assert wanted is not None  # noqa: S101 - asked of those that can be counted
+            return bounds.fit(wanted) and self._nominator.has_quota(entry.queue, entry.job)
+
+        def placed() -> bool:
+            with self._snapshot.statement() as statement:
+                ask = Ask(FullRooms(), leave=False)
+                return self._nominator.nominate(statement, entry.queue, entry.job, ask).fits
+
+        return placed if wanted is None else counted
+
+    def _reserved(self, entry: Entry, ends: list[End]) -> Reservation | None:
+        kept = Reservation(
+            job=entry.job,
+            queue=entry.queue,
+            at=ends[-1].at,
+            places=(),
+            ended=tuple(key for end in ends for key in end.tasks),
+            borrows=False,
+            spare={},
+        )
+        with self._snapshot.statement() as statement:
+            ask = Ask(FullRooms(), leave=False)
+            found = self._nominator.nominate(statement, entry.queue, entry.job, ask)
+            if not found.fits:
+                return None
+            kept.places, kept.borrows = found.placed, found.assignment.borrow_level > 0
+            kept.spare = spare_of(self._snapshot, found)
+        return kept
+
+    def _known_ends(self) -> list[End]:
+        """When what holds something now will have ended, where that is known; those leaving come first."""
+        if self._ends is None:
+            leaving = self._outlook.ids()
+            first = [End(self._session.now, leaving)] if leaving else []
+            limited = sorted(self._limited(), key=lambda end: (end.at, end.tasks))
+            grouped = groupby(limited[:ENDS], key=lambda end: end.at)
+            later = [End(at, tuple(key for end in same for key in end.tasks)) for at, same in grouped]
+            self._ends = [*first, *later] if limited else []
+        return self._ends
+
+    def _limited(self) -> Iterator[End]:
+        """At least the first `ENDS` ends of jobs that hold something and are not leaving."""
+        snapshot, now = self._snapshot, self._session.now
+        for job_id in snapshot.watch.unstarted():
+            limit = snapshot.jobs[job_id].max_run_s
+            if limit is not None and (tasks := self._staying(job_id)):
+                yield End(Instant(now + limit), tasks)
+        found = 0
+        for at, job_id in snapshot.watch.ends():
+            if found == ENDS:
+                return
+            if tasks := self._staying(job_id):
+                found += 1
+                yield End(Instant(max(now, at)), tasks)
+
+    def _staying(self, job_id: str) -> tuple[str, ...]:
+        return tuple(held.id for held in self._snapshot.held(job_id) if not held.leaving)
+
+
+class _Future:
+    """A snapshot as it will be after the first ends, inside one statement."""
+
+    def __init__(self, snapshot: Snapshot, statement: Statement, ends: list[End]) -> None:
+        self._snapshot, self._statement, self.ends = snapshot, statement, ends
+        self._marks: list[Mark] = []
+
+    def go(self, count: int) -> None:
+        """Show the state after so many ends."""
+        if count < len(self._marks):
+            self._statement.rollback(self._marks[count])
+            del self._marks[count:]
+        for end in self.ends[len(self._marks) : count]:
+            self._marks.append(self._statement.checkpoint())
+            for key in end.tasks:
+                if key in self._snapshot.allocations:
+                    self._statement.release(key)
+
+
+def spare_of(snapshot: Snapshot, entry: Entry) -> dict[FlavorResource, Amount]:
+    """What quota would be left for the queue beside an entry that holds its places already."""
+    tree, leaf = snapshot.quota, entry.queue.quota_node
+    return {key: tree.available(leaf, key) for key, amount in entry.assignment.usage.items() if amount}
