@@ -23,9 +23,9 @@ from scheduling.engine.preemption.candidates import Candidate
 from scheduling.engine.preemption.collect import add
 from scheduling.engine.preemption.contest import Contest, Victim
 from scheduling.engine.preemption.fair import FairField
-from scheduling.engine.preemption.ground import Ground
+from scheduling.engine.preemption.ground import Ground, Site
 from scheduling.engine.preemption.seats import Row, Seats
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints
+from scheduling.engine.state.fleet import Bools, Ints
 
 # Rows that are looked at together for each seat that is missing, and at least; and the most in all.
 ROWS_PER_SEAT, FEWEST_ROWS, MOST_ROWS = 2, 16, 256
@@ -43,8 +43,9 @@ class Step(NamedTuple):
 
 class Prospect(NamedTuple):
     """What some queues could give: `legal` `[holdings]` and `of_tasks` `[tasks]` mark who may be asked,
-    `gain` `[rows]` bounds the seats that each row could have more, `seats` how many there could be in all."""
+    `gain` bounds the seats that each row of the site could have more, `seats` how many there could be."""
 
+    site: Site
     legal: Bools
     of_tasks: Bools
     gain: Ints
@@ -84,27 +85,33 @@ class Clearing:
         return self._all if len(queues) == len(self._contest.policies) else self._prospect(queues)
 
     def _prospect(self, queues: Iterable[str]) -> Prospect:
-        legal = self._ground.legal(self._contest, queues)
-        of_tasks = legal[self._ground.who]
-        most = np.minimum(self._potential(self._seats.board, of_tasks), self._seats.needed)
-        gain = most - np.minimum(self._seats.counts, self._seats.needed)
-        return Prospect(legal, of_tasks, gain, self._seats.total + int(np.maximum(gain, 0).sum()))
+        seats = self._seats
+        site, legal = self._ground.site(seats.board.lasting()), self._ground.legal(self._contest, queues)
+        of_tasks = legal[site.who]
+        most = np.minimum(_potential(site, seats.board, of_tasks), seats.needed)
+        gain = most - np.minimum(seats.counts[site.rows], seats.needed)
+        return Prospect(site, legal, of_tasks, gain, seats.total + int(np.maximum(gain, 0).sum()))
 
-    def _potential(self, board: Board, legal: Bools) -> Ints:
-        """Slots of each row if all legal candidates had left, at most."""
-        ground, fleet, task = self._ground, board.question.fleet, board.question.task
-        most = np.full(len(fleet), np.iinfo(np.int64).max // 4, np.int64)
-        if task.cpu:
-            most = np.minimum(most, (fleet.cpu_free + ground.by_row(ground.cpu, legal)) // task.cpu)
-        if task.memory:
-            most = np.minimum(most, (fleet.memory_free + ground.by_row(ground.memory, legal)) // task.memory)
-        if task.cards and task.whole:
-            empty = card_parts(board.question, ALL_ROWS).sum(axis=1)
-            most = np.minimum(most, (empty + ground.by_row(ground.cards, legal)) // task.cards)
-        elif task.cards:
-            free = np.where(board.question.usable, fleet.cores_free, 0).sum(axis=1)
-            most = np.minimum(most, (free + ground.by_row(ground.cores, legal)) // task.cores)
-        return np.where(board.lasting(), np.maximum(most, 0), 0)
+
+def _potential(site: Site, board: Board, legal: Bools) -> Ints:
+    """Slots of each row of a site if all legal candidates had left, at most."""
+    fleet, task, rows = board.question.fleet, board.question.task, site.rows
+    most = np.full(len(rows), np.iinfo(np.int64).max // 4, np.int64)
+    if task.cpu:
+        most = np.minimum(most, (fleet.cpu_free[rows] + site.by_row(site.cpu, legal)) // task.cpu)
+    if task.memory:
+        most = np.minimum(most, (fleet.memory_free[rows] + site.by_row(site.memory, legal)) // task.memory)
+    if task.cards and task.whole:
+        empty = card_parts(board.question, rows).sum(axis=1)
+        most = np.minimum(most, (empty + site.by_row(site.cards, legal)) // task.cards)
+    elif task.cards:
+        free = fleet.cores_free[rows] + site.by_card(legal)
+        parts = np.where(board.question.usable[rows], free // task.cores, 0).sum(axis=1)
+        # Who has parts of several cards could complete a part on each of them.
+        others = legal & ~site.sharing
+        more = site.by_row(site.cores, others) // task.cores + site.by_row(site.cards, others)
+        most = np.minimum(most, parts + more)
+    return np.maximum(most, 0)
 
 
 class _Sweep:
@@ -125,6 +132,7 @@ class _Sweep:
         self._prospect = clearing.prospect(self._open)
         self._gone = {victim.candidate.id for victim in taken}
         self._refused: set[str] = set()
+        self._gain: dict[int, int] = {}
 
     def run(self) -> bool:
         """Whether there are seats now."""
@@ -157,20 +165,19 @@ class _Sweep:
 
     def _promising(self) -> list[int]:
         """The rows that could give seats, those first that look cheapest by priority and cost for each."""
-        ground, gain = self._ground, self._prospect.gain
-        rows = np.flatnonzero(gain > 0)
-        lowest = int(ground.priority.min(initial=0))
-        dear = (ground.priority - lowest).astype(np.float64) * 1e9 + ground.each + 1.0
-        rough = ground.by_row(dear[ground.who], self._prospect.of_tasks)[rows]
-        order = np.lexsort((rows, rough / gain[rows]))
-        found: list[int] = rows[order[: max(MOST_ROWS, self._batch)]].tolist()
-        return found
+        site, gain = self._prospect.site, self._prospect.gain
+        some = np.flatnonzero(gain > 0)
+        rough = site.by_row(self._ground.dear[site.who], self._prospect.of_tasks)[some]
+        some = some[np.lexsort((some, rough / gain[some]))][: max(MOST_ROWS, self._batch)]
+        rows: list[int] = site.rows[some].tolist()
+        self._gain = dict(zip(rows, gain[some].tolist(), strict=True))
+        return rows
 
     def _step(self, row: int) -> Step | None:
         """The first candidates of a row, cheapest first, with which it holds one task more."""
         seats, state = self._seats, self._seats.at(row)
         before, chosen = state.slots(), list[Candidate]()
-        if before - min(int(seats.counts[row]), seats.needed) >= self._prospect.gain[row]:
+        if before - min(int(seats.counts[row]), seats.needed) >= self._gain[row]:
             return None
         for candidate in sorted(filter(self._may_ask, self._here(row)), key=_by_cost):
             self._lift(state, candidate, row, 1)

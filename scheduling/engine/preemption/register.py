@@ -29,7 +29,7 @@ REMEMBERED = 16_384
 
 _JOB_INTS = ("queue", "priority", "leaving", "preemptible", "evictions", "tasks")
 _JOB_FLOATS = ("since", "checkpoint", "min_run", "cards")
-_TASK_INTS = ("owner", "row", "cards", "cores", "cpu", "memory")
+_TASK_INTS = ("owner", "row", "cards", "cores", "cpu", "memory", "card")
 
 
 class Holding:
@@ -81,7 +81,8 @@ class Register:
     """The columns of one snapshot. `holdings` are by number, None where nobody has it at present.
 
     `jobs` and `times` are by holding, `places` by task: its `owner` is `NOBODY` where it left, its `row`
-    -1 where it stands on no node. `tasks` counts a holding's tasks, zero where nobody has the number.
+    -1 where it stands on no node; `card` is the column of its card, -1 where it has none or several.
+    `tasks` counts a holding's tasks, zero where nobody has the number.
     """
 
     def __init__(self) -> None:
@@ -188,10 +189,9 @@ class Register:
 
     def _move(self, fleet: Fleet) -> None:
         """Find the tasks on the rows of another fleet."""
-        row = self.places["row"]
-        for holding in self.holdings:
-            if holding is not None:
-                row[holding.places] = [fleet.row.get(task.node, NOBODY) for task in holding.tasks]
+        known = [holding for holding in self.holdings if holding is not None]
+        rows = [_standing(task, holding.number, fleet) for holding in known for task in holding.tasks]
+        self.places.put([place for holding in known for place in holding.places], rows)
 
 
 def register_of(snapshot: Snapshot) -> Register:
@@ -247,9 +247,12 @@ def _times(job: Job, cards: float) -> tuple[float, ...]:
 
 
 def _standing(task: Allocation, owner: int, fleet: Fleet) -> tuple[int, ...]:
-    slices = task.slices
-    cores = sum([part.cores for part in slices])
-    return (owner, fleet.row.get(task.node, NOBODY), len(slices), cores, task.cpu, task.memory)
+    slices, row = task.slices, fleet.row.get(task.node, NOBODY)
+    if len(slices) == 1:
+        part = slices[0]
+        card = fleet.columns[row].get(part.device, NOBODY) if row >= 0 else NOBODY
+        return (owner, row, 1, part.cores, task.cpu, task.memory, card)
+    return (owner, row, len(slices), sum([part.cores for part in slices]), task.cpu, task.memory, NOBODY)
 
 
 @lru_cache(maxsize=REMEMBERED)
