@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.engine.placement.grid import CardTable, ShapeTable
+from scheduling.engine.placement.grid import CardTable, NodeCards, ShapeTable
 from scheduling.engine.placement.waste import Cards, Floats, Waste
 from scheduling.engine.state.fleet import Bools, Ints
 
@@ -85,7 +85,7 @@ class Afters:
 
     def columns(self, cards: CardTable) -> Ints:
         """The number of the value that is left on each card."""
-        if not cards.alike:
+        if not _alike(cards):
             return np.arange(len(self._values))
         numbers: Ints = self._values.searchsorted(cards.left[0])
         return numbers
@@ -106,7 +106,7 @@ class Afters:
 def afters(waste: Waste, asked: ShapeTable, cards: CardTable) -> Afters:
     """The table for the cards of one node."""
     left, size = cards.left, int(cards.whole.max(initial=0))
-    if not cards.alike:
+    if not _alike(cards):
         demands = _demands(asked, apart=True)
         # A node without cards has one value that nobody asks about.
         values = left[0] if left.shape[1] else np.zeros(1, np.int64)
@@ -141,3 +141,7 @@ def _demands(asked: ShapeTable, *, apart: bool = False) -> Demands:
         known = Demands(wants[:, 0], wants[:, 1], wants[:, 2] > 0, of_shape.reshape(-1))
         asked.memo["demands", apart] = known
     return known
+
+
+def _alike(cards: CardTable) -> bool:
+    return isinstance(cards, NodeCards) and cards.full is not None

@@ -129,11 +129,6 @@ class OneNode(Grid):
     nodes: NodeTable
     table: Afters
 
-    @property
-    def choosy(self) -> bool:
-        """A gradient is that of one card."""
-        return True
-
     def column(self, shape: int, node: int) -> int:
         """The lowest of the cards with the best score, or `BY_PICKER`."""
         if not self.asked.sliced[shape]:

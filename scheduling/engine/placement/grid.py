@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,18 +27,19 @@ BY_PICKER = -1
 
 
 class ShapeTable:
-    """What shapes ask for, one entry per shape: millicores, cards, core units per card.
+    """What shapes ask for, one entry per shape: millicores, cards, core units and MiB per card.
 
-    `cores` of a shape without cards is 0; `need` is what it takes from all its cards together;
-    `sliced` marks shapes that take a part of exactly one card, so that it matters which.
+    `cores` and `card_memory` of a shape without cards are 0; `need` is what it takes from all its cards
+    together; `sliced` marks shapes that take a part of exactly one card, so that it matters which. A
+    node's memory is no matter for a score.
     """
 
     def __init__(self, tasks: Sequence[TaskShape]) -> None:
         self.tasks = tuple(tasks)
         self.cpu: Ints = np.array([task.cpu for task in tasks], np.int64)
-        self.memory: Ints = np.array([task.memory for task in tasks], np.int64)
         self.cards: Ints = np.array([task.cards for task in tasks], np.int64)
         self.cores: Ints = np.array([task.cores if task.cards else 0 for task in tasks], np.int64)
+        self.card_memory: Ints = np.array([task.card_memory if task.cards else 0 for task in tasks], np.int64)
         self.whole: Bools = np.array([task.whole for task in tasks], np.bool_)
         self.need: Ints = self.cards * self.cores
         self.sliced: Bools = (self.cards == 1) & ~self.whole
@@ -51,18 +52,16 @@ class ShapeTable:
 class CardTable:
     """The cards of some rows of a fleet, as they were when the table was made.
 
-    `memo` is for a score's own figures on exactly these shapes and cards. With `alike`, nothing tells the
-    cards of a node apart but the core units left: a shape that fits on it fits on all with enough of them.
+    `memo` is for a score's own figures on exactly these shapes and cards.
     """
 
-    __slots__ = ("_fitting", "_holds", "_left", "_rows", "_total", "alike", "fleet", "memo")
+    __slots__ = ("_fitting", "_holds", "_left", "_rows", "_total", "fleet", "memo")
 
     def __init__(
         self, fleet: Fleet, rows: Rows, left: Any, holds: Any, fitting: Callable[[CardTable], Bools]
     ) -> None:
         """`left` and `holds` as arrays, or as nested tuples that become arrays when they are asked for."""
         self.fleet = fleet
-        self.alike = False
         self._rows = rows
         self._left = left
         self._holds = holds
@@ -119,6 +118,33 @@ class CardTable:
         return self._fitting
 
 
+class NodeCards(CardTable):
+    """The cards of one node, also in plain numbers: core units left on each card, and on all.
+
+    Where nothing but what is left tells them apart, so that a shape that fits on the node fits on all
+    with enough left, `full` is what each of them has when empty; else it is None.
+    """
+
+    __slots__ = ("amounts", "full", "row", "units")
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        row: int,
+        left: tuple[int, ...],
+        classes: tuple[bool, ...] | None,
+        fitting: Callable[[CardTable], Bools],
+        *,
+        full: int | None,
+    ) -> None:
+        """`row` is any node with the same cards when empty."""
+        super().__init__(fleet, slice(row, row + 1), (left,), (classes,), fitting)
+        self.row = row
+        self.amounts = left
+        self.units = sum(left)
+        self.full = full
+
+
 @dataclass(slots=True, eq=False)
 class NodeTable:
     """Nodes as a grid score sees them: millicores left, and their cards."""
@@ -138,31 +164,43 @@ class Grid:
     scores: Numbers
     columns: Ints | None = None
 
-    @property
-    def choosy(self) -> bool:
-        """Whether it matters to the score which card is taken."""
-        return self.columns is not None
-
     def column(self, shape: int, node: int) -> int:
         """The best card of a node for a shape, or `BY_PICKER`."""
         return BY_PICKER if self.columns is None else int(self.columns[shape, node])
 
 
+class Columns(Protocol):
+    """A score's answers for the same shapes on one node after another."""
+
+    def scores(self, cpu: int, cards: NodeCards) -> Numbers:
+        """The score of each shape on a node with so many millicores left; where it does not fit, anything."""
+        ...
+
+    def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
+        """The column of the best card for a shape that fits, or `BY_PICKER`."""
+        ...
+
+
 class GridScore(ABC):
     """A score that answers for all shapes and nodes at once, and so serves boards and matrices alike.
 
-    `dtype` holds its scores exactly.
+    `dtype` holds its scores exactly; `choosy` says whether grids may name columns.
     """
 
     name = ""
     normalised = False
     # Whether the score reads which classes of tasks a node holds.
     classes = False
+    choosy = True
     dtype: np.dtype[Any] = np.dtype(np.int8)
 
     @abstractmethod
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs."""
+
+    def columns(self, asked: ShapeTable, fleet: Fleet) -> Columns:
+        """The same answers for nodes that come one at a time, for which a score may prepare itself."""
+        return by_grid(self, asked)
 
     def score(self, question: Question, rows: Rows) -> Numbers:
         """The score of each row for one shape."""
@@ -172,6 +210,30 @@ class GridScore(ABC):
     def card(self, question: Question, row: int) -> int:
         """The column of the best card for a sliced task on a row that fits, or `BY_PICKER`."""
         return self.grid(*pairs(question, slice(row, row + 1))).column(0, 0)
+
+
+class _ByGrid:
+    """Columns of a score that prepares nothing."""
+
+    def __init__(self, score: GridScore, asked: ShapeTable) -> None:
+        self._score, self._asked = score, asked
+
+    def scores(self, cpu: int, cards: NodeCards) -> Numbers:
+        """The grid of one node."""
+        scores: Numbers = self._grid(cpu, cards).scores[:, 0].astype(self._score.dtype, copy=False)
+        return scores
+
+    def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
+        """The grid's column."""
+        return self._grid(cpu, cards).column(shape, 0) if self._score.choosy else BY_PICKER
+
+    def _grid(self, cpu: int, cards: NodeCards) -> Grid:
+        return self._score.grid(self._asked, NodeTable(np.array((cpu,), np.int64), cards))
+
+
+def by_grid(score: GridScore, asked: ShapeTable) -> Columns:
+    """Columns that are grids of one node each."""
+    return _ByGrid(score, asked)
 
 
 class LearningScore(GridScore):

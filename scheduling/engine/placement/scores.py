@@ -6,7 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.placement.fgd import FragmentationGradient
-from scheduling.engine.placement.grid import CardTable, Grid, GridScore, NodeTable, ShapeTable
+from scheduling.engine.placement.grid import (
+    BY_PICKER,
+    CardTable,
+    Columns,
+    Grid,
+    GridScore,
+    NodeCards,
+    NodeTable,
+    ShapeTable,
+)
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 
 FULL = 100
@@ -36,7 +45,7 @@ class Compact(GridScore):
     A task with cards looks at cards, one without at CPU, and keeps away from nodes with free cards.
     """
 
-    name = "compact"
+    name, choosy = "compact", False
 
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs."""
@@ -52,7 +61,7 @@ class Compact(GridScore):
 class Spread(GridScore):
     """Keep load even: the more is left after the task, the better."""
 
-    name = "spread"
+    name, choosy = "spread", False
 
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs."""
@@ -69,28 +78,50 @@ class BestFit(GridScore):
     the feasible nodes. The order of the float operations is part of the rule.
     """
 
-    name, normalised = "bestfit", True
+    name, normalised, choosy = "bestfit", True, False
 
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs."""
         most_cpu, most_cores = largest(nodes.cards.fleet)
-        left = _half(nodes.cpu, asked.cpu, most_cpu)
-        left += _by_cores(asked, nodes.cards.total, most_cores)
-        np.subtract(1.0, left, out=left)
-        left *= FULL
-        return Grid(left.astype(self.dtype))
+        left = _half(nodes.cpu, asked.cpu, most_cpu) + _half(nodes.cards.total, asked.need, most_cores)
+        return Grid(_filled(left).astype(self.dtype))
+
+    def columns(self, asked: ShapeTable, fleet: Fleet) -> Columns:
+        """As `grid`, node after node."""
+        return _BestFitColumns(asked, largest(fleet))
 
 
-def _by_cores(asked: ShapeTable, total: Ints, most: int) -> Floats:
-    """The halves for card cores. Many single nodes have equally many left: they share one array."""
-    if len(total) > 1:
-        return _half(total, asked.need, most)
-    known: dict[int, Floats] = asked.memo.setdefault("bestfit", {})
-    cores = int(total[0])
-    halves = known.get(cores)
-    if halves is None:
-        halves = known[cores] = _half(total, asked.need, most)
-    return halves
+class _BestFitColumns:
+    """Best Fit on single nodes. Many of them have equally many cores left, and share what comes of that."""
+
+    def __init__(self, asked: ShapeTable, most: tuple[int, int]) -> None:
+        self._most_cpu, self._most_cores = most
+        # Halves of whole numbers are exact, whenever they are taken.
+        self._cpu: Floats = 0.5 * asked.cpu
+        self._need = asked.need
+        self._by_cores: dict[int, Floats] = {}
+
+    def scores(self, cpu: int, cards: NodeCards) -> Ints:
+        """All shapes on one node."""
+        by_cores = self._by_cores.get(cards.units)
+        if by_cores is None:
+            units = np.array((cards.units,), np.int64)
+            by_cores = self._by_cores[cards.units] = _half(units, self._need, self._most_cores)[:, 0]
+        left = 0.5 * cpu - self._cpu
+        left /= self._most_cpu
+        left += by_cores
+        return _filled(left).astype(BestFit.dtype)
+
+    def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
+        """No preference."""
+        return BY_PICKER
+
+
+def _filled(left: Floats) -> Floats:
+    """What is not left, in percent; in place."""
+    np.subtract(1.0, left, out=left)
+    left *= FULL
+    return left
 
 
 def _half(free: Ints, taken: Ints, most: int) -> Floats:
@@ -105,7 +136,7 @@ class DotProduct(GridScore):
     Both are divided by the largest node's; cut to a whole number.
     """
 
-    name = "dotprod"
+    name, choosy = "dotprod", False
 
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs."""
@@ -123,7 +154,7 @@ class Packing(GridScore):
     indifferent.
     """
 
-    name = "packing"
+    name, choosy = "packing", False
 
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs. They depend on the cards alone, and so are kept with them."""
@@ -151,7 +182,7 @@ class Clustering(GridScore):
     by how full its cards are. Tasks without cards are indifferent.
     """
 
-    name, classes = "clustering", True
+    name, classes, choosy = "clustering", True, False
 
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
         """The scores of all pairs. They depend on the cards alone, and so are kept with them."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,8 @@ CHANGING = (
 )
 # For nodes that take any number of tasks.
 MANY = 2**31
+# What a task takes of cards: column, cores, MiB, and whether nobody else may have a part of the card.
+Parts = tuple[tuple[int, int, int, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Hold:
 
     cpu: int
     memory: int
-    cards: tuple[tuple[int, int, int, bool], ...] = ()
+    cards: Parts = ()
     extended: tuple[Extended, ...] = ()
     zones: tuple[ZoneShare, ...] = ()
 
@@ -222,26 +225,34 @@ class Fleet:
             self.revised.clear()
             self.epoch += 1
 
+    def take(self, row: int, cpu: int, memory: int, cards: Parts, sign: int = 1) -> None:
+        """As `hold`, or with -1 `release`, of what most tasks take; `cards` as in a `Hold`."""
+        cpu_free, memory_free, used_pods, classes, *of_cards = self._views
+        cpu_free[row] -= sign * cpu
+        memory_free[row] -= sign * memory
+        used_pods[row] += sign
+        if cards:
+            classes[row, len(cards) if cards[0][3] else 0] += sign
+            cores_free, card_memory_free, holders, sole_holders, closed = of_cards
+            for column, cores, space, exclusive in cards:
+                at = row, column
+                cores_free[at] -= sign * cores
+                card_memory_free[at] -= sign * space
+                holders[at] += sign
+                if exclusive:
+                    # A place may be promised while somebody is still leaving it: several then hold the card.
+                    sole_holders[at] += sign
+                    closed[at] = sole_holders[at] > 0
+        self._touch(row)
+
     def _book(self, row: int, taken: Hold, sign: int) -> None:
-        self.cpu_free[row] -= sign * taken.cpu
-        self.memory_free[row] -= sign * taken.memory
-        self.used_pods[row] += sign
-        self.settle(row, taken, sign)
-        for column, cores, memory, exclusive in taken.cards:
-            self.cores_free[row, column] -= sign * cores
-            self.card_memory_free[row, column] -= sign * memory
-            self.holders[row, column] += sign
-            if exclusive:
-                # A place may be promised while somebody is still leaving it: then several hold the card.
-                self._sole_holders[row, column] += sign
-                self.exclusive[row, column] = self._sole_holders[row, column] > 0
         for item in taken.extended:
             free = self.extended_free.get(item.resource)
             if free is not None:
                 free[row] -= sign * item.amount
         if taken.zones and self.zones is not None:
             self.zones.book(row, taken.zones, sign)
-        self._touch(row)
+        self.take(row, taken.cpu, taken.memory, taken.cards, sign)
 
     def _revise(self, row: int, node: Node) -> None:
         """Let go of what was derived, but for those who follow `revised` themselves."""
@@ -266,6 +277,12 @@ class Fleet:
             np.zeros(shape, np.int64) for _ in range(5)
         )
         self._sole_holders: Ints = np.zeros(shape, np.int64)
+        # Single numbers are read and written through views several times as fast as through arrays.
+        changing = (
+            self.cpu_free, self.memory_free, self.used_pods, self.classes,
+            self.cores_free, self.card_memory_free, self.holders, self._sole_holders, self.exclusive,
+        )  # fmt: skip
+        self._views: tuple[Any, ...] = tuple(memoryview(array) for array in changing)
         self.columns: list[dict[str, int]] = [{} for _ in self.nodes]
         named = {item.resource for n in self.nodes for part in (n.extended, n.used_extended) for item in part}
         self.extended: dict[str, Ints] = {name: np.zeros(count, np.int64) for name in sorted(named)}

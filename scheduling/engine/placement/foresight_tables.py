@@ -1,0 +1,155 @@
+"""What the platform's packing policy knows: its weights, and tables learnt from a workload; see `foresight`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.engine.placement.leftover import card_leftover, demands_of, node_leftover
+from scheduling.engine.placement.scarcity import GroupRisk, group_steps, group_worth, pressure
+from scheduling.engine.placement.workload import Workload
+from scheduling.engine.state.fleet import Fleet, Ints
+
+Floats = NDArray[np.float64]
+
+# Steps of the node table: parts of a card, and of the CPU of the largest node.
+CARD_STEPS = 100
+CPU_STEPS = 256
+# Far less than two places are told apart by where much is known.
+HAIR = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foresight:
+    """The weights of the policy, one set for all clusters.
+
+    `card_choice` and `node_choice` are the queues supposed in the two tables. A card
+    is starved where its node has less CPU for it than `starved_cpu` times what cards have on average,
+    and `starved_power` says how sharply that is felt.
+    """
+
+    card_choice: float = 35.0
+    node_choice: float = 2.5
+    node_waste: float = 0.1
+    starved: float = 0.11
+    starved_cpu: float = 0.5
+    starved_power: float = 2.0
+    bound_models: float = 0.03
+    broken_groups: float = 0.5
+    free_cards: float = 0.004
+    free_cpu: float = 0.008
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """What was learnt from one workload for one inventory.
+
+    `waste` `[core units of a card]` and `pressure` `[models]` as in the rule; `cost` `[T, c]` is what
+    is wasted on a node with T steps of core units and c steps of CPU left. `fullness`, alike, is what a
+    task pays for a node of which so much is still free after it; a node that is left alone pays nothing.
+    """
+
+    card: int
+    most_cards: int
+    core_step: float
+    cpu_step: float
+    waste: Floats
+    cost: Floats
+    fullness: Floats
+    pressure: Floats
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tables) and (
+            self is other
+            or all(
+                np.array_equal(getattr(self, part.name), getattr(other, part.name)) for part in fields(self)
+            )
+        )
+
+
+class Levels:
+    """The tables of what is left, flat, with one axis of CPU: even steps, and what a group at risk needs.
+
+    A row of `cost`, `cost_left` (with fullness) and `worth` (of whole groups) has `width` entries.
+    """
+
+    def __init__(
+        self, tables: Tables, risks: tuple[GroupRisk, ...], models: Sequence[str], broken_groups: float
+    ) -> None:
+        even = np.arange(tables.cost.shape[1]) * tables.cpu_step
+        self._axis = np.union1d(np.ceil(even).astype(np.int64), group_steps(risks, tables.most_cards))
+        self.width = len(self._axis)
+        column = np.minimum((self._axis / tables.cpu_step).astype(np.int64), len(even) - 1)
+        self.cost = tables.cost[:, column].reshape(-1)
+        self.cost_left = (tables.cost + tables.fullness)[:, column].reshape(-1)
+        worth = group_worth(risks, models, tables.most_cards, self._axis)
+        self.worth = broken_groups * worth.reshape(-1)
+        self._tables = tables
+
+    def column(self, cpu: Ints) -> Ints:
+        """The entries of so much CPU, none or less counting as none."""
+        found: Ints = self._axis.searchsorted(np.maximum(cpu, 0), side="right") - 1
+        return found
+
+    def cost_row(self, cores: Ints) -> Ints:
+        """Where the rows of so many core units start, none or less counting as none."""
+        steps = (np.maximum(cores, 0) * (1 / self._tables.core_step)).astype(np.int64)
+        row: Ints = np.minimum(steps, len(self._tables.cost) - 1) * self.width
+        return row
+
+    def worth_row(self, model: Ints, empty: Ints) -> Ints:
+        """Where the rows of so many empty cards of a model start; code -1 stands for no cards."""
+        tables = self._tables
+        row: Ints = (empty + model % len(tables.pressure) * (tables.most_cards + 1)) * self.width
+        return row
+
+
+def learn_tables(workload: Workload, fleet: Fleet, weights: Foresight) -> Tables:
+    """The tables for a workload and an inventory; what is held on it plays no part."""
+    card = max(int(fleet.card_cores.max(initial=0)), 1)
+    of_node = (fleet.card_cores * fleet.present).sum(axis=1)
+    carded = fleet.cpu[of_node > 0]
+    most_cpu, most_cores = max(int(carded.max(initial=0)), 1), max(int(of_node.max(initial=0)), 1)
+    core_step, cpu_step = card / CARD_STEPS, most_cpu / CPU_STEPS
+    height = -(-most_cores * CARD_STEPS // card)
+    demands = demands_of(workload, core_step, cpu_step)
+    cores = np.arange(height + 1)[:, None] * core_step
+    cpu = np.arange(CPU_STEPS + 1) * cpu_step
+    average = int(carded.sum()) / max(int(of_node.sum()), 1)
+    plenty = np.maximum(cores * weights.starved_cpu * average, 1.0)
+    starved = cores * np.maximum(1 - cpu / plenty, 0) ** weights.starved_power
+    cost = weights.node_waste / CARD_STEPS * node_leftover(demands, height, CPU_STEPS, weights.node_choice)
+    cost = cost + weights.starved / card * starved
+    fullness = weights.free_cards * cores / most_cores + weights.free_cpu * cpu / most_cpu
+    return Tables(
+        card=card,
+        most_cards=fleet.present.shape[1],
+        core_step=core_step,
+        cpu_step=cpu_step,
+        waste=_card_waste(workload, card, weights),
+        cost=cost,
+        fullness=fullness,
+        pressure=_pressures(workload, fleet),
+    )
+
+
+def _card_waste(workload: Workload, card: int, weights: Foresight) -> Floats:
+    single = [(shape.cores, count) for shape, count in workload.counts if shape.cards == 1]
+    waste = card_leftover(single, card, weights.card_choice)
+    if single:
+        # Of cards on which a task wastes as much, the fullest wins.
+        waste -= HAIR / card * np.arange(card + 1, dtype=np.float64) ** 2
+    return waste
+
+
+def _pressures(workload: Workload, fleet: Fleet) -> Floats:
+    """Pressure by the fleet's codes of models; a last entry for nodes without cards."""
+    capacity = {
+        model: int(fleet.card_cores[fleet.present & (fleet.model == code)].sum())
+        for code, model in enumerate(fleet.models)
+    }
+    pressed = pressure(workload, {model: cores for model, cores in capacity.items() if cores})
+    return np.array([*(pressed.get(model, 0.0) for model in fleet.models), 0.0])
