@@ -26,7 +26,7 @@ from scheduling.engine.placement.labels import holds as label_holds
 from scheduling.engine.placement.learner import Learner
 from scheduling.engine.placement.placer import Seat
 from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.stream import Asked, PlacementStream
+from scheduling.engine.placement.stream import Asked, Place, PlacementStream
 from scheduling.engine.placement.workload import Workload, WorkloadShape, typical, workload_of
 from scheduling.engine.plugins.builtin import BUILTIN
 from scheduling.engine.plugins.discovery import with_entry_points
@@ -113,6 +113,7 @@ __all__ = [
     "Nominate",
     "Oracle",
     "Order",
+    "Place",
     "PlacementStream",
     "Plan",
     "PluginError",

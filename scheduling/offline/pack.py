@@ -19,6 +19,7 @@ from scheduling.engine import (
     EngineConfig,
     FragmentationGauge,
     Learner,
+    Place,
     PlacementStream,
     Seat,
     Workload,
@@ -106,12 +107,13 @@ def run_pack(
     policy: str,
     seed: int,
     departures: Departures | None = None,
-    stopwatch: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.process_time,
     progress: Progress = silent,
 ) -> PackReport:
     """Let the pods arrive in order; `order` indexes `pods`, modulo its length where lists are repeated.
 
-    With departures the run ends when 90 % of the cards are allocated and the pods have left.
+    With departures the run ends when 90 % of the cards are allocated and the pods have left. The rate of
+    the report is by `clock`, in seconds, without what is learnt, measured and displayed meanwhile.
 
     Raises:
         UsageError: for a policy that is not offered, or when there is nothing to pack.
@@ -122,17 +124,43 @@ def run_pack(
     capacity = sum(len(node.devices) for node in nodes) * CARD
     if not capacity or not order:
         raise UsageError("there are no cards or no arrivals to pack")
-    run = _Run(nodes, pods, capacity, policy, seed, stopwatch)
-    with _no_cycles():
+    run = _Run(nodes, pods, capacity, policy, seed, _Stopwatch(clock))
+    with _no_cycles(), run.watch:
         for step, index in enumerate(order):
-            run.arrive(step, index % len(pods))
+            run.arrive(index % len(pods))
             if departures is not None and run.load >= LOAD:
-                run.depart(departures, seed)
                 break
             if step % 256 == 0:
-                progress(step, len(order))
+                with run.watch.paused():
+                    progress(step, len(order))
+    if departures is not None and run.load >= LOAD:
+        run.depart(departures, seed)
     progress(len(order), len(order))
     return run.report(policy, seed)
+
+
+class _Stopwatch:
+    """Adds up the seconds in which it is not paused, as a context."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._begun = 0.0
+        self.seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._begun = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += self._clock() - self._begun
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Something else is done inside."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
 
 @contextmanager
@@ -148,7 +176,7 @@ def _no_cycles() -> Iterator[None]:
 
 
 class _Run:
-    """Counts of one run."""
+    """Counts of one run. `watch` runs while pods are placed."""
 
     def __init__(
         self,
@@ -157,7 +185,7 @@ class _Run:
         capacity: int,
         policy: str,
         seed: int,
-        stopwatch: Callable[[], float],
+        watch: _Stopwatch,
     ) -> None:
         whole = Workload.of(pod.shape for pod in pods)
         # Drawing lots needs feasibility only, so any policy of the engine does.
@@ -171,62 +199,75 @@ class _Run:
         self._lots = Random(seed) if policy == RANDOM else None
         self._gauge = FragmentationGauge(self._stream.fleet, whole.typical())
         self._capacity = capacity
-        self._stopwatch = stopwatch
-        self._seconds = 0.0
         self._arrived = self._used = self._refused_multi = 0
         self._alloc: defaultdict[int, list[float]] = defaultdict(list)
         self._ratio: defaultdict[int, list[float]] = defaultdict(list)
-        self._packed: list[PackedPod] = []
-        self._held: dict[str, tuple[Asked, Seat]] = {}
+        self._log: list[tuple[int, Place | Seat | None]] = []
         self._departed: Departed | None = None
+        self.watch = watch
 
     @property
     def load(self) -> float:
         """The part of all cards that is allocated."""
         return self._used / self._capacity
 
-    def arrive(self, step: int, index: int) -> None:
-        pod, asked = self._pods[index], self._asked[index]
-        if self._learner is not None:
-            self._learner.saw(pod.shape)
-        begun = self._stopwatch()
-        seat = self._stream.seat(asked) if self._lots is None else self._drawn(asked, self._lots)
-        self._seconds += self._stopwatch() - begun
+    def arrive(self, index: int) -> None:
+        """One pod of the list comes, and goes where it is put."""
+        pod, learner = self._pods[index], self._learner
+        if learner is not None:
+            learner.saw(pod.shape)
+            if learner.due:
+                with self.watch.paused():
+                    learner.learn()
+        asked = self._asked[index]
+        place = self._stream.put(asked) if self._lots is None else self._drawn(asked, self._lots)
+        self._log.append((index, place))
         self._arrived += pod.milli
-        if seat is not None:
-            self._used += pod.milli
-            self._held[str(step)] = (asked, seat)
-            if self._learner is not None:
-                self._learner.took(pod.shape)
         at = round(100 * self._arrived / self._capacity)
-        if seat is None and pod.shape.cards > 1 and at <= LATE:
+        if place is not None:
+            self._used += pod.milli
+            if learner is not None:
+                learner.took(pod.shape)
+        elif pod.shape.cards > 1 and at <= LATE:
             self._refused_multi += 1
         self._alloc[at].append(round(100 * self._used / self._capacity, 2))
         if at in FRAGMENTATION_AT:
-            self._ratio[at].append(self._gauge.percent())
-        node, devices = ("", ()) if seat is None else (seat.node, seat.columns)
-        self._packed.append(PackedPod(step, pod.name, node, devices))
+            with self.watch.paused():
+                self._ratio[at].append(self._gauge.percent())
 
     def _drawn(self, asked: Asked, lots: Random) -> Seat | None:
         return self._stream.by_lot(asked, lots.getrandbits(64))
 
     def depart(self, departures: Departures, seed: int) -> None:
-        self._departed = depart(self._stream, self._held, departures, seed=seed, card=CARD)
+        """Pods leave, and what stays is moved."""
+        held = {}
+        for step, (index, place) in enumerate(self._log):
+            if place is not None:
+                asked = self._asked[index]
+                held[str(step)] = asked, self._stream.seat(asked, place)
+        self._departed = depart(self._stream, held, departures, seed=seed, card=CARD)
 
     def report(self, policy: str, seed: int) -> PackReport:
-        placed = sum(1 for entry in self._packed if entry.node)
+        """What came of it."""
+        packed = tuple(self._packed())
         return PackReport(
             policy=policy,
             seed=seed,
-            arrived_pods=len(self._packed),
-            placed_pods=placed,
+            arrived_pods=len(packed),
+            placed_pods=sum(1 for entry in packed if entry.node),
             refused_multi_gpu_by_95=self._refused_multi,
             curve=tuple(_mean(self._alloc[at]) for at in range(LAST + 1)),
             fragmentation={at: _mean(self._ratio[at]) for at in FRAGMENTATION_AT},
-            pods_per_second=len(self._packed) / self._seconds if self._seconds > 0 else 0.0,
+            pods_per_second=len(packed) / self.watch.seconds if self.watch.seconds > 0 else 0.0,
             departed=self._departed,
-            packed=tuple(self._packed),
+            packed=packed,
         )
+
+    def _packed(self) -> Iterator[PackedPod]:
+        nodes = self._stream.fleet.nodes
+        for step, (index, place) in enumerate(self._log):
+            node, devices = ("", ()) if place is None else (nodes[place.row].id, place.columns)
+            yield PackedPod(step, self._pods[index].name, node, devices)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -32,16 +32,20 @@ class Learner:
         """A request came. Call it before the request is placed."""
         self._counts[shape] += 1
         self._seen += 1
-        if self._seen == self._due:
-            self._due *= 2
-            self._learn(Workload.counted(self._counts))
-        elif self._taken >= self._part and self._known.counts:
-            self._learn(self._known)
 
     def took(self, shape: WorkloadShape) -> None:
         """The request found a place."""
         self._taken += shape.cards * shape.cores
 
-    def _learn(self, workload: Workload) -> None:
-        self._known, self._taken = workload, 0
-        self._stream.learn(workload)
+    @property
+    def due(self) -> bool:
+        """Whether it is time to learn."""
+        return self._seen == self._due or (self._taken >= self._part and bool(self._known.counts))
+
+    def learn(self) -> None:
+        """Learn, once it is due; before the next request is placed."""
+        if self._seen == self._due:
+            self._due *= 2
+            self._known = Workload.counted(self._counts)
+        self._taken = 0
+        self._stream.learn(self._known)

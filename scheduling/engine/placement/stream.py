@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,13 @@ class Asked:
     index: int | None
 
 
+class Place(NamedTuple):
+    """A row of the fleet, and the columns of its cards that a task was given."""
+
+    row: int
+    columns: tuple[int, ...]
+
+
 class PlacementStream:
     """Nodes of one flavor that fill up as tasks arrive.
 
@@ -53,25 +61,30 @@ class PlacementStream:
 
     def expect(self, requests: Iterable[Request], rules: PlacementRules = NO_RULES) -> list[Asked]:
         """Make requests ready together, which is much cheaper than one by one."""
-        tasks = [resolve(request, rules, self._flavor) for request in requests]
+        listed = list(requests)
+        tasks = {request: resolve(request, rules, self._flavor) for request in dict.fromkeys(listed)}
         if self._matrix is not None:
-            self._matrix.expect((task, self._flavor) for task in tasks if self._servable(task))
-        return [self._asked(task) for task in tasks]
+            self._matrix.expect((task, self._flavor) for task in tasks.values() if self._servable(task))
+        known = {request: self._asked(task) for request, task in tasks.items()}
+        return [known[request] for request in listed]
 
     def place(self, request: Request, rules: PlacementRules = NO_RULES) -> Seat | None:
         """Give one task a node and cards, which it then holds; None when nothing takes it."""
-        return self.seat(self._asked(resolve(request, rules, self._flavor)))
+        asked = self._asked(resolve(request, rules, self._flavor))
+        place = self.put(asked)
+        return None if place is None else self.seat(asked, place)
 
-    def seat(self, asked: Asked) -> Seat | None:
-        """As `place`, for a request made ready before."""
+    def put(self, asked: Asked) -> Place | Seat | None:
+        """As `place`, for a request made ready before, and without the particulars of the seat."""
         matrix, index = self._matrix, asked.index
         if matrix is None or index is None:
             return self._by_board(asked.task)
         row = matrix.best(index)
-        if row is None:
-            return None
-        columns = matrix.take(index, row)
-        return self._seat(asked.task, row, columns)
+        return None if row is None else Place(row, matrix.take(index, row))
+
+    def seat(self, asked: Asked, place: Place | Seat) -> Seat:
+        """The particulars of a place that was given to a request."""
+        return place if isinstance(place, Seat) else self._seat(asked.task, place.row, place.columns)
 
     def by_lot(self, asked: Asked, draw: int) -> Seat | None:
         """Place a task on any node that takes it, and sliced on any card, as a large drawn number says."""
