@@ -134,15 +134,13 @@ class NodeCards(CardTable):
         left: tuple[int, ...],
         classes: tuple[bool, ...] | None,
         fitting: Callable[[CardTable], Bools],
-        *,
-        full: int | None,
     ) -> None:
         """`row` is any node with the same cards when empty."""
         super().__init__(fleet, slice(row, row + 1), (left,), (classes,), fitting)
         self.row = row
         self.amounts = left
         self.units = sum(left)
-        self.full = full
+        self.full: int | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -1,10 +1,10 @@
 """The score matrix of one policy: every known shape against every node, always up to date.
 
-Rows of the matrix are *kinds*, shapes that differ in memory alone; columns are nodes in (rank, id)
-order, so the first maximum of a row is the best node with its tie rule. Memory seldom decides, so it is
-looked at when a node was found. A placement changes one node; its column is then scored again for all
-kinds in one call. Nodes of one type with equal amounts left are in the same *state*, for which the
-column is worked out once; so is the step from a state to the next by a placement of a kind. This
+Rows of the matrix are shapes, columns are nodes in (rank, id) order, so the first maximum of a row is
+the best node with its tie rule. A placement changes one node; its column is then scored again for all
+shapes in one call. Shapes that differ in memory alone are of one *kind* and get the same scores where
+they fit. Nodes of one type with equal amounts left, memory apart, are in the same *state*, for which
+the kinds are scored once; so is the step from a state to the next by a placement of a kind. This
 pays where many shapes alternate, as in a packing run; a board serves few shapes and any veto.
 """
 
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from scheduling.engine.model import Flavor, GpuMode
 from scheduling.engine.placement.devices import CardPicker
 from scheduling.engine.placement.grid import GridScore, Numbers, pairs
+from scheduling.engine.placement.ladder import Ladder
 from scheduling.engine.placement.node_types import capacity_codes
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.shape import TaskShape
@@ -28,8 +28,7 @@ from scheduling.engine.plugins.protocols import Veto
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet
 
 # The passing vetoes that a column applies. The engine's others are about wishes that `servable` excludes.
-MEMORY = "memory"
-APPLIED = ("cpu", MEMORY, "card-cores", "card-memory")
+APPLIED = ("cpu", "memory", "card-cores", "card-memory")
 # What a shape may ask for; any other wish has to be absent.
 USUAL = (
     "flavor", "policy", "cpu", "memory", "cards", "mode", "cores", "card_memory", "models", "whole",
@@ -47,14 +46,6 @@ def columnar(vetoes: Iterable[Veto]) -> bool:
     return all(veto.fixed or veto in VETOES for veto in vetoes) and all(
         veto in vetoes for veto in VETOES if veto.name in APPLIED
     )
-
-
-class _Line(NamedTuple):
-    """Where a shape is looked up: its kind, the scores of that on all nodes, and the MiB that it asks for."""
-
-    kind: int
-    scores: Numbers
-    memory: int
 
 
 class ScoreMatrix:
@@ -81,7 +72,9 @@ class ScoreMatrix:
         self._index: dict[TaskShape, int] = {}
         self._kinds: dict[TaskShape, int] = {}
         self._asked: list[tuple[Question, Bools]] = []
-        self._lines: list[_Line] = []
+        self._kind_of: list[int] = []
+        self._memory: list[int] = []
+        self._rows: list[Numbers] = []
         self._base = capacity_codes(fleet)
         self._note_changes()
         self._tabulate()
@@ -92,54 +85,44 @@ class ScoreMatrix:
     def expect(self, asked: Iterable[tuple[TaskShape, Flavor]]) -> None:
         """Add all shapes that are not known yet, and score them together."""
         fresh = [pair for pair in dict(asked).items() if pair[0] not in self._index]
-        known = len(self._kinds)
         for task, flavor in fresh:
             self._add(task, flavor)
-        if known < len(self._kinds):
+        if fresh:
             self._tabulate()
             self._rescore_all()
 
     def index(self, task: TaskShape, flavor: Flavor) -> int:
-        """The number of a shape, which is added on first sight."""
-        number = self._index.get(task)
-        if number is None:
+        """The row of a shape, added on first sight."""
+        known = self._index.get(task)
+        if known is None:
             self._catch_up()
-            known = len(self._kinds)
-            number = self._add(task, flavor)
-            if known < len(self._kinds):
-                self._tabulate()
-                self._fill(known)
-        return number
+            known = self._add(task, flavor)
+            self._tabulate()
+            self._fill(known, Question(self.fleet, task, flavor))
+        return known
 
     def best(self, shape: int) -> int | None:
         """The node with the highest score, the first of equals; None where the shape fits nowhere."""
         if self._seen != len(self.fleet.touched) or self._epoch != self.fleet.epoch:
             self._catch_up()
-        _, scores, memory = self._lines[shape]
+        scores = self._rows[shape]
         if not len(scores):
             return None
         node = int(scores.argmax())
-        if scores.item(node) == self.infeasible:
-            return None
-        if memory and self.fleet.memory_free.item(node) < memory:
-            scores = self._roomy(scores, memory)
-            node = int(scores.argmax())
-            return node if scores.item(node) != self.infeasible else None
-        return node
+        return node if scores.item(node) != self.infeasible else None
 
     def scores(self, shape: int) -> Numbers:
         """The scores of a shape on all nodes, `infeasible` where it does not fit."""
         self._catch_up()
-        line = self._lines[shape]
-        return self._roomy(line.scores, line.memory) if line.memory else line.scores
+        return self._rows[shape]
 
     def take(self, shape: int, node: int) -> tuple[int, ...]:
         """Place one task of a shape on a node that fits; the columns of its cards."""
-        fleet, state, line = self.fleet, self._states[node], self._lines[shape]
+        fleet, state, kind = self.fleet, self._states[node], self._kind_of[shape]
         if state is None:
             state = self._find(node)
-        columns, parts, after = state.steps.get(line.kind) or self._known.step(state, line.kind)
-        fleet.take(node, state.cpu - after.cpu, line.memory, parts)
+        columns, parts, after = state.steps.get(kind) or self._known.step(state, kind)
+        fleet.take(node, state.cpu - after.cpu, self._memory[shape], parts)
         if self._epoch != fleet.epoch or self._seen + 1 != len(fleet.touched):
             self._catch_up()
         else:
@@ -153,26 +136,23 @@ class ScoreMatrix:
         self._score = score
         self._known.relearn(score)
         if self._asked:
-            self._write_all([self._known.anew(state or self._find(at)) for at, state in enumerate(self._states)])
+            states = enumerate(self._states)
+            self._write_all([self._known.anew(state or self._find(node)) for node, state in states])
 
     def _add(self, task: TaskShape, flavor: Flavor) -> int:
-        kind = self._kind(replace(task, memory=0) if self._by_kind else task, flavor)
-        number = self._index[task] = len(self._index)
-        self._lines.append(_Line(kind, self._matrix[kind], task.memory))
-        return number
-
-    def _kind(self, task: TaskShape, flavor: Flavor) -> int:
-        kind = self._kinds.get(task)
-        if kind is None:
-            kind = self._kinds[task] = len(self._kinds)
-            self._look_up(task, flavor)
-            if kind >= len(self._matrix):
-                room = max(64, 2 * kind)
-                grown = np.full((room, len(self.fleet)), self._bounds[0], self._matrix.dtype)
-                grown[:kind] = self._matrix[:kind]
-                self._matrix = grown
-                self._lines = [line._replace(scores=grown[line.kind]) for line in self._lines]
-        return kind
+        index = self._index[task] = len(self._index)
+        kind = replace(task, memory=0) if self._by_kind else task
+        number = self._kinds.setdefault(kind, len(self._kinds))
+        if number == len(self._asked):
+            self._look_up(kind, flavor)
+        self._kind_of.append(number)
+        self._memory.append(task.memory)
+        if index >= len(self._matrix):
+            room = max(64, 2 * index)
+            grown = np.full((room, len(self.fleet)), self._bounds[0], self._matrix.dtype)
+            grown[:index] = self._matrix[:index]
+            self._matrix = grown
+        return index
 
     def _look_up(self, task: TaskShape, flavor: Flavor) -> None:
         question = Question(self.fleet, task, flavor)
@@ -181,15 +161,14 @@ class ScoreMatrix:
             lasting &= veto.allows(question, ALL_ROWS)
         self._asked.append((question, lasting))
 
-    def _roomy(self, scores: Numbers, memory: int) -> Numbers:
-        """The scores where so much memory is left, elsewhere `infeasible`."""
-        return np.where(self.fleet.memory_free >= memory, scores, self._bounds[0])
-
     def _tabulate(self) -> None:
-        """Work out what depends on the set of kinds, and forget all states."""
+        """Work out what depends on the set of shapes, and forget all states."""
         self._known = States(self.fleet, self._score, self._picker, self._asked, self._base, self._bounds)
         self._states: list[State | None] = [None] * len(self.fleet)
-        self._live = self._matrix[: len(self._kinds)]
+        self._live = self._matrix[: len(self._index)]
+        self._rows = list(self._live)
+        self._kind = np.array(self._kind_of, np.int64)
+        self._ladder = Ladder(np.array(self._memory, np.int64), self._bounds)
 
     def _note_changes(self) -> None:
         fleet = self.fleet
@@ -218,14 +197,12 @@ class ScoreMatrix:
             for node in changed:
                 self._write(node, self._find(node))
 
-    def _fill(self, kind: int) -> None:
-        """Score one kind on all nodes."""
-        question, lasting = self._asked[kind]
-        feasible = lasting.copy()
+    def _fill(self, shape: int, question: Question) -> None:
+        """Score one shape on all nodes."""
+        feasible = self._asked[self._kind_of[shape]][1].copy()
         for veto in self._passing:
-            if veto.name != MEMORY:
-                feasible &= veto.allows(question, ALL_ROWS)
-        row = self._matrix[kind]
+            feasible &= veto.allows(question, ALL_ROWS)
+        row = self._rows[shape]
         row[:] = self._bounds[0]
         np.copyto(row, self._score.grid(*pairs(question, ALL_ROWS)).scores[0], "unsafe", feasible)
 
@@ -236,12 +213,18 @@ class ScoreMatrix:
 
     def _write(self, node: int, state: State) -> None:
         self._states[node] = state
-        self._live[:, node] = state.scores
+        scores = state.scores.take(self._kind)
+        limit = self._ladder.within(self.fleet.memory_free.item(node))
+        self._live[:, node] = scores if limit is None else np.minimum(scores, limit, out=scores)
 
     def _write_all(self, states: list[State]) -> None:
         self._states[:] = states
-        if states:
-            self._live[:] = np.array([state.scores for state in states]).T
+        if not states:
+            return
+        scores = np.array([state.scores for state in states]).T
+        np.take(scores, self._kind, axis=0, out=self._live)
+        short = self.fleet.memory_free < self._ladder.asked[:, None]
+        self._live[short] = self._bounds[0]
 
 
 def servable(task: TaskShape, fleet: Fleet) -> bool:

@@ -17,15 +17,15 @@ class NodeType:
     """What nodes of one type have in common; `row` is one of them.
 
     `lasting` `[shapes]` marks the shapes that may ever use such nodes, `usable` `[shapes, cards]` on
-    which cards. `sizes` are core units and MiB of each empty card, None where there is none; `full` the
-    core units of the largest. With `alike` nothing but what is left tells the cards apart.
+    which cards. `sizes` are core units and MiB of each empty card, None where there is none. With `alike`
+    nothing but what is left tells the cards apart; each of them then has `full` when nobody uses it.
     """
 
     row: int
     lasting: Bools
     usable: Bools
     sizes: list[tuple[int, int] | None]
-    full: int
+    full: tuple[int, int]
     alike: bool
 
 
@@ -48,9 +48,9 @@ def node_types(
         usable = np.array([question.usable[row] for question, _ in asked], np.bool_).reshape(size, width)
         there, sizes = fleet.present[row], _sizes(fleet, row)
         same = (usable == (usable.max(axis=1, initial=False)[:, None] & there)).all()
-        full = int(fleet.card_cores[row].max(initial=0))
-        equal = len({size for size in sizes if size is not None}) == 1 and full > 0
-        found.append(NodeType(row, np.ascontiguousarray(lasting[:, row]), usable, sizes, full, plain and equal and bool(same)))
+        full, *others = {size for size in sizes if size is not None} or {(0, 0)}
+        alike = plain and bool(same) and not others and full[0] > 0
+        found.append(NodeType(row, np.ascontiguousarray(lasting[:, row]), usable, sizes, full, alike))
     return [found[code] for code in types.tolist()]
 
 

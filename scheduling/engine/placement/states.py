@@ -3,54 +3,57 @@
 Nodes of one type with equal amounts left are in the same state. A state has the scores of all shapes,
 and the steps that placements of shapes make from it to other states; steps are taken without another
 look at the fleet. Cards and CPU are apart, as far more nodes have cards alike than CPU and cards.
-Memory plays no part: who asks for it compares what the nodes have left.
+Memory plays no part here.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from operator import not_
+from operator import and_
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scheduling.engine.placement.devices import CardPicker
 from scheduling.engine.placement.grid import BY_PICKER, GridScore, NodeCards, Numbers, ShapeTable
+from scheduling.engine.placement.ladder import Ladder, least, limit
 from scheduling.engine.placement.node_types import NodeType, node_types
 from scheduling.engine.placement.question import Question
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Parts
 
 # States kept; beyond that they are forgotten and worked out again when they recur.
 KEPT_STATES = 200_000
-LEAST = np.iinfo(np.int64).min
+
+
+# What is left on one card, core units and MiB, and whether it is in use, or shut to parts.
+_Card = tuple[int, int, bool, bool]
 
 
 class _Cards(NamedTuple):
-    """What is left on the cards of a node, by column, and which classes of tasks it holds, if that counts."""
+    """The cards of a node by column, and which classes of tasks it holds, if that counts."""
 
     type: NodeType
-    left: tuple[int, ...]
-    memory: tuple[int, ...]
-    used: tuple[bool, ...]
-    shut: tuple[bool, ...]
+    cards: tuple[_Card, ...]
     classes: tuple[bool, ...] | None
 
     def after(self, taken: Parts) -> _Cards:
         """The cards when a task holds these parts of them as well."""
-        left, memory, used, shut = list(self.left), list(self.memory), list(self.used), list(self.shut)
+        cards = list(self.cards)
         for column, cores, space, exclusive in taken:
-            left[column] -= cores
-            memory[column] -= space
-            used[column] = True
-            shut[column] = shut[column] or exclusive
+            left, memory, _, shut = cards[column]
+            cards[column] = (left - cores, memory - space, True, shut or exclusive)
         classes = self.classes
         if classes is not None:
             held = len(taken) if taken[0][3] else 0
             classes = (*classes[:held], True, *classes[held + 1 :])
-        return _Cards(self.type, tuple(left), tuple(memory), tuple(used), tuple(shut), classes)
+        return _Cards(self.type, tuple(cards), classes)
+
+    def empty(self) -> list[bool]:
+        """Which cards nobody uses."""
+        sizes = zip(self.type.sizes, self.cards, strict=True)
+        return [(left, memory) == size and not used for size, (left, memory, used, _) in sizes]
 
 
 class _Taken(NamedTuple):
@@ -69,9 +72,8 @@ class _CardState:
     """
 
     now: _Cards
-    empty: list[bool]
     table: NodeCards
-    limit: Numbers
+    room: Numbers
     picks: dict[int, tuple[int, ...]] = field(default_factory=dict)
     taken: dict[tuple[int, tuple[int, ...]], _Taken] = field(default_factory=dict)
     states: dict[int, State] = field(default_factory=dict)
@@ -112,11 +114,11 @@ class States:
         bounds: tuple[Any, Any],
     ) -> None:
         self._fleet, self._score, self._picker = fleet, score, picker
-        self._lowest, self._highest = bounds
+        self._bounds = bounds
         self._asked = table = ShapeTable(tuple(question.task for question, _ in asked))
-        self._card_memory = _or_least(table.card_memory)
+        self._card_memory = least(table.card_memory)
         self._cpu: list[int] = table.cpu.tolist()
-        self._cpu_steps, self._cpu_limits = self._ladder(_or_least(table.cpu))
+        self._ladder = Ladder(table.cpu, bounds)
         # Of the cards with room for parts only so many of the roomiest matter.
         self._most_parts = int(table.cards[~table.whole].max(initial=0))
         self._demand = _numbered(
@@ -128,15 +130,16 @@ class States:
     def find(self, node: int) -> State:
         """The state that a node is in now."""
         fleet = self._fleet
-        now = _Cards(
-            self._type[node],
-            tuple(fleet.cores_free[node].tolist()),
-            tuple(fleet.card_memory_free[node].tolist()),
-            tuple(fleet.holders[node].astype(np.bool_).tolist()),
-            tuple(fleet.exclusive[node].tolist()),
-            tuple(fleet.classes[node].astype(np.bool_).tolist()) if self._score.classes else None,
+        cards = zip(
+            fleet.cores_free[node].tolist(),
+            fleet.card_memory_free[node].tolist(),
+            fleet.holders[node].astype(np.bool_).tolist(),
+            fleet.exclusive[node].tolist(),
+            strict=True,
         )
-        return self._state(int(fleet.cpu_free[node]), self._cards_of(now))
+        classes = tuple(fleet.classes[node].astype(np.bool_).tolist()) if self._score.classes else None
+        now = _Cards(self._type[node], tuple(cards), classes)
+        return self._state(fleet.cpu_free.item(node), self._cards_of(now))
 
     def step(self, state: State, shape: int) -> Step:
         """What a task of a shape that fits does to a node in this state."""
@@ -179,8 +182,10 @@ class States:
     def _state(self, cpu: int, cards: _CardState) -> State:
         state = cards.states.get(cpu)
         if state is None:
-            scores = np.minimum(self._columns.scores(cpu, cards.table), cards.limit)
-            np.minimum(scores, self._cpu_limits[bisect_right(self._cpu_steps, cpu)], out=scores)
+            scores = np.minimum(self._columns.scores(cpu, cards.table), cards.room)
+            most = self._ladder.within(cpu)
+            if most is not None:
+                np.minimum(scores, most, out=scores)
             state = cards.states[cpu] = State(scores, cpu, cards)
             self._kept += 1
         return state
@@ -193,52 +198,32 @@ class States:
 
     def _cards(self, now: _Cards) -> _CardState:
         kind = now.type
-        empty = [
-            size == found and not used
-            for size, found, used in zip(
-                kind.sizes, zip(now.left, now.memory, strict=True), now.used, strict=True
-            )
-        ]
+        amounts = tuple([card[0] for card in now.cards])
         # Where all cards of a node are alike to every shape, counting them needs no look at each.
-        alike = kind.alike and not any(compress(now.left, now.shut))
-        table = NodeCards(
-            self._fleet,
-            kind.row,
-            now.left,
-            now.classes,
-            lambda _: self._fitting(now, empty)[:, None],
-            full=kind.full if alike else None,
-        )
-        if not kind.alike:
-            return _CardState(now, empty, table, self._room(now, empty))
-        parts = sorted(compress(now.left, map(not_, now.shut)))
-        key = (kind, empty.count(True), tuple(parts[len(parts) - self._most_parts :]))
-        limit = self._known_room.get(key)
-        if limit is None:
-            limit = self._known_room[key] = self._room(now, empty)
-        return _CardState(now, empty, table, limit)
+        alike = kind.alike and not any([card[3] and card[0] for card in now.cards])
+        table = NodeCards(self._fleet, kind.row, amounts, now.classes, lambda _: self._fitting(now)[:, None])
+        if not alike:
+            return _CardState(now, table, self._room(now))
+        table.full = kind.full[0]
+        most = self._most_parts
+        roomiest = tuple(sorted(amounts)[-most:]) if most > 1 else max(amounts)
+        key = kind, now.cards.count((*kind.full, False, False)), roomiest
+        room = self._known_room.get(key)
+        if room is None:
+            room = self._known_room[key] = self._room(now)
+        return _CardState(now, table, room)
 
-    def _fitting(self, now: _Cards, empty: list[bool]) -> Bools:
+    def _fitting(self, now: _Cards) -> Bools:
         """The cards that take a shape's part, as `Question.fitting` does for one. `[shapes, cards]`."""
-        asked, left, memory = self._asked, np.array(now.left, np.int64), np.array(now.memory, np.int64)
+        asked = self._asked
+        left, memory, _, shut = np.array(now.cards, np.int64).reshape(-1, 4).T
         partly = (left >= asked.cores[:, None]) & (memory >= self._card_memory[:, None])
-        fitting: Bools = np.where(asked.whole[:, None], empty, partly & ~np.array(now.shut, np.bool_))
+        fitting: Bools = np.where(asked.whole[:, None], now.empty(), partly & (shut == 0))
         return fitting & now.type.usable
 
-    def _room(self, now: _Cards, empty: list[bool]) -> Numbers:
-        roomy = np.count_nonzero(self._fitting(now, empty), axis=1) >= self._asked.cards
-        return self._limit(roomy & now.type.lasting)
-
-    def _ladder(self, asked: Ints) -> tuple[list[int], list[Numbers]]:
-        """The different amounts that shapes ask for, and the limits while the first k of them are free."""
-        steps: list[int] = np.unique(asked).tolist()
-        nobody = np.zeros(asked.shape, np.bool_)
-        return steps, [self._limit(fits) for fits in (nobody, *(asked <= step for step in steps))]
-
-    def _limit(self, fits: Bools) -> Numbers:
-        """What a score may be at most: anything where the shape fits, else infeasible. `[shapes]`."""
-        limit: Numbers = np.where(fits, self._highest, self._lowest)
-        return limit
+    def _room(self, now: _Cards) -> Numbers:
+        roomy = np.count_nonzero(self._fitting(now), axis=1) >= self._asked.cards
+        return limit(roomy & now.type.lasting, self._bounds)
 
     def _taken(self, cards: _CardState, shape: int, columns: tuple[int, ...]) -> _Taken:
         key = self._demand[shape], columns
@@ -264,17 +249,17 @@ class States:
         task, now = self._asked.tasks[shape], cards.now
         usable: list[bool] = now.type.usable[shape].tolist()
         if task.whole:
-            fitting = [at for at, fits in enumerate(usable) if fits and cards.empty[at]]
+            fitting = list(compress(range(len(usable)), map(and_, usable, now.empty())))
         else:
             fitting = [
-                at
-                for at, fits in enumerate(usable)
-                if fits
-                and not now.shut[at]
-                and now.left[at] >= task.cores
-                and (not task.card_memory or now.memory[at] >= task.card_memory)
+                column
+                for column, (left, memory, _, shut) in enumerate(now.cards)
+                if usable[column]
+                and not shut
+                and left >= task.cores
+                and (not task.card_memory or memory >= task.card_memory)
             ]
-        return self._picker.among(task, fitting, now.left, now.memory)
+        return self._picker.among(task, fitting, cards.table.amounts, [card[1] for card in now.cards])
 
 
 def _parts(asked: ShapeTable, shape: int, columns: tuple[int, ...], kind: NodeType) -> Parts:
@@ -291,8 +276,3 @@ def _numbered(items: Sequence[object]) -> list[int]:
     """The same number for equal items."""
     numbers: dict[object, int] = {}
     return [numbers.setdefault(item, len(numbers)) for item in items]
-
-
-def _or_least(amounts: Ints) -> Ints:
-    """Amounts to compare with what is left; who asks for nothing is not refused for overuse by others."""
-    return np.where(amounts > 0, amounts, LEAST)
