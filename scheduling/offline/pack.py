@@ -6,11 +6,13 @@ The run asks the engine for every place; here arrivals are counted and curves ar
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -23,6 +25,7 @@ from scheduling.engine import (
     PlacementStream,
     Seat,
     Workload,
+    WorkloadShape,
 )
 from scheduling.engine.model import Node
 from scheduling.offline.departures import LOAD, Departed, Departures, depart
@@ -121,19 +124,13 @@ def run_pack(
     check_policy(policy)
     if departures is not None:
         departures.check()
-    capacity = sum(len(node.devices) for node in nodes) * CARD
+    capacity = _capacity(nodes)
     if not capacity or not order:
         raise UsageError("there are no cards or no arrivals to pack")
-    run = _Run(nodes, pods, capacity, policy, seed, _Stopwatch(clock))
+    run = _Run(nodes, pods, order, policy, seed, _Stopwatch(clock))
     with _no_cycles(), run.watch:
-        for step, index in enumerate(order):
-            run.arrive(index % len(pods))
-            if departures is not None and run.load >= LOAD:
-                break
-            if step % 256 == 0:
-                with run.watch.paused():
-                    progress(step, len(order))
-    if departures is not None and run.load >= LOAD:
+        loaded = run.arrive(math.inf if departures is None else LOAD * capacity, progress)
+    if departures is not None and loaded:
         run.depart(departures, seed)
     progress(len(order), len(order))
     return run.report(policy, seed)
@@ -176,13 +173,13 @@ def _no_cycles() -> Iterator[None]:
 
 
 class _Run:
-    """Counts of one run. `watch` runs while pods are placed."""
+    """One run: what is asked for, and where each arrival went. `watch` runs while pods are placed."""
 
     def __init__(
         self,
         nodes: Sequence[Node],
         pods: Sequence[Pod],
-        capacity: int,
+        order: Sequence[int],
         policy: str,
         seed: int,
         watch: _Stopwatch,
@@ -194,69 +191,80 @@ class _Run:
             nodes, flavor(by), EngineConfig(), None if policy == DEFAULT else whole
         )
         self._learner = Learner(self._stream) if policy == DEFAULT else None
-        self._pods = pods
-        self._asked = self._stream.expect(pod.request for pod in pods)
+        asked = self._stream.expect(pod.request for pod in pods)
+        self._pods = [pods[index % len(pods)] for index in order]
+        self._asked = [asked[index % len(pods)] for index in order]
+        self._milli = [pod.milli for pod in self._pods]
+        self._capacity = _capacity(nodes)
+        self._at = [round(100 * came / self._capacity) for came in accumulate(self._milli)]
         self._lots = Random(seed) if policy == RANDOM else None
         self._gauge = FragmentationGauge(self._stream.fleet, whole.typical())
-        self._capacity = capacity
-        self._arrived = self._used = self._refused_multi = 0
-        self._alloc: defaultdict[int, list[float]] = defaultdict(list)
         self._ratio: defaultdict[int, list[float]] = defaultdict(list)
-        self._log: list[tuple[int, Place | Seat | None]] = []
+        self._log: list[Place | Seat | None] = []
         self._departed: Departed | None = None
         self.watch = watch
 
-    @property
-    def load(self) -> float:
-        """The part of all cards that is allocated."""
-        return self._used / self._capacity
-
-    def arrive(self, index: int) -> None:
-        """One pod of the list comes, and goes where it is put."""
-        pod, learner = self._pods[index], self._learner
-        if learner is not None:
-            learner.saw(pod.shape)
-            if learner.due:
-                with self.watch.paused():
-                    learner.learn()
-        asked = self._asked[index]
-        place = self._stream.put(asked) if self._lots is None else self._drawn(asked, self._lots)
-        self._log.append((index, place))
-        self._arrived += pod.milli
-        at = round(100 * self._arrived / self._capacity)
-        if place is not None:
-            self._used += pod.milli
+    def arrive(self, until: float, progress: Progress) -> bool:
+        """Let pods come until so many thousandths of cards are taken; whether that came about."""
+        put, log, learner = self._put, self._log, self._learner
+        used = 0
+        for step, (asked, at, milli) in enumerate(zip(self._asked, self._at, self._milli, strict=True)):
             if learner is not None:
-                learner.took(pod.shape)
-        elif pod.shape.cards > 1 and at <= LATE:
-            self._refused_multi += 1
-        self._alloc[at].append(round(100 * self._used / self._capacity, 2))
-        if at in FRAGMENTATION_AT:
-            with self.watch.paused():
-                self._ratio[at].append(self._gauge.percent())
+                self._learn(learner, self._pods[step].shape)
+            place = put(asked)
+            log.append(place)
+            if place is not None:
+                used += milli
+                if learner is not None:
+                    learner.took(milli)
+                if used >= until:
+                    return True
+            if at in FRAGMENTATION_AT or step % 256 == 0:
+                self._look(step, at, progress)
+        return False
 
-    def _drawn(self, asked: Asked, lots: Random) -> Seat | None:
-        return self._stream.by_lot(asked, lots.getrandbits(64))
+    def _put(self, asked: Asked) -> Place | Seat | None:
+        lots = self._lots
+        return self._stream.put(asked) if lots is None else self._stream.by_lot(asked, lots.getrandbits(64))
+
+    def _learn(self, learner: Learner, shape: WorkloadShape) -> None:
+        learner.saw(shape)
+        if learner.due:
+            with self.watch.paused():
+                learner.learn()
+
+    def _look(self, step: int, at: int, progress: Progress) -> None:
+        with self.watch.paused():
+            if at in FRAGMENTATION_AT:
+                self._ratio[at].append(self._gauge.percent())
+            progress(step, len(self._asked))
 
     def depart(self, departures: Departures, seed: int) -> None:
         """Pods leave, and what stays is moved."""
         held = {}
-        for step, (index, place) in enumerate(self._log):
+        for step, (asked, place) in enumerate(zip(self._asked, self._log, strict=False)):
             if place is not None:
-                asked = self._asked[index]
                 held[str(step)] = asked, self._stream.seat(asked, place)
         self._departed = depart(self._stream, held, departures, seed=seed, card=CARD)
 
     def report(self, policy: str, seed: int) -> PackReport:
         """What came of it."""
         packed = tuple(self._packed())
+        curve: defaultdict[int, list[float]] = defaultdict(list)
+        used = 0
+        for entry, milli, at in zip(packed, self._milli, self._at, strict=False):
+            used += milli if entry.node else 0
+            curve[at].append(round(100 * used / self._capacity, 2))
         return PackReport(
             policy=policy,
             seed=seed,
             arrived_pods=len(packed),
             placed_pods=sum(1 for entry in packed if entry.node),
-            refused_multi_gpu_by_95=self._refused_multi,
-            curve=tuple(_mean(self._alloc[at]) for at in range(LAST + 1)),
+            refused_multi_gpu_by_95=sum(
+                not entry.node and pod.shape.cards > 1 and at <= LATE
+                for entry, pod, at in zip(packed, self._pods, self._at, strict=False)
+            ),
+            curve=tuple(_mean(curve[at]) for at in range(LAST + 1)),
             fragmentation={at: _mean(self._ratio[at]) for at in FRAGMENTATION_AT},
             pods_per_second=len(packed) / self.watch.seconds if self.watch.seconds > 0 else 0.0,
             departed=self._departed,
@@ -265,9 +273,16 @@ class _Run:
 
     def _packed(self) -> Iterator[PackedPod]:
         nodes = self._stream.fleet.nodes
-        for step, (index, place) in enumerate(self._log):
-            node, devices = ("", ()) if place is None else (nodes[place.row].id, place.columns)
-            yield PackedPod(step, self._pods[index].name, node, devices)
+        for step, (pod, place) in enumerate(zip(self._pods, self._log, strict=False)):
+            if place is None:
+                yield PackedPod(step, pod.name, "", ())
+            else:
+                row, columns = (place.row, place.columns) if isinstance(place, Seat) else place
+                yield PackedPod(step, pod.name, nodes[row].id, columns)
+
+
+def _capacity(nodes: Sequence[Node]) -> int:
+    return sum(len(node.devices) for node in nodes) * CARD
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -16,9 +16,11 @@ from scheduling.engine.state.fleet import Fleet, Ints
 
 
 class _Figures(NamedTuple):
-    """What depends on the cards alone: the gain for each shape, and where rows of worth start."""
+    """What depends on the cards alone: the gain for each shape, the best card for each part, where rows of
+    worth start."""
 
     gain: Floats
+    chosen: Ints
     worth_rows: Ints
 
 
@@ -46,6 +48,7 @@ class LookAheadColumns:
         self._whole_worth = tables.waste[-1] / tables.card
         self._model: list[int] = fleet.model.max(axis=1, initial=-1).tolist()
         self._gains, self._part = _gains(asked, tables)
+        self._parts: list[int] = self._part.tolist()
         self._costs = np.concatenate([levels.cost, levels.cost_left])
         self._bases: dict[int, Floats] = {}
         self._by_cpu: dict[int, Ints] = {}
@@ -56,9 +59,7 @@ class LookAheadColumns:
         """Worth of the node for each shape, in cards."""
         if cards.full is None:
             return self._grid.scores(cpu, cards)
-        figures = cards.memo.get("foresight")
-        if figures is None:
-            figures = cards.memo["foresight"] = self._figures(cards, cards.full)
+        figures = self._known(cards, cards.full)
         column = self._by_cpu.get(cpu)
         if column is None:
             column = self._by_cpu[cpu] = self._levels.column(cpu - self._cpu)
@@ -79,13 +80,19 @@ class LookAheadColumns:
             return self._grid.card(cpu, cards, shape)
         if not self._sliced[shape]:
             return BY_PICKER
-        return int(self._gains[:, self._part[shape]].take(cards.amounts).argmax())
+        return self._known(cards, cards.full).chosen.item(self._parts[shape])
 
     def _cost_rows(self, units: int) -> Ints:
         """Where rows start: of `cost` for the node as it is, of `cost_left` behind it for the others."""
         rows = self._levels.cost_row(units - self._need)
         rows[1:] += len(self._levels.cost)
         return rows
+
+    def _known(self, cards: NodeCards, full: int) -> _Figures:
+        figures: _Figures | None = cards.memo.get("foresight")
+        if figures is None:
+            figures = cards.memo["foresight"] = self._figures(cards, full)
+        return figures
 
     def _figures(self, cards: NodeCards, full: int) -> _Figures:
         model = self._model[cards.row]
@@ -97,7 +104,7 @@ class LookAheadColumns:
         gains = self._gains.take(cards.amounts, axis=0)
         chosen = gains.argmax(axis=0)
         gain = base + gains.max(axis=0).take(self._part)
-        return _Figures(gain, self._worth_rows(model, cards, full, chosen))
+        return _Figures(gain, chosen, self._worth_rows(model, cards, full, chosen))
 
     def _worth_rows(self, model: int, cards: NodeCards, full: int, chosen: Ints) -> Ints:
         empty = cards.amounts.count(full)

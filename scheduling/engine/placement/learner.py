@@ -33,9 +33,9 @@ class Learner:
         self._counts[shape] += 1
         self._seen += 1
 
-    def took(self, shape: WorkloadShape) -> None:
-        """The request found a place."""
-        self._taken += shape.cards * shape.cores
+    def took(self, cores: int) -> None:
+        """The request found a place, and so many core units of cards are taken."""
+        self._taken += cores
 
     @property
     def due(self) -> bool:

@@ -2,23 +2,22 @@
 
 Rows of the matrix are shapes, columns are nodes in (rank, id) order, so the first maximum of a row is
 the best node with its tie rule. A placement changes one node; its column is then scored again for all
-shapes in one call. Shapes that differ in memory alone are of one *kind* and get the same scores where
-they fit. Nodes of one type with equal amounts left, memory apart, are in the same *state*, for which
-the kinds are scored once; so is the step from a state to the next by a placement of a kind. This
+shapes in one call. Nodes of one type with equal amounts left are in the same *state*, for which the
+column is worked out once; so is the step from a state to the next by a placement of a shape. This
 pays where many shapes alternate, as in a packing run; a board serves few shapes and any veto.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 
 from scheduling.engine.model import Flavor, GpuMode
 from scheduling.engine.placement.devices import CardPicker
 from scheduling.engine.placement.grid import GridScore, Numbers, pairs
-from scheduling.engine.placement.ladder import Ladder
+from scheduling.engine.placement.limits import Limits
 from scheduling.engine.placement.node_types import capacity_codes
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.shape import TaskShape
@@ -60,20 +59,15 @@ class ScoreMatrix:
         self._score = score
         self._fixed = tuple(veto for veto in vetoes if veto.fixed)
         self._passing = tuple(veto for veto in vetoes if not veto.fixed)
-        # Others' vetoes may read anything of a shape.
-        self._by_kind = all(veto in VETOES for veto in self._fixed)
         self._picker = picker
         floor, highest = -np.inf, np.inf
         if score.dtype.kind in "iu":
             floor, highest = np.iinfo(score.dtype).min, np.iinfo(score.dtype).max
         self._bounds = score.dtype.type(floor), score.dtype.type(highest)
-        self.infeasible = float(floor)
+        self.infeasible = self._bounds[0].item()
         self._matrix: Numbers = np.full((0, len(fleet)), floor, score.dtype)
         self._index: dict[TaskShape, int] = {}
-        self._kinds: dict[TaskShape, int] = {}
         self._asked: list[tuple[Question, Bools]] = []
-        self._kind_of: list[int] = []
-        self._memory: list[int] = []
         self._rows: list[Numbers] = []
         self._base = capacity_codes(fleet)
         self._note_changes()
@@ -98,12 +92,13 @@ class ScoreMatrix:
             self._catch_up()
             known = self._add(task, flavor)
             self._tabulate()
-            self._fill(known, Question(self.fleet, task, flavor))
+            self._fill(known)
         return known
 
     def best(self, shape: int) -> int | None:
         """The node with the highest score, the first of equals; None where the shape fits nowhere."""
-        if self._seen != len(self.fleet.touched) or self._epoch != self.fleet.epoch:
+        fleet = self.fleet
+        if self._seen != len(fleet.touched) or self._epoch != fleet.epoch:
             self._catch_up()
         scores = self._rows[shape]
         if not len(scores):
@@ -118,11 +113,11 @@ class ScoreMatrix:
 
     def take(self, shape: int, node: int) -> tuple[int, ...]:
         """Place one task of a shape on a node that fits; the columns of its cards."""
-        fleet, state, kind = self.fleet, self._states[node], self._kind_of[shape]
+        fleet, state, task = self.fleet, self._states[node], self._tasks[shape]
         if state is None:
             state = self._find(node)
-        columns, parts, after = state.steps.get(kind) or self._known.step(state, kind)
-        fleet.take(node, state.cpu - after.cpu, self._memory[shape], parts)
+        columns, parts, after = self._known.step(state, shape)
+        fleet.take(node, task.cpu, task.memory, parts)
         if self._epoch != fleet.epoch or self._seen + 1 != len(fleet.touched):
             self._catch_up()
         else:
@@ -141,12 +136,7 @@ class ScoreMatrix:
 
     def _add(self, task: TaskShape, flavor: Flavor) -> int:
         index = self._index[task] = len(self._index)
-        kind = replace(task, memory=0) if self._by_kind else task
-        number = self._kinds.setdefault(kind, len(self._kinds))
-        if number == len(self._asked):
-            self._look_up(kind, flavor)
-        self._kind_of.append(number)
-        self._memory.append(task.memory)
+        self._look_up(task, flavor)
         if index >= len(self._matrix):
             room = max(64, 2 * index)
             grown = np.full((room, len(self.fleet)), self._bounds[0], self._matrix.dtype)
@@ -163,12 +153,13 @@ class ScoreMatrix:
 
     def _tabulate(self) -> None:
         """Work out what depends on the set of shapes, and forget all states."""
-        self._known = States(self.fleet, self._score, self._picker, self._asked, self._base, self._bounds)
+        self._tasks = list(self._index)
+        cpu, memory = ([getattr(task, of) for task in self._tasks] for of in ("cpu", "memory"))
+        self._limits = Limits(np.array(cpu, np.int64), np.array(memory, np.int64), self._bounds)
+        self._known = States(self.fleet, self._score, self._picker, self._asked, self._base, self._limits)
         self._states: list[State | None] = [None] * len(self.fleet)
         self._live = self._matrix[: len(self._index)]
         self._rows = list(self._live)
-        self._kind = np.array(self._kind_of, np.int64)
-        self._ladder = Ladder(np.array(self._memory, np.int64), self._bounds)
 
     def _note_changes(self) -> None:
         fleet = self.fleet
@@ -197,9 +188,10 @@ class ScoreMatrix:
             for node in changed:
                 self._write(node, self._find(node))
 
-    def _fill(self, shape: int, question: Question) -> None:
+    def _fill(self, shape: int) -> None:
         """Score one shape on all nodes."""
-        feasible = self._asked[self._kind_of[shape]][1].copy()
+        question, lasting = self._asked[shape]
+        feasible = lasting.copy()
         for veto in self._passing:
             feasible &= veto.allows(question, ALL_ROWS)
         row = self._rows[shape]
@@ -213,18 +205,15 @@ class ScoreMatrix:
 
     def _write(self, node: int, state: State) -> None:
         self._states[node] = state
-        scores = state.scores.take(self._kind)
-        limit = self._ladder.within(self.fleet.memory_free.item(node))
-        self._live[:, node] = scores if limit is None else np.minimum(scores, limit, out=scores)
+        limit = self._limits.within(state.base, self.fleet.memory_free.item(node))
+        self._live[:, node] = np.minimum(state.scores, limit)
 
     def _write_all(self, states: list[State]) -> None:
         self._states[:] = states
-        if not states:
-            return
-        scores = np.array([state.scores for state in states]).T
-        np.take(scores, self._kind, axis=0, out=self._live)
-        short = self.fleet.memory_free < self._ladder.asked[:, None]
-        self._live[short] = self._bounds[0]
+        if states:
+            left = zip(states, self.fleet.memory_free.tolist(), strict=True)
+            limits = np.array([self._limits.within(state.base, memory) for state, memory in left])
+            self._live[:] = np.minimum(np.array([state.scores for state in states]), limits).T
 
 
 def servable(task: TaskShape, fleet: Fleet) -> bool:

@@ -11,6 +11,9 @@ from scheduling.engine.placement.grid import Numbers, ShapeTable
 from scheduling.engine.placement.question import Question
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 
+# The demand of shapes without cards.
+NOTHING = 0
+
 
 @dataclass(slots=True, eq=False)
 class NodeType:
@@ -19,6 +22,7 @@ class NodeType:
     `lasting` `[shapes]` marks the shapes that may ever use such nodes, `usable` `[shapes, cards]` on
     which cards. `sizes` are core units and MiB of each empty card, None where there is none. With `alike`
     nothing but what is left tells the cards apart; each of them then has `full` when nobody uses it.
+    `demand` numbers what shapes want of cards: where it is equal they get the same ones.
     """
 
     row: int
@@ -27,6 +31,7 @@ class NodeType:
     sizes: list[tuple[int, int] | None]
     full: tuple[int, int]
     alike: bool
+    demand: list[int]
 
 
 def node_types(
@@ -43,6 +48,11 @@ def node_types(
     _, first = np.unique(types, return_index=True)
     parts = ~table.whole & (table.cards > 0)
     plain = bool((table.cores[parts] > 0).all()) and not table.card_memory[parts].any()
+    wants = [
+        (task.cards, task.whole, task.cores, task.card_memory) if task.cards else () for task in table.tasks
+    ]
+    numbers = {want: number for number, want in enumerate(dict.fromkeys([(), *wants]))}
+    shared, own = [numbers[want] for want in wants], [1 + index for index in range(len(wants))]
     found = []
     for row in first.tolist():
         usable = np.array([question.usable[row] for question, _ in asked], np.bool_).reshape(size, width)
@@ -50,7 +60,9 @@ def node_types(
         same = (usable == (usable.max(axis=1, initial=False)[:, None] & there)).all()
         full, *others = {size for size in sizes if size is not None} or {(0, 0)}
         alike = plain and bool(same) and not others and full[0] > 0
-        found.append(NodeType(row, np.ascontiguousarray(lasting[:, row]), usable, sizes, full, alike))
+        # Where cards differ, shapes that want the same may be kept from different ones.
+        demand = shared if alike else [number and at for number, at in zip(shared, own, strict=True)]
+        found.append(NodeType(row, lasting[:, row].copy(), usable, sizes, full, alike, demand))
     return [found[code] for code in types.tolist()]
 
 

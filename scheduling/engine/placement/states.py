@@ -3,7 +3,8 @@
 Nodes of one type with equal amounts left are in the same state. A state has the scores of all shapes,
 and the steps that placements of shapes make from it to other states; steps are taken without another
 look at the fleet. Cards and CPU are apart, as far more nodes have cards alike than CPU and cards.
-Memory plays no part here.
+Memory only
+limits who fits, and stays with the node.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import and_
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scheduling.engine.placement.devices import CardPicker
 from scheduling.engine.placement.grid import BY_PICKER, GridScore, NodeCards, Numbers, ShapeTable
-from scheduling.engine.placement.ladder import Ladder, least, limit
-from scheduling.engine.placement.node_types import NodeType, node_types
+from scheduling.engine.placement.limits import Limits, least
+from scheduling.engine.placement.node_types import NOTHING, NodeType, node_types
 from scheduling.engine.placement.question import Question
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Parts
 
@@ -56,52 +57,47 @@ class _Cards(NamedTuple):
         return [(left, memory) == size and not used for size, (left, memory, used, _) in sizes]
 
 
-class _Taken(NamedTuple):
-    """What a task holds of a node's cards, and the cards after that."""
-
-    parts: Parts
-    after: _CardState
-
-
 @dataclass(slots=True, eq=False)
 class _CardState:
-    """Cards of nodes of one type with equal amounts left: which shapes they take, and on which cards.
+    """Cards of nodes of one type with equal amounts left.
 
-    `states` are those with these cards, by CPU left; `picks` the picker's cards and `taken` what
-    becomes of these, by what shapes want of cards.
+    `room` is the number of their limits, `states` are those with these cards, by CPU left. `taken` is
+    what becomes of them when a task takes its part, by what it wants and the column if the score says it.
     """
 
     now: _Cards
     table: NodeCards
-    room: Numbers
-    picks: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    taken: dict[tuple[int, tuple[int, ...]], _Taken] = field(default_factory=dict)
+    room: int
+    taken: dict[tuple[int, int], _Taken] = field(default_factory=dict)
     states: dict[int, State] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class State:
-    """Nodes of one type with equal amounts left. `scores` is the column, infeasible shapes marked."""
+    """Nodes of one type with equal amounts left.
+
+    `scores` `[shapes]` mean nothing for shapes that do not fit; `base` is the number of the limits.
+    """
 
     scores: Numbers
+    base: int
     cpu: int
     cards: _CardState
-    steps: dict[int, Step] = field(default_factory=dict)
 
 
-class Step(NamedTuple):
-    """What placing one task of a shape does to a node: the columns and parts taken, the state after."""
-
-    columns: tuple[int, ...]
-    parts: Parts
-    after: State
+# The columns and the parts that a task takes, and the cards or the node after that. Bare tuples, as they
+# are made for most tasks.
+_Taken = tuple[tuple[int, ...], Parts, _CardState]
+Step = tuple[tuple[int, ...], Parts, State]
+NO_CARDS: tuple[int, ...] = ()
+NO_PARTS: Parts = ()
 
 
 class States:
     """The states of a fleet's nodes for one set of shapes under one score.
 
     `asked` are the shapes with the nodes that each may ever use, `base` is equal for nodes of equal
-    capacity; `bounds` are the scores of what fits nowhere and of what always fits.
+    capacity.
     """
 
     def __init__(
@@ -111,19 +107,15 @@ class States:
         picker: CardPicker,
         asked: Sequence[tuple[Question, Bools]],
         base: Ints,
-        bounds: tuple[Any, Any],
+        limits: Limits,
     ) -> None:
         self._fleet, self._score, self._picker = fleet, score, picker
-        self._bounds = bounds
+        self._limits = limits
         self._asked = table = ShapeTable(tuple(question.task for question, _ in asked))
         self._card_memory = least(table.card_memory)
         self._cpu: list[int] = table.cpu.tolist()
-        self._ladder = Ladder(table.cpu, bounds)
         # Of the cards with room for parts only so many of the roomiest matter.
         self._most_parts = int(table.cards[~table.whole].max(initial=0))
-        self._demand = _numbered(
-            [(task.cards, task.whole, task.cores, task.card_memory) for task in table.tasks]
-        )
         self._type = node_types(fleet, asked, table, base)
         self._forget()
 
@@ -143,15 +135,17 @@ class States:
 
     def step(self, state: State, shape: int) -> Step:
         """What a task of a shape that fits does to a node in this state."""
-        step = state.steps.get(shape)
-        if step is None:
-            cards, columns, parts = state.cards, (), ()
-            if self._asked.tasks[shape].cards:
-                columns = self._chosen(state, shape)
-                parts, cards = self._taken(cards, shape, columns)
-            after = self._state(state.cpu - self._cpu[shape], cards)
-            step = state.steps[shape] = Step(columns, parts, after)
-        return step
+        cards = state.cards
+        demand = cards.now.type.demand[shape]
+        if demand == NOTHING:
+            columns, parts, after = NO_CARDS, NO_PARTS, cards
+        else:
+            column = self._columns.card(state.cpu, cards.table, shape)
+            taken = cards.taken.get((demand, column))
+            if taken is None:
+                taken = cards.taken[demand, column] = self._taken(cards, shape, column)
+            columns, parts, after = taken
+        return columns, parts, self._state(state.cpu - self._cpu[shape], after)
 
     def relearn(self, score: GridScore) -> None:
         """Score anew by another score of the same kind; `anew` tells what becomes of states."""
@@ -174,7 +168,7 @@ class States:
 
     def _forget(self) -> None:
         self._known: dict[_Cards, _CardState] = {}
-        self._known_room: dict[object, Numbers] = {}
+        self._known_room: dict[object, int] = {}
         self._asked.memo.clear()
         self._columns = self._score.columns(self._asked, self._fleet)
         self._kept = 0
@@ -182,11 +176,8 @@ class States:
     def _state(self, cpu: int, cards: _CardState) -> State:
         state = cards.states.get(cpu)
         if state is None:
-            scores = np.minimum(self._columns.scores(cpu, cards.table), cards.room)
-            most = self._ladder.within(cpu)
-            if most is not None:
-                np.minimum(scores, most, out=scores)
-            state = cards.states[cpu] = State(scores, cpu, cards)
+            scores, base = self._columns.scores(cpu, cards.table), self._limits.base(cards.room, cpu)
+            state = cards.states[cpu] = State(scores, base, cpu, cards)
             self._kept += 1
         return state
 
@@ -221,29 +212,18 @@ class States:
         fitting: Bools = np.where(asked.whole[:, None], now.empty(), partly & (shut == 0))
         return fitting & now.type.usable
 
-    def _room(self, now: _Cards) -> Numbers:
+    def _room(self, now: _Cards) -> int:
         roomy = np.count_nonzero(self._fitting(now), axis=1) >= self._asked.cards
-        return limit(roomy & now.type.lasting, self._bounds)
+        return self._limits.room(roomy & now.type.lasting)
 
-    def _taken(self, cards: _CardState, shape: int, columns: tuple[int, ...]) -> _Taken:
-        key = self._demand[shape], columns
-        taken = cards.taken.get(key)
-        if taken is None:
-            parts = _parts(self._asked, shape, columns, cards.now.type)
-            taken = cards.taken[key] = _Taken(parts, self._cards_of(cards.now.after(parts)))
-        return taken
-
-    def _chosen(self, state: State, shape: int) -> tuple[int, ...]:
-        cards = state.cards
-        column = self._columns.card(state.cpu, cards.table, shape)
-        if column != BY_PICKER:
-            return (column,)
-        # Shapes that want the same of cards get the same, unless they may use other cards of the node.
-        key = self._demand[shape] if cards.now.type.alike else ~shape
-        known = cards.picks.get(key)
-        if known is None:
-            known = cards.picks[key] = self._picked(cards, shape)
-        return known
+    def _taken(self, cards: _CardState, shape: int, column: int) -> _Taken:
+        columns = self._picked(cards, shape) if column == BY_PICKER else (column,)
+        task, taken = self._asked.tasks[shape], []
+        for at in columns:
+            size = cards.now.type.sizes[at] if task.whole else None
+            taken.append((at, *(size or (task.cores, task.card_memory)), task.whole))
+        parts = tuple(taken)
+        return columns, parts, self._cards_of(cards.now.after(parts))
 
     def _picked(self, cards: _CardState, shape: int) -> tuple[int, ...]:
         task, now = self._asked.tasks[shape], cards.now
@@ -260,19 +240,3 @@ class States:
                 and (not task.card_memory or memory >= task.card_memory)
             ]
         return self._picker.among(task, fitting, cards.table.amounts, [card[1] for card in now.cards])
-
-
-def _parts(asked: ShapeTable, shape: int, columns: tuple[int, ...], kind: NodeType) -> Parts:
-    """What a task of a shape holds on these cards: its part, or all that a card has."""
-    task = asked.tasks[shape]
-    taken = []
-    for column in columns:
-        size = kind.sizes[column] if task.whole else None
-        taken.append((column, *(size or (task.cores, task.card_memory)), task.whole))
-    return tuple(taken)
-
-
-def _numbered(items: Sequence[object]) -> list[int]:
-    """The same number for equal items."""
-    numbers: dict[object, int] = {}
-    return [numbers.setdefault(item, len(numbers)) for item in items]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,11 +33,8 @@ class Asked:
     index: int | None
 
 
-class Place(NamedTuple):
-    """A row of the fleet, and the columns of its cards that a task was given."""
-
-    row: int
-    columns: tuple[int, ...]
+# A row of the fleet, and the columns of its cards that a task was given.
+Place = tuple[int, tuple[int, ...]]
 
 
 class PlacementStream:
@@ -80,11 +76,11 @@ class PlacementStream:
         if matrix is None or index is None:
             return self._by_board(asked.task)
         row = matrix.best(index)
-        return None if row is None else Place(row, matrix.take(index, row))
+        return None if row is None else (row, matrix.take(index, row))
 
     def seat(self, asked: Asked, place: Place | Seat) -> Seat:
         """The particulars of a place that was given to a request."""
-        return place if isinstance(place, Seat) else self._seat(asked.task, place.row, place.columns)
+        return place if isinstance(place, Seat) else self._seat(asked.task, *place)
 
     def by_lot(self, asked: Asked, draw: int) -> Seat | None:
         """Place a task on any node that takes it, and sliced on any card, as a large drawn number says."""

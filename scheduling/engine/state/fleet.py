@@ -166,7 +166,9 @@ class Fleet:
         self._fill(row, fresh)
         if lasting(fresh) != lasting(known):
             self._revise(row, fresh)
-        self._touch(row)
+        self.touched.append(row)
+        if len(self.touched) > KEPT_CHANGES:
+            self._forget_changes()
         return True
 
     def export(self, row: int) -> Node:
@@ -218,32 +220,33 @@ class Fleet:
         )
         return tuple(Extended(name, amount) for name, amount in used if amount)
 
-    def _touch(self, row: int) -> None:
-        self.touched.append(row)
-        if len(self.touched) > KEPT_CHANGES:
-            self.touched.clear()
-            self.revised.clear()
-            self.epoch += 1
+    def _forget_changes(self) -> None:
+        self.touched.clear()
+        self.revised.clear()
+        self.epoch += 1
 
     def take(self, row: int, cpu: int, memory: int, cards: Parts, sign: int = 1) -> None:
         """As `hold`, or with -1 `release`, of what most tasks take; `cards` as in a `Hold`."""
-        cpu_free, memory_free, used_pods, classes, *of_cards = self._views
+        cpu_free, memory_free, used_pods, classes = self._of_nodes
         cpu_free[row] -= sign * cpu
         memory_free[row] -= sign * memory
         used_pods[row] += sign
         if cards:
             classes[row, len(cards) if cards[0][3] else 0] += sign
-            cores_free, card_memory_free, holders, sole_holders, closed = of_cards
+            cores_free, card_memory_free, holders, sole_holders, closed = self._of_cards
             for column, cores, space, exclusive in cards:
                 at = row, column
                 cores_free[at] -= sign * cores
-                card_memory_free[at] -= sign * space
+                if space:
+                    card_memory_free[at] -= sign * space
                 holders[at] += sign
                 if exclusive:
                     # A place may be promised while somebody is still leaving it: several then hold the card.
                     sole_holders[at] += sign
                     closed[at] = sole_holders[at] > 0
-        self._touch(row)
+        self.touched.append(row)
+        if len(self.touched) > KEPT_CHANGES:
+            self._forget_changes()
 
     def _book(self, row: int, taken: Hold, sign: int) -> None:
         for item in taken.extended:
@@ -278,11 +281,10 @@ class Fleet:
         )
         self._sole_holders: Ints = np.zeros(shape, np.int64)
         # Single numbers are read and written through views several times as fast as through arrays.
-        changing = (
-            self.cpu_free, self.memory_free, self.used_pods, self.classes,
-            self.cores_free, self.card_memory_free, self.holders, self._sole_holders, self.exclusive,
-        )  # fmt: skip
-        self._views: tuple[Any, ...] = tuple(memoryview(array) for array in changing)
+        of_nodes = self.cpu_free, self.memory_free, self.used_pods, self.classes
+        of_cards = self.cores_free, self.card_memory_free, self.holders, self._sole_holders, self.exclusive
+        self._of_nodes: tuple[Any, ...] = tuple(memoryview(array) for array in of_nodes)
+        self._of_cards: tuple[Any, ...] = tuple(memoryview(array) for array in of_cards)
         self.columns: list[dict[str, int]] = [{} for _ in self.nodes]
         named = {item.resource for n in self.nodes for part in (n.extended, n.used_extended) for item in part}
         self.extended: dict[str, Ints] = {name: np.zeros(count, np.int64) for name in sorted(named)}
