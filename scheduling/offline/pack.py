@@ -25,7 +25,6 @@ from scheduling.engine import (
     PlacementStream,
     Seat,
     Workload,
-    WorkloadShape,
 )
 from scheduling.engine.model import Node
 from scheduling.offline.departures import LOAD, Departed, Departures, depart
@@ -206,11 +205,12 @@ class _Run:
 
     def arrive(self, until: float, progress: Progress) -> bool:
         """Let pods come until so many thousandths of cards are taken; whether that came about."""
-        put, log, learner = self._put, self._log, self._learner
+        put, log, learner = self._put(), self._log, self._learner
         used = 0
         for step, (asked, at, milli) in enumerate(zip(self._asked, self._at, self._milli, strict=True)):
-            if learner is not None:
-                self._learn(learner, self._pods[step].shape)
+            if learner is not None and learner.saw(self._pods[step].shape):
+                with self.watch.paused():
+                    learner.learn()
             place = put(asked)
             log.append(place)
             if place is not None:
@@ -223,15 +223,9 @@ class _Run:
                 self._look(step, at, progress)
         return False
 
-    def _put(self, asked: Asked) -> Place | Seat | None:
-        lots = self._lots
-        return self._stream.put(asked) if lots is None else self._stream.by_lot(asked, lots.getrandbits(64))
-
-    def _learn(self, learner: Learner, shape: WorkloadShape) -> None:
-        learner.saw(shape)
-        if learner.due:
-            with self.watch.paused():
-                learner.learn()
+    def _put(self) -> Callable[[Asked], Place | Seat | None]:
+        lots, stream = self._lots, self._stream
+        return stream.put if lots is None else lambda asked: stream.by_lot(asked, lots.getrandbits(64))
 
     def _look(self, step: int, at: int, progress: Progress) -> None:
         with self.watch.paused():

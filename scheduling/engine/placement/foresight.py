@@ -22,7 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.engine.placement.foresight_columns import LookAheadColumns
-from scheduling.engine.placement.foresight_tables import Floats, Foresight, Levels, Tables, learn_tables
+from scheduling.engine.placement.foresight_tables import (
+    WEIGHTS,
+    Floats,
+    Foresight,
+    Levels,
+    Tables,
+    learn_tables,
+)
 from scheduling.engine.placement.grid import (
     BY_PICKER,
     CardTable,
@@ -157,7 +164,7 @@ class LookAheadPolicy(LearningScore):
     name = "foresight"
     dtype = np.dtype(np.float32)
 
-    def __init__(self, weights: Foresight = Foresight()) -> None:
+    def __init__(self, weights: Foresight = WEIGHTS) -> None:
         self._weights = weights
 
     def learnt(self, workload: Workload, fleet: Fleet) -> GridScore:

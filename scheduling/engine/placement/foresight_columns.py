@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduling.engine.placement.foresight_tables import Floats, Levels, Tables
 from scheduling.engine.placement.grid import BY_PICKER, Columns, NodeCards, Numbers, ShapeTable
@@ -17,11 +18,11 @@ from scheduling.engine.state.fleet import Fleet, Ints
 
 class _Figures(NamedTuple):
     """What depends on the cards alone: the gain for each shape, the best card for each part, where rows of
-    worth start."""
+    worth start, None where there are no groups of cards to break."""
 
     gain: Floats
     chosen: Ints
-    worth_rows: Ints
+    worth_rows: Ints | None
 
 
 class LookAheadColumns:
@@ -51,7 +52,8 @@ class LookAheadColumns:
         self._parts: list[int] = self._part.tolist()
         self._costs = np.concatenate([levels.cost, levels.cost_left])
         self._bases: dict[int, Floats] = {}
-        self._by_cpu: dict[int, Ints] = {}
+        self._now = np.zeros(1, np.int64)
+        self._by_cpu: dict[int, NDArray[np.int32]] = {}
         self._by_units: dict[int, Ints] = {}
         self._by_empty: dict[tuple[int, int], Ints] = {}
 
@@ -62,14 +64,15 @@ class LookAheadColumns:
         figures = self._known(cards, cards.full)
         column = self._by_cpu.get(cpu)
         if column is None:
-            column = self._by_cpu[cpu] = self._levels.column(cpu - self._cpu)
+            self._now[0] = cpu
+            column = self._by_cpu[cpu] = self._levels.column(self._now - self._cpu)
         rows = self._by_units.get(cards.units)
         if rows is None:
             rows = self._by_units[cards.units] = self._cost_rows(cards.units)
         cost = self._costs.take(rows + column)
         worth = figures.gain + cost[:1]
         worth -= cost[1:]
-        if self._risky:
+        if figures.worth_rows is not None:
             held = self._levels.worth.take(figures.worth_rows + column)
             worth -= held[:1] - held[1:]
         return worth.astype(np.float32)
@@ -103,20 +106,21 @@ class LookAheadColumns:
         # A shape that takes whole cards has a last part, from which nothing is gained.
         gains = self._gains.take(cards.amounts, axis=0)
         chosen = gains.argmax(axis=0)
-        gain = base + gains.max(axis=0).take(self._part)
+        gain = base + np.maximum.reduce(gains, axis=0).take(self._part)
         return _Figures(gain, chosen, self._worth_rows(model, cards, full, chosen))
 
-    def _worth_rows(self, model: int, cards: NodeCards, full: int, chosen: Ints) -> Ints:
+    def _worth_rows(self, model: int, cards: NodeCards, full: int, chosen: Ints) -> Ints | None:
         empty = cards.amounts.count(full)
+        if not (empty and self._risky):
+            return None
         rows = self._by_empty.get((model, empty))
         if rows is None:
             kept = np.maximum(empty - self._cards, 0)
             rows = self._by_empty[model, empty] = self._levels.worth_row(np.int64(model), kept)
-        if empty:
-            opened = np.array([left == full for left in cards.amounts], np.bool_).take(chosen)
-            opened[-1] = False
-            rows = rows.copy()
-            rows[1:] -= opened.take(self._part) * self._levels.width
+        opened = np.array([left == full for left in cards.amounts]).take(chosen)
+        opened[-1] = False
+        rows = rows.copy()
+        rows[1:] -= opened.take(self._part) * self._levels.width
         return rows
 
 

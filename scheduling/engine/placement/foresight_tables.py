@@ -1,4 +1,4 @@
-"""What the platform's packing policy knows: its weights, and tables learnt from a workload; see `foresight`."""
+"""What the platform's packing policy knows: its weights, and tables learnt from a workload."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ class Foresight:
     free_cpu: float = 0.008
 
 
+WEIGHTS = Foresight()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
     """What was learnt from one workload for one inventory.
@@ -80,18 +83,22 @@ class Levels:
         self, tables: Tables, risks: tuple[GroupRisk, ...], models: Sequence[str], broken_groups: float
     ) -> None:
         even = np.arange(tables.cost.shape[1]) * tables.cpu_step
-        self._axis = np.union1d(np.ceil(even).astype(np.int64), group_steps(risks, tables.most_cards))
-        self.width = len(self._axis)
-        column = np.minimum((self._axis / tables.cpu_step).astype(np.int64), len(even) - 1)
+        axis = np.union1d(np.ceil(even).astype(np.int64), group_steps(risks, tables.most_cards))
+        self.width = len(axis)
+        # The column of every amount up to the last that is told apart.
+        self._column: NDArray[np.int32] = np.repeat(
+            np.arange(self.width, dtype=np.int32), np.diff(axis, append=axis[-1] + 1)
+        )
+        column = np.minimum((axis / tables.cpu_step).astype(np.int64), len(even) - 1)
         self.cost = tables.cost[:, column].reshape(-1)
         self.cost_left = (tables.cost + tables.fullness)[:, column].reshape(-1)
-        worth = group_worth(risks, models, tables.most_cards, self._axis)
+        worth = group_worth(risks, models, tables.most_cards, axis)
         self.worth = broken_groups * worth.reshape(-1)
         self._tables = tables
 
-    def column(self, cpu: Ints) -> Ints:
+    def column(self, cpu: Ints) -> NDArray[np.int32]:
         """The entries of so much CPU, none or less counting as none."""
-        found: Ints = self._axis.searchsorted(np.maximum(cpu, 0), side="right") - 1
+        found: NDArray[np.int32] = self._column.take(cpu, mode="clip")
         return found
 
     def cost_row(self, cores: Ints) -> Ints:

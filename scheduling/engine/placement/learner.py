@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from scheduling.engine.placement.stream import PlacementStream
 from scheduling.engine.placement.workload import Workload, WorkloadShape
 
@@ -22,30 +20,25 @@ class Learner:
 
     def __init__(self, stream: PlacementStream) -> None:
         self._stream = stream
-        self._counts: Counter[WorkloadShape] = Counter()
-        self._seen, self._due = 0, FIRST
+        self._seen: list[WorkloadShape] = []
+        self._due = FIRST
         self._known = Workload()
         self._part = max(int(stream.fleet.card_cores[stream.fleet.present].sum()) // PARTS, 1)
         self._taken = 0
 
-    def saw(self, shape: WorkloadShape) -> None:
-        """A request came. Call it before the request is placed."""
-        self._counts[shape] += 1
-        self._seen += 1
+    def saw(self, shape: WorkloadShape) -> bool:
+        """A request came. Call it before the request is placed; whether it is time to learn first."""
+        self._seen.append(shape)
+        return len(self._seen) == self._due or (self._taken >= self._part and bool(self._known.counts))
 
     def took(self, cores: int) -> None:
         """The request found a place, and so many core units of cards are taken."""
         self._taken += cores
 
-    @property
-    def due(self) -> bool:
-        """Whether it is time to learn."""
-        return self._seen == self._due or (self._taken >= self._part and bool(self._known.counts))
-
     def learn(self) -> None:
-        """Learn, once it is due; before the next request is placed."""
-        if self._seen == self._due:
+        """Learn, when it is time."""
+        if len(self._seen) == self._due:
             self._due *= 2
-            self._known = Workload.counted(self._counts)
+            self._known = Workload.of(self._seen)
         self._taken = 0
         self._stream.learn(self._known)

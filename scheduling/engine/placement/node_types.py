@@ -60,9 +60,10 @@ def node_types(
         same = (usable == (usable.max(axis=1, initial=False)[:, None] & there)).all()
         full, *others = {size for size in sizes if size is not None} or {(0, 0)}
         alike = plain and bool(same) and not others and full[0] > 0
+        lasts = lasting[:, row] & (usable.any(axis=1) | (table.cards == 0))
         # Where cards differ, shapes that want the same may be kept from different ones.
         demand = shared if alike else [number and at for number, at in zip(shared, own, strict=True)]
-        found.append(NodeType(row, lasting[:, row].copy(), usable, sizes, full, alike, demand))
+        found.append(NodeType(row, lasts, usable, sizes, full, alike, demand))
     return [found[code] for code in types.tolist()]
 
 

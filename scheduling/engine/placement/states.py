@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import compress
-from operator import and_
 from typing import NamedTuple
 
 import numpy as np
@@ -190,19 +188,25 @@ class States:
     def _cards(self, now: _Cards) -> _CardState:
         kind = now.type
         amounts = tuple([card[0] for card in now.cards])
-        # Where all cards of a node are alike to every shape, counting them needs no look at each.
-        alike = kind.alike and not any([card[3] and card[0] for card in now.cards])
         table = NodeCards(self._fleet, kind.row, amounts, now.classes, lambda _: self._fitting(now)[:, None])
-        if not alike:
+        if not kind.alike or any([card[3] and card[0] for card in now.cards]):  # noqa: C419 - faster
             return _CardState(now, table, self._room(now))
         table.full = kind.full[0]
-        most = self._most_parts
-        roomiest = tuple(sorted(amounts)[-most:]) if most > 1 else max(amounts)
-        key = kind, now.cards.count((*kind.full, False, False)), roomiest
+        # Where all cards of a node are alike to every shape, counting them needs no look at each.
+        empty, most = now.cards.count((*kind.full, False, False)), self._most_parts
+        roomiest = sorted(amounts)[-most:] if most > 1 else (max(amounts),)
+        key = kind, empty, *roomiest
         room = self._known_room.get(key)
         if room is None:
-            room = self._known_room[key] = self._room(now)
+            room = self._known_room[key] = self._room_of(kind, empty, roomiest)
         return _CardState(now, table, room)
+
+    def _room_of(self, kind: NodeType, empty: int, roomiest: Sequence[int]) -> int:
+        """The limits where so many cards are empty and, in ascending order, so much is left on others."""
+        asked, parts = self._asked, np.array(roomiest, np.int64)
+        enough = (asked.cards <= len(parts)) & (parts.take(-asked.cards, mode="wrap") >= asked.cores)
+        roomy = np.where(asked.whole, empty >= asked.cards, enough | (asked.cards == 0))
+        return self._limits.room(roomy & kind.lasting)
 
     def _fitting(self, now: _Cards) -> Bools:
         """The cards that take a shape's part, as `Question.fitting` does for one. `[shapes, cards]`."""
@@ -227,16 +231,16 @@ class States:
 
     def _picked(self, cards: _CardState, shape: int) -> tuple[int, ...]:
         task, now = self._asked.tasks[shape], cards.now
-        usable: list[bool] = now.type.usable[shape].tolist()
+        memory = [card[1] for card in now.cards]
         if task.whole:
-            fitting = list(compress(range(len(usable)), map(and_, usable, now.empty())))
+            fitting = [column for column, empty in enumerate(now.empty()) if empty]
         else:
             fitting = [
                 column
-                for column, (left, memory, _, shut) in enumerate(now.cards)
-                if usable[column]
-                and not shut
-                and left >= task.cores
-                and (not task.card_memory or memory >= task.card_memory)
+                for column, (left, space, _, shut) in enumerate(now.cards)
+                if not shut and left >= task.cores and (not task.card_memory or space >= task.card_memory)
             ]
-        return self._picker.among(task, fitting, cards.table.amounts, [card[1] for card in now.cards])
+        if cards.table.full is None:
+            usable: list[bool] = now.type.usable[shape].tolist()
+            fitting = [column for column in fitting if usable[column]]
+        return self._picker.among(task, fitting, cards.table.amounts, memory)
