@@ -9,20 +9,20 @@ changes, see `waste`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from scheduling.engine.placement.afters import Afters, afters
+from scheduling.engine.placement.fgd_columns import GradientColumns
 from scheduling.engine.placement.grid import (
     BY_PICKER,
+    Columns,
     Grid,
     GridScore,
     LearningScore,
     NodeTable,
     ShapeTable,
+    by_grid,
 )
-from scheduling.engine.placement.waste import Cards, Floats, Waste
+from scheduling.engine.placement.waste import Cards, Floats, Sorts, Waste
 from scheduling.engine.placement.workload import Workload
 from scheduling.engine.state.fleet import Fleet, Ints
 
@@ -51,38 +51,33 @@ class Gradient(GridScore):
         self._fleet = fleet
         self._card = float(fleet.card_cores.max(initial=1))
         self._by_model: dict[int, Waste] = {}
+        self._by_sorts: dict[Sorts, Waste] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Gradient) and self._fleet is other._fleet and self._shapes == other._shapes
 
     def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
-        """Scores and best cards: one node by tables of its cards, several by shape."""
-        if len(nodes.cpu) == 1:
-            return self._column(asked, nodes)
+        """Scores and best cards, shape by shape."""
         rows = [self._row(asked, shape, nodes) for shape in range(len(asked))]
         return Grid(np.array([scores for scores, _ in rows]), np.array([columns for _, columns in rows]))
+
+    def columns(self, asked: ShapeTable, fleet: Fleet) -> Columns:
+        """As `grid`, node after node."""
+        return GradientColumns(asked, fleet, by_grid(self, asked), self._model, self.score_of)
 
     def _model(self, code: int) -> Waste:
         known = self._by_model.get(code)
         if known is None:
             model = self._fleet.models[code] if code >= 0 else None
-            known = self._by_model[code] = Waste(self._shapes, model)
+            sorts = Sorts.of(self._shapes, model)
+            # Models that are the same to the usual work share all that is known of them.
+            known = self._by_model[code] = self._by_sorts.setdefault(sorts, Waste(sorts))
         return known
 
     def score_of(self, gradient: Floats) -> Ints:
         """The score of each gradient."""
         score: Ints = (1.0 / (1.0 + np.exp(-gradient / self._card)) * 100.0).astype(np.int8)
         return score
-
-    def _column(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
-        """All shapes on one node."""
-        table: Afters | None = nodes.cards.memo.get("fgd")
-        if table is None:
-            waste = self._model(int(nodes.cards.model[0].max(initial=-1)))
-            table = nodes.cards.memo["fgd"] = afters(waste, asked, nodes.cards)
-        before, least = table.of(int(nodes.cpu[0]), asked)
-        scores = self.score_of(before - least)[:, None]
-        return OneNode(scores, policy=self, asked=asked, nodes=nodes, table=table)
 
     def _row(self, asked: ShapeTable, shape: int, nodes: NodeTable) -> tuple[Ints, Ints]:
         """One shape on all nodes, `[nodes]`."""
@@ -118,21 +113,3 @@ class Gradient(GridScore):
         scores = np.full(cards.left.shape, -1, np.int64)
         scores[node, column] = self.score_of(before[node] - after)
         return scores.max(axis=1, initial=-1), scores.argmax(axis=1)
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class OneNode(Grid):
-    """Scores of one node, whose best card is worked out for the shape that comes to it."""
-
-    policy: Gradient
-    asked: ShapeTable
-    nodes: NodeTable
-    table: Afters
-
-    def column(self, shape: int, node: int) -> int:
-        """The lowest of the cards with the best score, or `BY_PICKER`."""
-        if not self.asked.sliced[shape]:
-            return BY_PICKER
-        before, after = self.table.by_value(int(self.nodes.cpu[0]), self.asked, shape)
-        scores = np.where(np.isfinite(after), self.policy.score_of(before - after), -1)
-        return int(scores[self.table.columns(self.nodes.cards)].argmax())

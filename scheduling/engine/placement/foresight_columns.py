@@ -75,7 +75,8 @@ class LookAheadColumns:
         if figures.worth_rows is not None:
             held = self._levels.worth.take(figures.worth_rows + column)
             worth -= held[:1] - held[1:]
-        return worth.astype(np.float32)
+        scores: Numbers = worth.astype(np.float32)
+        return scores
 
     def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
         """The card on which a part does least harm."""
@@ -116,7 +117,7 @@ class LookAheadColumns:
         rows = self._by_empty.get((model, empty))
         if rows is None:
             kept = np.maximum(empty - self._cards, 0)
-            rows = self._by_empty[model, empty] = self._levels.worth_row(np.int64(model), kept)
+            rows = self._by_empty[model, empty] = self._levels.worth_row(model, kept)
         opened = np.array([left == full for left in cards.amounts]).take(chosen)
         opened[-1] = False
         rows = rows.copy()

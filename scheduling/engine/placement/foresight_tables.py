@@ -107,7 +107,7 @@ class Levels:
         row: Ints = np.minimum(steps, len(self._tables.cost) - 1) * self.width
         return row
 
-    def worth_row(self, model: Ints, empty: Ints) -> Ints:
+    def worth_row(self, model: Ints | int, empty: Ints) -> Ints:
         """Where the rows of so many empty cards of a model start; code -1 stands for no cards."""
         tables = self._tables
         row: Ints = (empty + model % len(tables.pressure) * (tables.most_cards + 1)) * self.width

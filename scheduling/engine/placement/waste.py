@@ -19,6 +19,9 @@ from scheduling.engine.state.fleet import Bools, Ints
 
 Floats = NDArray[np.float64]
 
+# Of so many states it takes longer to find those where a shape lacks CPU than to treat all alike.
+FEW = 256
+
 
 class Terms(NamedTuple):
     """What each able shape adds to F in each state: `run` where the CPU suffices, else `idle`.
@@ -41,20 +44,34 @@ class Terms(NamedTuple):
         )
 
 
-class Waste:
-    """F on nodes with cards of one model (None: without cards) for typical shapes in list order.
+Weighed = tuple[tuple[WorkloadShape, float], ...]
+
+
+class Sorts(NamedTuple):
+    """Typical shapes in list order, by what a card model is to them.
 
     *Able* shapes want cards and may use the model, *barred* ones may not, *bare* ones want none.
     """
 
-    def __init__(self, shapes: Sequence[tuple[WorkloadShape, float]], model: str | None) -> None:
-        able: list[tuple[WorkloadShape, float]] = []
-        barred: list[tuple[WorkloadShape, float]] = []
-        bare: list[tuple[WorkloadShape, float]] = []
-        for shape, weight in shapes:
-            accepted = not shape.models or model in shape.models.split("|")
-            kind = bare if not shape.cards else able if accepted else barred
-            kind.append((shape, weight))
+    able: Weighed
+    barred: Weighed
+    bare: Weighed
+
+    @staticmethod
+    def of(shapes: Sequence[tuple[WorkloadShape, float]], model: str | None) -> Sorts:
+        """Shapes sorted for cards of one model; None: for nodes without cards."""
+
+        def sort(shape: WorkloadShape) -> int:
+            return 2 if not shape.cards else int(bool(shape.models) and model not in shape.models.split("|"))
+
+        return Sorts(*(tuple(pair for pair in shapes if sort(pair[0]) == kind) for kind in range(3)))
+
+
+class Waste:
+    """F on nodes with cards of one model for typical shapes."""
+
+    def __init__(self, sorts: Sorts) -> None:
+        able, barred, bare = sorts
         self._able, self._barred, self._bare = (
             np.array([weight for _, weight in kind], np.float64) for kind in (able, barred, bare)
         )
@@ -63,16 +80,18 @@ class Waste:
         self._cards = _figures(shape.cards for shape, _ in able)
         self.cores = _figures(shape.cores for shape, _ in able)
         # Levels of CPU that no typical shape tells apart; level k has the first k amounts.
-        self._amounts = np.unique(np.concatenate([self._cpu, self._bare_cpu]))
-        self.levels = len(self._amounts) + 1
+        self.amounts: Ints = np.unique(np.concatenate([self._cpu, self._bare_cpu]))
+        self.levels = len(self.amounts) + 1
+        self._enough = self.enough(np.concatenate([[-1], self.amounts]))
 
     def level(self, cpu: Any) -> Any:
         """The level of an amount of millicores, or of each of an array."""
-        return self._amounts.searchsorted(cpu, "right")
+        return self.amounts.searchsorted(cpu, "right")
 
     def enough_at(self, levels: Ints) -> tuple[Bools, Bools]:
         """For able and bare shapes, whether a level's CPU suffices. `[shapes, levels]`."""
-        return self.enough(np.concatenate([[-1], self._amounts])[levels])
+        able, bare = self._enough
+        return able.take(levels, axis=1), bare.take(levels, axis=1)
 
     def enough(self, cpu: Ints) -> tuple[Bools, Bools]:
         """For able and bare shapes, whether so much CPU suffices. `[shapes, states]`."""
@@ -91,12 +110,12 @@ class Waste:
     def of(self, has_cpu: Bools, bare: Bools, terms: Terms) -> Floats:
         """F of each state, by the able and bare shapes for which its CPU suffices. `[states]`."""
         waste = _sum(np.where(has_cpu, terms.run, 0.0))
-        short = np.flatnonzero(~has_cpu.all(axis=0))
-        if len(short):
-            lacks = ~has_cpu.take(short, axis=1)
-            hosts, idle = terms.hosts.take(short, axis=1), terms.idle.take(short, axis=1)
-            without = _sum(np.where(lacks & ~hosts, idle, 0.0)) + waste[short]
-            waste[short] = without + _sum(np.where(lacks & hosts, idle, 0.0))
+        if len(waste) > FEW:
+            short = np.flatnonzero(~has_cpu.all(axis=0))
+            if len(short):
+                waste[short] = _without_cpu(waste[short], ~has_cpu.take(short, axis=1), terms.at(short))
+        else:
+            waste = _without_cpu(waste, ~has_cpu, terms)
         if len(self._bare):
             idle = terms.total * self._bare[:, None]
             waste = waste + _sum(np.where(bare, idle, 0.0))
@@ -124,6 +143,12 @@ class Cards:
         fitting = self.fitting[:, node] + count * (was.astype(np.int64) - now)
         slivers = self.slivers[:, node] + count * (after * now - before * was)
         return self.total[node] - count * (before - after), fitting, slivers
+
+
+def _without_cpu(waste: Floats, lacks: Bools, terms: Terms) -> Floats:
+    """With what shapes waste that lack CPU; where none does, nothing changes."""
+    waste = _sum(np.where(lacks & ~terms.hosts, terms.idle, 0.0)) + waste
+    return waste + _sum(np.where(lacks & terms.hosts, terms.idle, 0.0))
 
 
 def _figures(numbers: Any) -> Ints:

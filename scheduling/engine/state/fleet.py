@@ -283,8 +283,8 @@ class Fleet:
         # Single numbers are read and written through views several times as fast as through arrays.
         of_nodes = self.cpu_free, self.memory_free, self.used_pods, self.classes
         of_cards = self.cores_free, self.card_memory_free, self.holders, self._sole_holders, self.exclusive
-        self._of_nodes: tuple[Any, ...] = tuple(memoryview(array) for array in of_nodes)
-        self._of_cards: tuple[Any, ...] = tuple(memoryview(array) for array in of_cards)
+        self._of_nodes: tuple[Any, ...] = tuple(array.data for array in of_nodes)
+        self._of_cards: tuple[Any, ...] = tuple(array.data for array in of_cards)
         self.columns: list[dict[str, int]] = [{} for _ in self.nodes]
         named = {item.resource for n in self.nodes for part in (n.extended, n.used_extended) for item in part}
         self.extended: dict[str, Ints] = {name: np.zeros(count, np.int64) for name in sorted(named)}
