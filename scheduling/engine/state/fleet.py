@@ -104,6 +104,7 @@ class Fleet:
         twin.nodes = list(self.nodes)
         for name in CHANGING:
             setattr(twin, name, getattr(self, name).copy())
+        twin._view()
         twin.extended_free = {name: free.copy() for name, free in self.extended_free.items()}
         twin.presences = self.presences.copy()
         twin.zones = None if self.zones is None else self.zones.copy()
@@ -280,15 +281,18 @@ class Fleet:
             np.zeros(shape, np.int64) for _ in range(5)
         )
         self._sole_holders: Ints = np.zeros(shape, np.int64)
-        # Single numbers are read and written through views several times as fast as through arrays.
-        of_nodes = self.cpu_free, self.memory_free, self.used_pods, self.classes
-        of_cards = self.cores_free, self.card_memory_free, self.holders, self._sole_holders, self.exclusive
-        self._of_nodes: tuple[Any, ...] = tuple(array.data for array in of_nodes)
-        self._of_cards: tuple[Any, ...] = tuple(array.data for array in of_cards)
+        self._view()
         self.columns: list[dict[str, int]] = [{} for _ in self.nodes]
         named = {item.resource for n in self.nodes for part in (n.extended, n.used_extended) for item in part}
         self.extended: dict[str, Ints] = {name: np.zeros(count, np.int64) for name in sorted(named)}
         self.extended_free: dict[str, Ints] = {name: np.zeros(count, np.int64) for name in sorted(named)}
+
+    def _view(self) -> None:
+        """Single numbers are read and written through views several times as fast as through arrays."""
+        of_nodes = self.cpu_free, self.memory_free, self.used_pods, self.classes
+        of_cards = self.cores_free, self.card_memory_free, self.holders, self._sole_holders, self.exclusive
+        self._of_nodes: tuple[Any, ...] = tuple(array.data for array in of_nodes)
+        self._of_cards: tuple[Any, ...] = tuple(array.data for array in of_cards)
 
     def _load(self, row: int, node: Node, model_code: dict[str, int]) -> None:
         self.cpu[row], self.memory[row] = node.cpu, node.memory

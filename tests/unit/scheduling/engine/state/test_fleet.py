@@ -25,7 +25,7 @@ from scheduling.engine.placement.capacity import empty_fleet, most_when_empty
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.placement.shape import resolve
 from scheduling.engine.state.bare import emptied, lasting
-from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.fleet import Fleet, Hold
 from tests.unit.scheduling.engine.builders import flavor, node, role, world
 
 ZONES = (NumaZone(id=0, cpu=32_000), NumaZone(id=1, cpu=32_000))
@@ -187,3 +187,17 @@ def test_an_allocation_holds_and_frees_everything() -> None:
         cold = Snapshot.from_json(snapshot.to_json())
         assert cold.to_json() == snapshot.to_json()
     assert snapshot.to_json() == before
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    fleet = Fleet([node("n1")])
+    taken = Hold(4_000, 1_024, ((0, 100, 40_960, True), (1, 50, 20_480, False)))
+    fleet.hold(0, taken)
+    before = fleet.export(0)
+    twin = fleet.copy()
+    twin.release(0, taken)
+    assert fleet.export(0) == before
+    assert twin.export(0) == Fleet([node("n1")]).export(0)
+    fleet.release(0, taken)
+    twin.hold(0, taken)
+    assert twin.export(0) == before
