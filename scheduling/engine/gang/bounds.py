@@ -102,8 +102,8 @@ class _Shelf:
 
     follows_fleet = True
 
-    def __init__(self, kinds: Kinds | None) -> None:
-        self.kinds = kinds
+    def __init__(self) -> None:
+        self.kinds: Kinds | None = None
         self.counted: dict[Board, Counted] = {}
         self.lacking: dict[Hashable, Lacking] = {}
 
@@ -114,19 +114,20 @@ class Bounds:
     def __init__(self, snapshot: Snapshot, placer: Placer, kinds: Kinds | None = None) -> None:
         self._snapshot, self._placer = snapshot, placer
         shelf = snapshot.fleet.memo.get(_Shelf)
-        full = isinstance(shelf, _Shelf) and max(len(shelf.counted), len(shelf.lacking)) > KEPT
-        if not isinstance(shelf, _Shelf) or full or shelf.kinds is not kinds:
-            shelf = snapshot.fleet.memo[_Shelf] = _Shelf(kinds)
-        self._shelf = shelf
+        if not isinstance(shelf, _Shelf) or len(shelf.counted) > KEPT:
+            shelf = snapshot.fleet.memo[_Shelf] = _Shelf()
+        self._shelf, self._kinds = shelf, kinds
+        if shelf.kinds is not kinds or len(shelf.lacking) > KEPT:
+            shelf.kinds, shelf.lacking = kinds, {}
         self._free: dict[Board, tuple[int, int, tuple[int, int] | None]] = {}
         self._reaches: dict[str, Bools] = {}
 
     def lacking(self, queue: Queue, job: Job) -> Lacking:
         """What a job lacks to its minimum, or, of a gang that stands, to its next step."""
-        if self._shelf.kinds is None or self._snapshot.holds(job.id):
+        if self._kinds is None or self._snapshot.holds(job.id):
             more = lacks(job, self._snapshot.held(job.id)) or {}
             return more, self.wanted(queue, job, more)
-        key = (self._shelf.kinds.of(job), queue.flavors, queue.resource_groups)
+        key = (self._kinds.of(job), queue.flavors, queue.resource_groups)
         known = self._shelf.lacking.get(key)
         if known is None:
             more = lacks(job, ()) or {}

@@ -110,7 +110,7 @@ class Ahead:
         return {name: low for name, (low, _) in bounds.items()}
 
     def _test(self, entry: Entry, *, rough: bool) -> Callable[[], bool]:
-        bounds = Bounds(self._snapshot, self._session.placer)
+        bounds = Bounds(self._snapshot, self._session.placer, self._session.likes)
         wanted = bounds.wanted(entry.queue, entry.job, smallest(entry.job)) if rough else None
 
         def counted() -> bool:
