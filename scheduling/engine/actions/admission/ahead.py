@@ -7,8 +7,10 @@ counting tells whether a place is worth looking for.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -16,9 +18,10 @@ from quotas.tree import Amount
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.nominate import Ask, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
-from scheduling.engine.gang import FullRooms, smallest
-from scheduling.engine.gang.bounds import Bounds
+from scheduling.engine.gang import FullRooms
+from scheduling.engine.gang.bounds import Bounds, Freed, Wanted
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, Queue
+from scheduling.engine.quota.charges import demand
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Mark, Statement
 
@@ -72,16 +75,65 @@ class Ahead:
         entries = {entry.queue.id: entry for entry in waiting}
         found: dict[str, Reservation | None] = dict.fromkeys(entries)
         ends = self._known_ends()
-        if not ends:
+        left = [entry for entry in entries.values() if ends and self._hopeful(entry)]
+        if not left:
             return found
         with self._snapshot.statement() as statement:
             future = _Future(self._snapshot, statement, ends)
             for rough in (True, False):
-                left = [name for name in entries if found[name] is None]
-                after = self._halved(future, [entries[name] for name in left], rough=rough)
+                after = self._halved(future, left, rough=rough)
                 for name, count in sorted(after.items(), key=lambda each: -each[1]):
                     future.go(count)
                     found[name] = self._reserved(entries[name], ends[:count])
+                # What counting refuses is refused; what it promised may have been too much.
+                left = [entries[name] for name in after if found[name] is None]
+        return found
+
+    def always_borrows(self, entry: Entry) -> bool:
+        """Whether a job's smallest size is borrowed even when all that its queue holds, as far as is known
+        when that ends, has ended."""
+        freed, tree, job = self._freed_of_queue[entry.queue.id], self._snapshot.quota, entry.job
+        for name in sorted({name for group in entry.queue.groups for name in group.flavors}):
+            flavor = self._snapshot.flavors.get(name)
+            if flavor is None:
+                continue
+            asked: Counter[FlavorResource] = Counter()
+            for role in job.roles:
+                for resource, each in demand(role.request, flavor).items():
+                    asked[FlavorResource(name, resource)] += each * max(0, role.least - role.ended)
+            leaf = entry.queue.quota_node
+            if not any(tree.borrows(leaf, key, amount - freed[key]) for key, amount in asked.items()):
+                return False
+        return True
+
+    def _hopeful(self, entry: Entry) -> bool:
+        """Whether there may be enough seats for a job with everything ended of which it is known when."""
+        wanted = self._wanted(entry)
+        return wanted is None or self._bounds.may_fit(wanted, self._freed)
+
+    def _wanted(self, entry: Entry) -> Wanted | None:
+        """Where the smallest size of a job would stand, as far as it can be counted."""
+        return None if entry.job.replaces else self._bounds.lacking(entry.queue, entry.job)[1]
+
+    @property
+    def _bounds(self) -> Bounds:
+        return Bounds(self._snapshot, self._session.placer, self._session.likes)
+
+    @cached_property
+    def _ending(self) -> list[Allocation]:
+        held = self._snapshot.allocations
+        return [held[key] for end in self._known_ends() for key in end.tasks if key in held]
+
+    @cached_property
+    def _freed(self) -> Freed:
+        return Freed.of(self._snapshot.fleet, self._ending)
+
+    @cached_property
+    def _freed_of_queue(self) -> defaultdict[str, Counter[FlavorResource]]:
+        found: defaultdict[str, Counter[FlavorResource]] = defaultdict(Counter)
+        for task in self._ending:
+            for charge in task.charges:
+                found[task.queue][charge.key] += charge.amount
         return found
 
     def place(self, kept: Reservation) -> bool:
@@ -110,8 +162,7 @@ class Ahead:
         return {name: low for name, (low, _) in bounds.items()}
 
     def _test(self, entry: Entry, *, rough: bool) -> Callable[[], bool]:
-        bounds = Bounds(self._snapshot, self._session.placer, self._session.likes)
-        wanted = bounds.wanted(entry.queue, entry.job, smallest(entry.job)) if rough else None
+        bounds, wanted = self._bounds, self._wanted(entry) if rough else None
 
         def counted() -> bool:
             assert wanted is not None  # noqa: S101 - asked of those that can be counted

@@ -18,7 +18,8 @@ from scheduling.engine.actions.admission.claims import stands
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.nominate import Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
-from scheduling.engine.model import Allocation, FlavorResource, Help, HelpCode, Reason
+from scheduling.engine.model import Allocation, FlavorResource, Help, HelpCode, Queue, Reason
+from scheduling.engine.placement.question import members
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.quota.charges import summed
 
@@ -39,6 +40,7 @@ class Backfill:
         self._ahead = Ahead(session, nominator, outlook)
         self._waiting: dict[str, Entry] = {}
         self._kept: dict[str, Reservation | None] = {}
+        self._borrowing: dict[str, bool] = {}
 
     def reserve(self, entry: Entry) -> None:
         """Keep a start for a job that was refused, if it is the first of its queue and one is foreseeable.
@@ -84,9 +86,27 @@ class Backfill:
         self._session.counters["reserved"] += sum(kept is not None for kept in found.values())
 
     def _may_bind(self, waiting: Entry, entry: Entry) -> bool:
+        """Whether a start kept for the one could hold back the other, whenever that is."""
         if waiting.job.id == entry.job.id:
             return False
-        return waiting.queue.id == entry.queue.id or entry.assignment.borrow_level > 0
+        name = waiting.queue.id
+        if name == entry.queue.id:
+            return True
+        if not entry.assignment.borrow_level or not self._compete(waiting.queue, entry):
+            return False
+        if name not in self._borrowing:
+            self._borrowing[name] = self._ahead.always_borrows(waiting)
+        return not self._borrowing[name]
+
+    def _compete(self, queue: Queue, entry: Entry) -> bool:
+        """Whether a job has quota or places that jobs of a queue may be given."""
+        mine = {name for group in queue.groups for name in group.flavors}
+        if not mine.isdisjoint(name for role in entry.assignment.roles for name in role.flavors):
+            return True
+        fleet = self._snapshot.fleet
+        rows = [fleet.row[task.node] for task in entry.placed if task.node in fleet.row]
+        flavors = (self._snapshot.flavors.get(name) for name in sorted(mine))
+        return any(bool(members(fleet, f)[rows].any()) for f in flavors if f is not None and f.placed)
 
     def _binds(self, kept: Reservation, entry: Entry) -> bool:
         return kept.queue.id == entry.queue.id or not kept.borrows
