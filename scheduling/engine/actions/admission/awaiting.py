@@ -44,9 +44,11 @@ class Awaiting:
     def _others(self, entry: Entry, awaited: dict[str, None]) -> Iterator[Allocation]:
         """Further leavers with something of what it asks for: those of its own queue first."""
         keys = frozenset(key for key, amount in entry.assignment.usage.items() if amount)
-        found = (self._snapshot.standing(key) for key in self._outlook.ids() if key not in awaited)
-        useful = [held for held in found if held is not None and _uses(held, keys)]
-        return iter(sorted(useful, key=lambda held: held.queue != entry.queue.id))
+        leaving = [key for key in self._outlook.ids() if key not in awaited]
+        for own in (True, False):
+            for held in map(self._snapshot.standing, leaving):
+                if held is not None and (held.queue == entry.queue.id) is own and _uses(held, keys):
+                    yield held
 
     def _fits(self, entry: Entry) -> bool:
         leaf = entry.queue.quota_node
