@@ -39,8 +39,14 @@ def carried_out(cell: Cell, result: CycleResult, now: Instant) -> Delta:
     return Delta((*(AllocationGone(key) for key in gone), *facts))
 
 
+def refill(cell: Cell, now: Instant) -> Delta:
+    """As many gangs come as started, so that the line stays as long as it was."""
+    waiting = sum(job.state is JobState.QUEUED for job in cell.snapshot.jobs.values())
+    return Delta(tuple(JobPut(job) for job in cell.gangs(max(0, cell.size.gangs - waiting), now)))
+
+
 def churn(cell: Cell, now: Instant, share: float = 0.01) -> Delta:
-    """About `share` of the running tasks end, as many jobs come as keep the line long, nodes change."""
+    """About `share` of the running tasks end, as large a part of the gangs comes anew, nodes change."""
     snapshot, draw = cell.snapshot, cell.draw
     running = [job.id for job in snapshot.jobs.values() if job.state is JobState.LIVE]
     wanted, changes = round(share * len(snapshot.allocations)), list[Change]()
@@ -51,9 +57,7 @@ def churn(cell: Cell, now: Instant, share: float = 0.01) -> Delta:
         wanted -= len(held)
         changes += [AllocationGone(task.id) for task in held]
         changes.append(JobGone(job_id))
-    waiting = sum(job.state is JobState.QUEUED for job in snapshot.jobs.values())
-    coming = max(round(share * cell.size.gangs), cell.size.gangs - waiting)
-    changes += [JobPut(job) for job in cell.gangs(coming, now)]
+    changes += [JobPut(job) for job in cell.gangs(max(1, round(share * cell.size.gangs)), now)]
     return Delta((*_nodes(cell, share), *changes))
 
 

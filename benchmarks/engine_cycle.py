@@ -1,8 +1,10 @@
 """`allotment bench engine-cycle`: one cycle of a large cell, fresh and after one percent has changed.
 
-The first cycle runs on a snapshot that no cycle has seen. Before each of the others the last decisions
-take effect and one percent changes: running tasks end, gangs come, nodes change. The series repeats the
-measurement on smaller cells; time per n log n must not grow with them.
+The first cycle runs on a snapshot that no cycle has seen, with a full line of gangs. Then the cell comes
+to rest: decisions take effect, and new gangs come for those that started, until the line is full of such
+as have to wait. Before each of the later cycles the last decisions take effect and one percent changes:
+running tasks end, gangs come, nodes change. The series repeats the measurement on smaller cells; time per
+n log n must not grow with them.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from benchmarks.cells import NOW, Cell, CellSize, build
-from benchmarks.churn import carried_out, churn
+from benchmarks.churn import carried_out, churn, refill
 from benchmarks.report import Report, Row, limits, own_peak_rss_mib
-from scheduling.engine import EngineConfig, FairSharing, run_cycle
+from scheduling.engine import Delta, EngineConfig, FairSharing, run_cycle
 from scheduling.engine.model import CycleResult, Instant
 
 CONFIG = EngineConfig(
@@ -26,32 +29,38 @@ CONFIG = EngineConfig(
     stopwatch=time.perf_counter,
 )
 T = TypeVar("T")
+Number = TypeVar("Number", int, float)
 CYCLE_S = 30
 MILLI = 1000
 
 
 @dataclass(slots=True)
 class Run:
-    """What one cell took: seconds to build it, for the first cycle, for each change, for each later cycle."""
+    """What one cell took: seconds to build it, for the first cycle, for those until it is at rest, for each
+    change and each later cycle. `decided` counts what the later ones decided."""
 
     size: CellSize
     running: int
     built: float
     first: CycleResult
     first_s: float
+    settling: list[float] = field(default_factory=list)
     applied: list[float] = field(default_factory=list)
     later: list[float] = field(default_factory=list)
+    decided: list[int] = field(default_factory=list)
 
 
 def run() -> Report:
     """The whole series, smallest cell first."""
     bounds = limits("engine-cycle")
-    runs = [measure(nodes, bounds["cycles"]) for nodes in bounds["nodes"]]
+    runs = [measure(nodes, bounds["settling"], bounds["cycles"]) for nodes in bounds["nodes"]]
     largest = runs[-1]
     rows = [
         Row("first cycle, s", largest.first_s, bounds["first_s"]),
         Row("cycle after 1 % change, ms, median", MILLI * _median(largest.later), bounds["warm_ms"]),
         Row("cycle after 1 % change, ms, slowest", MILLI * max(largest.later)),
+        Row("decisions after 1 % change, median", _median(largest.decided)),
+        Row("cycles until at rest, s, slowest", max(largest.settling, default=0.0)),
         Row("applying 1 % change, ms, median", MILLI * _median(largest.applied)),
         Row("building the snapshot, s", largest.built),
         Row("peak memory, MiB", own_peak_rss_mib(), bounds["peak_mib"]),
@@ -77,29 +86,32 @@ def run() -> Report:
     )
 
 
-def measure(nodes: int, cycles: int) -> Run:
-    """One cell: the first cycle, and some more with a change before each."""
+def measure(nodes: int, settling: int, cycles: int) -> Run:
+    """One cell: the first cycle, those until it is at rest, and some more with a change before each."""
     size = CellSize.of(nodes)
     cell, built = _timed(lambda: build(size))
     running = len(cell.snapshot.allocations)
     gc.collect()
     result, first_s = _timed(lambda: run_cycle(cell.snapshot, CONFIG, NOW))
     found = Run(size, running, built, result, first_s)
-    for number in range(1, cycles + 1):
-        result = _advance(cell, found, result, Instant(NOW + number * CYCLE_S))
+    for number in range(1, settling + cycles + 1):
+        now = Instant(NOW + number * CYCLE_S)
+        _, deciding = _timed(partial(_apply, cell, carried_out(cell, result, now)))
+        change = refill if number <= settling else churn
+        _, changing = _timed(partial(_apply, cell, change(cell, now)))
+        gc.collect()
+        result, taken = _timed(partial(run_cycle, cell.snapshot, CONFIG, now))
+        if number <= settling:
+            found.settling.append(taken)
+            continue
+        found.applied.append(deciding + changing)
+        found.later.append(taken)
+        found.decided.append(len(result.decisions))
     return found
 
 
-def _advance(cell: Cell, found: Run, last: CycleResult, now: Instant) -> CycleResult:
-    decided = carried_out(cell, last, now)
-    _, deciding = _timed(lambda: cell.snapshot.apply(decided))
-    changed = churn(cell, now)
-    _, changing = _timed(lambda: cell.snapshot.apply(changed))
-    gc.collect()
-    result, taken = _timed(lambda: run_cycle(cell.snapshot, CONFIG, now))
-    found.applied.append(deciding + changing)
-    found.later.append(taken)
-    return result
+def _apply(cell: Cell, delta: Delta) -> None:
+    cell.snapshot.apply(delta)
 
 
 def _series(runs: Sequence[Run], growth: float) -> list[Row]:
@@ -127,7 +139,7 @@ def _n_log_n(nodes: int) -> float:
     return nodes * math.log2(nodes)
 
 
-def _median(values: Sequence[float]) -> float:
+def _median(values: Sequence[Number]) -> Number:
     return sorted(values)[len(values) // 2]
 
 
