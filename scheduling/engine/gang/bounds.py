@@ -107,15 +107,35 @@ class _Shelf:
         self.counted: dict[Board, Counted] = {}
         self.lacking: dict[Hashable, Lacking] = {}
 
+    def of(self, board: Board) -> Counted:
+        """What the board's shape finds on each row."""
+        known = self.counted.get(board)
+        if known is None:
+            known = self.counted[board] = Counted(board)
+        return known
+
+
+def seats_left(board: Board, needed: int) -> int | None:
+    """How many of so many tasks find seats one after the other; None where counting is not exact."""
+    if not countable(board):
+        return None
+    shelf = _shelf_of(board.question.fleet)
+    return min(needed, int(np.minimum(shelf.of(board).slots.now(), needed).sum()))
+
+
+def _shelf_of(fleet: Fleet) -> _Shelf:
+    shelf = fleet.memo.get(_Shelf)
+    if not isinstance(shelf, _Shelf) or len(shelf.counted) > KEPT:
+        shelf = fleet.memo[_Shelf] = _Shelf()
+    return shelf
+
 
 class Bounds:
     """Counts seats in the present state of a snapshot; what it keeps follows the state."""
 
     def __init__(self, snapshot: Snapshot, placer: Placer, kinds: Kinds | None = None) -> None:
         self._snapshot, self._placer = snapshot, placer
-        shelf = snapshot.fleet.memo.get(_Shelf)
-        if not isinstance(shelf, _Shelf) or len(shelf.counted) > KEPT:
-            shelf = snapshot.fleet.memo[_Shelf] = _Shelf()
+        shelf = _shelf_of(snapshot.fleet)
         self._shelf, self._kinds = shelf, kinds
         if shelf.kinds is not kinds or len(shelf.lacking) > KEPT:
             shelf.kinds, shelf.lacking = kinds, {}
@@ -158,10 +178,7 @@ class Bounds:
 
     def counted(self, board: Board) -> Counted:
         """What the board's shape finds on each row."""
-        known = self._shelf.counted.get(board)
-        if known is None:
-            known = self._shelf.counted[board] = Counted(board)
-        return known
+        return self._shelf.of(board)
 
     def seats(self, wanted: Wanted) -> tuple[Seats, ...]:
         """Counted seats in each flavor, in which tasks can be thought away."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
 
+from scheduling.engine.gang.bounds import seats_left
 from scheduling.engine.gang.counted import Counting
 from scheduling.engine.gang.domains import ANYWHERE, Area
 from scheduling.engine.gang.parts import Counts, Gang, Part
@@ -15,6 +16,7 @@ from scheduling.engine.gang.standing import standing
 from scheduling.engine.gang.tasks import RoleTasks, role_tasks, summed_allocation
 from scheduling.engine.gang.where import Where, binds, slice_rule
 from scheduling.engine.model import Allocation, Job, Queue, Role, TopologyRule
+from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.quota.assignment import Assignment, Refusal
 from scheduling.engine.state.snapshot import Snapshot
@@ -237,14 +239,24 @@ class _Seating:
             own: dict[str, int | str] = {"role": role.name, "asked": entry.most, "limit": entry.most}
             self._refusal = Refusal(known.reason, {**known.numbers, **own}, known.help)
             return False
+        board = self._placer.board(entry.task, entry.flavor)
+        most = seats_left(board, number) if area is ANYWHERE else None
+        if most is not None and most < number:
+            return self._refused(board, entry, number, most, alone=alone)
+        mark = self._mark()
         for done in range(number):
             if not self._seat(entry, area):
-                self._refusal = no_room(self._placer.board(entry.task, entry.flavor), entry, done)
-                if alone:
-                    # With other tasks of the job placed first, the room was also short by theirs.
-                    self._full.note(entry.task, number, self._refusal)
-                return False
+                # What is told to be free is so without those that found seats in vain.
+                self._undo(mark)
+                return self._refused(board, entry, number, done, alone=alone)
         return True
+
+    def _refused(self, board: Board, entry: RoleTasks, number: int, seated: int, *, alone: bool) -> bool:
+        self._refusal = no_room(board, entry, seated)
+        if alone:
+            # With other tasks of the job placed first, the room was also short by theirs.
+            self._full.note(entry.task, number, self._refusal)
+        return False
 
     def _seat(self, entry: RoleTasks, area: Area) -> bool:
         index = self._seated[entry.role.name]

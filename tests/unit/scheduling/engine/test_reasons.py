@@ -176,7 +176,7 @@ def test_quota_is_free_but_nodes_are_fragmented() -> None:
         "asked": 3,
         "available": 2,
         "cards": 10,
-        "free_cards": 0,
+        "free_cards": 2,
     }
     assert helps(result, "j")[HelpCode.ASK_FEWER_TASKS] == {"role": "worker", "tasks": 2}
 
