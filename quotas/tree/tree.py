@@ -54,6 +54,7 @@ class QuotaTree(Generic[K]):
         described = {branch.id: branch for branch in branches}
         self._resource_of = resource_of
         self._lendable: dict[str, Lendable] = {}
+        self._children: dict[str, tuple[str, ...]] = {}
         # The last share of each node, and after how many changes of its usage.
         self._shares: dict[str, tuple[int, Share]] = {}
         self._nodes: dict[str, TreeNode[K]] = {
@@ -142,7 +143,7 @@ class QuotaTree(Generic[K]):
     def inside(self, node_id: str, keys: Iterable[K]) -> bool:
         """Whether usage is above what the subtree owns for none of the keys."""
         node = self._node(node_id)
-        return not any(node.exceeds(key, 0) for key in keys)
+        return all(not node.exceeds(key, 0) for key in keys)
 
     def local_available(self, node_id: str, key: K) -> Amount:
         """What may be added before the parent notices."""
@@ -171,7 +172,10 @@ class QuotaTree(Generic[K]):
 
     def children(self, node_id: str) -> tuple[str, ...]:
         """The ids of the nodes right below, sorted."""
-        return tuple(child.id for child in self._node(node_id).children)
+        known = self._children.get(node_id)
+        if known is None:
+            known = self._children[node_id] = tuple(child.id for child in self._node(node_id).children)
+        return known
 
     def parent(self, node_id: str) -> str | None:
         """The node right above, None at a root."""

@@ -106,10 +106,13 @@ class _Survey:
 
         Fair sharing goes into no subtree that takes nothing which others could have.
         """
-        if self._fair is not None and self._tree.share(node).zero:
-            return
-        children = self._tree.children(node)
-        if not children and not self._tree.inside(node, self._contested):
-            yield from self._contest.roster.queues_at(node)
-        for child in children:
-            yield from self._borrowers(child)
+        tree, waiting = self._tree, [node]
+        while waiting:
+            node = waiting.pop()
+            if self._fair is not None and tree.share(node).zero:
+                continue
+            children = tree.children(node)
+            if children:
+                waiting.extend(children)
+            elif not tree.inside(node, self._contested):
+                yield from self._contest.roster.queues_at(node)

@@ -32,6 +32,10 @@ _JOB_FLOATS = ("since", "checkpoint", "min_run", "cards")
 _TASK_INTS = ("owner", "row", "cards", "cores", "cpu", "memory", "card")
 
 
+_Worth = tuple[Mapping[FlavorResource, int], float, list[int]]
+"""Charges, how many cards' worth of compute that is, and the numbers of the quotas."""
+
+
 class Holding:
     """What one job holds of one queue's quota. `number` is its place in the columns, `places` its tasks'.
 
@@ -146,9 +150,9 @@ class Register:
         of_whom: list[int] = []
         of_what: list[int] = []
         amounts: list[int] = []
+        alike: dict[tuple[int, int], _Worth] = {}
         for holding in coming:
-            holding.charges, cards = worth(holding.tasks)
-            known = [self._keys.setdefault(key, len(self._keys)) for key in holding.charges]
+            holding.charges, cards, known = self._worth(holding.tasks, alike)
             number = self._place(holding)
             ints.append(self._job_row(holding))
             floats.append(_times(holding.job, cards))
@@ -163,6 +167,18 @@ class Register:
         self.places.put([place for holding in coming for place in holding.places], places)
         self._charges = grown(self._charges, self.jobs.size, len(self._keys))
         self._charges[of_what, of_whom] = amounts
+
+    def _worth(self, tasks: tuple[Allocation, ...], alike: dict[tuple[int, int], _Worth]) -> _Worth:
+        """What tasks are charged; known at once where as many others are charged by the very same object."""
+        first = tasks[0].charges
+        same = len(tasks) == 1 or all(task.charges is first for task in tasks)
+        known = alike.get((id(first), len(tasks))) if same else None
+        if known is None:
+            charges, cards = worth(tasks)
+            known = (charges, cards, [self._keys.setdefault(key, len(self._keys)) for key in charges])
+            if same:
+                alike[id(first), len(tasks)] = known
+        return known
 
     def _place(self, holding: Holding) -> int:
         """A number for a holding, and places for its tasks."""
