@@ -7,7 +7,7 @@ Kueue's hierarchical cohorts; the quota reference of this project states them as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Generic
@@ -144,6 +144,17 @@ class QuotaTree(Generic[K]):
         """Whether usage is above what the subtree owns for none of the keys."""
         node = self._node(node_id)
         return all(not node.exceeds(key, 0) for key in keys)
+
+    def leaves_above(self, node_id: str, keys: Collection[K]) -> list[str]:
+        """The leaves below, or the node itself, that use more of one of the keys than they own."""
+        found, waiting = [], [self._node(node_id)]
+        while waiting:
+            node = waiting.pop()
+            if node.children:
+                waiting.extend(node.children)
+            elif any(node.exceeds(key, 0) for key in keys):
+                found.append(node.id)
+        return found
 
     def local_available(self, node_id: str, key: K) -> Amount:
         """What may be added before the parent notices."""

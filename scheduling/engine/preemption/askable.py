@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from quotas.tree import Share, at_least
 from scheduling.engine.model import FlavorResource
@@ -106,13 +107,10 @@ class _Survey:
 
         Fair sharing goes into no subtree that takes nothing which others could have.
         """
-        tree, waiting = self._tree, [node]
-        while waiting:
-            node = waiting.pop()
-            if self._fair is not None and tree.share(node).zero:
-                continue
-            children = tree.children(node)
-            if children:
-                waiting.extend(children)
-            elif not tree.inside(node, self._contested):
-                yield from self._contest.roster.queues_at(node)
+        tree, wanted = self._tree, self._fair is not None
+        if wanted and tree.share(node).zero:
+            return
+        for leaf in tree.leaves_above(node, self._contested):
+            between = takewhile(lambda above: above != node, tree.path(leaf))
+            if not (wanted and any(tree.share(above).zero for above in between)):
+                yield from self._contest.roster.queues_at(leaf)

@@ -17,8 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.engine.options import ShareStrategy
-from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.question import card_parts
 from scheduling.engine.preemption.candidates import Candidate
 from scheduling.engine.preemption.collect import add
 from scheduling.engine.preemption.contest import Contest, Victim
@@ -57,7 +55,7 @@ class Clearing:
 
     def __init__(self, ground: Ground, contest: Contest, seats: Seats) -> None:
         self._ground, self._contest, self._seats = ground, contest, seats
-        self._all = self._prospect(contest.policies)
+        self._all: Prospect | None = None
 
     @property
     def hopeless(self) -> bool:
@@ -65,7 +63,7 @@ class Clearing:
 
         Tasks that can be spared are part of whole jobs, so they are counted.
         """
-        return self._all.seats < self._seats.needed
+        return self._of_all().seats < self._seats.needed
 
     def clear(self, field: FairField, taken: list[Victim]) -> bool:
         """Take candidates of the cheapest rows until there are seats, and add them to `taken`.
@@ -82,31 +80,36 @@ class Clearing:
 
     def prospect(self, queues: set[str]) -> Prospect:
         """What these queues could give. Of all that may be asked it is known."""
-        return self._all if len(queues) == len(self._contest.policies) else self._prospect(queues)
+        return self._of_all() if len(queues) == len(self._contest.policies) else self._prospect(queues)
+
+    def _of_all(self) -> Prospect:
+        if self._all is None:
+            self._all = self._prospect(self._contest.policies)
+        return self._all
 
     def _prospect(self, queues: Iterable[str]) -> Prospect:
         seats = self._seats
         site, legal = self._ground.site(seats.board.lasting()), self._ground.legal(self._contest, queues)
         of_tasks = legal[site.who]
-        most = np.minimum(_potential(site, seats.board, of_tasks), seats.needed)
+        most = np.minimum(_potential(site, seats, of_tasks), seats.needed)
         gain = most - np.minimum(seats.counts[site.rows], seats.needed)
         return Prospect(site, legal, of_tasks, gain, seats.total + int(np.maximum(gain, 0).sum()))
 
 
-def _potential(site: Site, board: Board, legal: Bools) -> Ints:
+def _potential(site: Site, seats: Seats, legal: Bools) -> Ints:
     """Slots of each row of a site if all legal candidates had left, at most."""
-    fleet, task, rows = board.question.fleet, board.question.task, site.rows
+    question, rows = seats.board.question, site.rows
+    fleet, task = question.fleet, question.task
     most = np.full(len(rows), np.iinfo(np.int64).max // 4, np.int64)
     if task.cpu:
         most = np.minimum(most, (fleet.cpu_free[rows] + site.by_row(site.cpu, legal)) // task.cpu)
     if task.memory:
         most = np.minimum(most, (fleet.memory_free[rows] + site.by_row(site.memory, legal)) // task.memory)
     if task.cards and task.whole:
-        empty = card_parts(board.question, rows).sum(axis=1)
-        most = np.minimum(most, (empty + site.by_row(site.cards, legal)) // task.cards)
+        most = np.minimum(most, (seats.empty[rows] + site.by_row(site.cards, legal)) // task.cards)
     elif task.cards:
         free = fleet.cores_free[rows] + site.by_card(legal)
-        parts = np.where(board.question.usable[rows], free // task.cores, 0).sum(axis=1)
+        parts = np.where(question.usable[rows], free // task.cores, 0).sum(axis=1)
         # Who has parts of several cards could complete a part on each of them.
         others = legal & ~site.sharing
         more = site.by_row(site.cores, others) // task.cores + site.by_row(site.cards, others)

@@ -19,7 +19,7 @@ from scheduling.engine.quota.verdict import may_borrow
 class Victim:
     """A candidate that was taken, by which rule, and what that removed.
 
-    `justified` says whether the rule would still allow it now, with the victim itself put back.
+    `justified` says whether the rule would still allow it now, with the victim's own charges put back.
     """
 
     candidate: Candidate

@@ -245,7 +245,7 @@ class FairField:
         return Victim(candidate=candidate, rule=rule, removal=removal, justified=justified)
 
     def _justified(self, candidate: Candidate, removal: Removal, rule: EvictRule) -> bool:
-        """Whether the rule holds in the end; called with the candidate put back."""
+        """Whether the rule holds in the end; called with the candidate's charges put back."""
         if rule is EvictRule.IN_QUEUE_PRIORITY:
             return True
         tree = self.contest.tree
@@ -255,9 +255,9 @@ class FairField:
             return self._within_nominal()
         mine, theirs = self._rivals(candidate.queue)
         preemptor, before = tree.share(mine), tree.share(theirs)
-        self.contest.trial.repeat(removal)
+        self.contest.trial.uncharge(removal)
         after = tree.share(theirs)
-        self.contest.trial.restore(removal)
+        self.contest.trial.charge(removal)
         return any(just(strategy, preemptor, before, after) for strategy in self.fair.strategies)
 
     def _within_nominal(self) -> bool:

@@ -39,9 +39,9 @@ def fill_back_dearest(contest: Contest, victims: list[Victim], *, borrow: bool) 
 def unjustified(contest: Contest, victims: list[Victim]) -> Victim | None:
     """A victim that its rule would not allow any more, now that others stay; the dearest of them."""
     for victim in sorted(victims, key=lambda victim: victim.candidate.rank, reverse=True):
-        contest.trial.restore(victim.removal)
+        contest.trial.charge(victim.removal)
         holds = victim.justified()
-        contest.trial.repeat(victim.removal)
+        contest.trial.uncharge(victim.removal)
         if not holds:
             return victim
     return None

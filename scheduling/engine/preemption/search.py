@@ -107,7 +107,7 @@ class VictimSearch:
             victims = self._solve(contest)
             if victims:
                 if self._ground is not None:
-                    self._ground.told(victim.candidate.job.id for victim in victims)
+                    self._ground.told(v.candidate.job.id for v in victims if v.candidate.whole)
                 return _answer(victims, effort)
             return TargetSet(
                 protected_until=self._protected_until(contest),
@@ -131,9 +131,6 @@ class VictimSearch:
             contest.weighed = None
             clearing = self._clearing(contest)
             if clearing is not None and self.fair is not None:
-                if clearing.hopeless:
-                    self._note_guarded(contest)
-                    return []
                 return self._cleared(contest, self.fair, clearing)
             best = self._settled(contest, Choice.IN_ORDER)
             if not best and contest.room is not None and self._may_be_loose(contest):
@@ -158,6 +155,9 @@ class VictimSearch:
         contest.charge()
         for _ in range(CLEARINGS):
             if not clearing.clear(field, taken):
+                contest.trial.reset()
+                if clearing.hopeless:
+                    self._note_guarded(contest)
                 return []
             if not contest.quota_fits(borrow=borrow):
                 contest.effort.limit(WEIGHED)

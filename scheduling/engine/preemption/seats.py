@@ -37,6 +37,8 @@ class Slots:
 
     def __init__(self, board: Board) -> None:
         self.board = board
+        # Cards of each row of which the shape could have a part.
+        self.cards: Ints = np.zeros(0, np.int64)
         self._counts: Ints = np.zeros(0, np.int64)
         self._seen = self._revised = 0
         self._epoch = -1
@@ -52,21 +54,39 @@ class Slots:
             rows = np.array(changed, np.int64)
         self._seen, self._revised, self._epoch = len(fleet.touched), len(fleet.revised), fleet.epoch
         free = np.where(self.board.lasting()[rows], slots(self.board.question, rows), 0)
+        cards: Ints = self.board.question.fitting(rows).sum(axis=1)
         if isinstance(rows, slice):
-            self._counts = free
+            self._counts, self.cards = free, cards
         else:
-            self._counts[rows] = free
+            self._counts[rows], self.cards[rows] = free, cards
         return self._counts
 
 
 class Row:
     """The free amounts of one row as plain numbers, and what one shape makes of them."""
 
-    __slots__ = ("_board", "_fleet", "_row", "cores", "cpu", "holders", "memory", "of_cards", "pods", "sole")
+    __slots__ = (
+        "_columns",
+        "_full",
+        "_task",
+        "_usable",
+        "cores",
+        "cpu",
+        "holders",
+        "memory",
+        "of_cards",
+        "pods",
+        "sole",
+    )
 
     def __init__(self, board: Board, row: int) -> None:
-        fleet = self._fleet = board.question.fleet
-        self._board, self._row = board, row
+        question, fleet = board.question, board.question.fleet
+        self._task, self._columns = question.task, fleet.columns[row]
+        self._usable: list[bool] = question.usable[row].tolist()
+        self._full: tuple[list[int], list[int]] = (
+            fleet.card_cores[row].tolist(),
+            fleet.card_memory[row].tolist(),
+        )
         self.cpu, self.memory = int(fleet.cpu_free[row]), int(fleet.memory_free[row])
         self.pods = PLENTY if fleet.pods is None else int(fleet.pods[row] - fleet.used_pods[row])
         self.cores: list[int] = fleet.cores_free[row].tolist()
@@ -83,7 +103,7 @@ class Row:
 
     def book(self, task: Allocation, sign: int) -> None:
         """A task leaves (`sign` 1) or comes back (-1)."""
-        columns = self._fleet.columns[self._row]
+        columns = self._columns
         self.cpu += sign * task.cpu
         self.memory += sign * task.memory
         self.pods += sign
@@ -97,7 +117,7 @@ class Row:
 
     def slots(self) -> int:
         """How many tasks of the shape stand here together."""
-        task = self._board.question.task
+        task = self._task
         found = self.pods
         if task.cpu:
             found = min(found, self.cpu // task.cpu)
@@ -108,23 +128,20 @@ class Row:
         return max(0, found)
 
     def _empty(self) -> int:
-        fleet, row = self._fleet, self._row
-        usable: list[bool] = self._board.question.usable[row].tolist()
-        cores: list[int] = fleet.card_cores[row].tolist()
-        memory: list[int] = fleet.card_memory[row].tolist()
+        cards = zip(self._usable, self.holders, self.cores, self.of_cards, *self._full, strict=True)
         return sum(
-            can and not self.holders[at] and self.cores[at] == cores[at] and self.of_cards[at] == memory[at]
-            for at, can in enumerate(usable)
+            can and not holders and cores == all_cores and memory == all_memory
+            for can, holders, cores, memory, all_cores, all_memory in cards
         )
 
     def _parts(self) -> int:
-        task, total = self._board.question.task, 0
-        for at, can in enumerate(self._board.question.usable[self._row].tolist()):
-            if not can or self.sole[at] > 0 or self.cores[at] < task.cores:
+        task, total = self._task, 0
+        for can, sole, cores, memory in zip(self._usable, self.sole, self.cores, self.of_cards, strict=True):
+            if not can or sole > 0 or cores < task.cores:
                 continue
-            parts = self.cores[at] // task.cores
+            parts = cores // task.cores
             if task.card_memory:
-                parts = min(parts, self.of_cards[at] // task.card_memory)
+                parts = min(parts, memory // task.card_memory)
             total += max(0, parts)
         return total
 
@@ -135,6 +152,7 @@ class Seats:
     def __init__(self, counted: Slots, needed: int) -> None:
         self.board, self.needed = counted.board, needed
         self.counts = counted.now()
+        self.empty = counted.cards
         self.total = int(np.minimum(self.counts, needed).sum())
         self._lasting = self.board.lasting()
         self._rows: dict[int, tuple[Row, int]] = {}

@@ -64,8 +64,7 @@ class Trial:
             return
         if self._seats is not None:
             self._seats.leave(removal.tasks)
-        leaf = self._snapshot.queues[removal.queue].quota_node
-        self._snapshot.quota.remove_usages(leaf, removal.charges)
+        self.uncharge(removal)
 
     def restore(self, removal: Removal) -> None:
         """Give back what a removal took."""
@@ -77,8 +76,17 @@ class Trial:
             return
         if self._seats is not None:
             self._seats.leave(removal.tasks, -1)
+        self.charge(removal)
+
+    def charge(self, removal: Removal) -> None:
+        """Let quota alone see what was removed as if it were back; `uncharge` must follow."""
         leaf = self._snapshot.queues[removal.queue].quota_node
         self._snapshot.quota.add_usages(leaf, removal.charges)
+
+    def uncharge(self, removal: Removal) -> None:
+        """The inverse of `charge`."""
+        leaf = self._snapshot.queues[removal.queue].quota_node
+        self._snapshot.quota.remove_usages(leaf, removal.charges)
 
     def reset(self) -> None:
         """Give back everything."""
