@@ -67,7 +67,7 @@ class PreemptionOptions:
     what other non-preemptible jobs of the queue hold; preemptible ones then are the borrowers (the rule of
     KAI-Scheduler). Off, everything that the queue uses counts. `grace_s` is how long borrowed use may be
     protected, `eviction_cap` after how many evictions a job no longer borrows, `budget` the trials of one
-    search.
+    search, `oracle_budget` those of one that only weighs flavors against each other.
 
     A job at its cap is taken by nobody, so it counts as part of its queue's nominal. With `beside_capped`
     only its like and non-preemptible jobs stand against it there, and the queue's other jobs are the
@@ -85,6 +85,7 @@ class PreemptionOptions:
     beside_capped: bool = False
     repeat_s: int = 3_600
     budget: int = 2_000
+    oracle_budget: int = 256
     claim_s: int = 300
 
 

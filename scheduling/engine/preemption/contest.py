@@ -56,7 +56,8 @@ class Contest:
     `policies` names the queues that may be asked, `weighed` those whose candidates a second choice
     arranges anew. `banned` are candidates that turned out not to be allowed in the end; `guarded` collects
     those that only their guaranteed run time protected, unless `ignore_guard` asks what would be possible
-    without. With `seats` places are counted and `room` is not called.
+    without. With `seats` places are counted and `room` is not called. `whether` asks for any victims at
+    all, not for those that lose least.
     """
 
     roster: Roster
@@ -69,6 +70,7 @@ class Contest:
     banned: set[str] = field(default_factory=set)
     guarded: set[str] = field(default_factory=set)
     ignore_guard: bool = False
+    whether: bool = False
     charged: bool = False
     weighed: frozenset[str] | None = None
     _inside: dict[str, bool] = field(default_factory=dict)

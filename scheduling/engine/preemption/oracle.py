@@ -22,7 +22,8 @@ class PreemptionOracle:
         """
         tree, leaf = self._search.snapshot.quota, queue.quota_node
         preemptor = Preemptor(job=job, queue=queue, usage={key: amount}, contested=frozenset({key}))
-        found = self._search.find(preemptor)
+        budget = self._search.options.oracle_budget
+        found = self._search.find(preemptor, budget=budget, whether=True)
         if not found.targets:
             return Mode.NO_CANDIDATES, tree.borrow_level(leaf, key, amount)
         own = False

@@ -6,7 +6,7 @@ snapshot as it found it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from enum import Enum, auto
 from itertools import islice
@@ -77,12 +77,14 @@ class VictimSearch:
         alike: Alike | None = None,
         *,
         budget: int | None = None,
+        whether: bool = False,
     ) -> TargetSet:
         """The victims that let a job in, none where no legal set does.
 
         With `room` the victims' nodes and cards are free as well when it is called, and it must hold.
         `alike` says the same of like tasks, for which places are counted where that is exact. `budget` is
         how often it is looked whether the job fits, where that is less than the configured number.
+        `whether`: any victims will do, not only those that lose least.
         """
         rules = preemptor.queue.preemption
         if not may_push_anyone(rules.within_queue) and not may_push_anyone(rules.reclaim):
@@ -99,6 +101,7 @@ class VictimSearch:
                 effort=effort,
                 room=room,
                 seats=seats,
+                whether=whether,
             )
             asked = askable(contest, self.fair, self._reach)
             if not asked.policies or asked.hopeless(contest):
@@ -137,7 +140,7 @@ class VictimSearch:
                 # The first that the order names may all stand in the wrong places.
                 contest.banned.clear()
                 best = self._settled(contest, Choice.LOOSE)
-            if not best or not self.roster.least_loss or contest.effort.exhausted:
+            if not best or contest.whether or not self.roster.least_loss or contest.effort.exhausted:
                 return best
             if not any(victim.candidate.cost for victim in best):
                 return best
@@ -206,22 +209,38 @@ class VictimSearch:
 
     def _settled(self, contest: Contest, choice: Choice) -> list[Victim]:
         """A set in which every victim is needed and, if so configured, still justified at the end."""
+        victims = self._attempt(contest, choice)
         for _ in range(RESTARTS):
-            victims = self._attempt(contest, choice)
-            if not victims:
-                return []
-            wrong = None
-            if self.options.final_check:
-                if self.fair is not None:
-                    contest.charge()
-                wrong = unjustified(contest, victims)
-                if self.fair is not None:
-                    contest.uncharge()
-            contest.trial.reset()
+            wrong = self._wrong(contest, victims)
             if wrong is None:
+                contest.trial.reset()
                 return victims
             contest.banned.add(wrong.candidate.id)
+            victims = self._without(contest, choice, victims, wrong)
+        contest.trial.reset()
         return []
+
+    def _wrong(self, contest: Contest, victims: list[Victim]) -> Victim | None:
+        """A victim that is not justified any more."""
+        if not victims or not self.options.final_check:
+            return None
+        if self.fair is not None:
+            contest.charge()
+        wrong = unjustified(contest, victims)
+        if self.fair is not None:
+            contest.uncharge()
+        return wrong
+
+    def _without(
+        self, contest: Contest, choice: Choice, victims: list[Victim], wrong: Victim
+    ) -> list[Victim]:
+        """Others in the place of a victim: under fair sharing beside those that were found."""
+        if self.fair is None:
+            contest.trial.reset()
+            return self._classical(contest, choice)
+        contest.trial.restore(wrong.removal)
+        kept = [victim for victim in victims if victim is not wrong]
+        return self._fair(contest, self.fair, choice, kept)
 
     def _attempt(self, contest: Contest, choice: Choice) -> list[Victim]:
         if self.fair is None:
@@ -242,20 +261,28 @@ class VictimSearch:
                 return self._filled_back(contest, victims, borrow=borrow)
         return []
 
-    def _fair(self, contest: Contest, fair: FairSharing, choice: Choice) -> list[Victim]:
-        borrow = contest.borrowing_allowed
-        reorder = self._reorder(contest) if choice is Choice.WEIGHED else None
-        field = FairField(contest, fair, reorder)
+    def _fair(
+        self, contest: Contest, fair: FairSharing, choice: Choice, first: Sequence[Victim] = ()
+    ) -> list[Victim]:
+        """Victims in the order of fairness, beside the first ones, which were removed before."""
+        borrow, reorder = contest.borrowing_allowed, _left(contest)
+        if choice is Choice.WEIGHED:
+            reorder = self._reorder(contest, reorder)
         contest.charge()
-        victims = collect(contest, field.take(), borrow=borrow)
+        if first and contest.fits(borrow=borrow):
+            victims: list[Victim] | None = list(first)
+        else:
+            field = FairField(contest, fair, reorder)
+            victims = collect(contest, field.take(), borrow=borrow, first=first)
         contest.uncharge()
         return self._filled_back(contest, victims, borrow=borrow) if victims else []
 
-    def _reorder(self, contest: Contest) -> Reorder:
+    def _reorder(self, contest: Contest, left: Reorder) -> Reorder:
         """Weigh the candidates of the queues that the first choice took from."""
         weigh, queues = Scale(contest), contest.weighed or frozenset()
 
         def arranged(queue: str, line: Iterator[Candidate]) -> Iterator[Candidate]:
+            line = left(queue, line)
             return iter(sorted(islice(line, WEIGHED), key=weigh)) if queue in queues else line
 
         return arranged

@@ -73,6 +73,7 @@ def config(world: World, action: str) -> EngineConfig:
             eviction_cap=MANY,
             beside_preemptible=True,
             budget=MANY,
+            oracle_budget=MANY,
             claim_s=3600,
         ),
         consolidation=ConsolidationOptions(

@@ -43,6 +43,7 @@ NORMATIVE = PreemptionOptions(
     recompute_targets=True,
     eviction_cap=2**31,
     budget=2**31,
+    oracle_budget=2**31,
 )
 """The search as Kueue has it."""
 
