@@ -136,7 +136,8 @@ class HousekeepingOptions:
 
     `stale_grace_s` is how long a gang may run below its minimum, `idle_s` how long its cards may do
     nothing. With `surplus_later` a job starts at its minimum, and surplus is handed out by growing, after
-    the minima of all others; off, it starts at the largest size that fits. `grow_past_waiting` lets
+    the minima of all others; off, it starts at the largest size that fits. `grown_per_cycle` is by how many
+    tasks all elastic jobs together may grow in a cycle (None: any number). `grow_past_waiting` lets
     elastic jobs grow into room that waiting jobs cannot use anyway; off, a waiting job keeps them from
     growing in every flavor that it could be given.
     """
@@ -144,4 +145,5 @@ class HousekeepingOptions:
     stale_grace_s: int = 60
     idle_s: int = -1
     surplus_later: bool = False
+    grown_per_cycle: int | None = 64
     grow_past_waiting: bool = False

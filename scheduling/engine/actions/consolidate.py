@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.gains import Gain, Gains, asked_of, attempt_of, borrows, gain_of, hardest_of
+from scheduling.engine.actions.gains import Gain, Gains, attempt_of, borrows, gain_of, hardest_of
 from scheduling.engine.actions.leaving import running
 from scheduling.engine.actions.make_way import Wanting, make_way, tell
 from scheduling.engine.model import (
@@ -28,6 +28,7 @@ from scheduling.engine.model import (
     Strategy,
 )
 from scheduling.engine.plugins.protocols import Candidate
+from scheduling.engine.quota.charges import asked_of
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from quotas.tree import at_least
 from scheduling.engine.actions.leaving import release, running_among
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import Bounds, Freed
-from scheduling.engine.gang.parts import Gang
-from scheduling.engine.gang.standing import expendable, lacks, standing, stands
+from scheduling.engine.gang.standing import expendable, lacks, stands
 from scheduling.engine.gang.surrender import surrender
 from scheduling.engine.model import (
     Allocation,
     AllocationMode,
     Decision,
     DecisionKind,
+    FlavorResource,
     Job,
     JobState,
     Outcome,
@@ -28,7 +29,9 @@ from scheduling.engine.model import (
     StopPolicy,
     Strategy,
 )
+from scheduling.engine.preemption.loss import charged
 from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.quota.charges import asked_of
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -51,6 +54,7 @@ class Lenders:
     def __init__(self, session: Session, queue: Queue) -> None:
         self._session, self._queue = session, queue
         self._known: dict[int, tuple[list[Allocation], Freed]] = {}
+        self._charged: dict[int, dict[FlavorResource, int]] = {}
 
     @cached_property
     def _givers(self) -> list[tuple[Job, Sequence[Allocation]]]:
@@ -73,6 +77,18 @@ class Lenders:
             ]
             known = self._known[job.priority] = (tasks, Freed.of(self._session.snapshot.fleet, tasks))
         return known
+
+    def afford(self, job: Job, asked: dict[FlavorResource, int]) -> bool:
+        """Whether quota may be enough for a job when all that others can spare for it is given up."""
+        freed = self._charged.get(job.priority)
+        if freed is None:
+            freed = self._charged[job.priority] = charged(self.surplus(job)[0])
+        tree, leaf = self._session.snapshot.quota, self._queue.quota_node
+        # What counts at a parent is lower by that much at most.
+        return all(
+            at_least(tree.available(leaf, key, dict.fromkeys(tree.path(leaf), freed.get(key, 0))), amount)
+            for key, amount in asked.items()
+        )
 
 
 class Elastic:
@@ -131,8 +147,11 @@ class Elastic:
         more, wanted = bounds.lacking(queue, job) if surplus else ({}, None)
         if not more:
             return False
-        if wanted is not None and not bounds.may_fit(wanted, freed):
-            return False
+        if wanted is not None:
+            near = [each for each in wanted if bounds.may_fit((each,), freed)]
+            flavors = [board.question.flavor for board, _ in near]
+            if not any(lenders.afford(job, asked_of(job, more, flavor)) for flavor in flavors):
+                return False
         counted = None if wanted is None else bounds.seats(wanted)
         found = surrender(session.snapshot, attempt, queue, job, more, surplus, counted)
         if found is None or not found.leaving:
@@ -177,7 +196,8 @@ class Elastic:
         ]
         heapq.heapify(heap)
         grown: dict[str, list[Allocation]] = {}
-        while heap:
+        most = session.config.housekeeping.grown_per_cycle
+        while heap and (most is None or sum(map(len, grown.values())) < most):
             _, job_id = heapq.heappop(heap)
             job = session.job(job_id)
             queue = session.snapshot.queues[job.queue]
@@ -247,6 +267,6 @@ def _flavors(session: Session, job: Job) -> set[str]:
 
 def _rank(session: Session, job: Job) -> tuple[int, int, float, str]:
     """Higher priority first; then gangs below their minimum, those at it, those above; then the older."""
-    gang, counts = Gang(job), standing(job, session.snapshot.held(job.id))
-    size = (2 if gang.spare(counts) else 1) if gang.satisfied(counts) else 0
+    held = session.snapshot.held(job.id)
+    size = (2 if expendable(job, held) else 1) if stands(job, held) else 0
     return (-job.priority, size, job.submitted_at, job.id)

@@ -19,13 +19,13 @@ from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import Bounds, Wanted
 from scheduling.engine.gang.moves import Effort, MoveSearch, Opening, Unit
 from scheduling.engine.gang.openings import NODES_SEEN, Promise, Shelter, nearest, openings
-from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
+from scheduling.engine.model import FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.question import members
 from scheduling.engine.placement.shape import TaskShape, resolve
 from scheduling.engine.preemption.loss import charged, gpus, unsaved
 from scheduling.engine.quota.assignment import Mode, Refusal
-from scheduling.engine.quota.charges import demand
+from scheduling.engine.quota.charges import asked_of
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -196,16 +196,6 @@ def attempt_of(session: Session) -> Attempt:
     """How a job is tried in a session without asking anybody to leave."""
     options = session.config.preemption
     return Attempt(session.snapshot, session.placer, options.eviction_cap, options.beside_capped)
-
-
-def asked_of(job: Job, more: dict[str, int], flavor: Flavor) -> dict[FlavorResource, int]:
-    """What so many more tasks of each role are charged in one flavor."""
-    asked: dict[FlavorResource, int] = {}
-    for role in job.roles:
-        for resource, each in demand(role.request, flavor).items():
-            key = FlavorResource(flavor.id, resource)
-            asked[key] = asked.get(key, 0) + each * more.get(role.name, 0)
-    return asked
 
 
 def borrows(session: Session, queue: Queue, asked: dict[FlavorResource, int]) -> bool:

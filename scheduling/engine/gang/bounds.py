@@ -144,13 +144,15 @@ class Bounds:
 
     def lacking(self, queue: Queue, job: Job) -> Lacking:
         """What a job lacks to its minimum, or, of a gang that stands, to its next step."""
-        if self._kinds is None or self._snapshot.holds(job.id):
-            more = lacks(job, self._snapshot.held(job.id)) or {}
-            return more, self.wanted(queue, job, more)
-        key = (self._kinds.of(job), queue.flavors, queue.resource_groups)
+        held = self._snapshot.held(job.id)
+        more = lacks(job, held) or {} if held or self._kinds is None else None
+        if self._kinds is None:
+            return more or {}, self.wanted(queue, job, more or {})
+        kind = (self._kinds.of(job), queue.flavors, queue.resource_groups)
+        key = kind if more is None else (kind, tuple(more.items()))
         known = self._shelf.lacking.get(key)
         if known is None:
-            more = lacks(job, ()) or {}
+            more = lacks(job, ()) or {} if more is None else more
             known = self._shelf.lacking[key] = (more, self.wanted(queue, job, more))
         return known
 

@@ -20,7 +20,16 @@ def standing(job: Job, held: Sequence[Allocation]) -> dict[str, int]:
 def lacks(job: Job, held: Sequence[Allocation]) -> dict[str, int] | None:
     """The tasks of each role that a job lacks to its minimum, or, of a gang that stands, its next step; None
     when it is full."""
-    gang, counts = Gang(job), standing(job, held)
+    counts = standing(job, held)
+    if _plain(job):
+        missing = {role.name: role.least - counts[role.name] for role in job.roles}
+        missing = {name: number for name, number in missing.items() if number > 0}
+        if missing:
+            return missing
+        if len(job.roles) == 1:
+            (role,) = job.roles
+            return {role.name: 1} if counts[role.name] < role.replicas else None
+    gang = Gang(job)
     return gang.minimum(counts) or gang.step(counts)
 
 

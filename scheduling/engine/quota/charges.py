@@ -11,6 +11,7 @@ from scheduling.engine.model import (
     Extended,
     Flavor,
     FlavorResource,
+    Job,
     PlacementRules,
     Request,
     ResourceName,
@@ -37,6 +38,16 @@ def demand(request: Request, flavor: Flavor) -> Mapping[ResourceName, int]:
     Zeros are left out, except where a named resource is asked for with an amount of zero.
     """
     return _demand(request, flavor.id, flavor.card_cores, flavor.card_memory, flavor.mig_slices)
+
+
+def asked_of(job: Job, more: Mapping[str, int], flavor: Flavor) -> dict[FlavorResource, int]:
+    """What so many more tasks of each role are charged in one flavor."""
+    asked: dict[FlavorResource, int] = {}
+    for role in job.roles:
+        for resource, each in demand(role.request, flavor).items():
+            key = FlavorResource(flavor.id, resource)
+            asked[key] = asked.get(key, 0) + each * more.get(role.name, 0)
+    return asked
 
 
 def chosen_charges(request: Request, flavors: Mapping[ResourceName, Flavor]) -> tuple[Charge, ...]:

@@ -88,7 +88,7 @@ def config(world: World, action: str) -> EngineConfig:
             for_growth=True,
         ),
         housekeeping=HousekeepingOptions(
-            stale_grace_s=world.grace_s, grow_past_waiting=True, surplus_later=True
+            stale_grace_s=world.grace_s, grow_past_waiting=True, surplus_later=True, grown_per_cycle=None
         ),
         explain=Explain.CONSIDERED,
     )
