@@ -46,6 +46,7 @@ NOT_FOR_ROOM = (
     Reason.SUSPENDED,
 )
 JOBS_TRIED = 16
+KEPT = 1024
 
 
 class Lenders:
@@ -55,18 +56,28 @@ class Lenders:
         self._session, self._queue = session, queue
         self._known: dict[int, tuple[list[Allocation], Freed]] = {}
         self._charged: dict[int, dict[FlavorResource, int]] = {}
+        spares = session.snapshot.job_memo.get(Lenders)
+        if not isinstance(spares, dict) or len(spares) > KEPT + 2 * len(session.snapshot.jobs):
+            spares = session.snapshot.job_memo[Lenders] = {}
+        self._spares: dict[str, tuple[Job, tuple[Allocation, ...], Sequence[Allocation]]] = spares
 
     @cached_property
     def _givers(self) -> list[tuple[Job, Sequence[Allocation]]]:
         """Lower priority first, then the newest."""
-        found = [
-            (job, spare)
-            for job, staying in running_among(
-                self._session, self._session.snapshot.watch.elastic[self._queue.id]
-            )
-            if job.preemptible and stands(job, staying) and (spare := expendable(job, staying))
-        ]
+        snapshot, found = self._session.snapshot, []
+        for job_id in snapshot.watch.elastic[self._queue.id]:
+            job, held = snapshot.jobs[job_id], snapshot.held(job_id)
+            if job.preemptible and held and (spare := self._spare(job, held)):
+                found.append((job, spare))
         return sorted(found, key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
+
+    def _spare(self, job: Job, held: tuple[Allocation, ...]) -> Sequence[Allocation]:
+        """What a job can spare; kept from cycle to cycle for those of which nothing came or went."""
+        known = self._spares.get(job.id)
+        if known is None or known[0] is not job or known[1] is not held:
+            spare = expendable(job, held) if stands(job, held) else ()
+            known = self._spares[job.id] = (job, held, spare)
+        return known[2]
 
     def surplus(self, job: Job) -> tuple[list[Allocation], Freed]:
         """What others can spare for a job that waits, and what that would free."""

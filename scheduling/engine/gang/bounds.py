@@ -140,6 +140,7 @@ class Bounds:
         if shelf.kinds is not kinds or len(shelf.lacking) > KEPT:
             shelf.kinds, shelf.lacking = kinds, {}
         self._free: dict[Board, tuple[int, int, tuple[int, int] | None]] = {}
+        self._totals: dict[tuple[Board, int], tuple[int, tuple[int, int, int]]] = {}
         self._reaches: dict[str, Bools] = {}
 
     def lacking(self, queue: Queue, job: Job) -> Lacking:
@@ -188,10 +189,7 @@ class Bounds:
 
     def fit(self, wanted: Wanted) -> bool:
         """Whether the job finds its seats as things stand."""
-        return any(
-            int(np.minimum(self.counted(board).slots.now(), needed).sum()) >= needed
-            for board, needed in wanted
-        )
+        return any(self._total(board, needed) >= needed for board, needed in wanted)
 
     def free_enough(self, board: Board, needed: int) -> bool:
         """Whether as many core units of cards are free as so many tasks need, on their nodes or on others to
@@ -223,10 +221,20 @@ class Bounds:
             known = self._reaches[flavor.id] = np.any([mine, *near], axis=0)
         return known
 
+    def _total(self, board: Board, needed: int) -> int:
+        """How many of so many tasks find seats as things stand."""
+        fleet = board.question.fleet
+        state = (fleet.epoch, len(fleet.touched), len(fleet.revised))
+        known = self._totals.get((board, needed))
+        if known is None or known[1] != state:
+            total = int(np.minimum(self.counted(board).slots.now(), needed).sum())
+            known = self._totals[board, needed] = (total, state)
+        return known[0]
+
     def _most(self, board: Board, needed: int, freed: Freed) -> bool:
         counted = self.counted(board)
         slots, rows = counted.slots.now(), freed.rows
-        total = int(np.minimum(slots, needed).sum())
+        total = self._total(board, needed)
         if total >= needed or not counted.each:
             return True
         amounts = freed.cards if board.question.task.whole else freed.cores

@@ -7,7 +7,7 @@ where a copy of everything would cost milliseconds.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from quotas.tree import QuotaTree
@@ -89,9 +89,9 @@ class Books:
         held = self._held.get(job_id)
         return 0 if held is None else len(held)
 
-    def counts(self) -> Iterator[tuple[str, int]]:
-        """Every job that holds something, and how many of its tasks do, in no particular order."""
-        return ((job_id, len(held)) for job_id, held in self._held.items())
+    def short(self, wanted: Mapping[str, int]) -> list[str]:
+        """The ids of jobs that hold something, but for fewer tasks than they want, in no particular order."""
+        return [job_id for job_id, held in self._held.items() if len(held) < wanted.get(job_id, 0)]
 
     def held(self, job_id: str) -> tuple[Allocation, ...]:
         """What a job's tasks hold, by id."""

@@ -165,8 +165,7 @@ class Snapshot:
 
     def short(self) -> list[str]:
         """The ids of live jobs that hold places for fewer tasks than they want, in no particular order."""
-        wanted = self.watch.tasks
-        return [job_id for job_id, held in self._books.counts() if held < wanted.get(job_id, 0)]
+        return self._books.short(self.watch.tasks)
 
     def leaving(self) -> tuple[str, ...]:
         """The ids of the allocations that were told to leave, themselves or with their job, sorted."""
