@@ -74,6 +74,11 @@ class PreemptionOptions:
     borrowers; off, it waits until everything that the queue uses leaves room inside the nominal.
     `repeat_s` is what each earlier eviction adds to the loss of a victim, in seconds of its cards, so that
     jobs which just started again are not taken again and again.
+
+    Under fair sharing a queue that borrows takes from another that borrows more only jobs which cost at
+    most `share_loss_s` for each of their cards (None: whatever they cost): what the one gains the other
+    loses, and work besides. A job that was evicted borrows only where that leaves `spare_permille` of the
+    whole tree unused, in thousandths, for each eviction: into less it would be evicted again.
     """
 
     victim_order: VictimOrder = VictimOrder.LEAST_LOSS
@@ -82,8 +87,10 @@ class PreemptionOptions:
     grace_s: int = 60
     eviction_cap: int = 3
     beside_preemptible: bool = False
-    beside_capped: bool = False
+    beside_capped: bool = True
     repeat_s: int = 3_600
+    share_loss_s: int | None = 600
+    spare_permille: int = 8
     budget: int = 2_000
     oracle_budget: int = 256
     claim_s: int = 300

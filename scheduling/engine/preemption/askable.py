@@ -108,9 +108,9 @@ class _Survey:
         Fair sharing goes into no subtree that takes nothing which others could have.
         """
         tree, wanted = self._tree, self._fair is not None
-        if wanted and tree.share(node).zero:
+        if wanted and self._contest.owns_all(node):
             return
         for leaf in tree.leaves_above(node, self._contested):
             between = takewhile(lambda above: above != node, tree.path(leaf))
-            if not (wanted and any(tree.share(above).zero for above in between)):
+            if not (wanted and any(map(self._contest.owns_all, between))):
                 yield from self._contest.roster.queues_at(leaf)

@@ -112,7 +112,8 @@ class Roster:
     Facts are those of the moment when the roster is made; a job that has left since holds nothing and is
     passed over by the search. Only jobs that run or are leaving stand in it: what this cycle admits, it
     does not evict. Arrays are by the number of a holding in the register: `eligible` says that nobody
-    protects it, `cost`, `guarded` and `guarded_borrowing` are those of its candidate.
+    protects it, `worn` what each of its cards would cost, in seconds; `cost`, `guarded` and
+    `guarded_borrowing` are those of its candidate.
     """
 
     def __init__(
@@ -218,7 +219,8 @@ class Roster:
         self._unsaved: Floats = np.where(saved > 0, np.mod(ran, np.where(saved > 0, saved, 1.0)), ran)
         cards = np.where(leaving, 0.0, times["cards"])
         self._lost: Floats = cards * self._unsaved
-        self.cost: Floats = cards * (self._unsaved + jobs["evictions"] * options.repeat_s)
+        self.worn: Floats = np.where(leaving, 0.0, self._unsaved + jobs["evictions"] * options.repeat_s)
+        self.cost: Floats = cards * self.worn
         # Comparing with what is unknown is false.
         promised = ~leaving & (times["min_run"] >= 0)
         since, least = self.now - ran, times["min_run"]

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from quotas.tree import QuotaTree, at_least
 from scheduling.engine.model import AllocationMode, EvictRule, FlavorResource
 from scheduling.engine.preemption.candidates import Candidate, Roster
+from scheduling.engine.preemption.loss import gpus
 from scheduling.engine.preemption.policy import Policy, highest_priority, satisfies
+from scheduling.engine.preemption.rivals import rivals
 from scheduling.engine.preemption.seats import Seats
 from scheduling.engine.preemption.targets import Preemptor, Room
 from scheduling.engine.preemption.trial import Removal, Trial
@@ -57,7 +59,8 @@ class Contest:
     arranges anew. `banned` are candidates that turned out not to be allowed in the end; `guarded` collects
     those that only their guaranteed run time protected, unless `ignore_guard` asks what would be possible
     without. With `seats` places are counted and `room` is not called. `whether` asks for any victims at
-    all, not for those that lose least.
+    all, not for those that lose least. `share_loss_s` bounds what a borrower may cost another
+    one (`PreemptionOptions`).
     """
 
     roster: Roster
@@ -71,9 +74,11 @@ class Contest:
     guarded: set[str] = field(default_factory=set)
     ignore_guard: bool = False
     whether: bool = False
+    share_loss_s: float = float("inf")
     charged: bool = False
     weighed: frozenset[str] | None = None
     _inside: dict[str, bool] = field(default_factory=dict)
+    _bearable: dict[str, float] = field(default_factory=dict)
     _tight: FlavorResource | None = None
 
     @property
@@ -166,8 +171,41 @@ class Contest:
             and self._holds(candidate)
             and (not self.banned or candidate.id not in self.banned)
             and candidate.job.id != preemptor.job.id
+            and not self.too_dear(candidate)
             and not self._guards(candidate)
         )
+
+    def owns_all(self, node: str) -> bool:
+        """Whether nothing is borrowed below a node; of sliced cards the number is no part of the share."""
+        return self.tree.share(node).zero and self.tree.inside(node, self.preemptor.contested)
+
+    def bearable(self, queue: str) -> float:
+        """What a job of a queue may lose at most for each of its cards, in seconds.
+
+        There is no bound where the preemptor's part of the tree stays inside what it owns, as its rival of
+        that queue sees it, and none in its own queue.
+        """
+        known = self._bearable.get(queue)
+        if known is None:
+            known = self._bearable[queue] = self.share_loss_s if self._borrows_from(queue) else float("inf")
+        return known
+
+    def too_dear(self, candidate: Candidate) -> bool:
+        """Whether a borrower would throw away more of a candidate's work than one may of another's."""
+        bearable = self.bearable(candidate.queue)
+        return bearable < float("inf") and candidate.cost > bearable * gpus(candidate.charges)
+
+    def _borrows_from(self, queue: str) -> bool:
+        if queue == self.preemptor.queue.id or self.share_loss_s == float("inf"):
+            return False
+        mine, _ = rivals(self.tree, self.leaf, self.roster.snapshot.queues[queue].quota_node)
+        if self.charged:
+            return not self.tree.inside(mine, self.preemptor.contested)
+        self.charge()
+        try:
+            return not self.tree.inside(mine, self.preemptor.contested)
+        finally:
+            self.uncharge()
 
     def until(self, candidate: Candidate) -> float:
         """Until when its guaranteed run time protects a candidate, by what its queue uses now."""

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
-from itertools import chain, pairwise
+from itertools import chain
 
-from quotas.tree import QuotaTree, Share
+from quotas.tree import Share
 from scheduling.engine.model import EvictRule, FlavorResource
 from scheduling.engine.options import FairSharing, ShareStrategy
 from scheduling.engine.preemption.candidates import Candidate, across
 from scheduling.engine.preemption.contest import Contest, Victim
 from scheduling.engine.preemption.policy import Policy
+from scheduling.engine.preemption.rivals import rivals
 from scheduling.engine.preemption.trial import Removal
 
 Reorder = Callable[[str, Iterator[Candidate]], Iterator[Candidate]]
@@ -97,10 +98,15 @@ class Descent:
         return pile
 
     def _leads_on(self, node: str) -> bool:
-        if self.contest.tree.share(node).zero and node not in self._path:
+        if node not in self._path and self._owns_all(node):
             self._open.discard(node)
             return False
         return True
+
+    def _owns_all(self, node: str) -> bool:
+        """Whether nothing is borrowed below; of sliced cards the number is no part of the share."""
+        inside = self.contest.tree.inside
+        return self.contest.tree.share(node).zero and inside(node, self.contest.preemptor.contested)
 
     def _before(self, node: str, other: str) -> bool:
         """A higher share first; then inner nodes before leaves; then the better first candidate."""
@@ -284,17 +290,6 @@ class FairField:
 
     def _leaf(self, queue: str) -> str:
         return self.contest.roster.snapshot.queues[queue].quota_node
-
-
-def rivals(tree: QuotaTree[FlavorResource], leaf: str, other: str) -> tuple[str, str]:
-    """The children, towards each of two leaves, of the lowest node above both."""
-    above_mine = {above: below for below, above in pairwise(tree.path(leaf))}
-    below = other
-    for above in tree.path(other):
-        if above in above_mine:
-            return above_mine[above], below
-        below = above
-    raise AssertionError("queues of different trees do not compete")
 
 
 def just(strategy: ShareStrategy, preemptor: Share, before: Share, after: Share) -> bool:

@@ -114,11 +114,14 @@ class Ground:
         them, and they hold something that is contested. `[holdings]`."""
         jobs = self._register.jobs
         limit = np.full(len(self._register.queues), -np.inf)
+        bearable = np.full(len(self._register.queues), np.inf)
         for name in queues:
             at = self._register.queues.get(name)
             if at is not None:
                 limit[at] = highest_priority(contest.preemptor.job, contest.policies[name])
+                bearable[at] = contest.bearable(name)
         found: Bools = jobs["priority"] <= limit[jobs["queue"]]
+        found &= self._roster.worn <= bearable[jobs["queue"]]
         found &= self._holders(contest.preemptor.contested)
         if not contest.ignore_guard:
             found &= self._roster.guarded_borrowing <= self._roster.now

@@ -67,6 +67,8 @@ class VictimSearch:
         self.fair = fair
         self.roster = Roster(snapshot, options, now, user_load)
         self._reach = Reach(self.roster)
+        bounded = fair is not None and options.share_loss_s is not None
+        self._share_loss_s = float(options.share_loss_s or 0) if bounded else float("inf")
         self._ground: Ground | None = None
         self._slots: dict[Board, Slots] = {}
 
@@ -102,6 +104,7 @@ class VictimSearch:
                 room=room,
                 seats=seats,
                 whether=whether,
+                share_loss_s=self._share_loss_s,
             )
             asked = askable(contest, self.fair, self._reach)
             if not asked.policies or asked.hopeless(contest):

@@ -71,6 +71,8 @@ def config(world: World, action: str) -> EngineConfig:
         preemption=PreemptionOptions(
             victim_order=VictimOrder.PRIORITY,
             eviction_cap=MANY,
+            share_loss_s=None,
+            spare_permille=0,
             beside_preemptible=True,
             budget=MANY,
             oracle_budget=MANY,

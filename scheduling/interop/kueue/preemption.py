@@ -42,6 +42,8 @@ NORMATIVE = PreemptionOptions(
     final_check=False,
     recompute_targets=True,
     eviction_cap=2**31,
+    share_loss_s=None,
+    spare_permille=0,
     budget=2**31,
     oracle_budget=2**31,
 )

@@ -16,6 +16,7 @@ from scheduling.engine.actions.admission.ledger import Ledger
 from scheduling.engine.actions.admission.nominate import Ask, Kept, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.reserve import reserve
+from scheduling.engine.actions.admission.spare import too_little_spare
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
 from scheduling.engine.options import Nominate
@@ -83,7 +84,7 @@ class Docket:
             ask = Ask(FullRooms() if fresh else self._full, leave=not self._outlook)
             entry = self._nominator.nominate(statement, queue, job, ask)
             if entry.fits:
-                kept = self._backfill.refusal(entry)
+                kept = self._backfill.refusal(entry) or too_little_spare(self._session, entry, charged=True)
                 if kept is not None:
                     return self.ledger.refuse(entry, kept, Verdict.RESERVED)
                 statement.commit()
@@ -106,6 +107,9 @@ class Docket:
 
     def _settled(self, entry: Entry) -> Outcome:
         if entry.fits or entry.targets:
+            kept = too_little_spare(self._session, entry, charged=False)
+            if kept is not None:
+                return self.ledger.refuse(entry, kept, Verdict.RESERVED)
             if entry.targets and (refusal := self._too_soon(entry)) is not None:
                 return self.ledger.refuse(entry, refusal, Verdict.GATED)
             verdict = Verdict.PREEMPTING if entry.targets else Verdict.DEFERRED

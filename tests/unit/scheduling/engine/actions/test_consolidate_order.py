@@ -8,7 +8,7 @@ from scheduling.engine.model import Instant
 from scheduling.engine.options import ConsolidationOptions
 from tests.unit.scheduling.engine.actions.test_consolidate import moved, nodes, run, waits
 from tests.unit.scheduling.engine.actions.worlds import act, running_world
-from tests.unit.scheduling.engine.builders import NOW
+from tests.unit.scheduling.engine.builders import NOW, quotas
 
 
 @pytest.mark.parametrize(("cheapest", "expected"), [(True, {"old": "n1"}), (False, {"new": "n0"})])
@@ -20,3 +20,16 @@ def test_the_cheapest_or_the_newest(cheapest: bool, expected: dict[str, str]) ->
     options = ConsolidationOptions(cheapest_first=cheapest, loss_s=None)
     result = act(snapshot, "consolidate", consolidation=options)
     assert moved(result) == {f"{name}/worker/0": place for name, place in expected.items()}
+
+
+def test_where_the_cheapest_find_no_place_those_with_the_fewest_cards_do() -> None:
+    # What began last fills its nodes and fits nowhere else; two cards on the others would.
+    large = [run(f"large{n:02}", 4, running_since=Instant(NOW - 1)) for n in range(33)]
+    small = [run(f"small{n}", 1, running_since=Instant(NOW - 900)) for n in range(4)]
+    where = {entry.id: [f"n{index}"] for index, entry in enumerate([*large, *small])}
+    jobs = [*large, *small, waits(4, 2)]
+    snapshot = running_world(nodes(*[4] * 37), where, jobs, teams={"a": quotas(200)})
+    options = ConsolidationOptions(loss_s=None, jobs_per_move=2)
+    result = act(snapshot, "consolidate", consolidation=options)
+    assert len(moved(result)) == 2
+    assert all(task.startswith("small") for task in moved(result))

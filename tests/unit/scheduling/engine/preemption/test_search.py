@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -222,13 +223,41 @@ def test_fair_search_takes_from_the_largest_share_and_stops_at_balance() -> None
 
 
 def test_fair_search_pushes_out_while_borrowing_only_as_far_as_the_tables_do_not_turn() -> None:
-    jobs = [running(f"b{n:02}", "b", 1) for n in range(13)]
+    jobs = [running(f"b{n:02}", "b", 1, admitted_at=Instant(9_500)) for n in range(13)]
     snapshot = cohort({"a": 5, "b": 5, "c": 5}, jobs)
     # Free are 2. With 7, a would have 2 of 15 above its own, and b 8 - 5 = 3 still.
     found = search(snapshot, wants(snapshot, "a", 7), fair=True)
     assert len(found.targets) == 5
     assert {target.rule for target in found.targets} == {EvictRule.FAIR_SHARE}
     assert search(snapshot, wants(snapshot, "a", 9), fair=True).targets == ()
+
+
+@pytest.mark.parametrize(
+    ("facts", "bound", "leave"),
+    [
+        ({"admitted_at": Instant(9_400)}, 600, 5),
+        ({"admitted_at": Instant(9_399)}, 600, 0),
+        ({"admitted_at": Instant(0)}, None, 5),
+        ({"admitted_at": Instant(0), "checkpoint_interval_s": 500}, 600, 5),
+        ({"admitted_at": Instant(9_990), "evictions": 1}, 600, 0),
+    ],
+)
+def test_one_borrower_costs_another_little(facts: dict[str, Any], bound: int | None, leave: int) -> None:
+    jobs = [running(f"b{n:02}", "b", 1, **facts) for n in range(13)]
+    snapshot = cohort({"a": 5, "b": 5, "c": 5}, jobs)
+    options = replace(PLATFORM, share_loss_s=bound)
+    assert len(search(snapshot, wants(snapshot, "a", 7), options, fair=True).targets) == leave
+    # What is its own it gets back, whatever that costs.
+    assert len(search(snapshot, wants(snapshot, "a", 5), options, fair=True).targets) == 3
+
+
+def test_a_part_of_the_tree_that_owns_enough_is_no_borrower() -> None:
+    jobs = [running("b", "b", 8, admitted_at=Instant(0)), running("c", "c", 4, admitted_at=Instant(0))]
+    parents = {"a": "left", "b": "right", "c": "left", "d": "left"}
+    snapshot = cohort({"a": 2, "b": 4, "c": 4, "d": 2}, jobs, parents=parents)
+    # Above its own, but what it takes is d's, which stands beside it.
+    assert names(search(snapshot, wants(snapshot, "a", 4), fair=True)) == ["b"]
+    assert search(snapshot, wants(snapshot, "a", 5), fair=True).targets == ()
 
 
 def test_the_strategies_compare_before_and_after() -> None:

@@ -1,0 +1,98 @@
+"""Jobs that were evicted: what they leave free when they borrow, and what is theirs at the cap."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduling.engine import EngineConfig, FairSharing, PreemptionOptions, Snapshot
+from scheduling.engine.model import HelpCode, Instant, Job, JobState, Reason, Verdict
+from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
+from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role, world
+
+TENTH = PreemptionOptions(spare_permille=100)
+
+
+def pool(*jobs: Job) -> Snapshot:
+    """Two teams that own ten of twenty cards each."""
+    return world(
+        [node(f"n{number}", 10) for number in range(2)],
+        jobs,
+        teams={"a": quotas(10), "b": quotas(10)},
+        queues=[queue("a", preemption=TAKE_BACK), queue("b", preemption=TAKE_BACK)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("evictions", "free", "starts"),
+    [(0, 1, True), (1, 2, False), (1, 3, True), (2, 4, False), (2, 5, True)],
+)
+def test_the_more_often_evicted_the_more_is_left_free(evictions: int, free: int, starts: bool) -> None:
+    fill = job("fill", "a", role(20 - free, 1))
+    stage = Stage(pool(fill), replace(ADMIT, preemption=TENTH))
+    stage.cycle()
+    stage.submit(job("again", "a", role(1, 1), at=5, evictions=evictions))
+    result = stage.cycle()
+    assert ("again" in stage.running()) is starts
+    if not starts:
+        found = stage.outcome("again")
+        assert found.reason is Reason.WAITING_FOR_BORROWED
+        assert found.numbers["available"] == 0
+        assert [(way.code, way.numbers["short"]) for way in found.help] == [(HelpCode.WAIT_FOR_RELEASE, 1)]
+        assert [turn.verdict for turn in result.considered] == [Verdict.RESERVED]
+
+
+def test_a_fresh_job_of_the_same_shape_does_not_wait_behind_it() -> None:
+    stage = Stage(pool(job("fill", "a", role(18, 1))), replace(ADMIT, preemption=TENTH))
+    stage.cycle()
+    stage.submit(job("again", "a", role(1, 1), at=5, evictions=1), job("fresh", "a", role(1, 1), at=6))
+    stage.cycle()
+    assert stage.running() == {"fill", "fresh"}
+
+
+def test_inside_the_nominal_nothing_is_left_free() -> None:
+    stage = Stage(pool(job("other", "b", role(18, 1))), replace(ADMIT, preemption=TENTH))
+    stage.cycle()
+    stage.submit(job("again", "a", role(1, 2), at=5, evictions=2))
+    stage.cycle()
+    assert "again" in stage.running()
+
+
+def test_who_leaves_room_for_nobody_pushes_nobody_out_either() -> None:
+    config = EngineConfig(actions=("admit",), fair_sharing=FairSharing(), preemption=TENTH)
+    stage = Stage(pool(job("b1", "b", role(1, 10)), job("b2", "b", role(1, 7), at=1)), config)
+    stage.cycle()
+    stage.submit(job("a1", "a", role(1, 3), at=2))
+    stage.cycle()
+    assert stage.running() == {"b1", "b2", "a1"}
+    stage.submit(job("again", "a", role(1, 8), at=5, evictions=1))
+    stage.cycle()
+    assert stage.evicted() == {}
+    stage.submit(job("fresh", "a", role(1, 7), at=6))
+    stage.cycle()
+    assert set(stage.evicted()) == {"b2"}
+
+
+@pytest.mark.parametrize(("beside", "starts"), [(True, True), (False, False)])
+def test_at_the_cap_only_its_like_stand_against_it(beside: bool, starts: bool) -> None:
+    """The queue's own borrowers are then the others, who can be taken."""
+    options = PreemptionOptions(beside_capped=beside, spare_permille=0)
+    stage = Stage(pool(job("fill", "a", role(12, 1))), replace(ADMIT, preemption=options))
+    stage.cycle()
+    stage.submit(job("often", "a", role(1, 4), at=5, evictions=3))
+    stage.cycle()
+    assert ("often" in stage.running()) is starts
+
+
+def test_those_at_the_cap_never_hold_more_than_the_nominal() -> None:
+    capped = [job(f"often{number}", "a", role(1, 4), at=number, evictions=3) for number in range(3)]
+    stage = Stage(pool(*capped))
+    stage.cycle()
+    assert stage.running() == {"often0", "often1"}
+    assert stage.outcome("often2").reason is Reason.WAITING_FOR_QUOTA
+    ended = stage.snapshot.jobs["often0"]
+    assert (ended.state, ended.submitted_at) == (JobState.LIVE, Instant(0))
+    stage.apply_end("often0")
+    stage.cycle()
+    assert stage.running() == {"often1", "often2"}
