@@ -117,11 +117,12 @@ class ConsolidationOptions:
 
     `jobs_tried` is for how many differently shaped waiting jobs a cycle searches, and `effort` how many tasks
     it lifts or seats in simulation for all of them together (None: any number). `loss_s` bounds the work
-    that movers do again for a job that borrows, in seconds of the cards that it asks for; for a job inside
-    its queue's nominal there is no such bound (None: nor for others). With `cheapest_first` the nodes that
-    cost least to clear are tried before movers are taken up in the order of their priority and age. With
-    `with_evictions` the first job of a line that stays inside its nominal, and finds no room by evictions
-    or moves alone, may get it by both together.
+    that movers do again for a job that borrows, in seconds of the cards that it asks for (0: nobody moves
+    for it); for a job inside its queue's nominal there is no such bound (None: nor for others). With
+    `cheapest_first` the nodes that cost least to clear are tried before movers are taken up in the order of
+    their priority and age. With `with_evictions` the first job of a line that stays inside its nominal, and
+    finds no room by evictions or moves alone, may get it by both together: `ways_tried` sets of nodes are
+    tried, each with a search for victims.
     `preemptible_only` moves others for preemptible jobs alone, `for_growth` also for the next task of an
     elastic job that runs. KAI-Scheduler does the last two and not the first.
     """
@@ -133,6 +134,7 @@ class ConsolidationOptions:
     loss_s: int | None = 600
     cheapest_first: bool = True
     with_evictions: bool = True
+    ways_tried: int = 4
     preemptible_only: bool = False
     for_growth: bool = False
 

@@ -7,6 +7,7 @@ in virtual time whoever is told to leave is gone at once. Nothing is decided her
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
@@ -87,6 +88,7 @@ class Replay:
     records: dict[str, Record] = field(default_factory=dict)
     _held: dict[str, dict[str, Allocation]] = field(default_factory=dict)
     _finishes: list[tuple[int, str, int]] = field(default_factory=list)
+    _waiting: Counter[str] = field(default_factory=Counter)
     _snapshot: Snapshot = field(default_factory=Snapshot)
 
     def run(
@@ -123,6 +125,7 @@ class Replay:
         cards = max(tenant.cards_per_node for tenant in self.tenants)
         job = engine_job(arrival, self.policy, cards)
         record = self.records[job.id] = Record(arrival)
+        self._waiting[arrival.tenant] += 1
         changes.append(JobPut(job))
         for observer in self.observers:
             observer.submitted(now, record)
@@ -150,10 +153,18 @@ class Replay:
                 changes: list[Change] = []
                 self._carry_out(now, decision, changes)
                 self._snapshot.apply(Delta(tuple(changes)))
-            # Admissions alone free nothing, so nobody else can follow.
-            if all(decision.kind is DecisionKind.ADMIT for decision in result.decisions):
+            if not any(self._goes_on(decision) for decision in result.decisions):
                 return
         raise Restless(f"at {now} s the engine was still deciding after {MOST_CYCLES} cycles")
+
+    def _goes_on(self, decision: Decision) -> bool:
+        """Whether more may follow in the same instant: an admission frees nothing, but what it borrows is
+        there to be taken back by others who wait."""
+        if decision.kind is not DecisionKind.ADMIT:
+            return True
+        tenant = self.records[decision.job].job.tenant
+        others = sum(self._waiting.values()) - self._waiting[tenant]
+        return bool(decision.borrowed) and others > 0
 
     def _ordered(self, decisions: Sequence[Decision]) -> Iterator[Decision]:
         """Those who leave leave first: what they give up is already given away in other decisions."""
@@ -191,6 +202,7 @@ class Replay:
     def _start(self, now: int, job_id: str, allocations: Sequence[Allocation], changes: list[Change]) -> None:
         record = self.records[job_id]
         record.started_s = now
+        self._waiting[record.job.tenant] -= 1
         record.nodes = tuple(allocation.node for allocation in allocations)
         self._held[job_id] = {allocation.id: allocation for allocation in allocations}
         heapq.heappush(self._finishes, (now + record.job.duration_s, job_id, record.evictions))
@@ -210,6 +222,7 @@ class Replay:
         record.lost_s += now - record.started_s
         record.evictions += 1
         record.started_s = None
+        self._waiting[record.job.tenant] += 1
         job = self._snapshot.jobs[job_id]
         changes.extend(AllocationGone(key) for key in self._held.pop(job_id))
         changes.append(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foundation.quantities import Resource
-from scheduling.engine import EngineConfig, Explain, FairSharing, Snapshot
+from scheduling.engine import ConsolidationOptions, EngineConfig, Explain, FairSharing, Snapshot
 from scheduling.engine.model import (
     Device,
     Flavor,
@@ -64,6 +64,9 @@ GUARANTEEING = EngineConfig(
     heads_per_queue=None,
     explain=Explain.CONSIDERED,
     fair_sharing=FairSharing(),
+    # Who moves begins again here, and nobody owns what a borrower would gain by that. For who does own it
+    # nothing is left untried: no cycle is too long in virtual time.
+    consolidation=ConsolidationOptions(loss_s=0, ways_tried=32, effort=None),
 )
 
 

@@ -77,6 +77,8 @@ class Gains:
         if case is None:
             return None
         lost = self._bearable(case)
+        if lost <= 0:
+            return None
         key = (*case.hardest, lost)
         if case.plain and key in self._vain:
             return None

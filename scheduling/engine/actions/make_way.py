@@ -20,9 +20,7 @@ from scheduling.engine.preemption.targets import Preemptor, Target
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
 
-# Sets of nodes for which others are asked to leave, and how often the search for victims that each costs
-# looks whether that is enough.
-SETS_TRIED = 4
+# How often the search for victims of one set of nodes looks whether that is enough.
 LOOKS = 64
 
 
@@ -48,7 +46,8 @@ class Way(NamedTuple):
 def make_way(session: Session, wanting: Wanting, gains: Gains) -> Way | None:
     """The first of the nodes that are cheapest to clear for which it works; changes nothing."""
     search = gains.search(float("inf"))
-    for taken in islice(gains.sets(wanting.hardest, wanting.job, search, apart=False), SETS_TRIED):
+    sets = gains.sets(wanting.hardest, wanting.job, search, apart=False)
+    for taken in islice(sets, session.config.consolidation.ways_tried):
         if gains.effort.spent:
             return None
         way = _cleared(session, wanting, search, taken)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from foundation.quantities import Resource
+from scheduling.engine import EngineConfig, Snapshot
+from scheduling.engine.model import Charge, CycleResult, Decision, DecisionKind, Instant
+from scheduling.offline import clock
 from scheduling.offline.clock import Record
 from scheduling.offline.errors import UsageError
 from scheduling.offline.guarantee import GuaranteeWatch
 from scheduling.offline.philly import Tenant, TraceJob, compressed
+from scheduling.offline.pools import pool_policy
 from scheduling.offline.replay import ReplayReport, run_replay
 from scheduling.offline.statistics import Spread
 
@@ -76,6 +81,27 @@ def test_completions_come_before_arrivals_and_both_before_the_cycle() -> None:
         (10, "start", "a-2"),
         (15, "finish", "a-2"),
     ]
+
+
+@pytest.mark.parametrize(("borrowed", "waits", "cycles"), [(0, "b", 1), (4, "b", 2), (4, "a", 1)])
+def test_what_is_borrowed_may_be_taken_back_in_the_same_instant(
+    monkeypatch: pytest.MonkeyPatch, borrowed: int, waits: str, cycles: int
+) -> None:
+    asked: list[int] = []
+
+    def engine(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleResult:
+        asked.append(int(now))
+        starting = Decision(
+            kind=DecisionKind.ADMIT,
+            job="00000000",
+            allocations=(),
+            borrowed=(Charge("shared", Resource.GPU_CARDS, borrowed),) if borrowed else (),
+        )
+        return CycleResult(decisions=(starting,) if len(asked) == 1 else (), outcomes=())
+
+    monkeypatch.setattr(clock, "run_cycle", engine)
+    clock.Replay(TENANTS, pool_policy("quota")).run(jobs(("a", 0, 12, 50), (waits, 0, 8, 10)))
+    assert asked.count(0) == cycles
 
 
 def test_figures_of_a_report() -> None:

@@ -33,3 +33,14 @@ def test_where_the_cheapest_find_no_place_those_with_the_fewest_cards_do() -> No
     result = act(snapshot, "consolidate", consolidation=options)
     assert len(moved(result)) == 2
     assert all(task.startswith("small") for task in moved(result))
+
+
+@pytest.mark.parametrize(("loss_s", "helped"), [(0, False), (600, True)])
+def test_for_one_that_borrows_nobody_need_move(loss_s: int, helped: bool) -> None:
+    movers = [run(name, 2, running_since=Instant(NOW - 5)) for name in ("old", "new")]
+    teams = {"a": quotas(4), "b": quotas(4)}
+    where = {"old": ["n0"], "new": ["n1"]}
+    snapshot = running_world(nodes(4, 4), where, [*movers, waits(3)], teams=teams)
+    options = ConsolidationOptions(loss_s=loss_s)
+    result = act(snapshot, "consolidate", consolidation=options)
+    assert bool(moved(result)) is helped
