@@ -98,15 +98,10 @@ class Descent:
         return pile
 
     def _leads_on(self, node: str) -> bool:
-        if node not in self._path and self._owns_all(node):
+        if node not in self._path and self.contest.owns_all(node):
             self._open.discard(node)
             return False
         return True
-
-    def _owns_all(self, node: str) -> bool:
-        """Whether nothing is borrowed below; of sliced cards the number is no part of the share."""
-        inside = self.contest.tree.inside
-        return self.contest.tree.share(node).zero and inside(node, self.contest.preemptor.contested)
 
     def _before(self, node: str, other: str) -> bool:
         """A higher share first; then inner nodes before leaves; then the better first candidate."""
@@ -160,7 +155,7 @@ class FairField:
         tree, leaf = self.contest.tree, self._leaf(queue)
         if tree.inside(leaf, self.contest.preemptor.contested):
             return False
-        if any(tree.share(node).zero for node in tree.path(leaf) if node not in self._above):
+        if any(self.contest.owns_all(node) for node in tree.path(leaf) if node not in self._above):
             return False
         return self.accepts(queue, strategy)
 
