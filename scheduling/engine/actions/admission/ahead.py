@@ -75,12 +75,20 @@ class Ahead:
         entries = {entry.queue.id: entry for entry in waiting}
         found: dict[str, Reservation | None] = dict.fromkeys(entries)
         ends = self._known_ends()
-        left = [entry for entry in entries.values() if ends and self._hopeful(entry)]
-        if not left:
+        least = {name: self._least(entry) for name, entry in entries.items() if ends}
+        hopeful = {name: count for name, count in least.items() if count is not None}
+        if not hopeful:
             return found
         with self._snapshot.statement() as statement:
             future = _Future(self._snapshot, statement, ends)
+            for name, count in sorted(hopeful.items(), key=lambda each: each[1]):
+                if count:
+                    future.go(count)
+                    found[name] = self._reserved(entries[name], ends[:count])
+            left = [entries[name] for name in hopeful if found[name] is None]
             for rough in (True, False):
+                if not left:
+                    break
                 after = self._halved(future, left, rough=rough)
                 for name, count in sorted(after.items(), key=lambda each: -each[1]):
                     future.go(count)
@@ -106,10 +114,22 @@ class Ahead:
                 return False
         return True
 
-    def _hopeful(self, entry: Entry) -> bool:
-        """Whether there may be enough seats for a job with everything ended of which it is known when."""
+    def _least(self, entry: Entry) -> int | None:
+        """After how many ends there are enough seats for a job, if it has the quota; 0 where counting does
+        not tell, None where there are too few after all of them."""
         wanted = self._wanted(entry)
-        return wanted is None or self._bounds.may_fit(wanted, self._freed)
+        if wanted is None:
+            return 0
+        if not self._bounds.may_fit(wanted, self._freed):
+            return None
+        held, seats = self._snapshot.allocations, self._bounds.seats(wanted)
+        for count, end in enumerate(self._known_ends(), 1):
+            gone = [task for key in end.tasks if (task := held.get(key)) is not None]
+            for counted in seats:
+                counted.leave(gone)
+            if any(counted.fit for counted in seats):
+                return count
+        return None
 
     def _wanted(self, entry: Entry) -> Wanted | None:
         """Where the smallest size of a job would stand, as far as it can be counted."""
