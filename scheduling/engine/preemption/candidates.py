@@ -127,7 +127,7 @@ class Roster:
         self.options = options
         self.now = now
         self.least_loss = options.victim_order is VictimOrder.LEAST_LOSS
-        self._spares = options.victim_order is not VictimOrder.NORMATIVE
+        self.spares = options.victim_order is not VictimOrder.NORMATIVE
         self._user_load = user_load
         self.register = register_of(snapshot)
         self._lines: dict[str, Segments] = {}
@@ -188,7 +188,7 @@ class Roster:
         known = self._spared.get(number)
         if known is None:
             holding = self._holding(number)
-            staying = self._spares and not holding.leaving
+            staying = self.spares and not holding.leaving
             tasks = holding.spared if staying else ()
             known = self._spared[number] = tuple(self._single(holding, task) for task in tasks)
         return known

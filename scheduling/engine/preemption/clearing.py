@@ -22,6 +22,7 @@ from scheduling.engine.preemption.collect import add
 from scheduling.engine.preemption.contest import Contest, Victim
 from scheduling.engine.preemption.fair import FairField
 from scheduling.engine.preemption.ground import Ground, Site
+from scheduling.engine.preemption.register import Floats
 from scheduling.engine.preemption.seats import Row, Seats
 from scheduling.engine.state.fleet import Bools, Ints
 
@@ -29,9 +30,15 @@ from scheduling.engine.state.fleet import Bools, Ints
 ROWS_PER_SEAT, FEWEST_ROWS, MOST_ROWS = 2, 16, 256
 
 
-class Step(NamedTuple):
-    """Candidates of one row with which it holds one more task. Steps of equal cost go by row."""
+# More core units than any card has.
+NEVER = 2**40
 
+
+class Step(NamedTuple):
+    """Candidates of one row with which it holds one more task, in the order of the platform: whether a job
+    goes as a whole, priority, cost. Steps of equal cost go by row."""
+
+    whole: bool
     priority: float
     cost: float
     tasks: int
@@ -167,14 +174,27 @@ class _Sweep:
         return max(FEWEST_ROWS, ROWS_PER_SEAT * (self._seats.needed - self._seats.total))
 
     def _promising(self) -> list[int]:
-        """The rows that could give seats, those first that look cheapest by priority and cost for each."""
+        """The rows that could give seats, those first that look easiest to clear for one more."""
         site, gain = self._prospect.site, self._prospect.gain
         some = np.flatnonzero(gain > 0)
-        rough = site.by_row(self._ground.dear[site.who], self._prospect.of_tasks)[some]
-        some = some[np.lexsort((some, rough / gain[some]))][: max(MOST_ROWS, self._batch)]
+        rough = self._hardness()[some]
+        some = some[np.lexsort((some, rough))][: max(MOST_ROWS, self._batch)]
         rows: list[int] = site.rows[some].tolist()
         self._gain = dict(zip(rows, gain[some].tolist(), strict=True))
         return rows
+
+    def _hardness(self) -> Floats:
+        """Roughly, by priority and cost, what one more seat costs on each row of the site."""
+        site, seats, of_tasks = self._prospect.site, self._seats, self._prospect.of_tasks
+        question, rows = seats.board.question, site.rows
+        task = question.task
+        if task.cards and task.whole:
+            wanted = task.cards * (seats.counts[rows] + 1) - seats.empty[rows]
+            return site.easiest_cards(of_tasks, np.maximum(wanted, 1))
+        if task.cards:
+            usable, free = question.usable[rows], question.fleet.cores_free[rows] % task.cores
+            return site.easiest_part(of_tasks, np.where(usable, task.cores - free, NEVER))
+        return site.easiest_cards(of_tasks, np.ones(len(rows), np.int64))
 
     def _step(self, row: int) -> Step | None:
         """The first candidates of a row, cheapest first, with which it holds one task more."""
@@ -197,6 +217,7 @@ class _Sweep:
                 self._lift(state, candidate, row, 1)
         staying = [candidate for candidate in chosen if not candidate.leaving]
         return Step(
+            any(c.whole for c in staying),
             max((c.job.priority for c in staying), default=float("-inf")),
             sum(c.cost for c in staying),
             sum(len(c.tasks) for c in staying),

@@ -29,7 +29,7 @@ REMEMBERED = 16_384
 
 _JOB_INTS = ("queue", "priority", "leaving", "preemptible", "evictions", "tasks")
 _JOB_FLOATS = ("since", "checkpoint", "min_run", "cards")
-_TASK_INTS = ("owner", "row", "cards", "cores", "cpu", "memory", "card")
+_TASK_INTS = ("owner", "row", "cards", "cores", "cpu", "memory", "card", "spared")
 
 
 _Worth = tuple[Mapping[FlavorResource, int], float, list[int]]
@@ -85,8 +85,9 @@ class Register:
     """The columns of one snapshot. `holdings` are by number, None where nobody has it at present.
 
     `jobs` and `times` are by holding, `places` by task: its `owner` is `NOBODY` where it left, its `row`
-    -1 where it stands on no node; `card` is the column of its card, -1 where it has none or several.
-    `tasks` counts a holding's tasks, zero where nobody has the number.
+    -1 where it stands on no node; `card` is the column of its card, -1 where it has none or several;
+    `spared` marks what the job can do without. `tasks` counts a holding's tasks, zero where nobody has the
+    number.
     """
 
     def __init__(self) -> None:
@@ -159,8 +160,7 @@ class Register:
             of_whom.extend([number] * len(known))
             of_what.extend(known)
             amounts.extend(holding.charges.values())
-            for task in holding.tasks:
-                places.append(_standing(task, number, fleet))
+            places.extend(_standings(holding, fleet))
         numbers = [holding.number for holding in coming]
         self.jobs.put(numbers, ints)
         self.times.put(numbers, floats)
@@ -206,7 +206,7 @@ class Register:
     def _move(self, fleet: Fleet) -> None:
         """Find the tasks on the rows of another fleet."""
         known = [holding for holding in self.holdings if holding is not None]
-        rows = [_standing(task, holding.number, fleet) for holding in known for task in holding.tasks]
+        rows = [row for holding in known for row in _standings(holding, fleet)]
         self.places.put([place for holding in known for place in holding.places], rows)
 
 
@@ -262,13 +262,17 @@ def _times(job: Job, cards: float) -> tuple[float, ...]:
     )
 
 
-def _standing(task: Allocation, owner: int, fleet: Fleet) -> tuple[int, ...]:
-    slices, row = task.slices, fleet.row.get(task.node, NOBODY)
-    if len(slices) == 1:
-        part = slices[0]
-        card = fleet.columns[row].get(part.device, NOBODY) if row >= 0 else NOBODY
-        return (owner, row, 1, part.cores, task.cpu, task.memory, card)
-    return (owner, row, len(slices), sum([part.cores for part in slices]), task.cpu, task.memory, NOBODY)
+def _standings(holding: Holding, fleet: Fleet) -> Iterator[tuple[int, ...]]:
+    """The rows of the columns for a holding's tasks."""
+    owner, spared = holding.number, holding.spared
+    for task in holding.tasks:
+        slices, row = task.slices, fleet.row.get(task.node, NOBODY)
+        cores, card = 0, NOBODY
+        for part in slices:
+            cores += part.cores
+        if len(slices) == 1 and row >= 0:
+            card = fleet.columns[row].get(slices[0].device, NOBODY)
+        yield (owner, row, len(slices), cores, task.cpu, task.memory, card, bool(spared) and task in spared)
 
 
 @lru_cache(maxsize=REMEMBERED)

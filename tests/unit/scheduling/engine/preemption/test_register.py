@@ -26,6 +26,8 @@ def facts(register: Register) -> list[tuple[object, ...]]:
         assert set(register.places["owner"][holding.places]) == {at}
         assert holding.charges[CARDS] == register.charges(CARDS)[at]
         rows = register.places["row"][holding.places].tolist()
+        spared = register.places["spared"][holding.places].tolist()
+        assert spared == [task in holding.spared for task in holding.tasks]
         ids = [task.id for task in holding.tasks]
         found.append((holding.job.id, names[int(register.jobs["queue"][at])], ids, rows, *ints, *times))
     used = sum(len(holding.places) for holding in filter(None, register.holdings))
@@ -38,7 +40,8 @@ def changed(snapshot: Snapshot, draw: random.Random, serial: int) -> None:
     ids, jobs = sorted(snapshot.allocations), sorted(snapshot.jobs)
     match draw.randrange(5):
         case 0:
-            job = running(f"n{serial}", draw.choice("ab"), draw.randrange(1, 4), priority=draw.randrange(3))
+            tasks, least = draw.randrange(1, 4), draw.choice((None, 1))
+            job = running(f"n{serial}", draw.choice("ab"), tasks, least=least, priority=draw.randrange(3))
             snapshot.apply(Delta((JobPut(job), *(AllocationPut(task) for task in placed(job, draw)))))
         case 1 if ids:
             snapshot.apply(Delta((AllocationGone(draw.choice(ids)),)))
