@@ -113,4 +113,5 @@ class _Survey:
         for leaf in tree.leaves_above(node, self._contested):
             between = takewhile(lambda above: above != node, tree.path(leaf))
             if not (wanted and any(map(self._contest.owns_all, between))):
-                yield from self._contest.roster.queues_at(leaf)
+                roster, contested = self._contest.roster, self._contested
+                yield from (name for name in roster.queues_at(leaf) if roster.stood_above(name, contested))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from quotas.tree import QuotaTree
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job
 from scheduling.engine.options import PreemptionOptions, VictimOrder
 from scheduling.engine.preemption.register import NOBODY, Floats, Holding, register_of, worth
@@ -137,11 +138,20 @@ class Roster:
         self._queues_at: dict[str, list[str]] = {}
         for name in sorted(snapshot.queues):
             self._queues_at.setdefault(snapshot.queues[name].quota_node, []).append(name)
+        self._above = {leaf: _above_nominal(snapshot.quota, leaf) for leaf in self._queues_at}
         self._assess()
 
     def queues_at(self, node: str) -> Sequence[str]:
         """The queues that stand at a node of the quota tree, sorted."""
         return self._queues_at.get(node, ())
+
+    def stood_above(self, queue: str, keys: frozenset[FlavorResource]) -> bool:
+        """Whether what ran of a queue when the roster was made was above its nominal of one of these.
+
+        What a queue was given or promised since cannot be taken back in the same cycle: in its place an
+        older job would leave that stood inside the nominal.
+        """
+        return not self._above[self.snapshot.queues[queue].quota_node].isdisjoint(keys)
 
     @property
     def by_priority(self) -> bool:
@@ -263,3 +273,7 @@ class Roster:
             case VictimOrder.PRIORITY:
                 return priority_rank(candidate)
         return normative_rank(candidate, self.now)
+
+
+def _above_nominal(tree: QuotaTree[FlavorResource], leaf: str) -> frozenset[FlavorResource]:
+    return frozenset(key for key in tree.usages(leaf) if tree.borrows(leaf, key))

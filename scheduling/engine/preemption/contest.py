@@ -171,6 +171,7 @@ class Contest:
             and self._holds(candidate)
             and (not self.banned or candidate.id not in self.banned)
             and candidate.job.id != preemptor.job.id
+            and self._lends(candidate.queue)
             and not self.too_dear(candidate)
             and not self._guards(candidate)
         )
@@ -206,6 +207,11 @@ class Contest:
             return not self.tree.inside(mine, self.preemptor.contested)
         finally:
             self.uncharge()
+
+    def _lends(self, queue: str) -> bool:
+        """Whether a queue is the preemptor's own, or stood above its nominal when the cycle began."""
+        own = self.preemptor.queue.id
+        return queue == own or self.roster.stood_above(queue, self.preemptor.contested)
 
     def until(self, candidate: Candidate) -> float:
         """Until when its guaranteed run time protects a candidate, by what its queue uses now."""

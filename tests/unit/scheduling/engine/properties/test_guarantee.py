@@ -152,11 +152,6 @@ def test_demand_inside_the_nominal_is_served_within_the_grace_period(
             assert {entry.id for entry in own} <= stage.running()
 
 
-@pytest.mark.xfail(
-    reason="what a tenant is given in a cycle counts as borrowed at once, and cannot be taken back in it: "
-    "an older job of that tenant may be told to leave in its place",
-    strict=False,
-)
 @given(late_comers())
 @law
 def test_nobody_is_pushed_below_his_nominal_by_another_tenant(drawn: tuple[Stage, dict[str, int]]) -> None:
