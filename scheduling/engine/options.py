@@ -130,7 +130,7 @@ class ConsolidationOptions:
     moves_per_cycle: int = 100
     jobs_per_move: int | None = 32
     jobs_tried: int = 16
-    effort: int | None = 400
+    effort: int | None = 256
     loss_s: int | None = 600
     cheapest_first: bool = True
     with_evictions: bool = True

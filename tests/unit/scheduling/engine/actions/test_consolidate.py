@@ -9,8 +9,9 @@ import pytest
 
 from scheduling.engine import Snapshot
 from scheduling.engine.actions.consolidate import Consolidate
+from scheduling.engine.actions.gains import Gain
 from scheduling.engine.config import EngineConfig
-from scheduling.engine.model import CycleResult, Instant, Job, Reason
+from scheduling.engine.model import CycleResult, Decision, DecisionKind, Instant, Job, Reason
 from scheduling.engine.options import ConsolidationOptions
 from scheduling.engine.session import Session
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
@@ -203,6 +204,7 @@ def test_room_is_opened_inside_a_required_domain() -> None:
         (ConsolidationOptions(jobs_per_move=1), False),
         (ConsolidationOptions(jobs_per_move=None), True),
         (ConsolidationOptions(jobs_tried=0), False),
+        (ConsolidationOptions(effort=0), False),
         (ConsolidationOptions(preemptible_only=True), False),
     ],
 )
@@ -249,3 +251,17 @@ def test_on_a_large_fleet_the_node_that_is_cheapest_to_clear_is_found() -> None:
     three = act(running_world(fleet, where, [*jobs, waits(4, 3)], teams=teams), "consolidate")
     assert len(seats(three)) == 3
     assert len(moved(three)) == 7
+
+
+def test_who_was_told_to_leave_is_not_moved() -> None:
+    snapshot = two_halves(waits(3))
+    session = Session(snapshot, EngineConfig(), NOW)
+    with snapshot.statement():
+        assert moved_by(Consolidate().what_if(session, snapshot.jobs["wait"])) == ["new"]
+        session.decisions.append(Decision(kind=DecisionKind.EVICT, job="new"))
+        assert moved_by(Consolidate().what_if(session, snapshot.jobs["wait"])) == ["old"]
+
+
+def moved_by(gain: Gain | None) -> list[str]:
+    assert gain is not None
+    return [move.before.job for move in gain.opening.moves]

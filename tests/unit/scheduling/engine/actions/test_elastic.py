@@ -60,6 +60,16 @@ def test_nobody_grows_while_somebody_waits_unless_configured() -> None:
     assert grown(act(snapshot, "elastic", housekeeping=past)) == {"one": 3}
 
 
+def test_growth_is_bounded_and_goes_on_in_the_next_cycle() -> None:
+    snapshot = running_world([node("n1", 8)], {"one": ["n1"]}, [elastic("one", 6, 1)])
+    two = HousekeepingOptions(grown_per_cycle=2)
+    for _ in range(2):
+        result = act(snapshot, "elastic", housekeeping=two)
+        assert grown(result) == {"one": 2}
+        settle(snapshot, result)
+    assert grown(act(snapshot, "elastic", housekeeping=two)) == {"one": 1}
+
+
 def test_a_gang_that_lost_tasks_gets_its_minimum_back_whoever_waits() -> None:
     jobs = [elastic("one", 6, 3), job("big", "a", role(1, 8), at=9)]
     snapshot = running_world([node("n1", 8), node("n2", 8, ready=False)], {"one": ["n1"]}, jobs)
