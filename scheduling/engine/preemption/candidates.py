@@ -132,6 +132,7 @@ class Roster:
         self._user_load = user_load
         self.register = register_of(snapshot)
         self._lines: dict[str, Segments] = {}
+        self._cheapest: dict[str, float] = {}
         self._whole: dict[int, Candidate] = {}
         self._spared: dict[int, tuple[Candidate, ...]] = {}
         self._everyone: dict[int, tuple[Candidate, ...]] = {}
@@ -201,6 +202,13 @@ class Roster:
             staying = self.spares and not holding.leaving
             tasks = holding.spared if staying else ()
             known = self._spared[number] = tuple(self._single(holding, task) for task in tasks)
+        return known
+
+    def cheapest(self, queue: str) -> float:
+        """What a queue's cheapest candidate costs for each of its cards, in seconds; infinite without any."""
+        known = self._cheapest.get(queue)
+        if known is None:
+            known = self._cheapest[queue] = float(self.worn[self._numbers(queue)].min(initial=np.inf))
         return known
 
     def _build(self, queue: str) -> Segments:

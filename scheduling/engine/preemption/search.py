@@ -91,6 +91,8 @@ class VictimSearch:
         rules = preemptor.queue.preemption
         if not may_push_anyone(rules.within_queue) and not may_push_anyone(rules.reclaim):
             return TargetSet()
+        if self._all_too_dear(preemptor):
+            return TargetSet()
         effort = Effort(min(self.options.budget, self.options.budget if budget is None else budget))
         seats = None if room is None or alike is None else self._seats(*alike)
         with ExitStack() as stack:
@@ -120,6 +122,23 @@ class VictimSearch:
                 steps=effort.steps,
                 exhausted=effort.exhausted,
             )
+
+    def _all_too_dear(self, preemptor: Preemptor) -> bool:
+        """Whether the preemptor borrows, and nobody's job is as cheap as one borrower may take of another."""
+        own = preemptor.queue
+        if self._share_loss_s == float("inf") or may_push_anyone(own.preemption.within_queue):
+            return False
+        tree, contested, others = self.snapshot.quota, preemptor.contested, self.snapshot.queues.values()
+        for queue in others:
+            above = queue.id != own.id and not tree.inside(queue.quota_node, contested)
+            if above and self.roster.cheapest(queue.id) <= self._share_loss_s:
+                return False
+        path = tuple(tree.path(own.quota_node))
+        tree.add_usages(own.quota_node, preemptor.usage)
+        try:
+            return not any(tree.inside(node, contested) for node in path[:-1])
+        finally:
+            tree.remove_usages(own.quota_node, preemptor.usage)
 
     def _protected_until(self, contest: Contest) -> float | None:
         """When the job would fit at the latest if only guaranteed run times stood in its way."""
