@@ -78,7 +78,8 @@ class PreemptionOptions:
     Under fair sharing a queue that borrows takes from another that borrows more only jobs which cost at
     most `share_loss_s` for each of their cards (None: whatever they cost): what the one gains the other
     loses, and work besides. A job that was evicted borrows only where that leaves `spare_permille` of the
-    whole tree unused, in thousandths, for each eviction: into less it would be evicted again.
+    whole tree's cards unused for each eviction, in thousandths, rounded down to cards: into less it would be
+    evicted again.
     """
 
     victim_order: VictimOrder = VictimOrder.LEAST_LOSS

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from foundation.quantities import Resource
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Reason
 from scheduling.engine.quota.assignment import Refusal
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
+
+# Room is left in whole cards: less than one would keep a small cluster from being used in full.
+CARD: dict[str, int] = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100}
 
 
 def too_little_spare(session: Session, entry: Entry, *, charged: bool) -> Refusal | None:
@@ -27,11 +31,11 @@ def too_little_spare(session: Session, entry: Entry, *, charged: bool) -> Refusa
     tree, leaf = session.snapshot.quota, entry.queue.quota_node
     root = tuple(tree.path(leaf))[-1]
     for key, amount in entry.assignment.usage.items():
-        owned, more = tree.subtree_quota(root, key), 0 if charged else amount
-        if owned is None or not amount or not tree.borrows(leaf, key, more):
+        card, owned, more = CARD.get(key.resource), tree.subtree_quota(root, key), 0 if charged else amount
+        if card is None or owned is None or not amount or not tree.borrows(leaf, key, more):
             continue
         unused = owned - tree.usage(root, key) - more
-        short = owned * permille * evictions // 1000 - unused
+        short = owned * permille * evictions // (1000 * card) * card - unused
         if short > 0:
             return _refused(key, amount, max(0, amount - short), short)
     return None

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from foundation.quantities import Resource
 from scheduling.engine import EngineConfig, FairSharing, PreemptionOptions, Snapshot
 from scheduling.engine.model import HelpCode, Instant, Job, JobState, Reason, Verdict
 from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
@@ -49,6 +50,21 @@ def test_a_fresh_job_of_the_same_shape_does_not_wait_behind_it() -> None:
     stage.submit(job("again", "a", role(1, 1), at=5, evictions=1), job("fresh", "a", role(1, 1), at=6))
     stage.cycle()
     assert stage.running() == {"fill", "fresh"}
+
+
+def test_less_than_a_card_is_nothing_to_leave_free() -> None:
+    options = PreemptionOptions(spare_permille=49)
+    limits = tuple(replace(q, nominal=1_000) if q.resource is Resource.GPU_CORES else q for q in quotas(10))
+    snapshot = world(
+        [node(f"n{number}", 10) for number in range(2)],
+        [job("fill", "a", role(19, 1))],
+        teams={"a": limits, "b": limits},
+    )
+    stage = Stage(snapshot, replace(ADMIT, preemption=options))
+    stage.cycle()
+    stage.submit(job("again", "a", role(1, 1), at=5, evictions=1))
+    stage.cycle()
+    assert "again" in stage.running()
 
 
 def test_inside_the_nominal_nothing_is_left_free() -> None:
