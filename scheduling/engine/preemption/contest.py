@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from quotas.tree import QuotaTree, at_least
-from scheduling.engine.model import AllocationMode, EvictRule, FlavorResource
+from scheduling.engine.model import AllocationMode, EvictRule, FlavorResource, Job, Queue
+from scheduling.engine.options import PreemptionOptions
 from scheduling.engine.preemption.candidates import Candidate, Roster
 from scheduling.engine.preemption.loss import gpus
 from scheduling.engine.preemption.policy import Policy, highest_priority, satisfies
@@ -97,10 +98,7 @@ class Contest:
 
         Where a job that may not borrow stands beside preemptible ones, it is these that borrow.
         """
-        job, options = self.preemptor.job, self.roster.options
-        if not job.preemptible and options.beside_preemptible:
-            return self.preemptor.queue.allocation_mode is AllocationMode.DYNAMIC
-        return may_borrow(self.preemptor.queue, job) and job.evictions < options.eviction_cap
+        return may_go_above(self.preemptor.queue, self.preemptor.job, self.roster.options)
 
     def quota_fits(self, *, borrow: bool) -> bool:
         """Whether quota lets the preemptor in now."""
@@ -244,3 +242,10 @@ class Contest:
     def _recharge(self) -> None:
         if self.charged:
             self.tree.add_usages(self.leaf, self.preemptor.usage)
+
+
+def may_go_above(queue: Queue, job: Job, options: PreemptionOptions) -> bool:
+    """Whether a job may lift its queue's use above the nominal."""
+    if not job.preemptible and options.beside_preemptible:
+        return queue.allocation_mode is AllocationMode.DYNAMIC
+    return may_borrow(queue, job) and job.evictions < options.eviction_cap

@@ -330,6 +330,11 @@ class Snapshot:
             raise StatementError("the other moment cannot be shown here")
         self._books = books
 
+    def state(self) -> tuple[object, ...]:
+        """Equal for two moments of one cycle between which nothing was taken or given back."""
+        fleet = self.fleet
+        return (id(fleet), fleet.epoch, len(fleet.touched), self.mark())
+
     def standing(self, allocation_id: str) -> Allocation | None:
         """What a task holds now, whatever is shown."""
         return self._now.allocations.get(allocation_id)
