@@ -60,6 +60,8 @@ class GradientColumns:
     `waste_of` gives the waste on nodes by the codes of their models, `score_of` the scores of gradients.
     """
 
+    choosy = True
+
     def __init__(
         self,
         asked: ShapeTable,

@@ -31,6 +31,8 @@ class LookAheadColumns:
     `pressed` is the price of a core unit by the codes of models, a last entry for nodes without cards.
     """
 
+    choosy = True
+
     def __init__(
         self,
         asked: ShapeTable,

@@ -134,13 +134,11 @@ class NodeCards(CardTable):
         left: tuple[int, ...],
         classes: tuple[bool, ...] | None,
         fitting: Callable[[CardTable], Bools],
+        full: int | None,
     ) -> None:
         """`row` is any node with the same cards when empty."""
         super().__init__(fleet, slice(row, row + 1), (left,), (classes,), fitting)
-        self.row = row
-        self.amounts = left
-        self.units = sum(left)
-        self.full: int | None = None
+        self.row, self.amounts, self.units, self.full = row, left, sum(left), full
 
 
 @dataclass(slots=True, eq=False)
@@ -168,7 +166,9 @@ class Grid:
 
 
 class Columns(Protocol):
-    """A score's answers for the same shapes on one node after another."""
+    """A score's answers for the same shapes on one node after another. `choosy` as that of the score."""
+
+    choosy: bool
 
     def scores(self, cpu: int, cards: NodeCards) -> Numbers:
         """The score of each shape on a node with so many millicores left; where it does not fit, anything."""
@@ -215,6 +215,7 @@ class _ByGrid:
 
     def __init__(self, score: GridScore, asked: ShapeTable) -> None:
         self._score, self._asked = score, asked
+        self.choosy = score.choosy
 
     def scores(self, cpu: int, cards: NodeCards) -> Numbers:
         """The grid of one node."""
@@ -223,7 +224,7 @@ class _ByGrid:
 
     def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
         """The grid's column."""
-        return self._grid(cpu, cards).column(shape, 0) if self._score.choosy else BY_PICKER
+        return self._grid(cpu, cards).column(shape, 0) if self.choosy else BY_PICKER
 
     def _grid(self, cpu: int, cards: NodeCards) -> Grid:
         return self._score.grid(self._asked, NodeTable(np.array((cpu,), np.int64), cards))

@@ -29,10 +29,11 @@ class Limits:
     def __init__(self, cpu: Ints, memory: Ints, bounds: tuple[Any, Any]) -> None:
         self._bounds = bounds
         self._cpu, self._by_cpu = self._ladder(least(cpu))
+        self._width = len(self._by_cpu)
         self._memory, self._by_memory = self._ladder(least(memory))
         self._rooms: list[Numbers] = []
         self._bases: dict[int, Numbers] = {}
-        self._known: dict[int, Numbers] = {}
+        self._known: dict[tuple[int, int], Numbers] = {}
 
     def room(self, fits: Bools) -> int:
         """A number for cards on which these shapes fit."""
@@ -41,21 +42,20 @@ class Limits:
 
     def base(self, room: int, cpu: int) -> int:
         """A number for cards and so many millicores."""
-        return room * len(self._by_cpu) + bisect_right(self._cpu, cpu)
+        return room * self._width + bisect_right(self._cpu, cpu)
 
     def within(self, base: int, memory: int) -> Numbers:
         """The limits where so much memory is left as well."""
         step = bisect_right(self._memory, memory)
-        key = base * len(self._by_memory) + step
-        limit = self._known.get(key)
+        limit = self._known.get((base, step))
         if limit is None:
-            limit = self._known[key] = np.minimum(self._base(base), self._by_memory[step])
+            limit = self._known[base, step] = np.minimum(self._base(base), self._by_memory[step])
         return limit
 
     def _base(self, base: int) -> Numbers:
         limit = self._bases.get(base)
         if limit is None:
-            room, step = divmod(base, len(self._by_cpu))
+            room, step = divmod(base, self._width)
             limit = self._bases[base] = np.minimum(self._rooms[room], self._by_cpu[step])
         return limit
 

@@ -68,7 +68,6 @@ class ScoreMatrix:
         self._matrix: Numbers = np.full((0, len(fleet)), floor, score.dtype)
         self._index: dict[TaskShape, int] = {}
         self._asked: list[tuple[Question, Bools]] = []
-        self._rows: list[Numbers] = []
         self._base = capacity_codes(fleet)
         self._note_changes()
         self._tabulate()
@@ -159,7 +158,7 @@ class ScoreMatrix:
         self._known = States(self.fleet, self._score, self._picker, self._asked, self._base, self._limits)
         self._states: list[State | None] = [None] * len(self.fleet)
         self._live = self._matrix[: len(self._index)]
-        self._rows = list(self._live)
+        self._rows, self._at = list(self._live), list(self._live.T)
 
     def _note_changes(self) -> None:
         fleet = self.fleet
@@ -206,7 +205,7 @@ class ScoreMatrix:
     def _write(self, node: int, state: State) -> None:
         self._states[node] = state
         limit = self._limits.within(state.base, self.fleet.memory_free.item(node))
-        self._live[:, node] = np.minimum(state.scores, limit)
+        np.minimum(state.scores, limit, out=self._at[node])
 
     def _write_all(self, states: list[State]) -> None:
         self._states[:] = states

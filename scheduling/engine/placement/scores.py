@@ -14,6 +14,7 @@ from scheduling.engine.placement.grid import (
     GridScore,
     NodeCards,
     NodeTable,
+    Numbers,
     ShapeTable,
 )
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
@@ -86,7 +87,7 @@ class BestFit(GridScore):
         """The scores of all pairs."""
         most_cpu, most_cores = largest(nodes.cards.fleet)
         left = _half(nodes.cpu, asked.cpu, most_cpu) + _half(nodes.cards.total, asked.need, most_cores)
-        return Grid(_filled(left).astype(self.dtype))
+        return Grid(_filled(left))
 
     def columns(self, asked: ShapeTable, fleet: Fleet) -> Columns:
         """As `grid`, node after node."""
@@ -96,35 +97,38 @@ class BestFit(GridScore):
 class _BestFitColumns:
     """Best Fit on single nodes. Many of them have equally many cores left, and share what comes of that."""
 
+    choosy = False
+
     def __init__(self, asked: ShapeTable, most: tuple[int, int]) -> None:
         self._most_cpu, self._most_cores = np.array(most[:1], np.float64), most[1]
         # Halves of whole numbers are exact, whenever they are taken.
         self._half_now, self._half_cpu = np.zeros(1), 0.5 * asked.cpu
+        self._left: Floats = np.zeros(len(asked))
         self._need = asked.need
         self._by_cores: dict[int, Floats] = {}
 
-    def scores(self, cpu: int, cards: NodeCards) -> Ints:
+    def scores(self, cpu: int, cards: NodeCards) -> Numbers:
         """All shapes on one node."""
         by_cores = self._by_cores.get(cards.units)
         if by_cores is None:
             units = np.array((cards.units,), np.int64)
             by_cores = self._by_cores[cards.units] = _half(units, self._need, self._most_cores)[:, 0]
         self._half_now[0] = 0.5 * cpu
-        left = np.subtract(self._half_now, self._half_cpu)
+        left = np.subtract(self._half_now, self._half_cpu, out=self._left)
         np.divide(left, self._most_cpu, out=left)
         np.add(left, by_cores, out=left)
-        return _filled(left).astype(BestFit.dtype)
+        return _filled(left)
 
     def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
         """No preference."""
         return BY_PICKER
 
 
-def _filled(left: Floats) -> Floats:
-    """What is not left, in percent; in place."""
+def _filled(left: Floats) -> Numbers:
+    """What is not left, in percent, cut to a whole number; `left` is overwritten."""
     np.subtract(_ONE, left, out=left)
-    np.multiply(left, _HUNDRED, out=left)
-    return left
+    filled: Numbers = np.multiply(left, _HUNDRED, out=np.empty(left.shape, BestFit.dtype), casting="unsafe")
+    return filled
 
 
 def _half(free: Ints, taken: Ints, most: int) -> Floats:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from scheduling.engine.placement.devices import CardPicker
-from scheduling.engine.placement.grid import BY_PICKER, GridScore, NodeCards, Numbers, ShapeTable
+from scheduling.engine.placement.grid import BY_PICKER, CardTable, GridScore, NodeCards, Numbers, ShapeTable
 from scheduling.engine.placement.limits import Limits, least
 from scheduling.engine.placement.node_types import NOTHING, NodeType, node_types
 from scheduling.engine.placement.question import Question
@@ -138,7 +139,8 @@ class States:
         if demand == NOTHING:
             columns, parts, after = NO_CARDS, NO_PARTS, cards
         else:
-            column = self._columns.card(state.cpu, cards.table, shape)
+            columns_of = self._columns
+            column = columns_of.card(state.cpu, cards.table, shape) if columns_of.choosy else BY_PICKER
             taken = cards.taken.get((demand, column))
             if taken is None:
                 taken = cards.taken[demand, column] = self._taken(cards, shape, column)
@@ -186,13 +188,15 @@ class States:
         return known
 
     def _cards(self, now: _Cards) -> _CardState:
-        kind = now.type
+        kind, classes = now.type, now.classes
         amounts = tuple([card[0] for card in now.cards])
-        table = NodeCards(self._fleet, kind.row, amounts, now.classes, lambda _: self._fitting(now)[:, None])
-        if not kind.alike or any([card[3] and card[0] for card in now.cards]):  # noqa: C419 - faster
+        fitting = partial(self._fitting, now)
+        # What is left on cards that are shut tells them from others.
+        if not kind.alike or any([shut and left for left, _, _, shut in now.cards]):  # noqa: C419 - faster
+            table = NodeCards(self._fleet, kind.row, amounts, classes, fitting, None)
             return _CardState(now, table, self._room(now))
-        table.full = kind.full[0]
         # Where all cards of a node are alike to every shape, counting them needs no look at each.
+        table = NodeCards(self._fleet, kind.row, amounts, classes, fitting, kind.full[0])
         empty, most = now.cards.count((*kind.full, False, False)), self._most_parts
         roomiest = sorted(amounts)[-most:] if most > 1 else (max(amounts),)
         key = kind, empty, *roomiest
@@ -208,16 +212,17 @@ class States:
         roomy = np.where(asked.whole, empty >= asked.cards, enough | (asked.cards == 0))
         return self._limits.room(roomy & kind.lasting)
 
-    def _fitting(self, now: _Cards) -> Bools:
-        """The cards that take a shape's part, as `Question.fitting` does for one. `[shapes, cards]`."""
+    def _fitting(self, now: _Cards, _: CardTable | None = None) -> Bools:
+        """The cards that take a shape's part, as `Question.fitting` does for one. `[shapes, 1, cards]`."""
         asked = self._asked
         left, memory, _, shut = np.array(now.cards, np.int64).reshape(-1, 4).T
         partly = (left >= asked.cores[:, None]) & (memory >= self._card_memory[:, None])
         fitting: Bools = np.where(asked.whole[:, None], now.empty(), partly & (shut == 0))
-        return fitting & now.type.usable
+        fitting &= now.type.usable
+        return fitting[:, None]
 
     def _room(self, now: _Cards) -> int:
-        roomy = np.count_nonzero(self._fitting(now), axis=1) >= self._asked.cards
+        roomy = np.count_nonzero(self._fitting(now)[:, 0], axis=1) >= self._asked.cards
         return self._limits.room(roomy & now.type.lasting)
 
     def _taken(self, cards: _CardState, shape: int, column: int) -> _Taken:
