@@ -11,13 +11,15 @@ import argparse
 import csv
 import os
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.report import Report, Row, limits
-from scheduling.offline.openb import read_arrivals, read_nodes, read_pods, scaled
+from scheduling.engine.model import Node
+from scheduling.offline.openb import Arrivals, Pod, read_arrivals, read_nodes, read_pods, scaled
 from scheduling.offline.pack import OFFERED, PackReport, run_pack
 
 PUBLISHED = {
@@ -40,12 +42,18 @@ def traces(folder: Path) -> list[str]:
 
 def pack(folder: Path, policy: str, trace: str, seed: int, scale: int = 1) -> PackReport:
     """One packing run. Raises: InputError when the traces are missing."""
+    nodes, pods, arrivals = _lists(folder, trace, seed)
+    ranked, order = scaled(nodes, arrivals, len(pods), scale)
+    return run_pack(ranked, pods, order, policy=policy, seed=seed)
+
+
+@lru_cache(maxsize=1)
+def _lists(folder: Path, trace: str, seed: int) -> tuple[list[Node], list[Pod], Arrivals]:
+    """What the policies are compared on, read once for all that come one after another."""
     nodes = read_nodes(folder / "openb_node_list_gpu_node.csv")
     pods = read_pods(folder / f"{PREFIX}{trace}.csv")
     stream = folder / "arrivals" / f"{trace}.jsonl.gz"
-    arrivals = read_arrivals(stream, seed, pods=len(pods), nodes=len(nodes))
-    ranked, order = scaled(nodes, arrivals, len(pods), scale)
-    return run_pack(ranked, pods, order, policy=policy, seed=seed)
+    return nodes, pods, read_arrivals(stream, seed, pods=len(pods), nodes=len(nodes))
 
 
 def run() -> Report:
@@ -74,17 +82,15 @@ def compare(policies: Sequence[str], chosen: Sequence[str], seeds: Iterable[int]
     table = Table("trace", *policies, title="Largest difference from the published allocation, points")
     worst = 0.0
     for trace in chosen:
-        found = []
-        for policy in policies:
-            differences = [
-                abs(value - float(known[f"{PREFIX}{trace}", PUBLISHED[policy], seed][str(at)]))
-                for seed in seeds
-                for at, value in enumerate(pack(folder, policy, trace, seed).curve)
-                if value is not None
-            ]
-            found.append(max(differences))
-        worst = max(worst, *found)
-        table.add_row(trace, *(f"{difference:.2f}" for difference in found))
+        found = dict.fromkeys(policies, 0.0)
+        for seed in seeds:
+            for policy in policies:
+                published = known[f"{PREFIX}{trace}", PUBLISHED[policy], seed]
+                for at, value in enumerate(pack(folder, policy, trace, seed).curve):
+                    if value is not None:
+                        found[policy] = max(found[policy], abs(value - float(published[str(at)])))
+        worst = max(worst, *found.values())
+        table.add_row(trace, *(f"{difference:.2f}" for difference in found.values()))
     Console().print(table)
     # Both sides are rounded to two decimals, so a difference of one unit carries float noise.
     return int(worst > TOLERANCE + 1e-6)

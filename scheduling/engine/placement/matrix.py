@@ -20,6 +20,7 @@ from scheduling.engine.placement.grid import GridScore, Numbers, pairs
 from scheduling.engine.placement.limits import Limits
 from scheduling.engine.placement.node_types import capacity_codes
 from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.relevance import relevant
 from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.placement.states import State, States
 from scheduling.engine.placement.vetoes import VETOES
@@ -146,7 +147,7 @@ class ScoreMatrix:
     def _look_up(self, task: TaskShape, flavor: Flavor) -> None:
         question = Question(self.fleet, task, flavor)
         lasting = question.members.copy()
-        for veto in self._fixed:
+        for veto in relevant(self._fixed, question):
             lasting &= veto.allows(question, ALL_ROWS)
         self._asked.append((question, lasting))
 
