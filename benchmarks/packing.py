@@ -1,4 +1,4 @@
-"""`allotment bench packing`: pods a second and allocation of every packing policy on the openb traces.
+"""`allotment bench packing`: CPU time of a pod and allocation, for every policy on the openb traces.
 
 `python -m benchmarks.packing --all` runs all traces and seeds instead, and prints for each policy the
 largest difference from its published allocation curve. Needs the traces: `ALLOTMENT_SHARED`, or a

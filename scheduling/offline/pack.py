@@ -221,6 +221,7 @@ class _Run:
                     return True
             if at in FRAGMENTATION_AT or step % 256 == 0:
                 self._look(step, at, progress)
+        self._stream.settle()
         return False
 
     def _put(self) -> Callable[[Asked], Place | Seat | None]:
@@ -228,6 +229,7 @@ class _Run:
         return stream.put if lots is None else lambda asked: stream.by_lot(asked, lots.getrandbits(64))
 
     def _look(self, step: int, at: int, progress: Progress) -> None:
+        self._stream.settle()
         with self.watch.paused():
             if at in FRAGMENTATION_AT:
                 self._ratio[at].append(self._gauge.percent())

@@ -4,7 +4,9 @@ Rows of the matrix are shapes, columns are nodes in (rank, id) order, so the fir
 the best node with its tie rule. A placement changes one node; its column is then scored again for all
 shapes in one call. Nodes of one type with equal amounts left are in the same *state*, for which the
 column is worked out once; so is the step from a state to the next by a placement of a shape. This
-pays where many shapes alternate, as in a packing run; a board serves few shapes and any veto.
+pays where many shapes alternate, as in a packing run; a board serves few shapes and any veto. What is
+taken is booked with the fleet when somebody is going to look (`settle`), as many bookings on end are
+made much faster than one at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.placement.states import State, States
 from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.plugins.protocols import Veto
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Parts
 
 # The passing vetoes that a column applies. The engine's others are about wishes that `servable` excludes.
 APPLIED = ("cpu", "memory", "card-cores", "card-memory")
@@ -70,7 +72,9 @@ class ScoreMatrix:
         self._index: dict[TaskShape, int] = {}
         self._asked: list[tuple[Question, Bools]] = []
         self._base = capacity_codes(fleet)
-        self._note_changes()
+        self._held: list[tuple[int, int, Parts]] = []
+        self._free: list[int] = fleet.memory_free.tolist()
+        self._seen, self._revised, self._epoch = len(fleet.touched), len(fleet.revised), fleet.epoch
         self._tabulate()
 
     def __len__(self) -> int:
@@ -79,6 +83,7 @@ class ScoreMatrix:
     def expect(self, asked: Iterable[tuple[TaskShape, Flavor]]) -> None:
         """Add all shapes that are not known yet, and score them together."""
         fresh = [pair for pair in dict(asked).items() if pair[0] not in self._index]
+        self.settle()
         for task, flavor in fresh:
             self._add(task, flavor)
         if fresh:
@@ -89,7 +94,7 @@ class ScoreMatrix:
         """The row of a shape, added on first sight."""
         known = self._index.get(task)
         if known is None:
-            self._catch_up()
+            self.settle()
             known = self._add(task, flavor)
             self._tabulate()
             self._fill(known)
@@ -99,7 +104,7 @@ class ScoreMatrix:
         """The node with the highest score, the first of equals; None where the shape fits nowhere."""
         fleet = self.fleet
         if self._seen != len(fleet.touched) or self._epoch != fleet.epoch:
-            self._catch_up()
+            self.settle()
         scores = self._rows[shape]
         if not len(scores):
             return None
@@ -108,26 +113,41 @@ class ScoreMatrix:
 
     def scores(self, shape: int) -> Numbers:
         """The scores of a shape on all nodes, `infeasible` where it does not fit."""
-        self._catch_up()
+        self.settle()
         return self._rows[shape]
 
     def take(self, shape: int, node: int) -> tuple[int, ...]:
-        """Place one task of a shape on a node that fits; the columns of its cards."""
-        fleet, state, task = self.fleet, self._states[node], self._tasks[shape]
-        if state is None:
-            state = self._find(node)
+        """Place one task of a shape on a node that fits; the columns of its cards.
+
+        The fleet knows of it after `settle`.
+        """
+        state = self._states[node] or self._find(node)
         columns, parts, after = self._known.step(state, shape)
-        fleet.take(node, task.cpu, task.memory, parts)
-        if self._epoch != fleet.epoch or self._seen + 1 != len(fleet.touched):
-            self._catch_up()
-        else:
-            self._seen += 1
-            self._write(node, after)
+        self._held.append((node, shape, parts))
+        self._free[node] -= self._tasks[shape].memory
+        self._write(node, after)
         return columns
+
+    def settle(self) -> None:
+        """Book with the fleet what was taken, and look again at nodes that others changed meanwhile."""
+        fleet = self.fleet
+        changed = fleet.touched[self._seen :]
+        held, self._held = self._held, []
+        for node, shape, parts in held:
+            task = self._tasks[shape]
+            fleet.take(node, task.cpu, task.memory, parts)
+        if self._epoch != fleet.epoch or self._revised != len(fleet.revised):
+            self._start_over()
+            return
+        self._seen = len(fleet.touched)
+        for node in sorted(set(changed)):
+            state = self._find(node)
+            self._free[node] = fleet.memory_free.item(node)
+            self._write(node, state)
 
     def relearn(self, score: GridScore) -> None:
         """Score everything anew by another score of the same kind."""
-        self._catch_up()
+        self.settle()
         self._score = score
         self._known.relearn(score)
         if self._asked:
@@ -159,15 +179,13 @@ class ScoreMatrix:
         self._known = States(self.fleet, self._score, self._picker, self._asked, self._base, self._limits)
         self._states: list[State | None] = [None] * len(self.fleet)
         self._live = self._matrix[: len(self._index)]
-        self._rows, self._at = list(self._live), list(self._live.T)
-
-    def _note_changes(self) -> None:
-        fleet = self.fleet
-        self._seen, self._revised, self._epoch = len(fleet.touched), len(fleet.revised), fleet.epoch
+        self._rows: list[Numbers] = list(self._live)
+        self._at: list[Numbers] = list(self._live.T)
 
     def _rescore_all(self) -> None:
-        self._note_changes()
-        self._write_all([self._find(node) for node in range(len(self.fleet))])
+        fleet = self.fleet
+        self._seen, self._revised, self._epoch = len(fleet.touched), len(fleet.revised), fleet.epoch
+        self._write_all([self._find(node) for node in range(len(fleet))])
 
     def _start_over(self) -> None:
         """What lasts has changed on some nodes, or the log of changes was cut."""
@@ -177,16 +195,6 @@ class ScoreMatrix:
             self._look_up(question.task, question.flavor)
         self._tabulate()
         self._rescore_all()
-
-    def _catch_up(self) -> None:
-        fleet = self.fleet
-        if self._epoch != fleet.epoch or self._revised != len(fleet.revised):
-            self._start_over()
-        elif self._seen < len(fleet.touched):
-            changed = sorted(set(fleet.touched[self._seen :]))
-            self._seen = len(fleet.touched)
-            for node in changed:
-                self._write(node, self._find(node))
 
     def _fill(self, shape: int) -> None:
         """Score one shape on all nodes."""
@@ -199,19 +207,22 @@ class ScoreMatrix:
         np.copyto(row, self._score.grid(*pairs(question, ALL_ROWS)).scores[0], "unsafe", feasible)
 
     def _find(self, node: int) -> State:
+        if self._held:
+            self.settle()
         if self._known.full():
             self._states = [None] * len(self.fleet)
         return self._known.find(node)
 
     def _write(self, node: int, state: State) -> None:
         self._states[node] = state
-        limit = self._limits.within(state.base, self.fleet.memory_free.item(node))
+        limit = self._limits.within(state.base, self._free[node])
         np.minimum(state.scores, limit, out=self._at[node])
 
     def _write_all(self, states: list[State]) -> None:
         self._states[:] = states
+        self._free = self.fleet.memory_free.tolist()
         if states:
-            left = zip(states, self.fleet.memory_free.tolist(), strict=True)
+            left = zip(states, self._free, strict=True)
             limits = np.array([self._limits.within(state.base, memory) for state, memory in left])
             self._live[:] = np.minimum(np.array([state.scores for state in states]), limits).T
 

@@ -127,8 +127,8 @@ class _BestFitColumns:
 def _filled(left: Floats) -> Numbers:
     """What is not left, in percent, cut to a whole number; `left` is overwritten."""
     np.subtract(_ONE, left, out=left)
-    filled: Numbers = np.multiply(left, _HUNDRED, out=np.empty(left.shape, BestFit.dtype), casting="unsafe")
-    return filled
+    np.multiply(left, _HUNDRED, out=left)
+    return left.astype(BestFit.dtype)
 
 
 def _half(free: Ints, taken: Ints, most: int) -> Floats:

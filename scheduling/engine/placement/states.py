@@ -212,7 +212,7 @@ class States:
         roomy = np.where(asked.whole, empty >= asked.cards, enough | (asked.cards == 0))
         return self._limits.room(roomy & kind.lasting)
 
-    def _fitting(self, now: _Cards, _: CardTable | None = None) -> Bools:
+    def _fitting(self, now: _Cards, table: CardTable | None = None) -> Bools:
         """The cards that take a shape's part, as `Question.fitting` does for one. `[shapes, 1, cards]`."""
         asked = self._asked
         left, memory, _, shut = np.array(now.cards, np.int64).reshape(-1, 4).T
@@ -236,16 +236,21 @@ class States:
 
     def _picked(self, cards: _CardState, shape: int) -> tuple[int, ...]:
         task, now = self._asked.tasks[shape], cards.now
-        memory = [card[1] for card in now.cards]
         if task.whole:
             fitting = [column for column, empty in enumerate(now.empty()) if empty]
-        else:
+        elif task.card_memory:
+            need = task.cores, task.card_memory
             fitting = [
                 column
-                for column, (left, space, _, shut) in enumerate(now.cards)
-                if not shut and left >= task.cores and (not task.card_memory or space >= task.card_memory)
+                for column, (left, memory, _, shut) in enumerate(now.cards)
+                if not shut and left >= need[0] and memory >= need[1]
+            ]
+        else:
+            cores = task.cores
+            fitting = [
+                column for column, (left, _, _, shut) in enumerate(now.cards) if left >= cores and not shut
             ]
         if cards.table.full is None:
             usable: list[bool] = now.type.usable[shape].tolist()
             fitting = [column for column in fitting if usable[column]]
-        return self._picker.among(task, fitting, cards.table.amounts, memory)
+        return self._picker.among(task, fitting, cards.table.amounts, [card[1] for card in now.cards])

@@ -50,10 +50,21 @@ class PlacementStream:
     def __init__(
         self, nodes: Iterable[Node], flavor: Flavor, config: EngineConfig, workload: Workload | None = None
     ) -> None:
-        self.fleet = Fleet(nodes)
+        self._fleet = Fleet(nodes)
         self._flavor = flavor
-        self._placer = Placer(self.fleet, resolve_config(config).rule, workload or Workload())
+        self._placer = Placer(self._fleet, resolve_config(config).rule, workload or Workload())
         self._matrix: ScoreMatrix | None = self._placer.matrix(flavor.policy)
+
+    @property
+    def fleet(self) -> Fleet:
+        """The nodes with all that is held on them."""
+        self.settle()
+        return self._fleet
+
+    def settle(self) -> None:
+        """Book what was placed; whoever kept the fleet has to ask for that before looking at it."""
+        if self._matrix is not None:
+            self._matrix.settle()
 
     def expect(self, requests: Iterable[Request], rules: PlacementRules = NO_RULES) -> list[Asked]:
         """Make requests ready together, which is much cheaper than one by one."""
@@ -84,6 +95,7 @@ class PlacementStream:
 
     def by_lot(self, asked: Asked, draw: int) -> Seat | None:
         """Place a task on any node that takes it, and sliced on any card, as a large drawn number says."""
+        self.settle()
         board = self._placer.board(asked.task, self._flavor)
         rows = np.flatnonzero(board.feasible())
         if not len(rows):
@@ -99,6 +111,7 @@ class PlacementStream:
         """Learn from this work and from the fleet as it is now; scores anew if that made a change."""
         if self._flavor.policy not in self._placer.rule.learning:
             return
+        self.settle()
         before = self._placer.grid_score(self._flavor.policy)
         self._placer.learn(workload)
         score = self._placer.grid_score(self._flavor.policy)
@@ -108,9 +121,9 @@ class PlacementStream:
     def leave(self, asked: Asked, seat: Seat) -> None:
         """A task that was placed gives its place back."""
         task = asked.task
-        self.fleet.release(
+        self._fleet.release(
             seat.row,
-            self.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
+            self._fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
         )
 
     def move(self, asked: Asked, seat: Seat, to: Seat) -> None:
@@ -120,11 +133,13 @@ class PlacementStream:
 
     def room(self, request: Request) -> int:
         """How many tasks of a request could be placed now, at most."""
+        self.settle()
         board = self._placer.board(resolve(request, NO_RULES, self._flavor), self._flavor)
         return int(slots(board.question)[board.feasible()].sum())
 
     def open_room(self, held: Mapping[str, tuple[Asked, Seat]], request: Request, *, moves: int) -> Plan:
         """What moves of held tasks would open for tasks of a request; nothing is moved."""
+        self.settle()
         movables = [Movable(name, asked.task, self._flavor, seat) for name, (asked, seat) in held.items()]
         target = resolve(request, NO_RULES, self._flavor)
         return open_room(self._placer, movables, (target, self._flavor), moves=moves)
@@ -135,18 +150,19 @@ class PlacementStream:
         return Asked(task, self._matrix.index(task, self._flavor))
 
     def _servable(self, task: TaskShape) -> bool:
-        return servable(task, self.fleet) and self._placer.plain(task, self._flavor)
+        return servable(task, self._fleet) and self._placer.plain(task, self._flavor)
 
     def _by_board(self, task: TaskShape) -> Seat | None:
+        self.settle()
         seat = self._placer.choose(task, self._flavor)
         return None if seat is None else self._held(task, seat)
 
     def _held(self, task: TaskShape, seat: Seat) -> Seat:
-        self.fleet.hold(
+        self._fleet.hold(
             seat.row,
-            self.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
+            self._fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
         )
         return seat
 
     def _seat(self, task: TaskShape, row: int, columns: tuple[int, ...]) -> Seat:
-        return Seat(row, self.fleet.nodes[row].id, slices(self.fleet, task, row, columns), columns)
+        return Seat(row, self._fleet.nodes[row].id, slices(self._fleet, task, row, columns), columns)

@@ -91,12 +91,15 @@ def test_a_matrix_places_as_boards_do(
             shape = listed[number]
             if disturbed and column < len(fleet.nodes[row].devices):
                 fleet.hold(row, Hold(amount * 100, amount * 50, ((column, amount, 0, False),)))
+            # By now others may have changed the fleet while it did not know of what was taken last.
+            matrix.settle()
             seat = placer(fleet).choose(shape, pool)
             index = matrix.index(shape, pool)
             best = matrix.best(index)
             assert best == (None if seat is None else seat.row)
             if seat is not None and best is not None:
                 assert matrix.take(index, best) == seat.columns
+        matrix.settle()
         for index, shape in enumerate(listed[: len(matrix)] if known else []):
             board = placer(fleet).board(shape, pool)
             fits = matrix.scores(index) != matrix.infeasible
