@@ -55,10 +55,8 @@ class Afters:
         values, sliced = np.array(self.values, np.int64), demands.sliced > 0
         before = np.where(sliced, values, full * (demands.counts > 0))
         after = np.where(sliced | (demands.cores > 0), before - demands.cores, 0)
-        enough = np.where(sliced, values >= demands.cores, left.count(full) >= demands.cards)
-        self._forbidden = ~enough
-        # Which of the cards is taken matters only where one is taken in part.
-        self._forbidden[:, 1:] |= ~sliced
+        # Where a card is taken in part it has to fit, and it matters which; else once is enough.
+        self._forbidden = np.where(sliced, values < demands.cores, np.arange(len(values)) > 0)
         cards = Cards(waste, np.array([left or [0]], np.int64), np.array([[bool(left)] * max(len(left), 1)]))
         counts = np.broadcast_to(demands.counts, before.shape)
         node = np.zeros(before.size, np.int64)

@@ -203,10 +203,10 @@ class Fleet:
         empty.memo = {}
         empty.nodes = [intact(node) for node in self.nodes]
         empty.presences = Presences()
-        empty.cpu_free, empty.memory_free = self.cpu.copy(), self.memory.copy()
-        empty.cores_free, empty.card_memory_free = self.card_cores.copy(), self.card_memory.copy()
+        empty.cpu_free[:], empty.memory_free[:] = self.cpu, self.memory
+        empty.cores_free[:], empty.card_memory_free[:] = self.card_cores, self.card_memory
         empty.extended_free = {name: amount.copy() for name, amount in self.extended.items()}
-        empty.healthy = self.present.copy()
+        empty.healthy[:] = self.present
         for everywhere in (empty.ready, empty.schedulable):
             everywhere[:] = True
         for nothing in (empty.used_pods, empty.classes, empty.holders, empty._sole_holders):

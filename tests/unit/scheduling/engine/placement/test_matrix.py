@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import EngineConfig, Workload, WorkloadShape, resolve_config
@@ -73,6 +73,7 @@ moves = st.lists(
 
 
 @given(moves, st.sampled_from(POLICIES), st.integers(2, 40), st.booleans())
+@example([(shape, False, 0, 0, 1) for shape in (6, 0, 0, 0, 6)], "fgd", 2, False)
 @settings(max_examples=40, deadline=None)
 def test_a_matrix_places_as_boards_do(
     steps: list[tuple[int, bool, int, int, int]], policy: str, kept: int, known: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -201,3 +202,17 @@ def test_a_copy_goes_its_own_way() -> None:
     fleet.release(0, taken)
     twin.hold(0, taken)
     assert twin.export(0) == before
+
+
+@pytest.mark.parametrize("twin", [Fleet.copy, Fleet.emptied])
+def test_what_a_twin_holds_is_its_own(twin: Callable[[Fleet], Fleet]) -> None:
+    fleet = Fleet([node("n1", 2)])
+    other = twin(fleet)
+    other.hold(0, Hold(1_000, 10, ((1, 30, 5, False),)))
+    for part in (fleet, other):
+        held = int(part is other)
+        assert part.cpu_free[0] == part.cpu[0] - 1_000 * held
+        assert part.memory_free[0] == part.memory[0] - 10 * held
+        assert part.cores_free[0, 1] == part.card_cores[0, 1] - 30 * held
+        assert part.holders[0].tolist() == [0, held]
+        assert part.used_pods[0] == held
