@@ -16,7 +16,7 @@ from scheduling.engine.actions.admission.ledger import Ledger
 from scheduling.engine.actions.admission.nominate import Ask, Kept, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.reserve import reserve
-from scheduling.engine.actions.admission.spare import too_little_spare
+from scheduling.engine.actions.admission.spare import none_to_spare, too_little_spare
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
 from scheduling.engine.options import Nominate
@@ -52,6 +52,8 @@ class Docket:
         Those that are leaving count twice: as still there when the job is to start now, and as gone
         when it asks whether anybody else would have to leave for it.
         """
+        if (kept := self._none_to_spare(queue, job)) is not None:
+            return self.ledger.refuse(_untried(queue, job), kept, Verdict.RESERVED)
         behind = self._claims.behind(queue, job)
         with self._claims.without(behind):
             entry = self._later(queue, job, fresh=bool(behind)) if self._outlook else None
@@ -74,8 +76,13 @@ class Docket:
             self._snapshot.take(allocation)
         self._awaiting.started(places)
         self._backfill.taken(places)
-        entry = Entry(job=job, queue=queue, assignment=Assignment(roles=()), placed=places)
+        entry = replace(_untried(queue, job), placed=places)
         return self.ledger.admit(entry, places, before)
+
+    def _none_to_spare(self, queue: Queue, job: Job) -> Refusal | None:
+        if job.evictions:
+            self._outlook.present()
+        return none_to_spare(self._session, queue, job)
 
     def _now(self, queue: Queue, job: Job, *, fresh: bool) -> Entry | Outcome:
         """Start the job if it can start beside everybody who is still there."""
@@ -236,6 +243,10 @@ class Docket:
             for key in dict.fromkeys(gone):
                 statement.release(key)
             yield
+
+
+def _untried(queue: Queue, job: Job) -> Entry:
+    return Entry(job=job, queue=queue, assignment=Assignment(roles=()))
 
 
 def _kept(entry: Entry) -> Kept:

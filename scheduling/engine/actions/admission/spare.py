@@ -6,12 +6,15 @@ next one who comes pushes it out once more: a third of what a job may be evicted
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from foundation.quantities import Resource
 from scheduling.engine.actions.admission.entry import Entry
-from scheduling.engine.model import FlavorResource, Help, HelpCode, Reason
+from scheduling.engine.gang import smallest
+from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Queue, Reason
 from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.quota.charges import demand
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -25,17 +28,46 @@ def too_little_spare(session: Session, entry: Entry, *, charged: bool) -> Refusa
 
     `charged`: the snapshot's usage includes the job.
     """
-    evictions, permille = entry.job.evictions, session.config.preemption.spare_permille
-    if not evictions or not permille or not entry.assignment.borrow_level:
+    if not _counts(session, entry.job) or not entry.assignment.borrow_level:
         return None
-    tree, leaf = session.snapshot.quota, entry.queue.quota_node
-    root = tuple(tree.path(leaf))[-1]
-    for key, amount in entry.assignment.usage.items():
+    return _short(session, entry.queue, entry.job, entry.assignment.usage, charged=charged)
+
+
+def none_to_spare(session: Session, queue: Queue, job: Job) -> Refusal | None:
+    """The same before anything is tried: the first refusal where in every flavor even its smallest size
+    would have to borrow and leave too little."""
+    if not _counts(session, job) or queue.resource_groups:
+        return None
+    counts, first = smallest(job), None
+    known = (session.snapshot.flavors.get(name) for name in queue.flavors)
+    for flavor in (found for found in known if found is not None):
+        usage: dict[FlavorResource, int] = {}
+        for role in job.roles:
+            for resource, each in demand(role.request, flavor).items():
+                key = FlavorResource(flavor.id, resource)
+                usage[key] = usage.get(key, 0) + each * counts[role.name]
+        refusal = _short(session, queue, job, usage, charged=False)
+        if refusal is None:
+            return None
+        first = first or refusal
+    return first
+
+
+def _counts(session: Session, job: Job) -> bool:
+    return bool(job.evictions and session.config.preemption.spare_permille)
+
+
+def _short(
+    session: Session, queue: Queue, job: Job, usage: Mapping[FlavorResource, int], *, charged: bool
+) -> Refusal | None:
+    tree, leaf = session.snapshot.quota, queue.quota_node
+    root, permille = tuple(tree.path(leaf))[-1], session.config.preemption.spare_permille
+    for key, amount in usage.items():
         card, owned, more = CARD.get(key.resource), tree.subtree_quota(root, key), 0 if charged else amount
         if card is None or owned is None or not amount or not tree.borrows(leaf, key, more):
             continue
         unused = owned - tree.usage(root, key) - more
-        short = owned * permille * evictions // (1000 * card) * card - unused
+        short = owned * permille * job.evictions // (1000 * card) * card - unused
         if short > 0:
             return _refused(key, amount, max(0, amount - short), short)
     return None
