@@ -7,7 +7,7 @@ would first list and sort all that run there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -70,7 +70,7 @@ class _Survey:
         preemptor, leaf = self._contest.preemptor, self._contest.leaf
         rules = preemptor.queue.preemption
         if may_push_anyone(rules.within_queue):
-            self._add(preemptor.queue.id, rules.within_queue)
+            self._add((preemptor.queue.id,), rules.within_queue)
         self._found.freed[leaf] = dict(self._sum)
         reclaims, below = may_push_anyone(rules.reclaim), leaf
         for node in self._tree.path(leaf):
@@ -78,18 +78,19 @@ class _Survey:
                 continue
             if reclaims:
                 mine = None if self._within or self._fair is None else self._lowest(below)
+                found: list[str] = []
                 for rival in self._tree.children(node):
                     if rival != below and (mine is None or self._yields(rival, mine)):
-                        for queue in self._borrowers(rival):
-                            self._add(queue, rules.reclaim)
+                        found.extend(self._borrowers(rival))
+                self._add(found, rules.reclaim)
             self._found.freed[node] = dict(self._sum)
             below = node
         return self._found
 
-    def _add(self, queue: str, policy: Policy) -> None:
-        self._found.policies[queue] = policy
+    def _add(self, queues: Sequence[str], policy: Policy) -> None:
+        self._found.policies.update(dict.fromkeys(queues, policy))
         limit = highest_priority(self._contest.preemptor.job, policy)
-        for key, amount in self._reach.upto(queue, limit).items():
+        for key, amount in self._reach.upto(queues, limit).items():
             self._sum[key] = self._sum.get(key, 0) + amount
 
     def _lowest(self, node: str) -> Share:

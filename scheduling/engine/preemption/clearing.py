@@ -27,7 +27,7 @@ from scheduling.engine.preemption.seats import Row, Seats
 from scheduling.engine.state.fleet import Bools, Ints
 
 # Rows that are looked at together for each seat that is missing, and at least; and the most in all.
-ROWS_PER_SEAT, FEWEST_ROWS, MOST_ROWS = 2, 16, 256
+ROWS_PER_SEAT, FEWEST_ROWS, MOST_ROWS = 2, 8, 256
 
 
 # More core units than any card has.

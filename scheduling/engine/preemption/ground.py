@@ -125,6 +125,9 @@ class Ground:
         self._on_row: dict[int, list[int]] = {}
         self._sites: dict[bytes, Site] = {}
         self._holding: dict[frozenset[FlavorResource], Bools] = {}
+        # As `legal` needs them for every search.
+        self._queue, self._priority = jobs["queue"].copy(), jobs["priority"].astype(np.float64)
+        self._unguarded: Bools = roster.guarded_borrowing <= roster.now
         self._told: list[int] = []
         self._gone: Bools = np.zeros(jobs.size, np.bool_)
 
@@ -166,7 +169,6 @@ class Ground:
     def legal(self, contest: Contest, queues: Iterable[str]) -> Bools:
         """Holdings of these queues that may be asked: their queue's policy and their priority do not protect
         them, and they hold something that is contested. `[holdings]`."""
-        jobs = self._register.jobs
         limit = np.full(len(self._register.queues), -np.inf)
         bearable = np.full(len(self._register.queues), np.inf)
         for name in queues:
@@ -174,11 +176,11 @@ class Ground:
             if at is not None:
                 limit[at] = highest_priority(contest.preemptor.job, contest.policies[name])
                 bearable[at] = contest.bearable(name)
-        found: Bools = jobs["priority"] <= limit[jobs["queue"]]
-        found &= self._roster.worn <= bearable[jobs["queue"]]
+        found: Bools = self._priority <= limit[self._queue]
+        found &= self._roster.worn <= bearable[self._queue]
         found &= self._holders(contest.preemptor.contested)
         if not contest.ignore_guard:
-            found &= self._roster.guarded_borrowing <= self._roster.now
+            found &= self._unguarded
         self._note_gone()
         found &= ~self._gone
         return found

@@ -6,49 +6,48 @@ candidates at once when a priority is first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
 from scheduling.engine.model import FlavorResource
 from scheduling.engine.preemption.candidates import Roster
-
-NOTHING: Mapping[FlavorResource, int] = {}
+from scheduling.engine.state.fleet import Ints
 
 
 class Reach:
-    """Upper bounds over a roster; they stay bounds while candidates leave."""
+    """Upper bounds over a roster; they stay bounds while candidates leave. `keys` are the quotas."""
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         jobs = roster.register.jobs
+        self.keys = list(roster.register.keys)
         # Candidates in the order of their queues, and where in it each queue begins.
         candidates = np.flatnonzero(roster.eligible)
         of_queue = jobs["queue"][candidates]
         self._order = candidates[np.argsort(of_queue, kind="stable")]
-        present, self._starts = np.unique(np.sort(of_queue), return_index=True)
-        names = list(roster.register.queues)
-        self._queues = [names[number] for number in present.tolist()]
+        self._present, self._starts = np.unique(np.sort(of_queue), return_index=True)
         self._priorities = np.unique(jobs["priority"][candidates])
-        self._known: dict[int, Mapping[str, Mapping[FlavorResource, int]]] = {}
+        self._known: dict[int, Ints] = {}
 
-    def upto(self, queue: str, limit: float) -> Mapping[FlavorResource, int]:
-        """What candidates of a queue up to a priority hold of each quota; no zeros."""
+    def upto(self, queues: Iterable[str], limit: float) -> dict[FlavorResource, int]:
+        """What candidates of some queues up to a priority hold of each quota together; no zeros."""
         levels = int(np.searchsorted(self._priorities, limit, side="right"))
         known = self._known.get(levels)
         if known is None:
             known = self._known[levels] = self._summed(levels)
-        return known.get(queue, NOTHING)
+        numbers = self._roster.register.queues
+        rows = [numbers[queue] for queue in queues if queue in numbers]
+        totals = known[rows].sum(axis=0).tolist()
+        return {key: total for key, total in zip(self.keys, totals, strict=True) if total}
 
-    def _summed(self, levels: int) -> Mapping[str, Mapping[FlavorResource, int]]:
-        found: dict[str, dict[FlavorResource, int]] = {}
-        if not levels:
-            return found
+    def _summed(self, levels: int) -> Ints:
+        """What candidates of the lowest so many priorities hold. `[queues, keys]`."""
         register, order = self._roster.register, self._order
-        asked = register.jobs["priority"][order] <= self._priorities[levels - 1]
-        for key in register.keys:
-            amounts = np.where(asked, register.charges(key)[order], 0)
-            sums = np.add.reduceat(amounts, self._starts)
-            for number in np.flatnonzero(sums).tolist():
-                found.setdefault(self._queues[number], {})[key] = int(sums[number])
+        found = np.zeros((len(register.queues), len(self.keys)), np.int64)
+        if levels:
+            asked = register.jobs["priority"][order] <= self._priorities[levels - 1]
+            for column, key in enumerate(self.keys):
+                amounts = np.where(asked, register.charges(key)[order], 0)
+                found[self._present, column] = np.add.reduceat(amounts, self._starts)
         return found
