@@ -66,9 +66,10 @@ def _short(
         card, owned, more = CARD.get(key.resource), tree.subtree_quota(root, key), 0 if charged else amount
         if card is None or owned is None or not amount or not tree.borrows(leaf, key, more):
             continue
-        unused = owned - tree.usage(root, key) - more
-        short = owned * permille * job.evictions // (1000 * card) * card - unused
-        if short > 0:
+        left = owned * permille * job.evictions // (1000 * card) * card
+        short = left - (owned - tree.usage(root, key) - more)
+        # Where nothing is to be left, others may be asked to leave for it as for any borrower.
+        if left and short > 0:
             return _refused(key, amount, max(0, amount - short), short)
     return None
 
