@@ -1,0 +1,62 @@
+"""Evictions and moves together: room inside the nominal that neither of them opens alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduling.engine import ConsolidationOptions, EngineConfig, FairSharing, run_cycle
+from scheduling.engine.model import CycleResult, Decision, DecisionKind, Instant, Job
+from tests.unit.scheduling.engine.actions.stage import TAKE_BACK
+from tests.unit.scheduling.engine.actions.worlds import live, running_world
+from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role
+
+CONFIG = EngineConfig(actions=("admit", "consolidate"), fair_sharing=FairSharing(), trace=True)
+USUAL = ConsolidationOptions()
+WANTED = job("wanted", "a", role(1, 4), at=900)
+
+
+def shared(waiting: Job, options: ConsolidationOptions = USUAL) -> CycleResult:
+    """Two nodes of four cards; on each the owner c holds two of his own and b two that are a's."""
+    held = [live(job(f"{team}{number}", team, role(1, 2))) for team in "bc" for number in (0, 1)]
+    snapshot = running_world(
+        [node("n0", 4), node("n1", 4)],
+        {entry.id: [f"n{entry.id[1]}"] for entry in held},
+        [*held, waiting],
+        teams={"a": quotas(4), "b": quotas(0), "c": quotas(4)},
+        queues=[queue("a", preemption=TAKE_BACK), queue("b", preemption=TAKE_BACK), queue("c")],
+    )
+    return run_cycle(snapshot, replace(CONFIG, consolidation=options), Instant(1_000))
+
+
+def told(result: CycleResult, kind: DecisionKind) -> list[Decision]:
+    return sorted((found for found in result.decisions if found.kind is kind), key=lambda found: found.job)
+
+
+def test_borrowers_leave_and_an_owner_moves_into_what_they_left() -> None:
+    result = shared(WANTED)
+    assert [decision.job for decision in told(result, DecisionKind.EVICT)] == ["b0", "b1"]
+    (move,) = told(result, DecisionKind.MIGRATE)
+    assert move.job in ("c0", "c1")
+    (claim,) = told(result, DecisionKind.PARK)
+    assert claim.job == "wanted"
+    assert [place.node for place in claim.allocations] == [f"n{move.job[1]}"]
+    assert {place.node for place in move.allocations}.isdisjoint({f"n{move.job[1]}"})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ConsolidationOptions(with_evictions=False),
+        ConsolidationOptions(ways_tried=0),
+        ConsolidationOptions(effort=0),
+        ConsolidationOptions(moves_per_cycle=0),
+    ],
+)
+def test_it_can_be_switched_off_and_is_bounded(options: ConsolidationOptions) -> None:
+    assert shared(WANTED, options).decisions == ()
+
+
+def test_who_would_borrow_gets_nothing_in_this_way() -> None:
+    assert shared(job("wanted", "b", role(1, 4), at=900)).decisions == ()
