@@ -333,7 +333,7 @@ class Snapshot:
     def state(self) -> tuple[object, ...]:
         """Equal for two moments of one cycle between which nothing was taken or given back."""
         fleet = self.fleet
-        return (id(fleet), fleet.epoch, len(fleet.touched), self.mark())
+        return (fleet, fleet.epoch, len(fleet.touched), self.mark())
 
     def standing(self, allocation_id: str) -> Allocation | None:
         """What a task holds now, whatever is shown."""
