@@ -248,4 +248,4 @@ def may_go_above(queue: Queue, job: Job, options: PreemptionOptions) -> bool:
     """Whether a job may lift its queue's use above the nominal."""
     if not job.preemptible and options.beside_preemptible:
         return queue.allocation_mode is AllocationMode.DYNAMIC
-    return may_borrow(queue, job) and job.evictions < options.eviction_cap
+    return may_borrow(queue, job, options.eviction_cap)

@@ -8,7 +8,7 @@ could take back what it borrowed; a static queue never borrows, because its shar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from quotas.tree import Amount, QuotaTree, at_least
 from quotas.tree.limits import smaller
@@ -34,19 +34,6 @@ class Shortage:
     reason: Reason
     numbers: Numbers
     help: tuple[Help, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Gang:
-    """What the other roles of a job have to do with the flavor that one role asks for.
-
-    `own` is what earlier roles hold in this try, `later` what later ones could ask for here, and
-    `bound` the part of it that they can have nowhere else.
-    """
-
-    own: Held
-    later: Held
-    bound: Held
 
 
 def may_borrow(queue: Queue, job: Job, eviction_cap: int | None = None) -> bool:
@@ -93,42 +80,6 @@ def exceeding(
     """EXCEEDS_MAX_QUOTA: more is asked than the queue could ever use."""
     numbers = {**_where(charge), "asked": asked, "available": limit, "limit": limit}
     return Shortage(Reason.EXCEEDS_MAX_QUOTA, numbers, _ways_out(tree, queue, job, charge, asked, limit))
-
-
-def shortage(
-    tree: QuotaTree[FlavorResource],
-    queue: Queue,
-    job: Job,
-    charges: Iterable[Charge],
-    gang: Gang,
-) -> Shortage | None:
-    """Why the request does not fit now, or None when it does; looks at what is used.
-
-    The reason speaks of the whole gang, because nothing of it starts before all of it can.
-    """
-    leaf = queue.quota_node
-    for charge in charges:
-        used, nominal = tree.usage(leaf, charge.key), tree.subtree_quota(leaf, charge.key)
-        available, limit = tree.available(leaf, charge.key), ceiling(tree, queue, job, charge.key)
-        if not may_borrow(queue, job) and nominal is not None:
-            available = smaller(available, nominal - used)
-        if available is None or at_least(available, charge.amount + gang.bound.get(charge.key, 0)):
-            continue
-        held, more = gang.own.get(charge.key, 0), gang.later.get(charge.key, 0)
-        return missing(
-            queue,
-            replace(charge, amount=charge.amount + held + more),
-            used=used - held,
-            nominal=nominal,
-            available=available + held,
-            limit=limit,
-        )
-    return None
-
-
-def borrow_level(tree: QuotaTree[FlavorResource], queue: Queue, charges: Iterable[Charge]) -> int:
-    """How far up the tree the request must reach; 0 inside the own quota."""
-    return max((tree.borrow_level(queue.quota_node, c.key, c.amount) for c in charges), default=0)
 
 
 def missing(

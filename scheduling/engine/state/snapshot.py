@@ -288,8 +288,8 @@ class Snapshot:
 
     # Two moments
 
-    def join(self, leaving: Iterable[str]) -> None:
-        """Keep a later moment beside the present one until the open statement ends: without these.
+    def join(self) -> None:
+        """Keep a later moment beside the present one until the open statement ends.
 
         What this statement does from now on, itself or by inner ones that are committed, holds for both.
 
@@ -305,7 +305,6 @@ class Snapshot:
             self._later.undo_to(0)
             self._later.repeat(self._now.log, logged=True)
         self._joined = self._depth
-        self.leave(leaving)
 
     def leave(self, allocation_ids: Iterable[str]) -> None:
         """These, too, are gone later. Nothing happens to those that are gone there already."""

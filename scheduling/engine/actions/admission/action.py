@@ -22,7 +22,7 @@ from scheduling.engine.actions.turn import Turn
 from scheduling.engine.model import FlavorResource, Job, Outcome, OutcomeStatus, Queue, StopPolicy
 from scheduling.engine.options import Nominate
 from scheduling.engine.plugins.protocols import Candidate
-from scheduling.engine.quota.charges import demand
+from scheduling.engine.quota.charges import asked_of
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -157,16 +157,15 @@ class _Run:
 
     def _first_choice(self, queue: Queue, job: Job) -> dict[FlavorResource, int]:
         usage: dict[FlavorResource, int] = {}
+        full = {role.name: max(0, role.replicas - role.ended) for role in job.roles}
         for group in queue.groups:
             known = (self._session.snapshot.flavors.get(name) for name in group.flavors)
             flavor = next((found for found in known if found is not None), None)
             if flavor is None:
                 continue
-            for role in job.roles:
-                for resource, each in demand(role.request, flavor).items():
-                    if not group.resources or resource in group.resources:
-                        key = FlavorResource(flavor.id, resource)
-                        usage[key] = usage.get(key, 0) + each * max(0, role.replicas - role.ended)
+            for key, amount in asked_of(job, full, flavor).items():
+                if not group.resources or key.resource in group.resources:
+                    usage[key] = usage.get(key, 0) + amount
         return usage
 
     # One turn

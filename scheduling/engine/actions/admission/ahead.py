@@ -1,8 +1,8 @@
 """When waiting jobs will find their places, as far as it is known who ends when.
 
-Looking further ahead frees more, so the earliest moment is found by halving. All waiting jobs halve
-together: the known ends are gone through a few times for all of them instead of anew for each, and
-counting tells whether a place is worth looking for.
+Looking further ahead frees more. Where places can be counted, counting names the earliest end after which
+a job may start; elsewhere that end is found by halving, for all waiting jobs together, so that the known
+ends are gone through a few times instead of anew for each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.gang.bounds import Bounds, Freed, Wanted
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, Queue
-from scheduling.engine.quota.charges import demand
+from scheduling.engine.quota.charges import asked_of
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Mark, Statement
 
@@ -105,10 +105,8 @@ class Ahead:
             flavor = self._snapshot.flavors.get(name)
             if flavor is None:
                 continue
-            asked: Counter[FlavorResource] = Counter()
-            for role in job.roles:
-                for resource, each in demand(role.request, flavor).items():
-                    asked[FlavorResource(name, resource)] += each * max(0, role.least - role.ended)
+            least = {role.name: max(0, role.least - role.ended) for role in job.roles}
+            asked = asked_of(job, least, flavor)
             leaf = entry.queue.quota_node
             if not any(tree.borrows(leaf, key, amount - freed[key]) for key, amount in asked.items()):
                 return False
@@ -158,13 +156,17 @@ class Ahead:
 
     def place(self, kept: Reservation) -> bool:
         """Give a reservation its places in the state as it is, what will have ended being gone already."""
+        entry, spare = self._start(kept.queue, kept.job)
+        if entry.fits:
+            kept.places, kept.spare, kept.certain = entry.placed, spare, True
+        return entry.fits
+
+    def _start(self, queue: Queue, job: Job) -> tuple[Entry, dict[FlavorResource, Amount]]:
+        """What a job would get in the state as it is, and what quota it would leave its queue."""
         with self._snapshot.statement() as statement:
-            ask = Ask(FullRooms(), leave=False)
-            entry = self._nominator.nominate(statement, kept.queue, kept.job, ask)
-            if entry.fits:
-                kept.places, kept.certain = entry.placed, True
-                kept.spare = spare_of(self._snapshot, entry)
-            return entry.fits
+            entry = self._nominator.nominate(statement, queue, job, Ask(FullRooms(), leave=False))
+            tree, leaf, usage = self._snapshot.quota, queue.quota_node, entry.assignment.usage
+            return entry, {key: tree.available(leaf, key) for key, amount in usage.items() if amount}
 
     def _halved(self, future: _Future, entries: list[Entry], *, rough: bool) -> dict[str, int]:
         """After how many ends each job may find its places; without those that never do.
@@ -189,30 +191,23 @@ class Ahead:
             return bounds.fit(wanted) and self._nominator.has_quota(entry.queue, entry.job)
 
         def placed() -> bool:
-            with self._snapshot.statement() as statement:
-                ask = Ask(FullRooms(), leave=False)
-                return self._nominator.nominate(statement, entry.queue, entry.job, ask).fits
+            return self._start(entry.queue, entry.job)[0].fits
 
         return placed if wanted is None else counted
 
     def _reserved(self, entry: Entry, ends: list[End]) -> Reservation | None:
-        kept = Reservation(
+        found, spare = self._start(entry.queue, entry.job)
+        if not found.fits:
+            return None
+        return Reservation(
             job=entry.job,
             queue=entry.queue,
             at=ends[-1].at,
-            places=(),
+            places=found.placed,
             ended=tuple(key for end in ends for key in end.tasks),
-            borrows=False,
-            spare={},
+            borrows=found.assignment.borrow_level > 0,
+            spare=spare,
         )
-        with self._snapshot.statement() as statement:
-            ask = Ask(FullRooms(), leave=False)
-            found = self._nominator.nominate(statement, entry.queue, entry.job, ask)
-            if not found.fits:
-                return None
-            kept.places, kept.borrows = found.placed, found.assignment.borrow_level > 0
-            kept.spare = spare_of(self._snapshot, found)
-        return kept
 
     def _known_ends(self) -> list[End]:
         """When what holds something now will have ended, where that is known; those leaving come first."""
@@ -261,9 +256,3 @@ class _Future:
             for key in end.tasks:
                 if key in self._snapshot.allocations:
                     self._statement.release(key)
-
-
-def spare_of(snapshot: Snapshot, entry: Entry) -> dict[FlavorResource, Amount]:
-    """What quota would be left for the queue beside an entry that holds its places already."""
-    tree, leaf = snapshot.quota, entry.queue.quota_node
-    return {key: tree.available(leaf, key) for key, amount in entry.assignment.usage.items() if amount}

@@ -24,7 +24,7 @@ class Outlook:
         self._leaving: dict[str, None] = {}
         self._jobs: set[str] = set()
         self._on: dict[str, list[str]] = {}
-        snapshot.join(())
+        snapshot.join()
         self._note(snapshot.leaving())
 
     def __bool__(self) -> bool:

@@ -14,7 +14,7 @@ from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.gang import smallest
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Queue, Reason
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.quota.charges import demand
+from scheduling.engine.quota.charges import asked_of
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -41,12 +41,7 @@ def none_to_spare(session: Session, queue: Queue, job: Job) -> Refusal | None:
     counts, first = smallest(job), None
     known = (session.snapshot.flavors.get(name) for name in queue.flavors)
     for flavor in (found for found in known if found is not None):
-        usage: dict[FlavorResource, int] = {}
-        for role in job.roles:
-            for resource, each in demand(role.request, flavor).items():
-                key = FlavorResource(flavor.id, resource)
-                usage[key] = usage.get(key, 0) + each * counts[role.name]
-        refusal = _short(session, queue, job, usage, charged=False)
+        refusal = _short(session, queue, job, asked_of(job, counts, flavor), charged=False)
         if refusal is None:
             return None
         first = first or refusal

@@ -42,7 +42,8 @@ def test_later_is_now_without_those_that_leave(seed: int) -> None:
     draw, before = random.Random(seed), snapshot.to_json()
     leaving = draw.sample(sorted(snapshot.allocations), 2)
     with snapshot.statement():
-        snapshot.join(leaving)
+        snapshot.join()
+        snapshot.leave(leaving)
         for _ in range(12):
             snapshot.show(later=draw.random() < 0.5)
             match draw.randrange(3):
@@ -67,11 +68,11 @@ def test_later_is_now_without_those_that_leave(seed: int) -> None:
 def test_the_other_moment_needs_a_statement_and_its_own_level() -> None:
     snapshot, _ = peopled()
     with pytest.raises(StatementError, match="inside a statement only"):
-        snapshot.join(())
+        snapshot.join()
     with snapshot.statement():
         with pytest.raises(StatementError, match="cannot be shown"):
             snapshot.show(later=True)
-        snapshot.join(())
+        snapshot.join()
         with snapshot.statement(), pytest.raises(StatementError, match="cannot be shown"):
             snapshot.show(later=True)
         snapshot.show(later=True)
@@ -81,11 +82,11 @@ def test_the_other_moment_needs_a_statement_and_its_own_level() -> None:
 def test_both_moments_advance_together() -> None:
     snapshot, _ = peopled()
     with snapshot.statement():
-        snapshot.join(())
+        snapshot.join()
     gone = next(iter(snapshot.allocations.values()))
     snapshot.apply(Delta((AllocationGone(gone.id), JobGone(gone.job))))
     with snapshot.statement():
-        snapshot.join(())
+        snapshot.join()
         expected = books(snapshot)
         snapshot.show(later=True)
         assert books(snapshot) == expected
