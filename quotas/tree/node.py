@@ -74,6 +74,13 @@ class TreeNode(Generic[K]):
         local = self.local(key)
         return 0 if local is None else max(0, self.used(key) - local)
 
+    def carried(self, key: K, extra: int) -> int:
+        """How much of more usage the parent would have to carry."""
+        local = self.kept.get(key, 0)
+        if not local:
+            return 0 if local is None else extra
+        return max(0, extra - max(0, local - self.used(key)))
+
     def local_available(self, key: K) -> Amount:
         """What can be added before the parent notices."""
         local = self.local(key)

@@ -200,6 +200,14 @@ class QuotaTree(Generic[K]):
             yield node.id
             node = node.parent
 
+    def carried(self, leaf: str, node_id: str, amounts: Mapping[K, int]) -> Mapping[K, int]:
+        """What a node on a leaf's path would use more if these amounts were used at the leaf."""
+        node = self._node(leaf)
+        while node.id != node_id and node.parent is not None:
+            amounts = {key: carried for key, n in amounts.items() if (carried := node.carried(key, n))}
+            node = node.parent
+        return amounts
+
     def add_usage(self, node_id: str, key: K, amount: int) -> None:
         """Use `amount` at a leaf. Does not ask whether it fits: the ledger may stand above a lowered limit.
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, TypeVar
 
-from scheduling.engine.actions.equivalence import Likes, likes_of
+from scheduling.engine.actions.equivalence import likes_of
 from scheduling.engine.config import EngineConfig, resolve_config
 from scheduling.engine.model import (
     Considered,
     Decision,
+    FlavorResource,
     Instant,
     Job,
     Outcome,
@@ -28,8 +30,10 @@ from scheduling.engine.state.lines import JobKey, Line
 from scheduling.engine.state.snapshot import Snapshot
 
 STICKY: Order = Preempting()
+T = TypeVar("T")
+Usage = Mapping[FlavorResource, int]
 
-Lasting = dict[tuple[str, int], Outcome | None]
+Table = dict[tuple[Hashable, ...], T]
 
 
 class Session:
@@ -45,7 +49,10 @@ class Session:
         self.counters: Counter[str] = Counter()
         self.considered: list[Considered] = []
         self.likes = likes_of(snapshot)
-        self.lasting = _lasting(snapshot, self.likes, self.tools)
+        # By what a job asks for and where: that it never fits, is beyond limits, and its first choice.
+        self.never: Table[Outcome | None] = _table(snapshot.memo, "never", self.likes, self.tools.rule)
+        self.beyond: Table[Outcome | None] = _table(snapshot.limits_memo, "beyond", self.likes)
+        self.first_choice: Table[Usage] = _table(snapshot.limits_memo, "first choice", self.likes)
         self.users = Users(snapshot, config.user_shares, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
         self._taught = _placer(snapshot, self.tools)
@@ -162,12 +169,8 @@ def _usual(snapshot: Snapshot) -> Workload:
     return census.of(snapshot.jobs).coarse()
 
 
-def _lasting(snapshot: Snapshot, likes: Likes, tools: Toolbox) -> Lasting:
-    """Lasting refusals by queue and kind of job. They hold for one numbering of kinds and one rule."""
-    known = snapshot.memo.get("lasting")
-    if isinstance(known, tuple) and known[0] is likes and known[1] is tools.rule:
-        found: Lasting = known[2]
-        return found
-    found = {}
-    snapshot.memo["lasting"] = (likes, tools.rule, found)
+def _table(memo: dict[Hashable, object], *name: Hashable) -> Table[Any]:
+    """What is kept under a name from cycle to cycle, as long as the memo holds."""
+    found = memo.setdefault(name, {})
+    assert isinstance(found, dict)  # noqa: S101 - nobody else keeps anything under such a name
     return found

@@ -11,11 +11,12 @@ from scheduling.engine.state.snapshot import Snapshot
 KEPT = 1024
 
 
-def equivalence(job: Job) -> Hashable:
-    """Equal for jobs of one queue that fit or fail together, when they stand in line in this order."""
+def asked(job: Job) -> Hashable:
+    """Equal for jobs that ask for the same, whoever they are and whatever has become of them."""
     return (
         tuple(
             (
+                role.name,
                 role.replicas,
                 role.least,
                 role.ended,
@@ -28,13 +29,20 @@ def equivalence(job: Job) -> Hashable:
         ),
         job.min_available,
         job.preemptible,
+        job.topology,
+        job.sub_gangs,
+    )
+
+
+def equivalence(job: Job) -> Hashable:
+    """Equal for jobs of one queue that fit or fail together, when they stand in line in this order."""
+    return (
+        asked(job),
         job.priority,
         job.evictions,
         job.preempts_after,
         job.replaces,
         job.max_run_s,
-        job.topology,
-        job.sub_gangs,
     )
 
 
@@ -42,17 +50,25 @@ class Likes:
     """The equivalence of jobs as small numbers, kept from cycle to cycle for jobs that did not change."""
 
     def __init__(self) -> None:
-        self._of: dict[str, tuple[Job, int]] = {}
+        self._of: dict[str, tuple[Job, int, int]] = {}
         self._numbers: dict[Hashable, int] = {}
 
     def of(self, job: Job) -> int:
         """Equal for two jobs whose `equivalence` is equal."""
+        return self._numbered(job)[1]
+
+    def asked_by(self, job: Job) -> int:
+        """Equal for two jobs for which `asked` is equal."""
+        return self._numbered(job)[2]
+
+    def _numbered(self, job: Job) -> tuple[Job, int, int]:
         known = self._of.get(job.id)
-        if known is not None and known[0] is job:
-            return known[1]
-        number = self._numbers.setdefault(equivalence(job), len(self._numbers))
-        self._of[job.id] = (job, number)
-        return number
+        if known is None or known[0] is not job:
+            known = self._of[job.id] = (job, self._number(equivalence(job)), self._number(asked(job)))
+        return known
+
+    def _number(self, kind: Hashable) -> int:
+        return self._numbers.setdefault(kind, len(self._numbers))
 
     @property
     def size(self) -> int:
@@ -61,10 +77,15 @@ class Likes:
 
 
 def likes_of(snapshot: Snapshot) -> Likes:
-    """The numbers of a snapshot; made anew where most of them belong to jobs that are gone."""
+    """The numbers of a snapshot; made anew where most of them belong to jobs that are gone.
+
+    What was kept by number goes with them.
+    """
     known = snapshot.job_memo.get(Likes)
     if not isinstance(known, Likes) or known.size > KEPT + 4 * len(snapshot.jobs):
         known = snapshot.job_memo[Likes] = Likes()
+        snapshot.memo.clear()
+        snapshot.limits_memo.clear()
     return known
 
 

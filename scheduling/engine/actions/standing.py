@@ -25,21 +25,24 @@ if TYPE_CHECKING:
 def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
     """NEVER_FITS or EXCEEDS_MAX_QUOTA, or None when the job could start some day.
 
-    Worked out once for all jobs of a queue that are alike, as it depends on nodes and limits alone.
+    Each is worked out once for all jobs that ask for the same: one depends on nodes and flavors alone,
+    the other on limits.
     """
-    key = (queue.id, session.likes.of(job))
-    if key not in session.lasting:
-        session.lasting[key] = _lasting_refusal(session, queue, job)
-    known = session.lasting[key]
+    if not _simple(session, queue):
+        return None
+    asked = session.likes.asked_by(job)
+    flavors, own = (queue.flavors, asked), (queue.id, asked)
+    if flavors not in session.never:
+        session.never[flavors] = never_fits_outcome(session.snapshot, session.tools.rule, queue, job)
+    known = session.never[flavors]
+    if known is None:
+        if own not in session.beyond:
+            session.beyond[own] = _beyond_limits(session, queue, job)
+        known = session.beyond[own]
     return known if known is None or known.job == job.id else replace(known, job=job.id)
 
 
-def _lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
-    if not _simple(session, queue):
-        return None
-    never = never_fits_outcome(session.snapshot, session.tools.rule, queue, job)
-    if never is not None:
-        return never
+def _beyond_limits(session: Session, queue: Queue, job: Job) -> Outcome | None:
     own: dict[FlavorResource, int] = {}
     for role in job.roles:
         found = _ceiling_of_role(session, queue, job, role, own)

@@ -79,7 +79,8 @@ class Snapshot:
 
     Usage of nodes, cards and quota leaves comes with the nodes and quota nodes and includes what
     `allocations` hold. `memo` keeps what others worked out from nodes, flavors, queues and limits alone;
-    it is emptied when one of them changes. `job_memo` is for what is kept job by job and follows the jobs.
+    it is emptied when one of them changes. `limits_memo` does not depend on nodes and outlives their
+    changes. `job_memo` is for what is kept job by job and follows the jobs.
 
     Raises:
         SnapshotError: when a queue names a quota node that does not exist, or a node of the tree
@@ -105,6 +106,7 @@ class Snapshot:
         self.claims = {claim.job: claim for claim in sorted(claims, key=lambda claim: claim.job)}
         self.usage = {(u.queue, u.user): u for u in sorted(usage, key=lambda u: (u.queue, u.user))}
         self.memo: dict[Hashable, object] = {}
+        self.limits_memo: dict[Hashable, object] = {}
         self.job_memo: dict[Hashable, object] = {}
         self._leavers = {key: None for key, job in self.jobs.items() if job.state is JobState.LEAVING}
         # What others keep of jobs and of what they hold, from cycle to cycle, following `changes`.
@@ -474,6 +476,7 @@ class Snapshot:
 
     def _planted(self, quota_nodes: dict[str, QuotaNode]) -> QuotaTree[FlavorResource]:
         self.memo.clear()
+        self.limits_memo.clear()
         self._quota_nodes = {key: _sorted(quota_nodes[key]) for key in sorted(quota_nodes)}
         tree: QuotaTree[FlavorResource] = QuotaTree(
             (

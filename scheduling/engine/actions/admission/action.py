@@ -25,7 +25,7 @@ from scheduling.engine.plugins.protocols import Candidate
 from scheduling.engine.quota.charges import asked_of
 
 if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+    from scheduling.engine.session import Session, Usage
 
 
 class Admission:
@@ -126,8 +126,10 @@ class _Run:
         while tournament:
             contender = tournament.pop()
             turn = turns[contender.queue]
+            decided = len(self._session.decisions)
             self._hear(turn, contender.job)
-            tournament.touch(contender.leaf)
+            if len(self._session.decisions) > decided:
+                tournament.touch(contender.leaf)
             if turn.head is not None:
                 tournament.put(self._estimate(turn.queue, turn.head))
 
@@ -155,7 +157,13 @@ class _Run:
             job=job, leaf=queue.quota_node, queue=queue.id, usage=usage, borrow_level=max(levels, default=0)
         )
 
-    def _first_choice(self, queue: Queue, job: Job) -> dict[FlavorResource, int]:
+    def _first_choice(self, queue: Queue, job: Job) -> Usage:
+        known, key = self._session.first_choice, (queue.id, self._session.likes.asked_by(job))
+        if key not in known:
+            known[key] = self._charged_first(queue, job)
+        return known[key]
+
+    def _charged_first(self, queue: Queue, job: Job) -> Usage:
         usage: dict[FlavorResource, int] = {}
         full = {role.name: max(0, role.replicas - role.ended) for role in job.roles}
         for group in queue.groups:

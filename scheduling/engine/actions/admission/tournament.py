@@ -4,8 +4,8 @@ At each node the best of its children's contenders wins. Children are compared b
 the tree would use with the contender included, so a job is judged at every level by the level's own
 usage. Source of the rule: Kueue's fair-sharing order of a cycle.
 
-A node's winner and the shares behind it are kept until usage below the node changes, so that a step
-costs the children along one path and not the whole tree.
+A node's winner is kept until another contender stands below it, and the shares behind it until usage there
+changes, so that a step costs the children along one path and not the whole tree.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ class Contender:
 
 @dataclass(slots=True)
 class _Point:
-    """One node of the tree on the way of some contender. `stamp` counts changes below it."""
+    """One node of the tree on the way of some contender. `used` counts how often usage below it changed.
+
+    `settled` tells whether `winner` still holds.
+    """
 
     children: list[str] = field(default_factory=list)
-    stamp: int = 0
-    decided: int = -1
+    used: int = 0
+    settled: bool = False
     winner: Contender | None = None
 
 
@@ -65,13 +68,12 @@ class Tournament:
         if contender.leaf not in self._paths:
             self._grow(contender.leaf)
         self._heads[contender.leaf] = contender
-        self.touch(contender.leaf)
+        self._open(contender.leaf)
 
     def touch(self, leaf: str) -> None:
         """Usage at a leaf changed: everything decided above it is open again."""
-        for node in self._path(leaf):
-            if node in self._points:
-                self._points[node].stamp += 1
+        for point in self._open(leaf):
+            point.used += 1
 
     def pop(self) -> Contender:
         """Take out the job that goes next.
@@ -86,8 +88,15 @@ class Tournament:
             raise IndexError("a tournament without contenders")
         best = min(winners, key=self._outright)
         del self._heads[best.leaf]
-        self.touch(best.leaf)
+        self._open(best.leaf)
         return best
+
+    def _open(self, leaf: str) -> list[_Point]:
+        """Let the winners above a leaf be found anew."""
+        points = [self._points[node] for node in self._path(leaf) if node in self._points]
+        for point in points:
+            point.settled = False
+        return points
 
     def _grow(self, leaf: str) -> None:
         path = tuple(self._tree.path(leaf))
@@ -107,11 +116,10 @@ class Tournament:
 
     def _winner(self, node: str) -> Contender | None:
         point = self._points[node]
-        if point.decided == point.stamp:
-            return point.winner
-        rivals = self._rivals(node, point)
-        point.winner = min(rivals, key=lambda rival: rival[0])[1] if rivals else None
-        point.decided = point.stamp
+        if not point.settled:
+            rivals = self._rivals(node, point)
+            point.winner = min(rivals, key=lambda rival: rival[0])[1] if rivals else None
+            point.settled = True
         return point.winner
 
     def _rivals(self, node: str, point: _Point) -> list[tuple[tuple[Any, ...], Contender]]:
@@ -123,23 +131,17 @@ class Tournament:
 
     def _at(self, node: str, contender: Contender) -> tuple[Any, ...]:
         """The contender's place in the order among the children of the node's parent."""
-        stamp = self._points[node].stamp
+        used = self._points[node].used
         key = (node, contender.job.id)
         known = self._known.get(key)
-        if known is None or known[0] != stamp:
-            known = self._known[key] = (stamp, self._judged(node, contender))
+        if known is None or known[0] != used:
+            known = self._known[key] = (used, self._judged(node, contender))
         return known[1]
 
     def _judged(self, node: str, contender: Contender) -> tuple[Any, ...]:
-        added = [(key, amount) for key, amount in contender.usage.items() if amount > 0]
-        for key, amount in added:
-            self._tree.add_usage(contender.leaf, key, amount)
-        try:
-            borrows = any(self._tree.borrows(node, key) for key in contender.usage)
-            share = self._tree.share(node)
-        finally:
-            for key, amount in reversed(added):
-                self._tree.remove_usage(contender.leaf, key, amount)
+        more = self._tree.carried(contender.leaf, node, contender.usage)
+        borrows = any(self._tree.borrows(node, key, more.get(key, 0)) for key in contender.usage)
+        share = self._tree.share(node, more)
         return self._key(Candidate(contender.job, contender.borrow_level, borrows, share))
 
     def _outright(self, contender: Contender) -> tuple[Any, ...]:

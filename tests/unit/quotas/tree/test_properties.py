@@ -134,3 +134,19 @@ def test_a_share_is_the_same_however_often_it_was_asked_for(
     for index, amount in held:
         quotas.remove_usage(leaves[index % len(leaves)], KEY, amount)
         assert shares() == anew()
+
+
+@given(trees(), steps, st.integers(0, 7), st.integers(0, 30))
+@settings(max_examples=150, deadline=None)
+def test_what_is_carried_up_is_what_using_it_adds(
+    built: tuple[QuotaTree[str], list[str], list[str]], held: Usage, pick: int, amount: int
+) -> None:
+    quotas, _, leaves = built
+    for index, used in held:
+        quotas.add_usage(leaves[index % len(leaves)], KEY, used)
+    leaf = leaves[pick % len(leaves)]
+    path = list(quotas.path(leaf))
+    told = {node: quotas.carried(leaf, node, {KEY: amount}).get(KEY, 0) for node in path}
+    before = {node: quotas.usage(node, KEY) for node in path}
+    quotas.add_usage(leaf, KEY, amount)
+    assert told == {node: quotas.usage(node, KEY) - before[node] for node in path}
