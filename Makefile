@@ -46,6 +46,8 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.test
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+# A law that survives a change is tried on every example, for thousands of changes: few examples do.
+mutation: export ALLOTMENT_EXAMPLES ?= 30
 mutation: $(VENV)/.mutation
 	@$(BIN)/mutmut run --max-children $(JOBS) $(MUTANTS)
 

@@ -6,10 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.valkey"]
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# Mutation testing only asks whether a property breaks: every mutant meets the same examples, none is shrunk.
+settings.register_profile(
+    "mutation", phases=(Phase.explicit, Phase.generate), derandomize=True, database=None
+)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,0 +1,196 @@
+"""What a tree answers about its nodes, and how it refuses what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from quotas.tree import (
+    Branch,
+    CycleError,
+    Limits,
+    NotALeafError,
+    OverdrawnError,
+    QuotaTree,
+    TreeError,
+    UnknownNodeError,
+)
+
+GPU, CPU = "gpu", "cpu"
+
+
+def company() -> QuotaTree[str]:
+    """Of 7 below `dept` 4 stay there, of 4 at `a` 3 stay there; `unit` owns 1 and 3 of `dept`, `root` 14."""
+    return QuotaTree(
+        [
+            Branch("root", None, {GPU: Limits(10)}),
+            Branch("unit", "root", {GPU: Limits(1)}, 500),
+            Branch("dept", "unit", {GPU: Limits(4, lending_limit=3)}),
+            Branch("b", "dept", {GPU: Limits(2), CPU: Limits(None)}),
+            Branch("a", "dept", {GPU: Limits(4, lending_limit=1)}),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "amount", "level", "shared"),
+    [
+        ({}, 4, 0, True),
+        ({}, 5, 1, True),  # 2 of it reach `dept`
+        ({}, 10, 1, True),
+        ({}, 11, 2, True),  # 8 reach `dept`, which keeps 4 of them from `unit`
+        ({}, 12, 3, False),
+        ({}, 21, 3, False),
+        ({}, 22, 3, False),  # more than all
+        ({"b": 6}, 4, 0, True),
+        ({"b": 6}, 5, 2, True),  # what `dept` keeps is used: both reach `unit`
+        ({"b": 6}, 6, 3, False),
+        ({"a": 3}, 1, 0, True),
+        ({"a": 3}, 2, 1, True),
+        ({"a": 3}, 9, 3, False),
+    ],
+)
+def test_a_request_reaches_the_lowest_subtree_that_holds_it(
+    used: dict[str, int], amount: int, level: int, shared: bool
+) -> None:
+    quotas = company()
+    for leaf, taken in used.items():
+        quotas.add_usage(leaf, GPU, taken)
+    assert quotas.reach("a", GPU, amount) == (level, shared)
+
+
+def test_a_root_has_nobody_to_take_from() -> None:
+    quotas: QuotaTree[str] = QuotaTree([Branch("alone", None, {GPU: Limits(2)})])
+    assert [quotas.reach("alone", GPU, amount) for amount in (1, 3)] == [(0, False), (0, False)]
+
+
+def test_the_tree_tells_its_shape() -> None:
+    quotas = company()
+    assert list(quotas.path("a")) == ["a", "dept", "unit", "root"]
+    assert [quotas.parent(node) for node in ("a", "root")] == ["dept", None]
+    assert [quotas.children(node) for node in ("dept", "a")] == [("a", "b"), ()]
+    assert [quotas.height(node) for node in ("root", "unit", "dept", "a")] == [3, 2, 1, 0]
+    assert [quotas.weight_milli(node) for node in ("unit", "a")] == [500, 1000]
+    assert "a" in quotas and "nowhere" not in quotas
+
+
+def test_limits_are_those_that_were_set_and_nothing_elsewhere() -> None:
+    quotas = company()
+    assert quotas.limits("a", GPU) == Limits(4, lending_limit=1)
+    assert quotas.limits("a", CPU) == Limits()
+    assert [quotas.subtree_quota(node, GPU) for node in ("a", "dept", "unit", "root")] == [4, 7, 4, 14]
+
+
+def test_locally_available_is_what_is_kept_and_unused() -> None:
+    quotas = company()
+    assert [quotas.local_available(node, GPU) for node in ("a", "b", "dept")] == [3, 0, 4]
+    assert quotas.local_available("b", CPU) is None
+    quotas.add_usage("a", GPU, 2)
+    assert quotas.local_available("a", GPU) == 1
+    quotas.add_usage("a", GPU, 2)
+    assert [quotas.local_available(node, GPU) for node in ("a", "dept")] == [0, 3]
+
+
+def test_exactly_what_is_owned_is_not_borrowed() -> None:
+    quotas = company()
+    quotas.add_usages("b", {GPU: 2, CPU: 9})
+    assert not quotas.borrows("b", GPU) and quotas.inside("b", (GPU, CPU))
+    assert quotas.leaves_above("root", (GPU, CPU)) == []
+    quotas.add_usage("b", GPU, 1)
+    assert quotas.borrows("b", GPU) and not quotas.inside("b", (CPU, GPU))
+    assert quotas.leaves_above("root", (CPU, GPU)) == ["b"]
+    assert quotas.leaves_above("b", (GPU,)) == ["b"]
+    assert quotas.leaves_above("root", (CPU,)) == []
+
+
+@pytest.mark.parametrize(
+    ("freed", "available"),
+    [
+        (None, 1 + 3),
+        ({}, 1 + 3),
+        ({"b": 2}, 1 + 3),  # what a neighbour frees counts where it reaches the root
+        ({"root": 2}, 1 + 5),
+        ({"a": 1}, 2 + 3),
+        ({"a": 99}, 3 + 3),  # no more than is used
+        ({"root": 99}, 1 + 7),
+    ],
+)
+def test_what_would_be_available_with_others_gone(freed: dict[str, int] | None, available: int) -> None:
+    # `a` keeps 3 and uses 2 of them; 4 of the 7 at the root are used.
+    limits = {"a": Limits(4, lending_limit=1), "b": Limits(6)}
+    quotas = QuotaTree(
+        [Branch("root", None, {}), *(Branch(name, "root", {GPU: own}) for name, own in limits.items())]
+    )
+    quotas.add_usage("a", GPU, 2)
+    quotas.add_usage("b", GPU, 4)
+    assert quotas.available("a", GPU, freed) == available
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    quotas = company()
+    quotas.add_usage("a", GPU, 5)
+    twin = quotas.copy()
+    twin.add_usage("b", GPU, 4)
+    assert [quotas.usages(node) for node in ("a", "b", "dept")] == [{GPU: 5}, {}, {GPU: 2}]
+    assert [twin.usages(node) for node in ("a", "b", "dept")] == [{GPU: 5}, {GPU: 4}, {GPU: 6}]
+    twin.set_limits("a", {GPU: Limits(9)})
+    assert [twin.subtree_quota(node, GPU) for node in ("a", "dept", "root")] == [9, 15, 14]
+    assert twin.usage("dept", GPU) == 9
+    assert [quotas.subtree_quota(node, GPU) for node in ("a", "dept", "root")] == [4, 7, 14]
+    assert [twin.height(node) for node in ("root", "a")] == [3, 0]
+    assert (twin.parent("a"), twin.children("dept")) == ("dept", ("a", "b"))
+
+
+def loop() -> QuotaTree[str]:
+    return QuotaTree([Branch("root", None, {}), Branch("x", "y", {}), Branch("y", "x", {})])
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "node", "message"),
+    [
+        (lambda _: QuotaTree([Branch("a", "gone", {})]), UnknownNodeError, "gone", "a has the parent gone"),
+        (lambda _: loop(), CycleError, "x", "the parents of x, y form a cycle"),
+        (lambda quotas: quotas.usage("gone", GPU), UnknownNodeError, "gone", "no quota node gone"),
+        (lambda quotas: quotas.add_usage("dept", GPU, 1), NotALeafError, "dept", "dept has children"),
+        (lambda quotas: quotas.add_usages("dept", {GPU: 1}), NotALeafError, "dept", "dept has children"),
+        (lambda quotas: quotas.remove_usage("a", GPU, 3), OverdrawnError, "a", "a uses 2 of gpu, not 3"),
+        (lambda quotas: quotas.remove_usages("a", {GPU: 3}), OverdrawnError, "a", "a uses 2 of gpu, not 3"),
+        (lambda quotas: quotas.remove_usages("a", {CPU: 1}), OverdrawnError, "a", "a uses 0 of cpu, not 1"),
+    ],
+)
+def test_an_error_names_the_node_and_says_why(
+    act: Callable[[QuotaTree[str]], object], kind: type[TreeError], node: str, message: str
+) -> None:
+    quotas = company()
+    quotas.add_usage("a", GPU, 2)
+    with pytest.raises(kind, match=message) as caught:
+        act(quotas)
+    assert caught.value.node_id == node
+    assert quotas.usages("a") == {GPU: 2}
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda quotas: quotas.add_usage("a", GPU, -1), "usage of -1 cannot be added"),
+        (lambda quotas: quotas.add_usages("a", {GPU: -1}), "usage of -1 cannot be added"),
+        (lambda quotas: quotas.remove_usage("a", GPU, -1), "usage of -1 cannot be removed"),
+        (lambda quotas: quotas.remove_usages("a", {GPU: -1}), "usage of -1 cannot be removed"),
+        (lambda _: Limits(lending_limit=-2), "lending_limit is -2"),
+        (lambda _: Limits(0, -3), "borrowing_limit is -3"),
+        (lambda _: Limits(-4), "nominal is -4"),
+    ],
+)
+def test_a_negative_amount_is_refused(act: Callable[[QuotaTree[str]], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        act(company())
+
+
+def test_nothing_may_be_added_and_removed() -> None:
+    quotas = company()
+    quotas.add_usage("a", GPU, 0)
+    quotas.add_usages("a", {GPU: 0, CPU: 0})
+    quotas.remove_usage("a", GPU, 0)
+    quotas.remove_usages("a", {GPU: 0, CPU: 0})
+    assert quotas.usages("a") == {}
