@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,3 +50,53 @@ def test_a_job_is_overdue_from_the_moment_on_at_which_its_time_is_over() -> None
     assert watch.overdue(Instant(NOW + 59)) == []
     assert watch.overdue(Instant(NOW + 60)) == ["j"]
     assert list(watch.ends()) == [(NOW + 60, "j")]
+
+
+LIVE, AT = {"state": JobState.LIVE}, Instant(5)
+
+
+@pytest.mark.parametrize(
+    ("facts", "noted"),
+    [
+        ({}, {"tasks": 2}),
+        ({"state": JobState.LEAVING, "broken_since": AT, "idle_since": AT, "max_run_s": 1}, {}),
+        ({"broken_since": AT}, {"tasks": 2, "broken": True}),
+        ({"idle_since": AT}, {"tasks": 2, "idle": True}),
+        ({"min_available": 1}, {"tasks": 2, "elastic": True}),
+        ({"max_run_s": 60}, {"tasks": 2, "unstarted": True}),
+        ({"admitted_at": AT}, {"tasks": 2}),
+        ({"max_run_s": 60, "admitted_at": AT}, {"tasks": 2, "end": 65.0}),
+        ({"max_run_s": 60, "admitted_at": AT, "running_since": Instant(9)}, {"tasks": 2, "end": 69.0}),
+    ],
+)
+def test_a_job_is_noted_for_what_there_is_to_do(facts: dict[str, Any], noted: dict[str, object]) -> None:
+    def of(watch: Watch) -> dict[str, object]:
+        sets = {"broken": watch.broken, "idle": watch.idle, "elastic": watch.elastic["a"]}
+        sets["unstarted"] = dict.fromkeys(watch.unstarted())
+        found: dict[str, object] = {name: True for name, ids in sets.items() if "j" in ids}
+        counts = {"tasks": watch.tasks.get("j"), "end": {name: end for end, name in watch.ends()}.get("j")}
+        return found | {name: count for name, count in counts.items() if count is not None}
+
+    known = replace(job("j", "a", replace(role(3), ended=1)), **{**LIVE, **facts})
+    others = [
+        replace(job(name), **LIVE, max_run_s=60, admitted_at=Instant(at)) for name, at in (("i", 4), ("k", 6))
+    ]
+    assert of(Watch([known])) == noted
+    watch = Watch(others)
+    watch.put(None, known)
+    assert of(watch) == noted
+    assert list(watch.ends()) == sorted(watch.ends())
+    plain = replace(known, **LIVE, broken_since=None, idle_since=None, max_run_s=None)
+    watch.put(known, plain)
+    watch.put(plain, None)
+    assert of(watch) == {}
+    assert list(watch.ends()) == [(64, "i"), (66, "k")]
+
+
+def test_ends_come_in_their_order() -> None:
+    limited = [
+        replace(job(name), **LIVE, admitted_at=Instant(at), max_run_s=10)
+        for name, at in (("late", 9), ("early", 1), ("middle", 5))
+    ]
+    assert [name for _, name in Watch(limited).ends()] == ["early", "middle", "late"]
+    assert Watch(limited).overdue(Instant(15)) == ["early", "middle"]
