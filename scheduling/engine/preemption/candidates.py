@@ -56,10 +56,6 @@ class Candidate:
         """The job's id, or the task's where the job stays."""
         return self.job.id if self.whole else self.tasks[0].id
 
-    def uses(self, keys: frozenset[FlavorResource]) -> bool:
-        """Whether it holds something of one of these quotas."""
-        return not keys.isdisjoint(self.charges)
-
 
 def normative_rank(candidate: Candidate, now: Instant) -> tuple[Any, ...]:
     """The order of the rules between queues; a job whose time of admission is unknown came last."""
