@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.gains import Gain, Gains, attempt_of, borrows, gain_of, hardest_of
+from scheduling.engine.actions.gains import (
+    Gain,
+    Gains,
+    attempt_of,
+    borrows,
+    first_placed,
+    gain_of,
+    hardest_of,
+)
 from scheduling.engine.actions.leaving import running
 from scheduling.engine.actions.make_way import Wanting, make_way, tell
 from scheduling.engine.model import (
@@ -176,9 +184,11 @@ def _wanting(session: Session, queue: Queue, job: Job) -> Wanting | None:
     gated = job.preempts_after is not None and job.preempts_after > session.now
     if known is None or known.reason not in SHORT or gated or session.snapshot.holds(job.id):
         return None
-    more = attempt_of(session).next_piece(job)
-    hardest = None if not more else hardest_of(session, queue, job, more)
-    if not more or hardest is None:
+    more, flavor = attempt_of(session).next_piece(job), first_placed(session, queue)
+    if not more or flavor is None:
         return None
-    asked = asked_of(job, more, hardest[0].question.flavor)
-    return None if borrows(session, queue, asked) else Wanting(queue, job, more, asked, hardest)
+    asked = asked_of(job, more, flavor)
+    if borrows(session, queue, asked):
+        return None
+    hardest = hardest_of(session, job, more, flavor)
+    return None if hardest is None else Wanting(queue, job, more, asked, hardest)

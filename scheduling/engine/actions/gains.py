@@ -19,7 +19,7 @@ from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import Bounds, Wanted
 from scheduling.engine.gang.moves import Effort, MoveSearch, Opening, Unit
 from scheduling.engine.gang.openings import NODES_SEEN, Promise, Shelter, nearest, openings
-from scheduling.engine.model import FlavorResource, Job, Queue, Reason
+from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.question import members
 from scheduling.engine.placement.shape import TaskShape, resolve
@@ -146,7 +146,8 @@ class Gains:
 
     def _mixed(self, queue: Queue, job: Job, more: dict[str, int]) -> Case | None:
         """A job of which counting does not tell whether it fits: it is tried."""
-        hardest = hardest_of(self._session, queue, job, more)
+        flavor = first_placed(self._session, queue)
+        hardest = None if flavor is None else hardest_of(self._session, job, more, flavor)
         if (
             hardest is None
             or not self._bounds.free_enough(*hardest)
@@ -206,14 +207,15 @@ def borrows(session: Session, queue: Queue, asked: dict[FlavorResource, int]) ->
     return any(tree.borrows(queue.quota_node, key, amount) for key, amount in asked.items())
 
 
-def hardest_of(session: Session, queue: Queue, job: Job, more: dict[str, int]) -> tuple[Board, int] | None:
-    """The board of the hardest task that the job lacks, in the queue's first flavor that has nodes, and how
-    many such tasks it lacks."""
+def first_placed(session: Session, queue: Queue) -> Flavor | None:
+    """The queue's first flavor that has nodes."""
     names = (name for group in queue.groups for name in group.flavors)
     known = (session.snapshot.flavors.get(name) for name in names)
-    flavor = next((flavor for flavor in known if flavor is not None and flavor.placed), None)
-    if flavor is None:
-        return None
+    return next((flavor for flavor in known if flavor is not None and flavor.placed), None)
+
+
+def hardest_of(session: Session, job: Job, more: dict[str, int], flavor: Flavor) -> tuple[Board, int] | None:
+    """The board of the hardest task that the job lacks, and how many such tasks it lacks."""
     counted: Counter[TaskShape] = Counter()
     for role in job.roles:
         if more.get(role.name):

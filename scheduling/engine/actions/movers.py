@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scheduling.engine.gang.moves import Unit, units_of
-from scheduling.engine.model import DecisionKind, Job, JobState
+from scheduling.engine.actions.occupants import Occupants, occupants_of
+from scheduling.engine.gang.moves import Part, Unit, parts_of
+from scheduling.engine.model import Allocation, DecisionKind, Job, JobState
 from scheduling.engine.preemption.loss import running_for, unsaved
 from scheduling.engine.quota.verdict import capped
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from scheduling.engine.session import Session
 
 TOLD = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
+KEPT = 1024
+
+_Parts = dict[str, tuple[Job, tuple[Allocation, ...], tuple[Part, ...]]]
 
 
 class Movers:
@@ -26,6 +30,7 @@ class Movers:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._units: dict[str, tuple[Unit, ...]] = {}
+        self._parts = _parts_kept(session)
         self._told = {decision.job for decision in session.decisions if decision.kind in TOLD}
 
     def told(self, jobs: Iterable[str]) -> None:
@@ -37,7 +42,7 @@ class Movers:
         near = set(nodes)
         found = [
             unit
-            for job_id in dict.fromkeys(name for node in near for name in self._on.get(node, ()))
+            for job_id in dict.fromkeys(name for node in near for name in self._occupants.on(node))
             for unit in self._of(job_id)
             if job_id != job.id and any(task.node in near for task in unit.tasks)
         ]
@@ -47,18 +52,15 @@ class Movers:
         """Units of which all tasks stand on a node and that may move for a job."""
         return [
             unit
-            for job_id in self._on.get(node, ())
+            for job_id in self._occupants.on(node)
             for unit in self._of(job_id)
-            if job_id != job.id and all(task.node == node for task in unit.tasks)
+            if unit.part.node == node and job_id != job.id
         ]
 
     @cached_property
-    def _on(self) -> dict[str, dict[str, None]]:
-        """The jobs of which something stood on a node when this was first asked."""
-        found: dict[str, dict[str, None]] = {}
-        for task in self._session.snapshot.allocations.values():
-            found.setdefault(task.node, {})[task.job] = None
-        return found
+    def _occupants(self) -> Occupants:
+        """Who stood where when this was first asked."""
+        return occupants_of(self._session.snapshot)
 
     def _of(self, job_id: str) -> tuple[Unit, ...]:
         if job_id in self._told:
@@ -68,10 +70,19 @@ class Movers:
             job, now = self._session.snapshot.jobs.get(job_id), self._session.now
             known = ()
             if job is not None and self._may_move(job):
-                staying = [task for task in self._session.snapshot.held(job_id) if not task.leaving]
-                known = tuple(units_of(job, staying, unsaved(job, now)))
+                again_s = unsaved(job, now)
+                known = tuple(Unit(job, part, part.gpus * again_s) for part in self._parts_of(job))
             self._units[job_id] = known
         return known
+
+    def _parts_of(self, job: Job) -> tuple[Part, ...]:
+        """The parts of a job; kept from cycle to cycle for those of which nothing came or went."""
+        held = self._session.snapshot.held(job.id)
+        known = self._parts.get(job.id)
+        if known is None or known[0] is not job or known[1] is not held:
+            staying = [task for task in held if not task.leaving]
+            known = self._parts[job.id] = (job, held, tuple(parts_of(job, staying)))
+        return known[2]
 
     def _may_move(self, job: Job) -> bool:
         """Whether the job is none that may not be asked to leave, or not yet."""
@@ -79,6 +90,14 @@ class Movers:
         guarded = job.min_run_s is not None and running_for(job, session.now) < job.min_run_s
         free = job.state is JobState.LIVE and job.preemptible and job.movable and not guarded
         return free and not capped(job, session.config.preemption.eviction_cap)
+
+
+def _parts_kept(session: Session) -> _Parts:
+    memo = session.snapshot.job_memo
+    known = memo.get(Movers)
+    if not isinstance(known, dict) or len(known) > KEPT + 2 * len(session.snapshot.jobs):
+        known = memo[Movers] = {}
+    return known
 
 
 def _newest(unit: Unit) -> tuple[int, float, str]:

@@ -22,13 +22,43 @@ from scheduling.engine.state.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Tasks of one job that move together: a spare task by itself, or the rest of the gang.
+
+    `node` is where all of them stand, None where they stand apart. They hold parts of so many `cards`, so
+    many core units of these, and are charged so many cards' worth of compute.
+    """
+
+    tasks: tuple[Allocation, ...]
+    node: str | None
+    cards: int
+    cores: int
+    gpus: float
+
+    @staticmethod
+    def of(tasks: tuple[Allocation, ...]) -> Part:
+        """What these tasks are together."""
+        return Part(
+            tasks,
+            tasks[0].node if len({task.node for task in tasks}) == 1 else None,
+            sum(len(task.slices) for task in tasks),
+            sum(part.cores for task in tasks for part in task.slices),
+            gpus(charged(tasks)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
-    """Tasks of one job that move together: a spare task by itself, or the rest of the gang. `lost` are the
-    GPU-seconds of work that they would do again."""
+    """A part of a job at one moment: `lost` are the GPU-seconds of work that it would do again."""
 
     job: Job
-    tasks: tuple[Allocation, ...]
+    part: Part
     lost: float = 0.0
+
+    @property
+    def tasks(self) -> tuple[Allocation, ...]:
+        """The tasks of the part."""
+        return self.part.tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +77,14 @@ class Opening:
     moves: tuple[Move, ...]
 
 
-def units_of(job: Job, staying: Sequence[Allocation], unsaved_s: float = 0.0) -> Iterator[Unit]:
-    """The parts in which a job can move, those that hurt least first; each would do so many seconds again."""
+def parts_of(job: Job, staying: Sequence[Allocation]) -> Iterator[Part]:
+    """The parts in which a job can move, those that hurt least first."""
     spare = expendable(job, staying)
     for task in spare:
-        yield Unit(job, (task,), gpus(charged((task,))) * unsaved_s)
+        yield Part.of((task,))
     rest = tuple(task for task in staying if task not in spare)
     if rest:
-        yield Unit(job, rest, gpus(charged(rest)) * unsaved_s)
+        yield Part.of(rest)
 
 
 @dataclass(slots=True)
@@ -135,20 +165,19 @@ class MoveSearch:
             if isinstance(seats, Refusal) or not seats:
                 return None
             moves: list[Move] = []
-            for unit in _merged(units):
-                found = self._reseat(statement, unit)
+            for mover, tasks in _merged(units):
+                found = self._reseat(statement, mover, tasks)
                 if found is None:
                     return None
                 moves.extend(found)
             return Opening(seats, tuple(moves))
 
-    def _reseat(self, statement: Statement, unit: Unit) -> list[Move] | None:
+    def _reseat(self, statement: Statement, job: Job, tasks: tuple[Allocation, ...]) -> list[Move] | None:
         """New seats for a mover's tasks; one that lands on its own node stays on its own cards."""
-        queue = self._snapshot.queues[unit.job.queue]
-        placed = self._attempt.again(statement, queue, unit.job, unit.tasks)
+        placed = self._attempt.again(statement, self._snapshot.queues[job.queue], job, tasks)
         if placed is None:
             return None
-        before = {task.id: task for task in unit.tasks}
+        before = {task.id: task for task in tasks}
         moves = []
         for task in placed:
             old = before[task.id]
@@ -183,15 +212,15 @@ class MoveSearch:
         return bounded and sum(unit.lost for unit in taken) <= self._lost
 
 
-def _merged(units: Sequence[Unit]) -> list[Unit]:
-    """All tasks of a job as one, in the order in which jobs get their new seats."""
+def _merged(units: Sequence[Unit]) -> list[tuple[Job, tuple[Allocation, ...]]]:
+    """All tasks of each job, in the order in which jobs get their new seats."""
     tasks: dict[str, list[Allocation]] = {}
     jobs: dict[str, Job] = {}
     for unit in units:
         jobs[unit.job.id] = unit.job
         tasks.setdefault(unit.job.id, []).extend(unit.tasks)
     ordered = sorted(jobs.values(), key=lambda job: (-job.priority, job.submitted_at, job.id))
-    return [Unit(job, tuple(sorted(tasks[job.id], key=lambda task: task.id))) for job in ordered]
+    return [(job, tuple(sorted(tasks[job.id], key=lambda task: task.id))) for job in ordered]
 
 
 def _vacant(fleet: Fleet, task: Allocation) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from scheduling.engine.gang.bounds import Counted
 from scheduling.engine.gang.moves import Unit
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.board import Board
-from scheduling.engine.preemption.seats import Row
+from scheduling.engine.preemption.seats import Row, countable
 from scheduling.engine.state.fleet import Bools, Ints
 
 # Nodes that one search looks at, and sets of them that it names.
@@ -51,8 +50,7 @@ def openings(
     """
     slots = counted.slots.now()
     short = needed - int(np.minimum(slots, needed).sum())
-    lacking = nearest(counted, needed)
-    cleared = sorted(_clearable(counted.board, lacking, standing_on), key=lambda node: node.cost)
+    cleared = sorted(_clearable(counted, nearest(counted, needed), standing_on), key=lambda node: node.cost)
     known: set[tuple[int, ...]] = set()
     for start in range(min(SETS_NAMED, len(cleared) - short + 1)):
         chosen = _chosen(cleared[start:], short, within, shelter)
@@ -64,12 +62,18 @@ def openings(
             yield _units(chosen)
 
 
-def nearest(counted: Counted, needed: int) -> Iterator[int]:
+def nearest(counted: Counted, needed: int) -> list[int]:
     """The rows that lack least for one more task of the shape, first those that lack least."""
-    slots, free, fleet = counted.slots.now(), counted.free(), counted.board.question.fleet
-    lacks: Ints = (slots + 1) * counted.each - free if counted.each else -fleet.cpu_free
-    rows = np.flatnonzero(counted.board.lasting() & (slots < needed))
-    return islice(iter(rows[np.lexsort((rows, lacks[rows]))].tolist()), NODES_SEEN)
+    rows = np.flatnonzero(counted.board.lasting() & (counted.slots.now() < needed))
+    lacks = _lacks(counted)[rows] if counted.each else -counted.board.question.fleet.cpu_free[rows]
+    found: list[int] = rows[np.lexsort((rows, lacks))][:NODES_SEEN].tolist()
+    return found
+
+
+def _lacks(counted: Counted) -> Ints:
+    """How many cards or core units each row lacks for one task more. `[rows]`."""
+    lacks: Ints = (counted.slots.now() + 1) * counted.each - counted.free()
+    return lacks
 
 
 class Shelter:
@@ -178,10 +182,16 @@ def _units(cleared: Sequence[Cleared]) -> tuple[Unit, ...]:
     return tuple(unit for node in cleared for unit in node.units)
 
 
-def _clearable(board: Board, rows: Iterator[int], standing_on: StandingOn) -> Iterator[Cleared]:
-    nodes = board.question.fleet.nodes
-    for row in rows:
-        units = _enough(Row(board, row), standing_on(nodes[row].id))
+def _clearable(counted: Counted, rows: Sequence[int], standing_on: StandingOn) -> Iterator[Cleared]:
+    board = counted.board
+    nodes, whole = board.question.fleet.nodes, board.question.task.whole
+    # What all units of a row hold together tells of most rows that clearing them is no use.
+    lacks = _lacks(counted)[rows] if counted.each and countable(board) else np.zeros(len(rows), np.int64)
+    for row, lack in zip(rows, lacks.tolist(), strict=True):
+        standing = standing_on(nodes[row].id)
+        if not standing or sum(u.part.cards if whole else u.part.cores for u in standing) < lack:
+            continue
+        units = _enough(Row(board, row), standing)
         if units:
             moved = sum(len(entry.slices) or 1 for unit in units for entry in unit.tasks)
             newest = max(unit.job.submitted_at for unit in units)
@@ -216,6 +226,6 @@ def _book(state: Row, unit: Unit, sign: int) -> None:
 
 
 def _rank(unit: Unit) -> tuple[int, float, int, float, str]:
-    cores = sum(part.cores for entry in unit.tasks for part in entry.slices)
+    cores = unit.part.cores
     per_gain = unit.lost / max(1, cores)
     return (unit.job.priority, per_gain, -cores, -unit.job.submitted_at, unit.job.id)

@@ -41,9 +41,7 @@ class Question:
 
     def revise(self, rows: Rows) -> None:
         """Look again at rows whose labels or cards' health changed."""
-        listed = range(len(self.fleet))[rows] if isinstance(rows, slice) else rows.tolist()
-        for row in listed:
-            self.members[row] = belongs(self.fleet, row, self.flavor)
+        self.members = members(self.fleet, self.flavor)
         self.usable[rows] = self.of_model[rows] & self.fleet.healthy[rows]
 
     def nodes(self, rows: Rows) -> Sequence[Node]:
@@ -124,20 +122,35 @@ def _with_profile(fleet: Fleet, profile: str) -> Bools | np.bool_:
     return cards
 
 
+class _Members:
+    """The rows that belong to one flavor; they follow the labels of the nodes."""
+
+    follows_fleet = True
+
+    def __init__(self, fleet: Fleet, flavor: Flavor) -> None:
+        self._fleet, self._flavor = fleet, flavor
+        self._mask: Bools = np.zeros(len(fleet), np.bool_)
+        self._epoch, self._seen = -1, 0
+
+    def now(self) -> Bools:
+        """`[rows]`, not to be written to."""
+        fleet = self._fleet
+        if self._epoch != fleet.epoch:
+            self._mask[:] = [belongs(fleet, row, self._flavor) for row in range(len(fleet))]
+        else:
+            for row in fleet.revised[self._seen :]:
+                self._mask[row] = belongs(fleet, row, self._flavor)
+        self._epoch, self._seen = fleet.epoch, len(fleet.revised)
+        return self._mask
+
+
 def members(fleet: Fleet, flavor: Flavor) -> Bools:
     """The rows that belong to a flavor: its cluster and all its node labels."""
     key = ("members", flavor.id, flavor.cluster, tuple(sorted(flavor.node_labels.items())))
     known = fleet.memo.get(key)
-    if known is None:
-        wanted = tuple(sorted(flavor.node_labels.items()))
-        known = np.fromiter(
-            (node.cluster == flavor.cluster and carries(node.labels, wanted) for node in fleet.nodes),
-            np.bool_,
-            len(fleet),
-        )
-        fleet.memo[key] = known
-    mask: Bools = known  # type: ignore[assignment]
-    return mask
+    if not isinstance(known, _Members):
+        known = fleet.memo[key] = _Members(fleet, flavor)
+    return known.now()
 
 
 def belongs(fleet: Fleet, row: int, flavor: Flavor) -> bool:
