@@ -147,6 +147,10 @@ class Bounds:
         """What a job lacks to its minimum, or, of a gang that stands, to its next step."""
         held = self._snapshot.held(job.id)
         more = lacks(job, held) or {} if held or self._kinds is None else None
+        return self.known_lacking(queue, job, more)
+
+    def known_lacking(self, queue: Queue, job: Job, more: dict[str, int] | None) -> Lacking:
+        """As `lacking`, of a job of which it is known what it lacks; None: that nothing of it stands."""
         if self._kinds is None:
             return more or {}, self.wanted(queue, job, more or {})
         kind = (self._kinds.of(job), queue.flavors, queue.resource_groups)
@@ -189,7 +193,7 @@ class Bounds:
 
     def fit(self, wanted: Wanted) -> bool:
         """Whether the job finds its seats as things stand."""
-        return any(self._total(board, needed) >= needed for board, needed in wanted)
+        return any(self.total(board, needed) >= needed for board, needed in wanted)
 
     def free_enough(self, board: Board, needed: int) -> bool:
         """Whether as many core units of cards are free as so many tasks need, on their nodes or on others to
@@ -221,7 +225,7 @@ class Bounds:
             known = self._reaches[flavor.id] = np.any([mine, *near], axis=0)
         return known
 
-    def _total(self, board: Board, needed: int) -> int:
+    def total(self, board: Board, needed: int) -> int:
         """How many of so many tasks find seats as things stand."""
         fleet = board.question.fleet
         state = (fleet.epoch, len(fleet.touched), len(fleet.revised))
@@ -231,15 +235,21 @@ class Bounds:
             known = self._totals[board, needed] = (total, state)
         return known[0]
 
-    def _most(self, board: Board, needed: int, freed: Freed) -> bool:
+    def seats_more(self, board: Board, needed: int, freed: Freed) -> Ints | None:
+        """How many seats more each of the freed rows could have for so many tasks, at most `[freed]`; None
+        where that is not told by cards."""
         counted = self.counted(board)
-        slots, rows = counted.slots.now(), freed.rows
-        total = self._total(board, needed)
-        if total >= needed or not counted.each:
-            return True
-        amounts = freed.cards if board.question.task.whole else freed.cores
+        if not counted.each:
+            return None
+        rows, amounts = freed.rows, freed.cards if board.question.task.whole else freed.cores
         then = np.minimum((counted.free()[rows] + amounts) // counted.each, needed)
-        return total + int(np.maximum(then - slots[rows], 0).sum()) >= needed
+        more: Ints = np.maximum(then - counted.slots.now()[rows], 0)
+        return more
+
+    def _most(self, board: Board, needed: int, freed: Freed) -> bool:
+        total = self.total(board, needed)
+        more = None if total >= needed else self.seats_more(board, needed, freed)
+        return more is None or total + int(more.sum()) >= needed
 
     def _flavors(self, queue: Queue) -> list[Flavor]:
         names = dict.fromkeys(name for group in queue.groups for name in group.flavors)

@@ -1,0 +1,156 @@
+"""Surplus of elastic jobs given up for jobs of their queue that wait."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from quotas.tree import at_least
+from scheduling.engine.actions.hopes import Hopes
+from scheduling.engine.actions.leaving import release
+from scheduling.engine.actions.lenders import Surplus, lenders_of
+from scheduling.engine.gang.attempt import Attempt
+from scheduling.engine.gang.bounds import Bounds, Wanted
+from scheduling.engine.gang.surrender import Surrender, surrender
+from scheduling.engine.model import (
+    Allocation,
+    AllocationMode,
+    Decision,
+    DecisionKind,
+    FlavorResource,
+    Job,
+    JobState,
+    Outcome,
+    OutcomeStatus,
+    Queue,
+    Reason,
+    StopPolicy,
+    Strategy,
+)
+from scheduling.engine.quota.charges import asked_of
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+SURPLUS_HELPS = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED, Reason.NO_ROOM)
+JOBS_TRIED = 16
+
+
+class GivingUp:
+    """Lets elastic jobs give up what they can spare for jobs that then start."""
+
+    def __init__(self, session: Session, attempt: Attempt, bounds: Bounds) -> None:
+        self._session, self._attempt, self._bounds = session, attempt, bounds
+        self._lenders = lenders_of(session.snapshot)
+        self._asking = {queue.id: jobs for queue in session.queues() if (jobs := self._heard(queue))}
+        lots = dict.fromkeys((name, job.priority) for name, jobs in self._asking.items() for job in jobs)
+        self._lots = {lot: number for number, lot in enumerate(lots)}
+        self._hopes = Hopes(bounds, [self._surplus(*lot).freed for lot in lots])
+
+    def run(self) -> None:
+        """For the waiting jobs of each queue in its order, so many differently shaped ones."""
+        for name, jobs in self._asking.items():
+            queue = self._session.snapshot.queues[name]
+            tries, failed = JOBS_TRIED, set[int]()
+            for job in jobs:
+                like = self._session.likes.of(job)
+                if like in failed or not tries:
+                    continue
+                tries -= 1
+                if self._make_way(queue, job):
+                    self._lenders.follow(self._session.snapshot)
+                    failed.clear()
+                else:
+                    failed.add(like)
+
+    def _heard(self, queue: Queue) -> list[Job]:
+        """The jobs of a queue that may be helped, in its order."""
+        session, found = self._session, list[Job]()
+        dynamic = queue.allocation_mode is AllocationMode.DYNAMIC
+        if queue.stop_policy is not StopPolicy.NONE or not dynamic:
+            return found
+        if not session.snapshot.watch.elastic[queue.id]:
+            return found
+        for job_id in session.line(queue):
+            job, known = session.job(job_id), session.outcomes.get(job_id)
+            if known is not None and known.status is OutcomeStatus.ADMITTED:
+                continue
+            if _may_ask(session, job, known):
+                found.append(job)
+            if queue.strategy is Strategy.STRICT_FIFO:
+                break
+        return found
+
+    def _surplus(self, queue_id: str, priority: int) -> Surplus:
+        return self._lenders.surplus(self._session.snapshot, queue_id, priority)
+
+    def _make_way(self, queue: Queue, job: Job) -> bool:
+        surplus = self._surplus(queue.id, job.priority)
+        more, wanted = self._bounds.lacking(queue, job) if surplus.tasks else ({}, None)
+        if not more or (wanted is not None and not self._hopeful(queue, job, more, wanted, surplus)):
+            return False
+        counted = None if wanted is None else self._bounds.seats(wanted)
+        snapshot = self._session.snapshot
+        found = surrender(snapshot, self._attempt, queue, job, more, surplus.tasks, counted)
+        if found is None or not found.leaving:
+            return False
+        self._carry_out(job, found)
+        return True
+
+    def _hopeful(
+        self, queue: Queue, job: Job, more: dict[str, int], wanted: Wanted, surplus: Surplus
+    ) -> bool:
+        """Whether places and quota may be enough for a job when all of the surplus is given up."""
+        lot = self._lots[queue.id, job.priority]
+        return any(
+            self._hopes.any(board, needed, lot)
+            and self._bounds.may_fit(((board, needed),), surplus.freed)
+            and self._affordable(queue, asked_of(job, more, board.question.flavor), surplus)
+            for board, needed in wanted
+        )
+
+    def _affordable(self, queue: Queue, asked: dict[FlavorResource, int], surplus: Surplus) -> bool:
+        tree, leaf, freed = self._session.snapshot.quota, queue.quota_node, surplus.charged
+        # What counts at a parent is lower by that much at most.
+        return all(
+            at_least(tree.available(leaf, key, dict.fromkeys(tree.path(leaf), freed.get(key, 0))), amount)
+            for key, amount in asked.items()
+        )
+
+    def _carry_out(self, job: Job, found: Surrender) -> None:
+        """Tell the givers, and keep their places for the job."""
+        session, by_job = self._session, defaultdict[str, list[Allocation]](list)
+        for task in found.leaving:
+            by_job[task.job].append(task)
+        for giver in sorted(by_job):
+            release(session, session.job(giver), by_job[giver], beneficiary=job.id)
+        with session.snapshot.statement() as statement:
+            for seat in found.seats:
+                statement.allocate(seat)
+            statement.commit()
+        numbers: dict[str, int | str] = {"tasks": len(found.leaving), "jobs": len(by_job)}
+        session.decisions.append(
+            Decision(
+                kind=DecisionKind.PARK,
+                job=job.id,
+                allocations=found.seats,
+                released=tuple(task.id for task in found.leaving),
+                numbers=numbers,
+            )
+        )
+        session.record(
+            Outcome(
+                job=job.id,
+                status=OutcomeStatus.WAITING,
+                reason=Reason.WAITING_FOR_PREEMPTED,
+                numbers=numbers,
+            )
+        )
+
+
+def _may_ask(session: Session, job: Job, known: Outcome | None) -> bool:
+    if job.state is not JobState.QUEUED or job.id in session.snapshot.claims:
+        return False
+    ready = job.backoff_until is None or job.backoff_until <= session.now
+    helped = known is None or known.reason in SURPLUS_HELPS
+    return ready and helped and not session.snapshot.holds(job.id)

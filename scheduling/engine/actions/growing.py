@@ -1,0 +1,174 @@
+"""Running gangs that lack tasks, and how they grow into idle room."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from scheduling.engine.gang.attempt import Attempt
+from scheduling.engine.gang.bounds import Bounds
+from scheduling.engine.gang.standing import expendable, lacks, stands
+from scheduling.engine.model import (
+    Allocation,
+    Decision,
+    DecisionKind,
+    Job,
+    JobState,
+    Reason,
+    StopPolicy,
+)
+from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+# Nothing that others give up would help these, so they keep nobody from growing.
+NOT_FOR_ROOM = (
+    Reason.NEVER_FITS,
+    Reason.EXCEEDS_MAX_QUOTA,
+    Reason.POLICY_DENIED,
+    Reason.QUEUE_STOPPED,
+    Reason.SUSPENDED,
+)
+BROKEN, SMALLEST, LARGER = range(3)
+
+
+class Grower(NamedTuple):
+    """A job that lacks tasks: `more` of each role, to its minimum or the next step.
+
+    `size` tells gangs below their minimum from those at it and those above; `flavors` are those of its
+    tasks.
+    """
+
+    job: Job
+    more: dict[str, int]
+    size: int
+    flavors: frozenset[str]
+
+    @staticmethod
+    def of(job: Job, held: Sequence[Allocation]) -> Grower | None:
+        """None for a job that is full."""
+        more = lacks(job, held)
+        if not more:
+            return None
+        size = (LARGER if expendable(job, held) else SMALLEST) if stands(job, held) else BROKEN
+        return Grower(job, more, size, frozenset(task.flavor for task in held))
+
+    @property
+    def rank(self) -> tuple[int, int, float, str]:
+        """Higher priority first; then the smaller gangs; then the older."""
+        return (-self.job.priority, self.size, self.job.submitted_at, self.job.id)
+
+
+class Growers:
+    """The running jobs of a snapshot that lack tasks, kept from cycle to cycle."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Grower] = {}
+        self._seen = -1
+
+    def follow(self, snapshot: Snapshot) -> Iterable[Grower]:
+        """All of them as the snapshot shows them now."""
+        changed = None if self._seen < 0 else snapshot.changes.since(self._seen)
+        self._seen = snapshot.changes.number
+        if changed is None:
+            self._known.clear()
+            changed = snapshot.short()
+        for job_id in changed:
+            self._known.pop(job_id, None)
+            job = snapshot.jobs.get(job_id)
+            if job is None or job.state is not JobState.LIVE:
+                continue
+            held = snapshot.held(job_id)
+            grower = _lacking(job, held) if any(task.queue == job.queue for task in held) else None
+            if grower is not None:
+                self._known[job_id] = grower
+        return self._known.values()
+
+
+def _lacking(job: Job, held: Sequence[Allocation]) -> Grower | None:
+    """None also while somebody of the job is leaving."""
+    full = len(held) + sum(role.ended for role in job.roles) >= sum(role.replicas for role in job.roles)
+    return None if full or any(task.leaving for task in held) else Grower.of(job, held)
+
+
+class Growing:
+    """Lets jobs that run grow into idle room, one task or step at a time."""
+
+    def __init__(self, session: Session, attempt: Attempt, bounds: Bounds) -> None:
+        self._session, self._attempt, self._bounds = session, attempt, bounds
+        past_waiting = session.config.housekeeping.grow_past_waiting
+        self._kept = frozenset[str]() if past_waiting else _wanted(session)
+        self._grown: dict[str, list[Allocation]] = {}
+
+    def run(self) -> None:
+        """All who can, in their order, until as many tasks were added as a cycle may add."""
+        session, snapshot = self._session, self._session.snapshot
+        heap = [(grower.rank, grower) for grower in self._lacking() if self._may(grower)]
+        heapq.heapify(heap)
+        most = session.config.housekeeping.grown_per_cycle
+        while heap and (most is None or sum(map(len, self._grown.values())) < most):
+            _, grower = heapq.heappop(heap)
+            if not self._grow(grower):
+                continue
+            larger = Grower.of(grower.job, snapshot.held(grower.job.id))
+            if larger is not None and self._kept.isdisjoint(larger.flavors):
+                heapq.heappush(heap, (larger.rank, larger))
+        for job_id, placed in self._grown.items():
+            session.counters["grown"] += len(placed)
+            session.decisions.append(Decision(kind=DecisionKind.GROW, job=job_id, allocations=tuple(placed)))
+
+    def _lacking(self) -> Iterator[Grower]:
+        """Jobs that run or were admitted in this cycle, of which nobody is leaving, and that lack tasks."""
+        session, snapshot = self._session, self._session.snapshot
+        known = snapshot.kept.get(Growers)
+        if not isinstance(known, Growers):
+            known = snapshot.kept[Growers] = Growers()
+        yield from known.follow(snapshot)
+        for decision in session.decisions:
+            if decision.kind is DecisionKind.ADMIT:
+                grower = _lacking(session.job(decision.job), snapshot.held(decision.job))
+                if grower is not None:
+                    yield grower
+
+    def _may(self, grower: Grower) -> bool:
+        """Whether nobody who waits comes first, and there is room: growing makes it less."""
+        free = grower.size == BROKEN or self._kept.isdisjoint(grower.flavors)
+        return free and self._roomy(grower)
+
+    def _roomy(self, grower: Grower) -> bool:
+        queue = self._session.snapshot.queues[grower.job.queue]
+        _, wanted = self._bounds.known_lacking(queue, grower.job, grower.more)
+        return wanted is None or self._bounds.fit(wanted)
+
+    def _grow(self, grower: Grower) -> bool:
+        """One step of one job."""
+        queue = self._session.snapshot.queues[grower.job.queue]
+        if not self._roomy(grower):
+            return False
+        with self._session.snapshot.statement() as statement:
+            seats = self._attempt.start(statement, queue, grower.job, grower.more)
+            if isinstance(seats, Refusal) or not seats:
+                return False
+            statement.commit()
+        self._grown.setdefault(grower.job.id, []).extend(seats)
+        return True
+
+
+def _wanted(session: Session) -> frozenset[str]:
+    """The flavors that a waiting job could be given."""
+    flavors: set[str] = set()
+    for queue in session.queues():
+        if queue.stop_policy is not StopPolicy.NONE:
+            continue
+        for job_id in session.line(queue):
+            known = session.outcomes.get(job_id)
+            if session.job(job_id).state is not JobState.QUEUED:
+                continue
+            if known is not None and (known.reason is None or known.reason in NOT_FOR_ROOM):
+                continue
+            flavors.update(name for group in queue.groups for name in group.flavors)
+            break
+    return frozenset(flavors)

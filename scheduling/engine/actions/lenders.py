@@ -1,0 +1,102 @@
+"""What elastic jobs can spare for others of their queue, kept from cycle to cycle.
+
+Only queues of which an elastic job changed are looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from scheduling.engine.gang.bounds import Freed
+from scheduling.engine.gang.standing import expendable, stands
+from scheduling.engine.model import Allocation, FlavorResource, Job
+from scheduling.engine.preemption.loss import charged
+from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.snapshot import Snapshot
+
+Givers = list[tuple[Job, Sequence[Allocation]]]
+
+
+class Surplus:
+    """Tasks that can be spared, in the order in which they would leave, and what they would free."""
+
+    def __init__(self, fleet: Fleet, tasks: Sequence[Allocation]) -> None:
+        self.tasks, self.freed = tasks, Freed.of(fleet, tasks)
+
+    @cached_property
+    def charged(self) -> Mapping[FlavorResource, int]:
+        """What the tasks are charged together."""
+        return charged(self.tasks)
+
+
+class Lenders:
+    """The surplus of a snapshot's queues."""
+
+    def __init__(self) -> None:
+        self._givers: dict[str, Givers] = {}
+        self._surplus: dict[str, dict[int, Surplus]] = {}
+        self._queues: dict[str, str] = {}
+        self._spares: dict[str, Sequence[Allocation]] = {}
+        self._rows: Mapping[str, int] | None = None
+        self._seen = -1
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Forget what has changed since the last call."""
+        changed = None if self._rows is not snapshot.fleet.row else snapshot.changes.since(self._seen)
+        self._seen, self._rows = snapshot.changes.number, snapshot.fleet.row
+        if changed is None:
+            for known in (self._givers, self._surplus, self._queues, self._spares):
+                known.clear()
+            return
+        for job_id in changed:
+            self._spares.pop(job_id, None)
+            self._forget(self._queues.pop(job_id, None))
+            job = snapshot.jobs.get(job_id)
+            if job is not None and job_id in snapshot.watch.elastic[job.queue]:
+                self._forget(job.queue)
+
+    def surplus(self, snapshot: Snapshot, queue_id: str, priority: int) -> Surplus:
+        """What jobs of a queue can spare for one of such a priority that waits.
+
+        Jobs of lower priority give first, then the newest.
+        """
+        known = self._surplus.setdefault(queue_id, {})
+        found = known.get(priority)
+        if found is None:
+            givers = self._givers.get(queue_id)
+            if givers is None:
+                givers = self._givers[queue_id] = self._listed(snapshot, queue_id)
+            tasks = [task for giver, spare in givers if giver.priority <= priority for task in spare]
+            found = known[priority] = Surplus(snapshot.fleet, tasks)
+        return found
+
+    def _forget(self, queue_id: str | None) -> None:
+        if queue_id is not None:
+            self._givers.pop(queue_id, None)
+            self._surplus.pop(queue_id, None)
+
+    def _listed(self, snapshot: Snapshot, queue_id: str) -> Givers:
+        found: Givers = []
+        for job_id in snapshot.watch.elastic[queue_id]:
+            job = snapshot.jobs[job_id]
+            if job.preemptible and (spare := self._spare(job, snapshot)):
+                found.append((job, spare))
+                self._queues[job_id] = queue_id
+        return sorted(found, key=lambda pair: (pair[0].priority, -pair[0].submitted_at, pair[0].id))
+
+    def _spare(self, job: Job, snapshot: Snapshot) -> Sequence[Allocation]:
+        known = self._spares.get(job.id)
+        if known is None:
+            held = snapshot.held(job.id)
+            known = self._spares[job.id] = expendable(job, held) if held and stands(job, held) else ()
+        return known
+
+
+def lenders_of(snapshot: Snapshot) -> Lenders:
+    """The lenders of a snapshot, up to date."""
+    known = snapshot.kept.get(Lenders)
+    if not isinstance(known, Lenders):
+        known = snapshot.kept[Lenders] = Lenders()
+    known.follow(snapshot)
+    return known
