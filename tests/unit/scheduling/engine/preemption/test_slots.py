@@ -1,0 +1,190 @@
+"""How many tasks find a place, row by row, with some thought away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from scheduling.engine.model import Allocation, Job, Role
+from scheduling.engine.placement.board import Board
+from scheduling.engine.preemption.seats import Seats, Slots, countable
+from tests.unit.scheduling.engine.builders import CARD_MIB, role
+from tests.unit.scheduling.engine.preemption.stand import board_of, on, site
+
+Standing = tuple[Job, tuple[Allocation, ...]]
+
+
+def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **facts: Any) -> Board:
+    """A board as far as counting looks at it: vetoes by name, and whether each is fixed."""
+    plain = {"relations": None, "ports": (), "extended": (), "derived": False, "aligned": False}
+    task = SimpleNamespace(**{**plain, "whole": True, "cards": 1, **facts})
+    question = SimpleNamespace(task=task, fleet=SimpleNamespace(zones=zones))
+    named = [SimpleNamespace(name=name, fixed=fixed) for name, fixed in vetoes]
+    return cast("Board", SimpleNamespace(question=question, vetoes=named))
+
+
+@pytest.mark.parametrize(
+    ("board", "exact"),
+    [
+        (counted(), True),
+        (counted(relations=object()), False),
+        (counted(ports=(80,)), False),
+        (counted(extended=("nic",)), False),
+        (counted(derived=True), False),
+        (counted(aligned=True), True),
+        (counted(zones=object()), True),
+        (counted(zones=object(), aligned=True), False),
+        (counted(cards=4), True),
+        (counted(cards=4, whole=False), False),
+        (counted(cards=2, whole=False), False),
+        (counted(cards=1, whole=False), True),
+        (counted(cards=0, whole=False), True),
+        (counted(vetoes=[("cpu", False), ("own", True)]), True),
+        (counted(vetoes=[("cpu", False), ("own", False)]), False),
+    ],
+)
+def test_counting_is_exact_where_tasks_are_alike_and_ask_nothing_of_each_other(
+    board: Board, exact: bool
+) -> None:
+    assert countable(board) is exact
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Jobs on nodes, the shape that is counted, and the slots of each row: now, and with `gone` away."""
+
+    standing: list[Standing]
+    asked: Role
+    now: list[int]
+    then: list[int]
+    gone: str = "j"
+    cards: Sequence[int] = (2, 2)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+CASES = {
+    "whole cards": Case(standing=[on("j", "a", "n0:0")], asked=role(1, 1), now=[1, 2], then=[2, 2]),
+    "two at a time": Case(standing=[on("j", "a", "n0:0")], asked=role(1, 2), now=[0, 1], then=[1, 1]),
+    "two of three": Case(
+        standing=[on("j", "a", "n0:1")], asked=role(1, 2), now=[1, 1], then=[1, 1], cards=(3, 3)
+    ),
+    "a whole card is taken by any part": Case(
+        standing=[on("j", "a", "n0:0@10"), on("k", "a", "n0:0@10", "n1:1@10")],
+        asked=role(1, 1),
+        now=[1, 1],
+        then=[1, 1],
+    ),
+    "several jobs away": Case(
+        standing=[on("j", "a", "n0:0@10", "n0:0@10", "n1:1")], asked=role(1, 1), now=[1, 1], then=[2, 2]
+    ),
+    "parts": Case(
+        standing=[on("j", "a", "n0:0@30"), on("k", "a", "n1:0@60", "n1:1@80")],
+        asked=role(1, 1, cores=40),
+        now=[1 + 2, 1],
+        then=[2 + 2, 1],
+    ),
+    "parts of a whole card": Case(
+        standing=[on("j", "a", "n0:0,1"), on("k", "a", "n1:0")],
+        asked=role(1, 1, cores=50),
+        now=[0, 2],
+        then=[4, 2],
+    ),
+    "parts by memory": Case(
+        standing=[on("j", "a", "n0:0@50")],
+        asked=role(1, 1, cores=10, card_memory=CARD_MIB // 2),
+        now=[1 + 2, 4],
+        then=[4, 4],
+    ),
+    "processors": Case(
+        standing=[on("j", "a", "n0", cpu=20_000)],
+        asked=role(1, 0, cpu=15_000),
+        now=[2, 4],
+        then=[4, 4],
+    ),
+    "memory": Case(
+        standing=[on("j", "a", "n0", "n1", memory=200_000)],
+        asked=role(1, 0, memory=250_000),
+        now=[1, 1],
+        then=[2, 2],
+    ),
+    "the scarcest": Case(
+        standing=[on("j", "a", "n0:0", cpu=60_000)],
+        asked=role(1, 1, cpu=40_000, memory=300_000),
+        now=[0, 1],
+        then=[1, 1],
+    ),
+    "how many tasks a node runs": Case(
+        standing=[on("j", "a", "n0", "n0"), on("k", "a", "n0", "n1")],
+        asked=role(1, 0, cpu=1),
+        now=[1, 3],
+        then=[3, 3],
+        facts={"pods": 4},
+    ),
+    "nobody stands there": Case(
+        standing=[on("j", "a", "away:0", "n1:0")], asked=role(1, 1), now=[2, 1], then=[2, 2]
+    ),
+    "a node that takes nobody": Case(
+        standing=[on("j", "a", "n0:0", "n1:0")],
+        asked=role(1, 1),
+        now=[0, 0],
+        then=[0, 0],
+        facts={"schedulable": False},
+    ),
+}
+MANY = 1_000
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("needed", [1, 3, MANY])
+def test_slots_are_counted_with_tasks_there_and_away(case: Case, needed: int) -> None:
+    snapshot = site(case.cards, {"a": 9}, case.standing, **case.facts)
+    seats = Seats(Slots(board_of(snapshot, case.asked)), needed)
+    tasks = snapshot.held(case.gone)
+
+    def check(slots: list[int]) -> None:
+        assert [max(0, seats.at(row).slots()) for row in (0, 1) if any(slots)] == (
+            slots if any(slots) else []
+        )
+        assert seats.total == sum(min(count, needed) for count in slots)
+        assert seats.fit == (seats.total >= needed)
+
+    assert seats.counts.tolist() == case.now
+    check(case.now)
+    for _ in range(2):
+        seats.leave(tasks)
+        check(case.then)
+        seats.leave(tasks, -1)
+        check(case.now)
+    assert seats.counts.tolist() == case.now
+
+
+def test_a_row_that_was_asked_for_goes_its_own_way() -> None:
+    snapshot = site([2], {"a": 2}, [on("j", "a", "n0:0", "n0:1")])
+    seats = Seats(Slots(board_of(snapshot, role(1, 1))), 2)
+    first, second = snapshot.held("j")
+    for thought_away in ((), (first,)):
+        seats.leave(thought_away)
+        alone = seats.at(0)
+        before = alone.slots()
+        alone.book(second, 1)
+        assert (alone.slots(), seats.at(0).slots()) == (before + 1, before)
+        alone.book(second, -1)
+        assert alone.slots() == before
+
+
+def test_rows_are_counted_again_where_something_changed() -> None:
+    snapshot = site([2, 2, 2], {"a": 6}, [on("j", "a", "n1:0", "n1:1"), on("k", "a", "n2:0@10")])
+    whole, part = Slots(board_of(snapshot, role(1, 1))), Slots(board_of(snapshot, role(1, 1, cores=50)))
+    assert (whole.now().tolist(), part.now().tolist()) == ([2, 0, 1], [4, 0, 3])
+    with snapshot.statement() as statement:
+        statement.release("j/worker/0")
+        assert (whole.now().tolist(), part.now().tolist()) == ([2, 1, 1], [4, 2, 3])
+        assert whole.cards.tolist() == [2, 1, 1]
+        statement.release("k/worker/0")
+        assert (whole.now().tolist(), part.now().tolist()) == ([2, 1, 2], [4, 2, 4])
+    assert (whole.now().tolist(), part.now().tolist()) == ([2, 0, 1], [4, 0, 3])
+    assert whole.cards.tolist() == [2, 0, 1]
