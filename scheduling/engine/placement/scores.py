@@ -22,8 +22,8 @@ from scheduling.engine.state.fleet import Bools, Fleet, Ints
 FULL = 100
 Floats = NDArray[np.float64]
 _MOST = np.iinfo(np.int64).max
-# As arrays, which numpy reads faster than single numbers.
-_ONE, _HUNDRED = np.ones(1), np.full(1, float(FULL))
+# As arrays without a dimension, which numpy combines with others faster than numbers or arrays of one.
+_ONE, _HUNDRED = np.array(1.0), np.array(float(FULL))
 
 
 def largest(fleet: Fleet) -> tuple[int, int]:
@@ -100,9 +100,9 @@ class _BestFitColumns:
     choosy = False
 
     def __init__(self, asked: ShapeTable, most: tuple[int, int]) -> None:
-        self._most_cpu, self._most_cores = np.array(most[:1], np.float64), most[1]
+        self._most_cpu, self._most_cores = np.array(float(most[0])), most[1]
         # Halves of whole numbers are exact, whenever they are taken.
-        self._half_now, self._half_cpu = np.zeros(1), 0.5 * asked.cpu
+        self._half_now, self._half_cpu = np.array(0.0), 0.5 * asked.cpu
         self._left: Floats = np.zeros(len(asked))
         self._need = asked.need
         self._by_cores: dict[int, Floats] = {}
@@ -113,7 +113,7 @@ class _BestFitColumns:
         if by_cores is None:
             units = np.array((cards.units,), np.int64)
             by_cores = self._by_cores[cards.units] = _half(units, self._need, self._most_cores)[:, 0]
-        self._half_now[0] = 0.5 * cpu
+        self._half_now[()] = 0.5 * cpu
         left = np.subtract(self._half_now, self._half_cpu, out=self._left)
         np.divide(left, self._most_cpu, out=left)
         np.add(left, by_cores, out=left)
