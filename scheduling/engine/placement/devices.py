@@ -50,8 +50,8 @@ class BestFitDevices:
         """The columns of the best cards among those that fit."""
         if task.whole or len(fitting) <= task.cards:
             return tuple(fitting[: task.cards])
-        best = sorted(fitting, key=lambda column: (left[column], memory[column]))
-        return tuple(sorted(best[: task.cards]))
+        best = sorted([(left[column], memory[column], column) for column in fitting])
+        return tuple(sorted([column for _, _, column in best[: task.cards]]))
 
 
 def slices(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) -> tuple[DeviceSlice, ...]:
@@ -74,8 +74,8 @@ class SpreadDevices(BestFitDevices):
         """The columns of the emptiest cards among those that fit."""
         if task.whole or len(fitting) <= task.cards:
             return tuple(fitting[: task.cards])
-        best = sorted(fitting, key=lambda column: (-left[column], -memory[column]))
-        return tuple(sorted(best[: task.cards]))
+        best = sorted([(-left[column], -memory[column], column) for column in fitting])
+        return tuple(sorted([column for _, _, column in best[: task.cards]]))
 
 
 DEVICE_PICKERS = (BestFitDevices(), SpreadDevices())

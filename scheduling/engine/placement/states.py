@@ -27,33 +27,39 @@ from scheduling.engine.state.fleet import Bools, Fleet, Ints, Parts
 KEPT_STATES = 200_000
 
 
-# What is left on one card, core units and MiB, and whether it is in use, or shut to parts.
-_Card = tuple[int, int, bool, bool]
-
-
 class _Cards(NamedTuple):
-    """The cards of a node by column, and which classes of tasks it holds, if that counts."""
+    """The cards of a node by column: core units and MiB left, which are in use, and which shut to parts.
+
+    `classes` are those of which the node holds tasks, if that counts. On a `regular` node what is left on
+    a card tells all about it: an empty one has all its core units left, one that is shut has none.
+    """
 
     type: NodeType
-    cards: tuple[_Card, ...]
+    left: tuple[int, ...]
+    memory: tuple[int, ...]
+    used: tuple[bool, ...]
+    shut: tuple[bool, ...]
     classes: tuple[bool, ...] | None
+    regular: bool
 
     def after(self, taken: Parts) -> _Cards:
-        """The cards when a task holds these parts of them as well."""
-        cards = list(self.cards)
+        """The cards when a task holds these parts of them as well. Regular nodes stay so."""
+        left, memory, used, shut = map(list, self[1:5])
         for column, cores, space, exclusive in taken:
-            left, memory, _, shut = cards[column]
-            cards[column] = (left - cores, memory - space, True, shut or exclusive)
+            left[column] -= cores
+            memory[column] -= space
+            used[column] = True
+            shut[column] |= exclusive
         classes = self.classes
         if classes is not None:
             held = len(taken) if taken[0][3] else 0
             classes = (*classes[:held], True, *classes[held + 1 :])
-        return _Cards(self.type, tuple(cards), classes)
+        return _Cards(self.type, tuple(left), tuple(memory), tuple(used), tuple(shut), classes, self.regular)
 
     def empty(self) -> list[bool]:
         """Which cards nobody uses."""
-        sizes = zip(self.type.sizes, self.cards, strict=True)
-        return [(left, memory) == size and not used for size, (left, memory, used, _) in sizes]
+        cards = zip(self.type.sizes, self.left, self.memory, self.used, strict=True)
+        return [(left, memory) == size and not used for size, left, memory, used in cards]
 
 
 @dataclass(slots=True, eq=False)
@@ -121,15 +127,11 @@ class States:
     def find(self, node: int) -> State:
         """The state that a node is in now."""
         fleet = self._fleet
-        cards = zip(
-            fleet.cores_free[node].tolist(),
-            fleet.card_memory_free[node].tolist(),
-            fleet.holders[node].astype(np.bool_).tolist(),
-            fleet.exclusive[node].tolist(),
-            strict=True,
-        )
-        classes = tuple(fleet.classes[node].astype(np.bool_).tolist()) if self._score.classes else None
-        now = _Cards(self._type[node], tuple(cards), classes)
+        left, memory = tuple(fleet.cores_free[node].tolist()), tuple(fleet.card_memory_free[node].tolist())
+        used, shut = _marks(fleet.holders[node]), _marks(fleet.exclusive[node])
+        classes = _marks(fleet.classes[node]) if self._score.classes else None
+        now = _Cards(self._type[node], left, memory, used, shut, classes, False)
+        now = now._replace(regular=_is_regular(now))
         return self._state(fleet.cpu_free.item(node), self._cards_of(now))
 
     def step(self, state: State, shape: int) -> Step:
@@ -188,21 +190,17 @@ class States:
         return known
 
     def _cards(self, now: _Cards) -> _CardState:
-        kind, classes = now.type, now.classes
-        amounts = tuple([card[0] for card in now.cards])
-        fitting = partial(self._fitting, now)
-        # What is left on cards that are shut tells them from others.
-        if not kind.alike or any([shut and left for left, _, _, shut in now.cards]):  # noqa: C419 - faster
-            table = NodeCards(self._fleet, kind.row, amounts, classes, fitting, None)
-            return _CardState(now, table, self._room(now))
-        # Where all cards of a node are alike to every shape, counting them needs no look at each.
-        table = NodeCards(self._fleet, kind.row, amounts, classes, fitting, kind.full[0])
-        empty, most = now.cards.count((*kind.full, False, False)), self._most_parts
-        roomiest = sorted(amounts)[-most:] if most > 1 else (max(amounts),)
-        key = kind, empty, *roomiest
+        kind, left = now.type, now.left
+        full = kind.full[0] if now.regular else None
+        table = NodeCards(self._fleet, kind.row, left, now.classes, partial(self._fitting, now), full)
+        if full is None:
+            return _CardState(now, table, self._room(now, table))
+        most = self._most_parts
+        roomiest = sorted(left)[-most:] if most > 1 else (max(left),)
+        key = kind, left.count(full), *roomiest
         room = self._known_room.get(key)
         if room is None:
-            room = self._known_room[key] = self._room_of(kind, empty, roomiest)
+            room = self._known_room[key] = self._room_of(kind, left.count(full), roomiest)
         return _CardState(now, table, room)
 
     def _room_of(self, kind: NodeType, empty: int, roomiest: Sequence[int]) -> int:
@@ -212,17 +210,17 @@ class States:
         roomy = np.where(asked.whole, empty >= asked.cards, enough | (asked.cards == 0))
         return self._limits.room(roomy & kind.lasting)
 
-    def _fitting(self, now: _Cards, table: CardTable | None = None) -> Bools:
+    def _fitting(self, now: _Cards, table: CardTable) -> Bools:
         """The cards that take a shape's part, as `Question.fitting` does for one. `[shapes, 1, cards]`."""
         asked = self._asked
-        left, memory, _, shut = np.array(now.cards, np.int64).reshape(-1, 4).T
-        partly = (left >= asked.cores[:, None]) & (memory >= self._card_memory[:, None])
-        fitting: Bools = np.where(asked.whole[:, None], now.empty(), partly & (shut == 0))
-        fitting &= now.type.usable
+        partly = np.array(now.left) >= asked.cores[:, None]
+        partly &= np.array(now.memory) >= self._card_memory[:, None]
+        partly &= ~np.array(now.shut)
+        fitting: Bools = np.where(asked.whole[:, None], now.empty(), partly) & now.type.usable
         return fitting[:, None]
 
-    def _room(self, now: _Cards) -> int:
-        roomy = np.count_nonzero(self._fitting(now)[:, 0], axis=1) >= self._asked.cards
+    def _room(self, now: _Cards, table: CardTable) -> int:
+        roomy = np.count_nonzero(table.fitting[:, 0], axis=1) >= self._asked.cards
         return self._limits.room(roomy & now.type.lasting)
 
     def _taken(self, cards: _CardState, shape: int, column: int) -> _Taken:
@@ -235,22 +233,23 @@ class States:
         return columns, parts, self._cards_of(cards.now.after(parts))
 
     def _picked(self, cards: _CardState, shape: int) -> tuple[int, ...]:
-        task, now = self._asked.tasks[shape], cards.now
-        if task.whole:
-            fitting = [column for column, empty in enumerate(now.empty()) if empty]
-        elif task.card_memory:
-            need = task.cores, task.card_memory
-            fitting = [
-                column
-                for column, (left, memory, _, shut) in enumerate(now.cards)
-                if not shut and left >= need[0] and memory >= need[1]
-            ]
+        task, now, full = self._asked.tasks[shape], cards.now, cards.table.full
+        if full is None:
+            fitting: list[int] = np.flatnonzero(cards.table.fitting[shape, 0]).tolist()
         else:
-            cores = task.cores
-            fitting = [
-                column for column, (left, _, _, shut) in enumerate(now.cards) if left >= cores and not shut
-            ]
-        if cards.table.full is None:
-            usable: list[bool] = now.type.usable[shape].tolist()
-            fitting = [column for column in fitting if usable[column]]
-        return self._picker.among(task, fitting, cards.table.amounts, [card[1] for card in now.cards])
+            need = full if task.whole else task.cores
+            fitting = [column for column, left in enumerate(now.left) if left >= need]
+        return self._picker.among(task, fitting, now.left, now.memory)
+
+
+def _is_regular(now: _Cards) -> bool:
+    """Whether what is left on each card tells all about it."""
+    full = now.type.full[0]
+    cards = zip(now.empty(), now.left, now.shut, strict=True)
+    return now.type.alike and all(
+        empty or (left < full and not (shut and left)) for empty, left, shut in cards
+    )
+
+
+def _marks(counts: Numbers) -> tuple[bool, ...]:
+    return tuple(counts.astype(np.bool_).tolist())
