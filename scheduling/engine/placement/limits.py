@@ -27,13 +27,13 @@ class Limits:
     """
 
     def __init__(self, cpu: Ints, memory: Ints, bounds: tuple[Any, Any]) -> None:
-        self._bounds = bounds
+        self._bounds = np.array(bounds)
         self._cpu, self._by_cpu = self._ladder(least(cpu))
         self._width = len(self._by_cpu)
         self._memory, self._by_memory = self._ladder(least(memory))
         self._rooms: list[Numbers] = []
         self._bases: dict[int, Numbers] = {}
-        self._known: dict[tuple[int, int], Numbers] = {}
+        self._known: dict[int, Numbers] = {}
 
     def room(self, fits: Bools) -> int:
         """A number for cards on which these shapes fit."""
@@ -47,9 +47,10 @@ class Limits:
     def within(self, base: int, memory: int) -> Numbers:
         """The limits where so much memory is left as well."""
         step = bisect_right(self._memory, memory)
-        limit = self._known.get((base, step))
+        number = base * len(self._by_memory) + step
+        limit = self._known.get(number)
         if limit is None:
-            limit = self._known[base, step] = np.minimum(self._base(base), self._by_memory[step])
+            limit = self._known[number] = np.minimum(self._base(base), self._by_memory[step])
         return limit
 
     def _base(self, base: int) -> Numbers:
@@ -66,5 +67,5 @@ class Limits:
         return steps, [self._limit(fits) for fits in (nobody, *(asked <= step for step in steps))]
 
     def _limit(self, fits: Bools) -> Numbers:
-        limit: Numbers = np.where(fits, self._bounds[1], self._bounds[0])
+        limit: Numbers = self._bounds.take(fits)
         return limit

@@ -124,7 +124,7 @@ class ScoreMatrix:
         state = self._states[node] or self._find(node)
         columns, parts, after = self._known.step(state, shape)
         self._held.append((node, shape, parts))
-        self._free[node] -= self._tasks[shape].memory
+        self._free[node] -= self._memory[shape]
         self._write(node, after)
         return columns
 
@@ -174,8 +174,9 @@ class ScoreMatrix:
     def _tabulate(self) -> None:
         """Work out what depends on the set of shapes, and forget all states."""
         self._tasks = list(self._index)
-        cpu, memory = ([getattr(task, of) for task in self._tasks] for of in ("cpu", "memory"))
-        self._limits = Limits(np.array(cpu, np.int64), np.array(memory, np.int64), self._bounds)
+        self._memory = [task.memory for task in self._tasks]
+        cpu = [task.cpu for task in self._tasks]
+        self._limits = Limits(np.array(cpu, np.int64), np.array(self._memory, np.int64), self._bounds)
         self._known = States(self.fleet, self._score, self._picker, self._asked, self._base, self._limits)
         self._states: list[State | None] = [None] * len(self.fleet)
         self._live = self._matrix[: len(self._index)]

@@ -114,9 +114,9 @@ class _BestFitColumns:
             units = np.array((cards.units,), np.int64)
             by_cores = self._by_cores[cards.units] = _half(units, self._need, self._most_cores)[:, 0]
         self._half_now[()] = 0.5 * cpu
-        left = np.subtract(self._half_now, self._half_cpu, out=self._left)
-        np.divide(left, self._most_cpu, out=left)
-        np.add(left, by_cores, out=left)
+        left = np.subtract(self._half_now, self._half_cpu, self._left)
+        np.divide(left, self._most_cpu, left)
+        np.add(left, by_cores, left)
         return _filled(left)
 
     def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
@@ -126,8 +126,8 @@ class _BestFitColumns:
 
 def _filled(left: Floats) -> Numbers:
     """What is not left, in percent, cut to a whole number; `left` is overwritten."""
-    np.subtract(_ONE, left, out=left)
-    np.multiply(left, _HUNDRED, out=left)
+    np.subtract(_ONE, left, left)
+    np.multiply(left, _HUNDRED, left)
     return left.astype(BestFit.dtype)
 
 

@@ -44,7 +44,7 @@ class _Cards(NamedTuple):
 
     def after(self, taken: Parts) -> _Cards:
         """The cards when a task holds these parts of them as well. Regular nodes stay so."""
-        left, memory, used, shut = map(list, self[1:5])
+        left, memory, used, shut = list(self.left), list(self.memory), list(self.used), list(self.shut)
         for column, cores, space, exclusive in taken:
             left[column] -= cores
             memory[column] -= space
@@ -120,7 +120,11 @@ class States:
         self._card_memory = least(table.card_memory)
         self._cpu: list[int] = table.cpu.tolist()
         # Of the cards with room for parts only so many of the roomiest matter.
-        self._most_parts = int(table.cards[~table.whole].max(initial=0))
+        self._most_parts = most = int(table.cards[~table.whole].max(initial=0))
+        # What the roomiest card, or that of this rank, must have left for all parts of a shape to fit.
+        width = max(1, min(most, fleet.present.shape[1]))
+        self._rank = -np.minimum(table.cards, width)
+        self._enough = np.where(table.cards <= width, least(table.cores), np.iinfo(np.int64).max)
         self._type = node_types(fleet, asked, table, base)
         self._forget()
 
@@ -205,9 +209,8 @@ class States:
 
     def _room_of(self, kind: NodeType, empty: int, roomiest: Sequence[int]) -> int:
         """The limits where so many cards are empty and, in ascending order, so much is left on others."""
-        asked, parts = self._asked, np.array(roomiest, np.int64)
-        enough = (asked.cards <= len(parts)) & (parts.take(-asked.cards, mode="wrap") >= asked.cores)
-        roomy = np.where(asked.whole, empty >= asked.cards, enough | (asked.cards == 0))
+        parts = np.array(roomiest).take(self._rank, mode="wrap") >= self._enough
+        roomy = np.where(self._asked.whole, self._asked.cards <= empty, parts)
         return self._limits.room(roomy & kind.lasting)
 
     def _fitting(self, now: _Cards, table: CardTable) -> Bools:
