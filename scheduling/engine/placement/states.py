@@ -3,8 +3,7 @@
 Nodes of one type with equal amounts left are in the same state. A state has the scores of all shapes,
 and the steps that placements of shapes make from it to other states; steps are taken without another
 look at the fleet. Cards and CPU are apart, as far more nodes have cards alike than CPU and cards.
-Memory only
-limits who fits, and stays with the node.
+Memory only limits who fits, and stays with the node.
 """
 
 from __future__ import annotations

@@ -114,6 +114,9 @@ def test_rows_and_columns_of_scores_are_the_same(policy: str) -> None:
     fleet, pool = Fleet(nodes()), flavor(policy=policy)
     fleet.hold(1, Hold(30_000, 0, ((0, 60, 0, False), (1, 25, 0, False))))
     fleet.hold(5, Hold(1_000, 0, ((2, 100, 0, True),)))
+    # What is left of core units does not tell that somebody uses these, or keeps the rest of one to himself.
+    fleet.hold(0, Hold(0, 0, ((1, 0, 400, False),)))
+    fleet.hold(2, Hold(0, 0, ((0, 20, 0, True),)))
     listed = shapes(pool)
     together, apart = placer(fleet).matrix(policy), placer(fleet).matrix(policy)
     assert together is not None
