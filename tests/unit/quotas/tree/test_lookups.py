@@ -194,3 +194,54 @@ def test_nothing_may_be_added_and_removed() -> None:
     quotas.remove_usage("a", GPU, 0)
     quotas.remove_usages("a", {GPU: 0, CPU: 0})
     assert quotas.usages("a") == {}
+
+
+def test_what_has_no_limits_is_borrowed_from_the_root() -> None:
+    quotas = company()
+    quotas.add_usage("a", CPU, 3)
+    assert [quotas.usage(node, CPU) for node in ("a", "dept", "unit", "root")] == [3, 3, 3, 3]
+    assert quotas.local_available("a", CPU) == 0
+    quotas.set_limits("b", {GPU: Limits(5)})
+    assert [quotas.usage(node, CPU) for node in ("dept", "root")] == [3, 3]
+    quotas.remove_usage("a", CPU, 2)
+    assert [quotas.usage(node, CPU) for node in ("a", "root")] == [1, 1]
+    quotas.remove_usages("a", {CPU: 1})
+    assert [quotas.usages(node) for node in ("a", "dept", "root")] == [{}, {}, {}]
+
+
+@pytest.mark.parametrize(
+    ("removed", "usages"),
+    [(1, [7, 4, 0, 0]), (2, [6, 3, 0, 0]), (4, [4, 1, 0, 0]), (5, [3, 0, 0, 0]), (8, [0, 0, 0, 0])],
+)
+def test_giving_back_takes_from_above_what_had_spilled_over(removed: int, usages: list[int]) -> None:
+    quotas = company()
+    quotas.add_usage("a", GPU, 8)
+    assert [quotas.usage(node, GPU) for node in ("a", "dept", "unit", "root")] == [8, 5, 1, 1]
+    quotas.remove_usage("a", GPU, removed)
+    assert [quotas.usage(node, GPU) for node in ("a", "dept", "unit", "root")] == usages
+    quotas.set_limits("b", {GPU: Limits(2)})
+    assert [quotas.usage(node, GPU) for node in ("a", "dept", "unit", "root")] == usages
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "available", "potential"),
+    [
+        (Limits(4, borrowing_limit=1, lending_limit=1), 0, 3 + 2, 5),
+        (Limits(4, borrowing_limit=1, lending_limit=1), 4, 1, 5),
+        (Limits(4, borrowing_limit=1, lending_limit=1), 5, 0, 5),
+        (Limits(4, borrowing_limit=50), 0, 10, 10),
+        (Limits(4, borrowing_limit=50, lending_limit=9), 3, 7, 10),
+        (Limits(4, lending_limit=4), 1, 9, 10),
+        (Limits(4, lending_limit=5), 1, 9, 10),
+    ],
+)
+def test_what_is_kept_and_what_may_be_borrowed_bound_together(
+    limits: Limits, used: int, available: int, potential: int
+) -> None:
+    quotas = QuotaTree(
+        [Branch("root", None, {}), Branch("a", "root", {GPU: limits}), Branch("b", "root", {GPU: Limits(6)})]
+    )
+    quotas.add_usage("a", GPU, used)
+    assert (quotas.available("a", GPU), quotas.potential("a", GPU)) == (available, potential)
+    lent = min(4, 4 if limits.lending_limit is None else limits.lending_limit)
+    assert quotas.potential("b", GPU) == 6 + lent

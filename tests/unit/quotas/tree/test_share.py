@@ -114,6 +114,68 @@ def test_equal_shares_of_unequal_weights_are_equal() -> None:
     assert one == other and one <= other and not one < other
 
 
+def test_shares_compare_exactly_however_large_they_are() -> None:
+    less, more = Share(10**30, 3), Share(10**30 + 1, 3)
+    assert less < more and less != more and more > less and more >= less and not less >= more
+    assert not less > Share(2 * 10**30, 6) and less >= Share(2 * 10**30, 6)
+    assert Share(1, 2) != Share(1, 2, infinite=True) and Share(1, 2) != "1/2"
+    assert hash(Share(10, 900)) == hash(Share(20, 1_800))
+    assert hash(Share(20, 4)) == 5
+
+
+@pytest.mark.parametrize(
+    ("extra", "numerator", "denominator", "resource", "borrows"),
+    [
+        ({GPU: 5}, 0, 1, "", False),  # exactly what it owns
+        ({GPU: 6}, 1_000_000, 10 * 1_000, "gpu", True),
+        ({GPU: 6, CPU: 40}, 1_000_000, 10 * 1_000, "gpu", True),
+        ({OTHER: 2}, 2_000_000, 10 * 1_000, "gpu", True),  # none of that flavor is its own
+        ({GPU: 6, OTHER: 2}, 3_000_000, 10 * 1_000, "gpu", True),
+        ({("h100", "nic"): 4}, 0, 1, "", True),  # nobody has any of that
+        ({("h100", "disk"): 4, GPU: 6}, 1_000_000, 10 * 1_000, "gpu", True),
+    ],
+)
+def test_a_share_is_a_ratio_of_whole_numbers(
+    extra: dict[Key, int], numerator: int, denominator: int, resource: str, borrows: bool
+) -> None:
+    share = forest().share("a", extra)
+    assert (share.numerator, share.denominator) == (numerator, denominator)
+    assert (share.resource, share.borrows, share.infinite) == (resource, borrows, False)
+
+
+def test_a_borrower_of_weight_zero_keeps_the_unweighted_ratio() -> None:
+    share = forest({"a": 0}).share("a", {GPU: 8})
+    assert (share.numerator, share.denominator, share.infinite) == (3_000, 10, True)
+    assert (share.precise, share.resource, share.borrows) == (None, "gpu", True)
+
+
+def test_one_unit_that_can_be_lent_is_enough_for_a_share() -> None:
+    quotas: QuotaTree[Key] = QuotaTree(
+        [Branch("all", None, {GPU: Limits(1)}), Branch("a", "all", {})], lambda key: key[1]
+    )
+    assert quotas.share("a", {GPU: 1}).precise == 1_000
+
+
+def test_what_is_unlimited_is_passed_over_and_the_rest_counts() -> None:
+    own = {CPU: Limits(None), GPU: Limits(5)}
+    quotas: QuotaTree[Key] = QuotaTree(
+        [Branch("all", None, {}), Branch("a", "all", own), Branch("b", "all", own)], lambda key: key[1]
+    )
+    quotas.add_usage("a", CPU, 10**6)
+    quotas.add_usage("a", GPU, 7)
+    assert quotas.share("a").rounded == 200
+
+
+def test_a_copy_has_the_same_shares() -> None:
+    quotas = forest({"a": 2_000})
+    quotas.add_usage("a", GPU, 7)
+    quotas.add_usage("a", CPU, 100)
+    twin = quotas.copy()
+    assert twin.share("a") == quotas.share("a") and twin.share("a").rounded == 100
+    twin.add_usage("a", GPU, 1)
+    assert twin.share("a").rounded == 150 and quotas.share("a").rounded == 100
+
+
 shares = st.builds(Share, st.integers(0, 40), st.integers(1, 40), st.booleans())
 
 
