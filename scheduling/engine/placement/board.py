@@ -61,8 +61,9 @@ class Board:
         return self._feasible
 
     def lasting(self) -> Bools:
-        """Which rows are left by what no task's coming or going changes."""
-        self._catch_up()
+        """Which rows are left by what no task's coming or going changes; nothing is scored for it."""
+        if self._lasting.catch_up():
+            self._stale = self._select() or self._stale
         return self._lasting.mask
 
     def refusals(self) -> dict[str, int]:
