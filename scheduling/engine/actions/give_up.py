@@ -11,7 +11,7 @@ from scheduling.engine.actions.leaving import release
 from scheduling.engine.actions.lenders import Surplus, lenders_of
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import Bounds, Wanted
-from scheduling.engine.gang.surrender import Surrender, surrender
+from scheduling.engine.gang.surrender import Plea, Surrender, surrender
 from scheduling.engine.model import (
     Allocation,
     AllocationMode,
@@ -90,8 +90,8 @@ class GivingUp:
         if not more or (wanted is not None and not self._hopeful(queue, job, more, wanted, surplus)):
             return False
         counted = None if wanted is None else self._bounds.seats(wanted)
-        snapshot = self._session.snapshot
-        found = surrender(snapshot, self._attempt, queue, job, more, surplus.tasks, counted)
+        plea = Plea(queue, job, more, counted)
+        found = surrender(self._session.snapshot, self._attempt, plea, surplus.tasks)
         if found is None or not found.leaving:
             return False
         self._carry_out(job, found)

@@ -42,6 +42,12 @@ class Attempt:
         assignment = self.assigned(queue, job, more)
         if assignment.mode is not Mode.FIT:
             return assignment.refusal or Refusal(Reason.WAITING_FOR_QUOTA)
+        return self.seated(statement, queue, job, assignment)
+
+    def seated(
+        self, statement: Statement, queue: Queue, job: Job, assignment: Assignment
+    ) -> tuple[Allocation, ...] | Refusal:
+        """Seat what got quota; a refusal leaves nothing."""
         return GangPlacer(self.snapshot, self.placer, FullRooms()).place(
             statement, queue, job, assignment, Extent.STEP
         )

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.gang.attempt import Attempt
-from scheduling.engine.gang.bounds import fewest, thought_away
+from scheduling.engine.gang.bounds import fewest, seats_left, thought_away
 from scheduling.engine.model import Allocation, Job, Queue
 from scheduling.engine.preemption.seats import Seats
-from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
 from scheduling.engine.state.snapshot import Snapshot
 
 
@@ -21,44 +21,112 @@ class Surrender:
     leaving: tuple[Allocation, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Plea:
+    """A job that waits: how many more tasks of each role it needs, and the seats that it could have, where
+    they can be counted."""
+
+    queue: Queue
+    job: Job
+    more: dict[str, int]
+    counted: Sequence[Seats] | None = None
+
+
 def surrender(
-    snapshot: Snapshot,
-    attempt: Attempt,
-    queue: Queue,
-    job: Job,
-    more: dict[str, int],
-    surplus: Sequence[Allocation],
-    counted: Sequence[Seats] | None = None,
+    snapshot: Snapshot, attempt: Attempt, plea: Plea, surplus: Sequence[Allocation]
 ) -> Surrender | None:
     """The first tasks of the surplus with which the job starts, less those that are not needed.
 
     Tasks of one job must be listed in the order in which they can be spared; a task is put back only when
     all later ones of its job stay too. None when all of it is not enough, and when nothing is needed.
-    `counted` are the seats that the job could have, where they can be counted. Leaves the snapshot as it
-    was.
+    Leaves the snapshot as it was.
     """
-    least = 0 if counted is None else fewest(counted, surplus)
-    if least is None:
-        return None
-    if counted is not None and least:
-        # Where quota is not what is short, counting tells exactly who is needed.
-        with thought_away(counted, surplus[:least]) as away:
-            leaving = _needed(surplus[:least], away.without)
-        seats = _try(snapshot, attempt, queue, job, more, leaving)
-        if seats is not None:
-            return Surrender(seats, tuple(leaving))
-    elif _try(snapshot, attempt, queue, job, more, ()) is not None:
-        return None
-    count = _enough(snapshot, attempt, queue, job, more, surplus, max(1, least))
-    if count is None:
-        return None
+    return _Search(snapshot, attempt, plea).run(surplus)
 
-    def starts(rest: Sequence[Allocation], _: Allocation) -> bool:
-        return _try(snapshot, attempt, queue, job, more, rest) is not None
 
-    leaving = _needed(surplus[:count], starts)
-    seats = _try(snapshot, attempt, queue, job, more, leaving)
-    return None if seats is None else Surrender(seats, tuple(leaving))
+class _Search:
+    """Tries one job with some tasks gone."""
+
+    def __init__(self, snapshot: Snapshot, attempt: Attempt, plea: Plea) -> None:
+        self._snapshot, self._attempt, self._plea = snapshot, attempt, plea
+
+    def run(self, surplus: Sequence[Allocation]) -> Surrender | None:
+        counted = self._plea.counted
+        least = 0 if counted is None else fewest(counted, surplus)
+        if least is None:
+            return None
+        if counted is not None and least:
+            # Where quota is not what is short, counting tells exactly who is needed.
+            with thought_away(counted, surplus[:least]) as away:
+                leaving = _needed(surplus[:least], away.without)
+            seats = self._try(leaving)
+            if seats is not None:
+                return Surrender(seats, tuple(leaving))
+        elif self._starts():
+            return None
+        count = self._enough(surplus, max(1, least))
+        if count is None:
+            return None
+        leaving = _needed(surplus[:count], lambda rest, _: self._try(rest) is not None)
+        seats = self._try(leaving)
+        return None if seats is None else Surrender(seats, tuple(leaving))
+
+    def _enough(self, surplus: Sequence[Allocation], least: int) -> int | None:
+        """How many of the first tasks are enough, at least so many, by bisection: more of them never hurt."""
+        if least > len(surplus):
+            return None
+        if self._try(surplus[:least]) is not None:
+            return least
+        low, high = least + 1, len(surplus)
+        if low > high or self._try(surplus[:high]) is None:
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            if self._try(surplus[:middle]) is not None:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _starts(self) -> bool:
+        """Whether the job starts with nobody gone. Nobody is seated where counting tells it."""
+        plea = self._plea
+        given = _flavors(self._attempt.assigned(plea.queue, plea.job, plea.more))
+        counted = self._roomy() if given else None
+        if counted is None:
+            return self._try(()) is not None
+        return given <= counted or (bool(given & counted) and self._try(()) is not None)
+
+    def _try(self, leaving: Sequence[Allocation]) -> tuple[Allocation, ...] | None:
+        plea = self._plea
+        with self._snapshot.statement() as statement:
+            for task in leaving:
+                statement.release(task.id)
+            assignment = self._attempt.assigned(plea.queue, plea.job, plea.more)
+            if assignment.mode is not Mode.FIT:
+                return None
+            roomy = self._roomy()
+            if roomy is not None and roomy.isdisjoint(_flavors(assignment)):
+                return None
+            seats = self._attempt.seated(statement, plea.queue, plea.job, assignment)
+        return None if isinstance(seats, Refusal) else seats
+
+    def _roomy(self) -> set[str] | None:
+        """The flavors in which there are seats enough now; None where they cannot be counted."""
+        if self._plea.counted is None:
+            return None
+        return {
+            seats.board.question.flavor.id
+            for seats in self._plea.counted
+            if seats_left(seats.board, seats.needed) == seats.needed
+        }
+
+
+def _flavors(assignment: Assignment) -> set[str]:
+    """The flavors in which all tasks would stand; none where quota is short."""
+    if assignment.mode is not Mode.FIT:
+        return set()
+    return {name for role in assignment.roles for name in role.flavors}
 
 
 def _needed(
@@ -77,48 +145,3 @@ def _needed(
         if enough(rest, task):
             leaving = rest
     return leaving
-
-
-def _enough(
-    snapshot: Snapshot,
-    attempt: Attempt,
-    queue: Queue,
-    job: Job,
-    more: dict[str, int],
-    surplus: Sequence[Allocation],
-    least: int,
-) -> int | None:
-    """How many of the first tasks are enough, at least so many, by bisection: more of them never hurt."""
-
-    def enough(count: int) -> bool:
-        return _try(snapshot, attempt, queue, job, more, surplus[:count]) is not None
-
-    if least > len(surplus):
-        return None
-    if enough(least):
-        return least
-    low, high = least + 1, len(surplus)
-    if low > high or not enough(high):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if enough(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _try(
-    snapshot: Snapshot,
-    attempt: Attempt,
-    queue: Queue,
-    job: Job,
-    more: dict[str, int],
-    leaving: Sequence[Allocation],
-) -> tuple[Allocation, ...] | None:
-    with snapshot.statement() as statement:
-        for task in leaving:
-            statement.release(task.id)
-        seats = attempt.start(statement, queue, job, more)
-    return None if isinstance(seats, Refusal) else seats
