@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from scheduling.engine.actions.equivalence import Likes
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import Bounds
 from scheduling.engine.gang.standing import expendable, lacks, stands
@@ -15,6 +16,7 @@ from scheduling.engine.model import (
     DecisionKind,
     Job,
     JobState,
+    Queue,
     Reason,
     StopPolicy,
 )
@@ -63,29 +65,61 @@ class Grower(NamedTuple):
 
 
 class Growers:
-    """The running jobs of a snapshot that lack tasks, kept from cycle to cycle."""
+    """The running jobs of a snapshot that lack tasks, kept from cycle to cycle.
 
-    def __init__(self) -> None:
-        self._known: dict[str, Grower] = {}
+    They are kept by kind: those of one kind lack the same in the same flavors, so there is room for all of
+    them or for none.
+    """
+
+    def __init__(self, likes: Likes, queues: Sequence[Queue]) -> None:
+        self._likes, self._queues = likes, queues
+        self._kinds: dict[Hashable, dict[str, Grower]] = {}
+        self._kind: dict[str, Hashable] = {}
         self._seen = -1
 
-    def follow(self, snapshot: Snapshot) -> Iterable[Grower]:
-        """All of them as the snapshot shows them now."""
+    def stale(self, likes: Likes, queues: Sequence[Queue]) -> bool:
+        """Whether kinds are numbered anew since, or queues were changed."""
+        return likes is not self._likes or queues != self._queues
+
+    def follow(self, snapshot: Snapshot) -> list[Sequence[Grower]]:
+        """All of them as the snapshot shows them now, those of one kind together."""
         changed = None if self._seen < 0 else snapshot.changes.since(self._seen)
         self._seen = snapshot.changes.number
         if changed is None:
-            self._known.clear()
+            self._kinds.clear()
+            self._kind.clear()
             changed = snapshot.short()
         for job_id in changed:
-            self._known.pop(job_id, None)
+            self._drop(job_id)
             job = snapshot.jobs.get(job_id)
             if job is None or job.state is not JobState.LIVE:
                 continue
             held = snapshot.held(job_id)
             grower = _lacking(job, held) if any(task.queue == job.queue for task in held) else None
             if grower is not None:
-                self._known[job_id] = grower
-        return self._known.values()
+                self._add(grower, snapshot.queues[job.queue])
+        return [tuple(kind.values()) for kind in self._kinds.values()]
+
+    def _add(self, grower: Grower, queue: Queue) -> None:
+        lacking = (self._likes.of(grower.job), *grower.more.items())
+        kind = (lacking, queue.flavors, queue.resource_groups)
+        self._kinds.setdefault(kind, {})[grower.job.id] = grower
+        self._kind[grower.job.id] = kind
+
+    def _drop(self, job_id: str) -> None:
+        kind = self._kind.pop(job_id, None)
+        if kind is not None:
+            del self._kinds[kind][job_id]
+            if not self._kinds[kind]:
+                del self._kinds[kind]
+
+
+def _growers_of(session: Session) -> Growers:
+    queues, snapshot = list(session.snapshot.queues.values()), session.snapshot
+    known = snapshot.kept.get(Growers)
+    if not isinstance(known, Growers) or known.stale(session.likes, queues):
+        known = snapshot.kept[Growers] = Growers(session.likes, queues)
+    return known
 
 
 def _lacking(job: Job, held: Sequence[Allocation]) -> Grower | None:
@@ -106,7 +140,7 @@ class Growing:
     def run(self) -> None:
         """All who can, in their order, until as many tasks were added as a cycle may add."""
         session, snapshot = self._session, self._session.snapshot
-        heap = [(grower.rank, grower) for grower in self._lacking() if self._may(grower)]
+        heap = [(grower.rank, grower) for grower in self._roomy_ones() if self._may(grower)]
         heapq.heapify(heap)
         most = session.config.housekeeping.grown_per_cycle
         while heap and (most is None or sum(map(len, self._grown.values())) < most):
@@ -120,23 +154,20 @@ class Growing:
             session.counters["grown"] += len(placed)
             session.decisions.append(Decision(kind=DecisionKind.GROW, job=job_id, allocations=tuple(placed)))
 
-    def _lacking(self) -> Iterator[Grower]:
-        """Jobs that run or were admitted in this cycle, of which nobody is leaving, and that lack tasks."""
+    def _roomy_ones(self) -> Iterator[Grower]:
+        """Jobs that run or were admitted in this cycle, of which nobody is leaving, and that lack tasks for
+        which there is room: growing only makes it less."""
         session, snapshot = self._session, self._session.snapshot
-        known = snapshot.kept.get(Growers)
-        if not isinstance(known, Growers):
-            known = snapshot.kept[Growers] = Growers()
-        yield from known.follow(snapshot)
-        for decision in session.decisions:
-            if decision.kind is DecisionKind.ADMIT:
-                grower = _lacking(session.job(decision.job), snapshot.held(decision.job))
-                if grower is not None:
-                    yield grower
+        admitted = (decision.job for decision in session.decisions if decision.kind is DecisionKind.ADMIT)
+        found = (_lacking(session.job(job_id), snapshot.held(job_id)) for job_id in admitted)
+        kinds = _growers_of(session).follow(snapshot)
+        for kind in (*kinds, *((grower,) for grower in found if grower is not None)):
+            if self._roomy(kind[0]):
+                yield from kind
 
     def _may(self, grower: Grower) -> bool:
-        """Whether nobody who waits comes first, and there is room: growing makes it less."""
-        free = grower.size == BROKEN or self._kept.isdisjoint(grower.flavors)
-        return free and self._roomy(grower)
+        """Whether nobody who waits comes first; a gang below its minimum waits for nobody."""
+        return grower.size == BROKEN or self._kept.isdisjoint(grower.flavors)
 
     def _roomy(self, grower: Grower) -> bool:
         queue = self._session.snapshot.queues[grower.job.queue]
