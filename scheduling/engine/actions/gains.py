@@ -106,11 +106,9 @@ class Gains:
     ) -> Iterable[tuple[Unit, ...]]:
         """What would have to leave together on the nodes that are cheapest to clear for a job."""
         board, needed = hardest
-        counted, movers = self._bounds.counted(board), self.movers
+        counted = self._bounds.counted(board)
         shelter = Shelter(counted, needed, self._bounds.reach(board.question.flavor)) if apart else None
-        return openings(
-            counted, needed, lambda node: movers.standing_on(node, job), search.within_bounds, shelter
-        )
+        return openings(counted, needed, self.movers.beside(job), search.within_bounds, shelter)
 
     # Which jobs can be helped at all
 

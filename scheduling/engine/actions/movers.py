@@ -6,12 +6,11 @@ Nothing is worked out for jobs on whose nodes nobody looks: on a large fleet tho
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from scheduling.engine.actions.occupants import Occupants, occupants_of
-from scheduling.engine.gang.moves import Part, Unit, parts_of
-from scheduling.engine.model import Allocation, DecisionKind, Job, JobState
+from scheduling.engine.actions.occupants import occupants_of
+from scheduling.engine.gang.moves import Part, Unit
+from scheduling.engine.model import DecisionKind, Job
 from scheduling.engine.preemption.loss import running_for, unsaved
 from scheduling.engine.quota.verdict import capped
 
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from scheduling.engine.session import Session
 
 TOLD = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
-KEPT = 1024
-
-_Parts = dict[str, tuple[Job, tuple[Allocation, ...], tuple[Part, ...]]]
 
 
 class Movers:
@@ -29,75 +25,66 @@ class Movers:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._units: dict[str, tuple[Unit, ...]] = {}
-        self._parts = _parts_kept(session)
+        self._occupants = occupants_of(session.snapshot)
         self._told = {decision.job for decision in session.decisions if decision.kind in TOLD}
 
     def told(self, jobs: Iterable[str]) -> None:
         """These stay where they are from now on."""
         self._told.update(jobs)
 
+    def beside(self, job: Job) -> Beside:
+        """Those who may move for a job, as things stand."""
+        self._occupants.follow()
+        return Beside(self, job)
+
     def touching(self, nodes: Iterable[str], job: Job) -> list[Unit]:
         """Units with a task on one of these nodes that may move for a job, in the order of taking them up."""
-        near = set(nodes)
+        self._occupants.follow()
+        near, jobs = set(nodes), self._session.snapshot.jobs
+        movers = dict.fromkeys(name for node in near for name in self._occupants.on(node))
         found = [
-            unit
-            for job_id in dict.fromkeys(name for node in near for name in self._occupants.on(node))
-            for unit in self._of(job_id)
-            if job_id != job.id and any(task.node in near for task in unit.tasks)
+            self._unit(jobs[job_id], part)
+            for job_id in movers
+            for part in self._occupants.parts(job_id)
+            if self._may_move(jobs[job_id], job) and any(task.node in near for task in part.tasks)
         ]
         return sorted(found, key=_cheapest if self._session.config.consolidation.cheapest_first else _newest)
 
     def standing_on(self, node: str, job: Job) -> list[Unit]:
         """Units of which all tasks stand on a node and that may move for a job."""
-        return [
-            unit
-            for job_id in self._occupants.on(node)
-            for unit in self._of(job_id)
-            if unit.part.node == node and job_id != job.id
-        ]
+        parts = self._occupants.alone(node).parts
+        return [self._unit(mover, part) for mover, part in parts if self._may_move(mover, job)]
 
-    @cached_property
-    def _occupants(self) -> Occupants:
-        """Who stood where when this was first asked."""
-        return occupants_of(self._session.snapshot)
+    def most(self, node: str, *, whole: bool) -> int:
+        """How many cards or core units are free at most when all units are gone that stand there alone."""
+        alone = self._occupants.alone(node)
+        return alone.cards if whole else alone.cores
 
-    def _of(self, job_id: str) -> tuple[Unit, ...]:
-        if job_id in self._told:
-            return ()
-        known = self._units.get(job_id)
-        if known is None:
-            job, now = self._session.snapshot.jobs.get(job_id), self._session.now
-            known = ()
-            if job is not None and self._may_move(job):
-                again_s = unsaved(job, now)
-                known = tuple(Unit(job, part, part.gpus * again_s) for part in self._parts_of(job))
-            self._units[job_id] = known
-        return known
+    def _unit(self, job: Job, part: Part) -> Unit:
+        return Unit(job, part, part.gpus * unsaved(job, self._session.now))
 
-    def _parts_of(self, job: Job) -> tuple[Part, ...]:
-        """The parts of a job; kept from cycle to cycle for those of which nothing came or went."""
-        held = self._session.snapshot.held(job.id)
-        known = self._parts.get(job.id)
-        if known is None or known[0] is not job or known[1] is not held:
-            staying = [task for task in held if not task.leaving]
-            known = self._parts[job.id] = (job, held, tuple(parts_of(job, staying)))
-        return known[2]
-
-    def _may_move(self, job: Job) -> bool:
-        """Whether the job is none that may not be asked to leave, or not yet."""
+    def _may_move(self, mover: Job, job: Job) -> bool:
+        """Whether the mover was told nothing yet and is none that may not be asked to leave, or not yet."""
+        if mover.id in self._told or mover.id == job.id:
+            return False
         session = self._session
-        guarded = job.min_run_s is not None and running_for(job, session.now) < job.min_run_s
-        free = job.state is JobState.LIVE and job.preemptible and job.movable and not guarded
-        return free and not capped(job, session.config.preemption.eviction_cap)
+        guarded = mover.min_run_s is not None and running_for(mover, session.now) < mover.min_run_s
+        return not guarded and not capped(mover, session.config.preemption.eviction_cap)
 
 
-def _parts_kept(session: Session) -> _Parts:
-    memo = session.snapshot.job_memo
-    known = memo.get(Movers)
-    if not isinstance(known, dict) or len(known) > KEPT + 2 * len(session.snapshot.jobs):
-        known = memo[Movers] = {}
-    return known
+class Beside(NamedTuple):
+    """Who may move for one job."""
+
+    movers: Movers
+    job: Job
+
+    def standing_on(self, node: str) -> list[Unit]:
+        """Units of which all tasks stand on a node."""
+        return self.movers.standing_on(node, self.job)
+
+    def most(self, node: str, *, whole: bool) -> int:
+        """How many cards or core units become free there at most."""
+        return self.movers.most(node, whole=whole)
 
 
 def _newest(unit: Unit) -> tuple[int, float, str]:

@@ -1,56 +1,95 @@
-"""Which jobs stand on each node, kept from cycle to cycle and brought up to date where jobs changed."""
+"""Who stands on each node and could be moved, kept from cycle to cycle and followed where jobs change."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import NamedTuple
 
+from scheduling.engine.gang.moves import Part, parts_of
+from scheduling.engine.model import Job, JobState
 from scheduling.engine.state.snapshot import Snapshot
 
 
-class Occupants:
-    """The jobs of a snapshot by the nodes on which their tasks stand."""
+class Alone(NamedTuple):
+    """The parts of jobs of which all tasks stand on one node, and the cards and core units they hold."""
 
-    def __init__(self) -> None:
+    parts: tuple[tuple[Job, Part], ...]
+    cards: int
+    cores: int
+
+
+class Occupants:
+    """The jobs of a snapshot by the nodes on which their tasks stand, with the parts in which they move.
+
+    Jobs that are never moved have no parts; how long the others ran is not looked at here.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
         self._on: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._nodes: dict[str, tuple[str, ...]] = {}
+        self._parts: dict[str, tuple[Part, ...]] = {}
+        self._alone: dict[str, Alone] = {}
         self._seen = -1
 
     def on(self, node: str) -> Iterable[str]:
         """The ids of the jobs of which something stands on a node, in no particular order."""
         return self._on.get(node, ())
 
-    def follow(self, snapshot: Snapshot) -> None:
+    def parts(self, job_id: str) -> tuple[Part, ...]:
+        """The parts in which a job could be moved."""
+        known = self._parts.get(job_id)
+        if known is None:
+            job = self._snapshot.jobs.get(job_id)
+            movable = job is not None and job.state is JobState.LIVE and job.preemptible and job.movable
+            known = ()
+            if job is not None and movable:
+                staying = [task for task in self._snapshot.held(job_id) if not task.leaving]
+                known = tuple(parts_of(job, staying))
+            self._parts[job_id] = known
+        return known
+
+    def alone(self, node: str) -> Alone:
+        """What stands on a node with nothing of it elsewhere."""
+        known = self._alone.get(node)
+        if known is None:
+            jobs = self._snapshot.jobs
+            here = [(name, part) for name in self.on(node) for part in self.parts(name) if part.node == node]
+            known = self._alone[node] = Alone(
+                tuple((jobs[name], part) for name, part in here),
+                sum(part.cards for _, part in here),
+                sum(part.cores for _, part in here),
+            )
+        return known
+
+    def follow(self) -> None:
         """Bring everything up to date with what the snapshot shows."""
-        changed: Iterable[str] | None = None
-        if self._seen >= 0:
-            changed = snapshot.changes.since(self._seen)
+        snapshot = self._snapshot
+        changed: Iterable[str] | None = None if self._seen < 0 else snapshot.changes.since(self._seen)
         self._seen = snapshot.changes.number
         if changed is None:
-            self._on.clear()
-            self._nodes.clear()
+            for known in (self._on, self._nodes, self._parts, self._alone):
+                known.clear()
             changed = snapshot.jobs
         for job_id in changed:
+            self._parts.pop(job_id, None)
+            before = self._nodes.pop(job_id, ())
             nodes = tuple(dict.fromkeys(task.node for task in snapshot.held(job_id)))
-            before = self._nodes.get(job_id, ())
-            if nodes != before:
-                self._move(job_id, before, nodes)
-
-    def _move(self, job_id: str, before: Iterable[str], nodes: tuple[str, ...]) -> None:
-        for node in before:
-            del self._on[node][job_id]
-        for node in nodes:
-            self._on[node][job_id] = None
-        if nodes:
-            self._nodes[job_id] = nodes
-        else:
-            del self._nodes[job_id]
+            for node in before:
+                self._alone.pop(node, None)
+                del self._on[node][job_id]
+            for node in nodes:
+                self._alone.pop(node, None)
+                self._on[node][job_id] = None
+            if nodes:
+                self._nodes[job_id] = nodes
 
 
 def occupants_of(snapshot: Snapshot) -> Occupants:
     """Who stands where in a snapshot now."""
     known = snapshot.kept.get(Occupants)
     if not isinstance(known, Occupants):
-        known = snapshot.kept[Occupants] = Occupants()
-    known.follow(snapshot)
+        known = snapshot.kept[Occupants] = Occupants(snapshot)
+    known.follow()
     return known

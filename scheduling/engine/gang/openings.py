@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,7 +26,16 @@ NODES_SEEN = 128
 SETS_NAMED = 32
 
 Bound = Callable[[Sequence[Unit]], bool]
-StandingOn = Callable[[str], list[Unit]]
+
+
+class Movable(Protocol):
+    """Who may move for a job."""
+
+    def standing_on(self, node: str) -> list[Unit]:
+        """Units of which all tasks stand on a node."""
+
+    def most(self, node: str, *, whole: bool) -> int:
+        """How many cards or core units become free there at most."""
 
 
 class Cleared(NamedTuple):
@@ -41,16 +50,16 @@ class Cleared(NamedTuple):
 
 
 def openings(
-    counted: Counted, needed: int, standing_on: StandingOn, within: Bound, shelter: Shelter | None
+    counted: Counted, needed: int, movable: Movable, within: Bound, shelter: Shelter | None
 ) -> Iterator[tuple[Unit, ...]]:
     """Sets of units to take up together, cheapest first, with which so many tasks of the shape have room.
 
-    `standing_on` names the units that stand on a node alone, `within` says whether so many may move, and
-    `shelter`, if given, whether they can be expected to find room elsewhere.
+    `within` says whether so many may move, and `shelter`, if given, whether they can be expected to find
+    room elsewhere.
     """
     slots = counted.slots.now()
     short = needed - int(np.minimum(slots, needed).sum())
-    cleared = sorted(_clearable(counted, nearest(counted, needed), standing_on), key=lambda node: node.cost)
+    cleared = sorted(_clearable(counted, nearest(counted, needed), movable), key=lambda node: node.cost)
     known: set[tuple[int, ...]] = set()
     for start in range(min(SETS_NAMED, len(cleared) - short + 1)):
         chosen = _chosen(cleared[start:], short, within, shelter)
@@ -182,22 +191,26 @@ def _units(cleared: Sequence[Cleared]) -> tuple[Unit, ...]:
     return tuple(unit for node in cleared for unit in node.units)
 
 
-def _clearable(counted: Counted, rows: Sequence[int], standing_on: StandingOn) -> Iterator[Cleared]:
-    board = counted.board
-    nodes, whole = board.question.fleet.nodes, board.question.task.whole
-    # What all units of a row hold together tells of most rows that clearing them is no use.
-    lacks = _lacks(counted)[rows] if counted.each and countable(board) else np.zeros(len(rows), np.int64)
-    for row, lack in zip(rows, lacks.tolist(), strict=True):
-        standing = standing_on(nodes[row].id)
-        if not standing or sum(u.part.cards if whole else u.part.cores for u in standing) < lack:
-            continue
-        units = _enough(Row(board, row), standing)
+def _clearable(counted: Counted, rows: Sequence[int], movable: Movable) -> Iterator[Cleared]:
+    nodes = counted.board.question.fleet.nodes
+    for row in _hopeful(counted, rows, movable):
+        units = _enough(Row(counted.board, row), movable.standing_on(nodes[row].id))
         if units:
             moved = sum(len(entry.slices) or 1 for unit in units for entry in unit.tasks)
             newest = max(unit.job.submitted_at for unit in units)
             highest = max(unit.job.priority for unit in units)
             lost = sum(unit.lost for unit in units)
             yield Cleared((highest, lost, moved, -newest, nodes[row].id), row, units)
+
+
+def _hopeful(counted: Counted, rows: Sequence[int], movable: Movable) -> Sequence[int]:
+    """Those of the rows that could hold one task more, as far as cards tell: most could not."""
+    board = counted.board
+    if not counted.each or not countable(board):
+        return rows
+    nodes, whole = board.question.fleet.nodes, board.question.task.whole
+    lacks = zip(rows, _lacks(counted)[rows].tolist(), strict=True)
+    return [row for row, lack in lacks if movable.most(nodes[row].id, whole=whole) >= lack]
 
 
 def _enough(state: Row, units: list[Unit]) -> tuple[Unit, ...]:
