@@ -1,0 +1,148 @@
+"""What actions keep of jobs from cycle to cycle equals what they would find by looking at everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foundation.quantities import Resource
+from scheduling.engine import AllocationGone, AllocationPut, Change, Delta, JobGone, JobPut, NodePut, Snapshot
+from scheduling.engine.actions.equivalence import likes_of
+from scheduling.engine.actions.growing import Growers
+from scheduling.engine.actions.lenders import Lenders, lenders_of
+from scheduling.engine.actions.occupants import Occupants, occupants_of
+from scheduling.engine.model import Allocation, Charge, DeviceSlice, Job, JobState
+from tests.unit.scheduling.engine.actions.worlds import live
+from tests.unit.scheduling.engine.builders import job, node, quotas, role, world
+from tests.unit.scheduling.engine.properties.laws import law
+
+NODES, TEAMS, JOBS, PRIORITIES = ("n0", "n1", "n2"), ("a", "b"), 4, (0, 5)
+AT_FIRST = (range(3), range(3), range(2), range(1))
+CHARGES = (Charge("a100", Resource.GPU_CARDS, 1),)
+Step = tuple[str, int, int]
+
+
+def entry(number: int, priority: int = 0) -> Job:
+    """Elastic jobs, one that needs both of its tasks, and a broken one unless two of its tasks stand."""
+    shape = (role(3, 1, least=1), role(4, 1, least=2), role(2, 1), role(4, 1, least=1))[number]
+    return live(job(f"j{number}", TEAMS[number % 2], shape, at=number, priority=priority))
+
+
+def task(owner: Job, index: int, place: int) -> Allocation:
+    name = NODES[place % len(NODES)]
+    part = DeviceSlice(device=f"{name}-gpu{index % 4}", cores=100, memory=0, exclusive=True)
+    return Allocation(
+        job=owner.id,
+        queue=owner.queue,
+        role="worker",
+        index=index,
+        flavor="a100",
+        node=name,
+        slices=(part,),
+        charges=CHARGES,
+    )
+
+
+def toggled(snapshot: Snapshot, number: int, place: int) -> list[Change]:
+    """A task of a job comes, or goes if it is there."""
+    owner = snapshot.jobs.get(f"j{number}")
+    if owner is None:
+        return []
+    one = task(owner, place % owner.roles[0].replicas, place)
+    return [AllocationGone(one.id)] if one.id in snapshot.allocations else [AllocationPut(one)]
+
+
+def told(snapshot: Snapshot, number: int, place: int) -> list[Change]:
+    """All tasks of a job are told to leave."""
+    held = snapshot.held(f"j{number}")
+    return [
+        change
+        for one in held
+        for change in (AllocationGone(one.id), AllocationPut(replace(one, leaving=True)))
+    ]
+
+
+def changed(snapshot: Snapshot, number: int, place: int) -> list[Change]:
+    """A job gets another rank, may not be asked any more, or waits."""
+    one = entry(number, PRIORITIES[place % 2])
+    facts = ({}, {"preemptible": False}, {"state": JobState.QUEUED}, {"state": JobState.LEAVING})[place % 4]
+    return [JobPut(replace(one, **facts))]
+
+
+def ended(snapshot: Snapshot, number: int, place: int) -> list[Change]:
+    """A job leaves with all that it holds."""
+    return [*(AllocationGone(one.id) for one in snapshot.held(f"j{number}")), JobGone(f"j{number}")]
+
+
+def rebuilt(snapshot: Snapshot, number: int, place: int) -> list[Change]:
+    """A node comes or gets other cards, which numbers the rows anew."""
+    return [NodePut(node(("m", *NODES)[number], 4 + place % 2))]
+
+
+STEPS: dict[str, Callable[[Snapshot, int, int], list[Change]]] = {
+    "toggled": toggled,
+    "told": told,
+    "changed": changed,
+    "ended": ended,
+    "rebuilt": rebuilt,
+}
+steps = st.lists(
+    st.tuples(st.sampled_from((*STEPS, "toggled", "toggled")), st.integers(0, JOBS - 1), st.integers(0, 11)),
+    max_size=20,
+)
+
+
+def of_occupants(known: Occupants) -> object:
+    found = []
+    for name in NODES:
+        alone = known.alone(name)
+        parts = sorted((job.id, job.priority, [one.id for one in part.tasks]) for job, part in alone.parts)
+        found.append((name, sorted(known.on(name)), parts, alone.cards, alone.cores))
+    return found
+
+
+def of_lenders(known: Lenders, snapshot: Snapshot) -> object:
+    found = []
+    for team in TEAMS:
+        for priority in PRIORITIES:
+            surplus = known.surplus(snapshot, team, priority)
+            freed = [column.tolist() for column in surplus.freed]
+            found.append(([one.id for one in surplus.tasks], freed, surplus.charged))
+    return found
+
+
+def of_growers(known: Growers, snapshot: Snapshot) -> object:
+    growers = [grower for kind in known.follow(snapshot) for grower in kind]
+    return sorted((one.rank, one.more, sorted(one.flavors)) for one in growers)
+
+
+@given(steps)
+@law
+def test_what_is_followed_equals_what_is_looked_up(taken: list[Step]) -> None:
+    snapshot = world(
+        [node(name) for name in NODES],
+        [entry(number) for number in range(JOBS)],
+        teams={team: quotas(100) for team in TEAMS},
+    )
+    likes, queues = likes_of(snapshot), list(snapshot.queues.values())
+    growers = Growers(likes, queues)
+    standing = [task(entry(number), index, index) for number, tasks in enumerate(AT_FIRST) for index in tasks]
+    snapshot.apply(Delta(tuple(AllocationPut(one) for one in standing)))
+    for kind, number, place in taken:
+        snapshot.apply(Delta(tuple(STEPS[kind](snapshot, number, place))))
+        with snapshot.statement() as statement:
+            for one in snapshot.held(f"j{place % JOBS}"):
+                statement.release(one.id)
+            if number % 2:
+                of_occupants(occupants_of(snapshot))
+                of_lenders(lenders_of(snapshot), snapshot)
+                growers.follow(snapshot)
+        fresh, looked_up = Occupants(snapshot), Lenders()
+        fresh.follow()
+        looked_up.follow(snapshot)
+        assert of_occupants(occupants_of(snapshot)) == of_occupants(fresh)
+        assert of_lenders(lenders_of(snapshot), snapshot) == of_lenders(looked_up, snapshot)
+        assert of_growers(growers, snapshot) == of_growers(Growers(likes, queues), snapshot)
