@@ -74,7 +74,7 @@ def _body(number: int) -> str:
 def _wait_admitted(running: Running, jobs: int) -> float:
     """Wait until every job is admitted; returns the time of the last admission (epoch seconds)."""
     deadline = time.monotonic() + _DEADLINE_S
-    while _get(running, "/api/v1/workspaces/bench/jobs?state=queued&limit=1")["total"]:
+    while _get(running, "/api/v1/workspaces/bench/jobs?state=queued&limit=1")["items"]:
         if time.monotonic() > deadline:
             raise RuntimeError(f"not all jobs were admitted within {_DEADLINE_S} s")
         time.sleep(0.5)

@@ -6,9 +6,9 @@ import uuid
 
 from celery import shared_task
 
-from foundation import clock
+from foundation import clock, idempotency
 from scheduling.execution import execute, observe
-from scheduling.services import cycle, idempotency, user_usage
+from scheduling.services import cycle, user_usage
 from scheduling.services import sweep as sweeping
 
 

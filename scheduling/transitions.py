@@ -80,17 +80,27 @@ def transition(
     note(job, code, now=now, actor=actor, numbers=numbers)
 
 
-def advance(job: Job, *, code: str, now: datetime, numbers: Mapping[str, Any] | None = None) -> None:
-    """Note a change of `job` that leaves its state: whoever read it before has to look again.
+def advance(
+    job: Job,
+    *,
+    code: str,
+    now: datetime,
+    actor: str = "",
+    numbers: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> None:
+    """Change `fields` of `job` but not its state, and note it: whoever read it before has to look again.
 
     Raises: StaleJob when `job.version` is no longer current.
     """
     if not Job.unscoped.filter(pk=job.pk, version=job.version, state=job.state).update(
-        version=F("version") + 1
+        version=F("version") + 1, **fields
     ):
         raise StaleJob(_("The job %(name)s was changed meanwhile.") % {"name": job.name})
     job.version += 1
-    note(job, code, now=now, numbers=numbers)
+    for name, value in fields.items():
+        setattr(job, name, value)
+    note(job, code, now=now, actor=actor, numbers=numbers)
 
 
 def admit(job: Job, *, now: datetime) -> bool:

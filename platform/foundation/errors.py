@@ -82,3 +82,27 @@ class Conflict(AllotmentError):
     code = "CONFLICT"
     title = _("The state has changed meanwhile")
     status = 409
+
+
+class PreconditionRequired(AllotmentError):
+    """The change must say which version it was made for."""
+
+    code = "PRECONDITION_REQUIRED"
+    title = _("Say which version you are changing")
+    status = 428
+
+
+class PreconditionFailed(AllotmentError):
+    """The row was changed since it was read: look again, then decide anew."""
+
+    code = "PRECONDITION_FAILED"
+    title = _("It was changed since you read it")
+    status = 412
+
+
+class TooLarge(AllotmentError):
+    """The body is larger than anything that is sent here needs to be."""
+
+    code = "TOO_LARGE"
+    title = _("The body is too large")
+    status = 413

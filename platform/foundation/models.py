@@ -1,4 +1,4 @@
-"""Base of every row, and the rows the foundation itself keeps: audit, hints, heartbeats.
+"""Base of every row, and the rows the foundation itself keeps: audit, answers, hints, heartbeats.
 
 A query without a scope does not exist here: `Model.objects` refuses, selectors hand out scoped
 querysets, and the few places that must see everything say so by writing `Model.unscoped`.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, NoReturn, Self
 
 from django.db import models
+from rest_framework.utils.encoders import JSONEncoder
 
 from foundation.identifiers import new_id
 
@@ -52,6 +53,15 @@ class Leased(models.Model):
         abstract = True
 
 
+class Versioned(models.Model):
+    """A row that people change through the API: its version is its ETag; see `foundation.versions`."""
+
+    version = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
 class AuditRecord(BaseModel):
     """Who did what to what, and when; append-only, written in the transaction of the change."""
 
@@ -72,6 +82,30 @@ class AuditRecord(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.actor_name} {self.action} {self.entity} {self.entity_id}"
+
+
+class IdempotencyKey(BaseModel):
+    """What was answered to one `Idempotency-Key`; see `foundation.idempotency`.
+
+    `scope` is the id of the tenant, or of the caller where the address names no tenant.
+    """
+
+    scope = models.UUIDField()
+    route = models.CharField(max_length=120)
+    key = models.CharField(max_length=255)
+    fingerprint = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField(default=0)
+    headers = models.JSONField(default=dict)
+    body = models.JSONField(null=True, encoder=JSONEncoder)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["scope", "route", "key"], name="idempotent_request_once")
+        ]
+        indexes: ClassVar = [models.Index(fields=["created_at"], name="idempotent_request_age")]
+
+    def __str__(self) -> str:
+        return f"{self.route} {self.key}"
 
 
 class Hint(models.Model):

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation.listing import Column, Kind
 from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
 from quotas.selectors.queue import queue_list
 from quotas.selectors.quota import workspace_quota
 from tenants.api.base import WorkspaceView
-from tenants.api.pages import answer, list_of, page_of
-from tenants.api.query import OffsetQuery, read_query
+from tenants.api.pages import list_of, listed
+from tenants.api.query import ListQuery
 from tenants.api.schema import problems
 from tenants.permissions import Permission
+
+
+class QueuesQuery(ListQuery):
+    columns: ClassVar = {
+        "name": Column("name"),
+        "cell": Column("cell.name"),
+        "strategy": Column("strategy"),
+        "stop_policy": Column("stop_policy"),
+        "allocation_mode": Column("allocation_mode"),
+        "preemption": Column("preemption", Kind.FLAG),
+        "backfill": Column("backfill", Kind.FLAG),
+    }
+
+
+class QuotaQuery(ListQuery):
+    columns: ClassVar = {
+        "queue": Column("queue"),
+        "cluster": Column("flavor.cluster.name"),
+        "flavor": Column("flavor.name"),
+        "resource": Column("resource"),
+        "nominal": Column("nominal", Kind.NUMBER),
+        "used": Column("used", Kind.NUMBER),
+        "borrowed": Column("borrowed", Kind.NUMBER),
+        "available": Column("available", Kind.NUMBER),
+    }
 
 
 class QueuesView(WorkspaceView):
@@ -24,15 +52,13 @@ class QueuesView(WorkspaceView):
     @extend_schema(
         operation_id="queue_list",
         summary="Queues of a workspace",
-        parameters=[OffsetQuery],
+        parameters=[QueuesQuery],
         responses={200: list_of(QueueSerializer), **problems(400, 404)},
         tags=["quotas"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Answer one page of queues by name."""
-        query = read_query(request, OffsetQuery)
-        items, total, following = page_of(queue_list(self.viewer, self.workspace), **query)
-        return Response(answer(QueueSerializer(items, many=True).data, total, following))
+        return listed(request, QueuesQuery, queue_list(self.viewer, self.workspace), QueueSerializer)
 
 
 class QuotaView(WorkspaceView):
@@ -43,12 +69,10 @@ class QuotaView(WorkspaceView):
     @extend_schema(
         operation_id="quota_get",
         summary="Quota of a workspace and its queues, with its use",
-        parameters=[OffsetQuery],
+        parameters=[QuotaQuery],
         responses={200: list_of(QuotaRowSerializer), **problems(400, 404)},
         tags=["quotas"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Answer one row per queue, flavor and resource, the workspace's own first."""
-        query = read_query(request, OffsetQuery)
-        items, total, following = page_of(workspace_quota(self.viewer, self.workspace), **query)
-        return Response(answer(QuotaRowSerializer(items, many=True).data, total, following))
+        return listed(request, QuotaQuery, workspace_quota(self.viewer, self.workspace), QuotaRowSerializer)

@@ -1,46 +1,72 @@
-"""`POST …/jobs/{job}/{cancel,suspend,resume}`."""
+"""`POST …/jobs/{job}/{cancel,suspend,resume,priority,clone}`, and the same for many jobs at once.
+
+An action is sent with or without `If-Match`: with it, a job that has moved on meanwhile is left alone (412).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
+from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduling.api.serializers import JobSerializer
+from foundation import problems as problem_bodies
+from foundation.errors import AllotmentError
+from foundation.versions import etag, if_match
+from scheduling.api.serializers import (
+    BatchResultSerializer,
+    BatchSerializer,
+    CloneSerializer,
+    JobSerializer,
+    PrioritySerializer,
+)
+from scheduling.api.views import accepted
 from scheduling.models import Job
 from scheduling.selectors.job import job_get
-from scheduling.services.job import job_cancel, job_resume, job_suspend
+from scheduling.services.job import job_cancel, job_priority, job_resume, job_submit, job_suspend
+from scheduling.spec import parse_job, to_mapping
 from tenants.api.base import WorkspaceView
-from tenants.api.dry_run import rehearse
-from tenants.api.query import WriteQuery, read_query
-from tenants.api.schema import problems
+from tenants.api.query import NoQuery, read_query
+from tenants.api.schema import IF_MATCH_OPTIONAL, problems
 from tenants.key_scopes import scope_require
 from tenants.permissions import Permission
 
+Change = Callable[..., Job]
+_VERBS: Final[dict[str, Change]] = {
+    "cancel": job_cancel,
+    "suspend": job_suspend,
+    "resume": job_resume,
+    "priority": job_priority,
+}
 _schema = extend_schema(
-    parameters=[WriteQuery],
+    parameters=[IF_MATCH_OPTIONAL],
     request=None,
-    responses={202: JobSerializer, **problems(400, 404, 409)},
+    responses={202: JobSerializer, **problems(404, 409)},
     tags=["jobs"],
 )
 
 
 class _Action(WorkspaceView):
-    """Look the job up, act, answer the job as it is then. A dry run acts and undoes it."""
+    """Look the job up, act, answer the job as it is then."""
 
     points: ClassVar = {"POST": Permission.JOB_STOP_OWN}
 
-    def act(self, request: Request, change: Callable[..., Job]) -> Response:
-        dry_run = read_query(request, WriteQuery)["dry_run"]
-        user = self.viewer
-        job = job_get(viewer=user, workspace=self.workspace, ref=self.kwargs["job"])
-        if job.submitted_by_id != user.pk:
+    def act(self, request: Request, verb: str, **values: Any) -> Response:
+        read_query(request, NoQuery)
+        expected = if_match(request, required=False)
+        changed = self.change(request, verb, self.kwargs["job"], expected=expected, **values)
+        return Response(JobSerializer(changed).data, status=202, headers=etag(changed))
+
+    def change(self, request: Request, verb: str, ref: str, **values: Any) -> Job:
+        job = job_get(viewer=self.viewer, workspace=self.workspace, ref=ref)
+        if job.submitted_by_id != self.viewer.pk:
             scope_require(request, Permission.JOB_STOP_ANY)
-        changed = rehearse(lambda: change(acting_user=user, job=job), keep=not dry_run)
-        return Response(JobSerializer(changed).data, status=202)
+        if verb == "priority":
+            scope_require(request, Permission.JOB_SUBMIT)
+        return _VERBS[verb](acting_user=self.viewer, job=job, **values)
 
 
 class JobCancelView(_Action):
@@ -48,7 +74,7 @@ class JobCancelView(_Action):
     @_schema
     def post(self, request: Request, ws: str, job: str) -> Response:
         """End the job: at once while it waits, otherwise as soon as its pods are gone."""
-        return self.act(request, job_cancel)
+        return self.act(request, "cancel")
 
 
 class JobSuspendView(_Action):
@@ -56,7 +82,7 @@ class JobSuspendView(_Action):
     @_schema
     def post(self, request: Request, ws: str, job: str) -> Response:
         """Take the job out of the race; what it holds is given back."""
-        return self.act(request, job_suspend)
+        return self.act(request, "suspend")
 
 
 class JobResumeView(_Action):
@@ -64,4 +90,78 @@ class JobResumeView(_Action):
     @_schema
     def post(self, request: Request, ws: str, job: str) -> Response:
         """Put the job back into its queue."""
-        return self.act(request, job_resume)
+        return self.act(request, "resume")
+
+
+class JobPriorityView(_Action):
+    @extend_schema(
+        operation_id="job_priority",
+        summary="Change the priority class of a waiting job",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=PrioritySerializer,
+        responses={202: JobSerializer, **problems(404, 409, 422)},
+        tags=["jobs"],
+    )
+    def post(self, request: Request, ws: str, job: str) -> Response:
+        """Give the job another of the classes that the workspace may use."""
+        wanted = PrioritySerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        return self.act(request, "priority", **wanted.validated_data)
+
+
+class JobCloneView(WorkspaceView):
+    """The same job once more."""
+
+    points: ClassVar = {"POST": Permission.JOB_SUBMIT}
+
+    @extend_schema(
+        operation_id="job_clone",
+        summary="Submit a job like this one",
+        request=CloneSerializer,
+        responses={202: JobSerializer, **problems(404, 409, 422)},
+        tags=["jobs"],
+    )
+    def post(self, request: Request, ws: str, job: str) -> Response:
+        """Submit the job's specification again, with another name and what else the body changes."""
+        read_query(request, NoQuery)
+        wanted = CloneSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        workspace, user = self.workspace, self.viewer
+        mapping = to_mapping(job_get(viewer=user, workspace=workspace, ref=job))
+        mapping.pop("name", None)
+        spec = parse_job(mapping | wanted.validated_data)
+        made = job_submit(acting_user=user, workspace=workspace, spec=spec)
+        return accepted(made, request.path.removesuffix(f"/{job}/clone"))
+
+
+class JobActionsView(_Action):
+    """One action on many jobs, each by itself: what one job refuses does not stop the others."""
+
+    @extend_schema(
+        operation_id="job_actions",
+        summary="Act on several jobs",
+        request=BatchSerializer,
+        responses={200: BatchResultSerializer, **problems(404)},
+        tags=["jobs"],
+    )
+    def post(self, request: Request, ws: str) -> Response:
+        """Answer what became of each job, in the order in which they were named."""
+        read_query(request, NoQuery)
+        wanted = BatchSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        values = wanted.validated_data
+        extra = {"priority_class": values["priority_class"]} if values["action"] == "priority" else {}
+        _ = self.workspace  # 404 for all of it before anything is done
+        items = [self._one(request, values["action"], ref, extra) for ref in values["jobs"]]
+        done = sum(item["succeeded"] for item in items)
+        body = {"items": items, "succeeded": done, "failed": len(items) - done}
+        return Response(BatchResultSerializer(body).data)
+
+    def _one(self, request: Request, action: str, ref: str, extra: dict[str, Any]) -> dict[str, Any]:
+        item: dict[str, Any] = {"ref": ref, "succeeded": False, "job": None, "problem": None}
+        try:
+            with transaction.atomic():
+                changed = self.change(request, action, ref, **extra)
+        except AllotmentError as error:
+            return item | {"problem": problem_bodies.of_error(error)}
+        return item | {"succeeded": True, "job": changed}

@@ -1,55 +1,22 @@
-"""Bodies that are job files: YAML or JSON, of bounded size."""
+"""Bodies that are job files: YAML or JSON, of bounded size and depth."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import IO, Any, Final
+from typing import IO, Any, ClassVar, Final
 
-from django.utils.translation import gettext as _
 from rest_framework.parsers import BaseParser
 
-from foundation.errors import AllotmentError, Invalid
+from foundation.parsers import BoundedJsonParser, read_body, require_shallow
 from scheduling.spec import load_text
 
 LARGEST: Final = 256 * 1024
 
 
-class TooLarge(AllotmentError):
-    """The body is larger than any job file needs to be."""
+class JobJsonParser(BoundedJsonParser):
+    """`application/json`."""
 
-    code = "TOO_LARGE"
-    status = 413
-
-
-def _read(stream: IO[bytes]) -> bytes:
-    # Read here and with a limit: the framework would read a body of any size before parsing it.
-    body = stream.read(LARGEST + 1)
-    if len(body) > LARGEST:
-        raise TooLarge(_("A job file has at most 256 KiB."))
-    return body
-
-
-class JobJsonParser(BaseParser):
-    """`application/json`; the constants that JSON does not have are refused."""
-
-    media_type = "application/json"
-
-    def parse(
-        self,
-        stream: IO[bytes],
-        media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,
-    ) -> Any:
-        try:
-            return json.loads(_read(stream), parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
-            problem = _("The body is not valid JSON: %(problem)s") % {"problem": error}
-            raise Invalid(problem, code="JSON_INVALID") from error
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(_("%(name)s is not JSON") % {"name": name})
+    largest: ClassVar[int] = LARGEST
 
 
 class JobYamlParser(BaseParser):
@@ -63,7 +30,9 @@ class JobYamlParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        return load_text(_read(stream))
+        value = load_text(read_body(stream, LARGEST))
+        require_shallow(value)
+        return value
 
 
 class OldYamlParser(JobYamlParser):

@@ -7,13 +7,16 @@ from typing import Final
 from rest_framework import serializers
 
 from scheduling.models import JobState
+from scheduling.selectors import event, job
 from scheduling.selectors.job import DEFAULT_SORT, SORTS
-from tenants.api.query import NUMBER_MAX, PAGE, PAGE_MAX, QuerySerializer, WordsField
+from tenants.api.query import NUMBER_MAX, PAGE, PAGE_MAX, FilterQuery, WordsField
 
 _STATES: Final = tuple(JobState.values)
 
 
-class JobListQuery(QuerySerializer):
+class JobListQuery(FilterQuery):
+    columns = job.COLUMNS
+
     state = WordsField(words=_STATES, required=False, help_text="One or several, separated by commas.")
     queue = serializers.CharField(required=False)
     name = serializers.CharField(required=False, help_text="Anywhere in the name.")
@@ -24,7 +27,9 @@ class JobListQuery(QuerySerializer):
     cursor = serializers.CharField(required=False, help_text="From `next`.")
 
 
-class EventQuery(QuerySerializer):
+class EventQuery(FilterQuery):
+    columns = event.COLUMNS
+
     cursor = serializers.IntegerField(
         default=0, min_value=0, max_value=NUMBER_MAX, help_text="From `next`: the last event seen."
     )

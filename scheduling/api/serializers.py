@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from scheduling.api.job_file import JobFileSerializer
-from scheduling.models import Job, JobKind, JobState, TaskState
+from scheduling.models import DecisionKind, Job, JobKind, JobState, TaskState
 from scheduling.selectors.job import job_cards, job_position
 from scheduling.spec import to_mapping
+from tenants.api.bodies import StrictSerializer
+from tenants.api.schema import ProblemSerializer
 
 
 class HelpSerializer(serializers.Serializer[Any]):
@@ -26,6 +29,18 @@ class ReasonSerializer(serializers.Serializer[Any]):
     numbers = serializers.DictField()
     help = HelpSerializer(many=True)
     since = serializers.DateTimeField(allow_null=True)
+
+
+def reason_of(job: Job) -> dict[str, Any] | None:
+    """Why a job waits, as `ReasonSerializer` describes it."""
+    if not job.reason:
+        return None
+    return {
+        "code": job.reason,
+        "numbers": job.reason_numbers,
+        "help": job.reason_help,
+        "since": job.reason_at.isoformat().replace("+00:00", "Z") if job.reason_at else None,
+    }
 
 
 class JobSerializer(serializers.Serializer[Any]):
@@ -50,14 +65,7 @@ class JobSerializer(serializers.Serializer[Any]):
 
     @extend_schema_field(ReasonSerializer(allow_null=True))
     def get_reason(self, job: Job) -> dict[str, Any] | None:
-        if not job.reason:
-            return None
-        return {
-            "code": job.reason,
-            "numbers": job.reason_numbers,
-            "help": job.reason_help,
-            "since": job.reason_at.isoformat().replace("+00:00", "Z") if job.reason_at else None,
-        }
+        return reason_of(job)
 
     def get_cards(self, job: Job) -> int:
         return job_cards(job)
@@ -167,3 +175,77 @@ class DeviceHoldSerializer(serializers.Serializer[Any]):
     cores = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
     exclusive = serializers.BooleanField()
+
+
+class DecisionSerializer(serializers.Serializer[Any]):
+    """What one cycle decided. For whom the job gave way is not told."""
+
+    at = serializers.DateTimeField(source="created_at")
+    cycle = serializers.IntegerField()
+    kind = serializers.ChoiceField(choices=DecisionKind.choices)
+    code = serializers.CharField()
+
+
+class ExplanationSerializer(serializers.Serializer[Any]):
+    """Where a job stands. `reason.help` says what would help."""
+
+    state = serializers.ChoiceField(source="job.state", choices=JobState.choices)
+    reason = serializers.SerializerMethodField(help_text="null while it does not wait.")
+    position = serializers.SerializerMethodField(help_text="null while it is not queued.")
+    promised_until = serializers.DateTimeField(
+        allow_null=True, help_text="Until when a place is kept that others have yet to leave."
+    )
+    decisions = DecisionSerializer(many=True, help_text="The latest, newest first.")
+
+    @extend_schema_field(ReasonSerializer(allow_null=True))
+    def get_reason(self, explanation: Any) -> dict[str, Any] | None:
+        return reason_of(explanation["job"])
+
+    @extend_schema_field(PositionSerializer(allow_null=True))
+    def get_position(self, explanation: Any) -> Any:
+        position = job_position(job=explanation["job"])
+        return PositionSerializer(position).data if position else None
+
+
+class PrioritySerializer(StrictSerializer):
+    priority_class = serializers.CharField(max_length=63)
+
+
+class CloneSerializer(StrictSerializer):
+    """What the copy has of its own; everything else is as in the original."""
+
+    name = serializers.CharField(required=False, max_length=63, help_text="Made when absent.")
+    queue = serializers.CharField(required=False, max_length=63)
+    priority_class = serializers.CharField(required=False, max_length=63)
+
+
+class BatchSerializer(StrictSerializer):
+    action = serializers.ChoiceField(choices=["cancel", "suspend", "resume", "priority"])
+    jobs = serializers.ListField(
+        child=serializers.CharField(max_length=63), min_length=1, max_length=200, help_text="Ids or names."
+    )
+    priority_class = serializers.CharField(
+        required=False, max_length=63, help_text="For `priority`, and only there."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        if (attrs["action"] == "priority") != ("priority_class" in attrs):
+            message = _("belongs to the action priority, and to no other")
+            raise serializers.ValidationError({"priority_class": message}, code="mismatch")
+        return attrs
+
+
+class BatchItemSerializer(serializers.Serializer[Any]):
+    """What became of one job: `job` when it succeeded, `problem` when not."""
+
+    ref = serializers.CharField()
+    succeeded = serializers.BooleanField()
+    job = JobSerializer(allow_null=True)
+    problem = ProblemSerializer(allow_null=True)
+
+
+class BatchResultSerializer(serializers.Serializer[Any]):
+    items = BatchItemSerializer(many=True)
+    succeeded = serializers.IntegerField()
+    failed = serializers.IntegerField()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.utils.translation import gettext as _
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.errors import FieldError, Invalid
+from foundation.versions import etag
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.api.parsers import JOB_PARSERS
 from scheduling.api.queries import EventQuery, JobListQuery
@@ -25,21 +23,14 @@ from scheduling.models import Job
 from scheduling.selectors.event import job_events
 from scheduling.selectors.job import JobFilter, job_get, job_list
 from scheduling.selectors.task import job_tasks
-from scheduling.services.idempotency import Repeatable, fingerprint
-from scheduling.services.job import Submission, job_check, job_submit, job_submit_once
+from scheduling.services.job import Submission, job_check, job_submit
 from scheduling.spec import JobSpec, parse_job
 from tenants.api.base import WorkspaceView
 from tenants.api.pages import answer, list_of
-from tenants.api.query import NoQuery, OffsetQuery, WriteQuery, read_query
+from tenants.api.query import NoQuery, OffsetQuery, read_query
 from tenants.api.schema import problems
+from tenants.api.writes import dry_run_of
 from tenants.permissions import Permission
-
-_KEY = OpenApiParameter(
-    "Idempotency-Key",
-    OpenApiTypes.STR,
-    OpenApiParameter.HEADER,
-    description="A request repeated with the same key and body gets the first answer. Kept for 24 hours.",
-)
 
 
 class JobsView(WorkspaceView):
@@ -47,6 +38,8 @@ class JobsView(WorkspaceView):
 
     points = {"GET": Permission.JOB_VIEW, "POST": Permission.JOB_SUBMIT}
     parser_classes = JOB_PARSERS
+    # A check holds no lock, and a rehearsal would hold one while the engine looks at the inventory.
+    rehearses_itself = True
 
     @extend_schema(
         operation_id="job_list",
@@ -67,53 +60,37 @@ class JobsView(WorkspaceView):
                 name=query.get("name", ""),
                 submitted_by=query.get("submitted_by", ""),
                 mine=query["mine"],
+                conditions=query["conditions"],
             ),
             sort=query["sort"],
             cursor=query.get("cursor"),
             limit=query["limit"],
         )
-        return Response(answer(JobSerializer(page.items, many=True).data, page.total, page.next))
+        return Response(answer(JobSerializer(page.items, many=True).data, None, page.next))
 
     @extend_schema(
         operation_id="job_submit",
         summary="Submit a job",
         description="Accepted means queued; the engine decides from there. A job file is JSON or YAML.",
-        parameters=[WriteQuery, _KEY],
         request={"application/json": JobFileSerializer, "application/yaml": JobFileSerializer},
-        responses={200: DryRunSerializer, 202: JobSerializer, **problems(400, 404, 409, 413, 415, 422)},
+        responses={200: DryRunSerializer, 202: JobSerializer, **problems(422)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str) -> Response:
         """Submit the job of the body, or with `dry_run` say what it would ask for."""
-        query = read_query(request, WriteQuery)
+        read_query(request, NoQuery)
         workspace, user = self.workspace, self.viewer
         spec = parse_job(request.data)
-        if query["dry_run"]:
+        if dry_run_of(request):
             checked = job_check(acting_user=user, workspace=workspace, spec=spec)
             return Response(DryRunSerializer(_effect(checked)).data)
-        if "Idempotency-Key" not in request.headers:
-            job = job_submit(acting_user=user, workspace=workspace, spec=spec)
-            return _accepted(request, _body(job), repeated=False)
-        key = _key(request.headers["Idempotency-Key"])
-        body, repeated = job_submit_once(
-            acting_user=user,
-            workspace=workspace,
-            spec=spec,
-            request=Repeatable("jobs", key, fingerprint(request.data)),
-            render=_body,
-        )
-        return _accepted(request, body, repeated=repeated)
+        return accepted(job_submit(acting_user=user, workspace=workspace, spec=spec), request.path)
 
 
-def _body(job: Job) -> dict[str, Any]:
-    return dict(JobSerializer(job).data)
-
-
-def _accepted(request: Request, body: dict[str, Any], *, repeated: bool) -> Response:
-    headers = {"Location": f"{request.path}/{body['id']}"}
-    if repeated:
-        headers["Idempotency-Replayed"] = "true"
-    return Response(body, status=202, headers=headers)
+def accepted(job: Job, jobs: str) -> Response:
+    """The answer to a submission; `jobs` is the address of the list it joins."""
+    headers = {"Location": f"{jobs}/{job.pk}", **etag(job)}
+    return Response(JobSerializer(job).data, status=202, headers=headers)
 
 
 def _effect(checked: Submission) -> dict[str, Any]:
@@ -127,14 +104,6 @@ def _effect(checked: Submission) -> dict[str, Any]:
         "min_run_s": checked.min_run_s,
         "demand": spec.demand(),
     }
-
-
-def _key(value: str) -> str:
-    if not 1 <= len(value) <= 255 or not value.isprintable():
-        message = _("An Idempotency-Key has 1 to 255 printable characters.")
-        errors = [FieldError("Idempotency-Key", "FORMAT", message)]
-        raise Invalid(message, code="IDEMPOTENCY_KEY_INVALID", errors=errors)
-    return value
 
 
 class JobView(WorkspaceView):
@@ -155,7 +124,8 @@ class JobView(WorkspaceView):
     def get(self, request: Request, ws: str, job: str) -> Response:
         """Answer the job with its position and its specification."""
         read_query(request, NoQuery)
-        return Response(JobDetailSerializer(self.job).data)
+        found = self.job
+        return Response(JobDetailSerializer(found).data, headers=etag(found))
 
 
 class JobEventsView(JobView):
@@ -171,9 +141,15 @@ class JobEventsView(JobView):
     def get(self, request: Request, ws: str, job: str) -> Response:
         """Answer the events after the cursor."""
         query = read_query(request, EventQuery)
-        page = job_events(viewer=self.viewer, job=self.job, after=query["cursor"], limit=query["limit"])
+        page = job_events(
+            viewer=self.viewer,
+            job=self.job,
+            after=query["cursor"],
+            limit=query["limit"],
+            conditions=query["conditions"],
+        )
         following = None if page.next is None else str(page.next)
-        return Response(answer(EventSerializer(page.items, many=True).data, page.total, following))
+        return Response(answer(EventSerializer(page.items, many=True).data, None, following))
 
 
 class JobTasksView(JobView):

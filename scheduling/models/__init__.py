@@ -1,6 +1,5 @@
 from scheduling.models.allocation import Allocation, Attempt, Claim, DeviceSlice
 from scheduling.models.history import Decision, DecisionKind, JobEvent
-from scheduling.models.idempotency import IdempotencyKey
 from scheduling.models.job import (
     HOLDING_STATES,
     TERMINAL_STATES,
@@ -28,7 +27,6 @@ __all__ = [
     "DecisionKind",
     "DeviceSlice",
     "GpuRequestMode",
-    "IdempotencyKey",
     "Job",
     "JobEvent",
     "JobKind",

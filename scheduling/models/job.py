@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from foundation.models import BaseModel
+from foundation.models import BaseModel, Versioned
 from quotas.models import Queue
 from tenants.models import Tenant
 
@@ -57,7 +57,7 @@ class PriorityClass(BaseModel):
         return f"{self.name} ({self.value})"
 
 
-class Job(BaseModel):
+class Job(BaseModel, Versioned):
     """What a user submitted, where it stands, and why it waits.
 
     `version` is the guard of every change: a transition is one compare-and-set on it.
@@ -68,7 +68,6 @@ class Job(BaseModel):
     name = models.CharField(max_length=63)
     kind = models.CharField(max_length=10, choices=JobKind.choices, default=JobKind.BATCH)
     state = models.CharField(max_length=10, choices=JobState.choices, default=JobState.QUEUED)
-    version = models.PositiveBigIntegerField(default=0)
     submitted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs")
     priority_class = models.ForeignKey(PriorityClass, on_delete=models.PROTECT, related_name="jobs")
     priority = models.IntegerField(default=0)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from foundation.actor import Actor
+from foundation.listing import Column, Condition, Kind, narrow
 from scheduling.models import Job, JobEvent
 from tenants import permissions
 from tenants.permissions import Permission
+
+COLUMNS: Final = {
+    "code": Column("code", sortable=False),
+    "actor": Column("actor", sortable=False),
+    "at": Column("at", Kind.TIME, sortable=False),
+}
+"""What the events of a job can be filtered by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,18 +25,19 @@ class EventPage:
     """Events, oldest first. `next` continues after the last of them; None at the end."""
 
     items: list[JobEvent]
-    total: int
     next: int | None
 
 
-def job_events(*, viewer: Actor, job: Job, after: int = 0, limit: int = 100) -> EventPage:
-    """The events of a job whose id is above `after`.
+def job_events(
+    *, viewer: Actor, job: Job, after: int = 0, limit: int = 100, conditions: Sequence[Condition] = ()
+) -> EventPage:
+    """The events of a job whose id is above `after`, and that meet the conditions on `COLUMNS`.
 
     Raises: NotFound, PermissionDenied.
     """
     permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
-    events = JobEvent.unscoped.filter(job=job)
+    events = narrow(JobEvent.unscoped.filter(job=job), conditions)
     items = list(events.filter(pk__gt=after).order_by("pk")[: limit + 1])
     more = len(items) > limit
     items = items[:limit]
-    return EventPage(items, events.count(), items[-1].pk if more else None)
+    return EventPage(items, items[-1].pk if more else None)

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from foundation import audit, clock, outbox
 from foundation.errors import Conflict, FieldError, Invalid, Refused
+from foundation.versions import require_current
 from quotas.models import Queue
 from scheduling import transitions
 from scheduling.models import (
@@ -25,7 +26,6 @@ from scheduling.models import (
     PriorityGrant,
 )
 from scheduling.services import feasibility, lifecycle
-from scheduling.services.idempotency import Repeatable, answer_once
 from scheduling.services.job_rows import create_rows
 from scheduling.spec import JobSpec
 from scheduling.transitions import StaleJob, transition
@@ -96,33 +96,14 @@ def job_submit(*, acting_user: User, workspace: Tenant, spec: JobSpec, now: date
     return job
 
 
-def job_submit_once(
-    *,
-    acting_user: User,
-    workspace: Tenant,
-    spec: JobSpec,
-    request: Repeatable,
-    render: Callable[[Job], dict[str, Any]],
-) -> tuple[dict[str, Any], bool]:
-    """Submit under an idempotency key; returns the rendered answer and whether it is a repetition.
-
-    Raises: as `job_submit`; KeyReused.
-    """
-    permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
-    return answer_once(
-        workspace=workspace,
-        request=request,
-        make=lambda: render(job_submit(acting_user=acting_user, workspace=workspace, spec=spec)),
-    )
-
-
-def job_cancel(*, acting_user: User, job: Job) -> Job:
+def job_cancel(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
     """End a job: at once while it waits, and when its last pod is gone if it holds something.
 
-    Raises: PermissionDenied, NotFound; Conflict when it has ended already.
+    Raises: PermissionDenied, NotFound; Conflict when it has ended already; PreconditionFailed when it is
+    not at the version `expected`.
     """
     _require_stop(acting_user, job)
-    return _change(job, lambda: _cancel(acting_user, job))
+    return _change(job, expected, lambda: _cancel(acting_user, job))
 
 
 def _cancel(user: User, job: Job) -> None:
@@ -138,13 +119,13 @@ def _cancel(user: User, job: Job) -> None:
     _record(user, "job.cancel", job)
 
 
-def job_suspend(*, acting_user: User, job: Job) -> Job:
+def job_suspend(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
     """Take a job out of the race until someone resumes it; what it holds is given back.
 
     Raises: PermissionDenied, NotFound; Conflict when it is suspended, leaving or ended.
     """
     _require_stop(acting_user, job)
-    return _change(job, lambda: _suspend(acting_user, job))
+    return _change(job, expected, lambda: _suspend(acting_user, job))
 
 
 def _suspend(user: User, job: Job) -> None:
@@ -164,13 +145,13 @@ def _suspend(user: User, job: Job) -> None:
     _record(user, "job.suspend", job)
 
 
-def job_resume(*, acting_user: User, job: Job) -> Job:
+def job_resume(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
     """Put a suspended job back into its queue, at the place its first submission gives it.
 
     Raises: PermissionDenied, NotFound; Conflict when it is not suspended.
     """
     _require_stop(acting_user, job)
-    return _change(job, lambda: _resume(acting_user, job))
+    return _change(job, expected, lambda: _resume(acting_user, job))
 
 
 def _resume(user: User, job: Job) -> None:
@@ -192,6 +173,42 @@ def _resume(user: User, job: Job) -> None:
     _record(user, "job.resume", job)
 
 
+def job_priority(*, acting_user: User, job: Job, priority_class: str, expected: int | None = None) -> Job:
+    """Give a waiting job another priority class; its place in the queue follows.
+
+    Raises: PermissionDenied, NotFound; Invalid for an unknown class; Refused for one that is not granted;
+    Conflict when the job does not wait.
+    """
+    _require_stop(acting_user, job)
+    permissions.require(acting_user, Permission.JOB_SUBMIT, job.workspace)
+    priority = _priority(job.workspace, priority_class)
+    return _change(job, expected, lambda: _reprioritise(acting_user, job, priority))
+
+
+def _reprioritise(user: User, job: Job, priority: PriorityClass) -> None:
+    if not job.is_waiting:
+        message = _("Only the priority of a waiting job can be changed.")
+        raise Conflict(message, code="NOT_WAITING")
+    before = job.priority_class.name
+    transitions.advance(
+        job,
+        code="priority",
+        now=clock.now(),
+        actor=user.get_username(),
+        numbers={"from": before, "to": priority.name},
+        priority_class=priority,
+        priority=priority.value,
+    )
+    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
+    _record(
+        user,
+        "job.priority",
+        job,
+        before={"priority_class": before},
+        after={"priority_class": priority.name},
+    )
+
+
 def _leave_queue(job: Job, to: JobState, code: str, user: User, now: datetime, **fields: Any) -> None:
     cleared: dict[str, Any] = {"reason": "", "reason_numbers": {}, "reason_help": []}
     transition(job, to, code=code, now=now, actor=user.get_username(), **(cleared | fields))
@@ -200,15 +217,21 @@ def _leave_queue(job: Job, to: JobState, code: str, user: User, now: datetime, *
     outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
 
 
-def _change(job: Job, act: Callable[[], None]) -> Job:
-    """Run `act` in a transaction; when the engine was faster, look again and decide anew."""
+def _change(job: Job, expected: int | None, act: Callable[[], None]) -> Job:
+    """Run `act` in a transaction; when the engine was faster, look again and decide anew.
+
+    Only the version `expected` is changed, where one is given: each act is a compare-and-set on the version
+    that was checked here.
+    """
     for _try in range(_TRIES - 1):
+        require_current(job, expected)
         try:
             with transaction.atomic():
                 act()
             return job
         except StaleJob:
             job.refresh_from_db()
+    require_current(job, expected)
     with transaction.atomic():
         act()
     return job
@@ -254,12 +277,19 @@ def _check_pending(workspace: Tenant) -> None:
         raise TooManyPending(message % {"limit": PENDING_MAX}, numbers={"limit": PENDING_MAX})
 
 
-def _record(user: User, action: str, job: Job, after: dict[str, Any] | None = None) -> None:
+def _record(
+    user: User,
+    action: str,
+    job: Job,
+    after: dict[str, Any] | None = None,
+    before: dict[str, Any] | None = None,
+) -> None:
     audit.record(
         user,
         action,
         entity="job",
         entity_id=job.pk,
         tenant_id=job.workspace_id,
+        before=before,
         after=after or {"name": job.name},
     )

@@ -1,27 +1,57 @@
-"""What every view of the REST API shares: who asks, with which scopes, in which workspace."""
+"""What every view of the REST API shares: who asks, with which scopes, in which workspace, and how writes
+and sparse answers are handled."""
 
 from __future__ import annotations
 
+import uuid
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
+from django.utils.translation import gettext as _
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from foundation.errors import NotFound, PermissionDenied
+from foundation.errors import FieldError, Invalid, NotFound, PermissionDenied
+from foundation.problems import exception_handler
+from tenants import permissions
+from tenants.api.writes import UNSAFE, carry_out
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
 from tenants.selectors.tenant import workspace_get
 
 
 class PlatformView(APIView):
-    """A view that says which point each of its methods needs of a key with scopes."""
+    """A view that says which point each of its methods needs of a key with scopes.
+
+    `rehearses_itself`: its dry run writes nothing by itself, so that nothing need be undone.
+    `secret_fields`: what of its answers is shown once and never kept.
+    """
 
     points: ClassVar[dict[str, Permission]] = {}
+    rehearses_itself: bool = False
+    secret_fields: tuple[str, ...] = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if any("\x00" in str(value) for value in kwargs.values()):
             raise NotFound  # no row has such a name, and a database may refuse to look for it
+        handler = getattr(self, (request.method or "").lower(), None)
+        if request.method in UNSAFE and handler is not None:
+            # The instance serves this one request, so its handler may be wrapped in place.
+            setattr(self, request.method.lower(), partial(carry_out, self, handler))
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        """Leave out the fields that `fields` does not name."""
+        # A stream is no Response, and what failed before there was a Request is none of ours.
+        if isinstance(request, Request) and request.method == "GET" and isinstance(response, Response):
+            wanted = request.query_params.get("fields")
+            if wanted is not None and response.status_code == 200:
+                try:
+                    response.data = _sparse(response.data, wanted)
+                except Invalid as error:
+                    response = exception_handler(error, {"view": self, "request": request}) or response
+        return super().finalize_response(request, response, *args, **kwargs)
 
     @property
     def viewer(self) -> User:
@@ -31,14 +61,51 @@ class PlatformView(APIView):
             raise PermissionDenied
         return user
 
+    def idempotency_scope(self) -> uuid.UUID:
+        """Whose keys these are: the caller's own, where the address names no tenant."""
+        return self.viewer.pk
+
+    def may_see_again(self) -> None:
+        """Check that the caller may still be told what was answered. Raises: PermissionDenied, NotFound."""
+        point = self.points.get(self.request.method or "")
+        if point is not None:
+            permissions.require(self.viewer, point)
+
 
 class WorkspaceView(PlatformView):
     """A view below `workspaces/{ws}/`."""
 
-    @property
+    @cached_property
     def workspace(self) -> Tenant:
         """The workspace of the address.
 
         Raises: NotFound when the viewer cannot see it, which answers the same as when there is none.
         """
         return workspace_get(viewer=self.viewer, slug=self.kwargs["ws"])
+
+    def idempotency_scope(self) -> uuid.UUID:
+        """The workspace's."""
+        return self.workspace.pk
+
+    def may_see_again(self) -> None:
+        """As for every view, in the workspace."""
+        point = self.points.get(self.request.method or "")
+        if point is not None:
+            permissions.require(self.viewer, point, self.workspace)
+
+
+def _sparse(body: Any, wanted: str) -> Any:
+    """The body, or each item of a list, with the wanted fields alone."""
+    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    if not isinstance(body, dict):
+        return body
+    listing = isinstance(body.get("items"), list) and "next" in body
+    samples = body["items"][:1] if listing else [body]
+    for sample in samples:
+        unknown = [name for name in names if name not in sample]
+        if unknown or not names:
+            message = _("There is no such field; there are: %(known)s") % {"known": ", ".join(sample)}
+            raise Invalid(message, errors=[FieldError("fields", "UNKNOWN", message)])
+    if listing:
+        return {**body, "items": [{name: item[name] for name in names} for item in body["items"]]}
+    return {name: body[name] for name in names}

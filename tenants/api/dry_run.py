@@ -10,10 +10,8 @@ from django.db import transaction
 T = TypeVar("T")
 
 
-def rehearse(change: Callable[[], T], *, keep: bool) -> T:
-    """Run `change`; without `keep` its writes are undone afterwards, events and hints included."""
-    if keep:
-        return change()
+def rehearse(change: Callable[[], T]) -> T:
+    """Run `change` and undo its writes, events, hints and audit rows included; its answer is the effect."""
     with transaction.atomic():
         result = change()
         transaction.set_rollback(True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import Model, QuerySet
 from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.listing import arrange, narrow
+from tenants.api.query import ListQuery, read_query
 
 Shape = serializers.BaseSerializer[Any]
 
@@ -19,10 +24,13 @@ def list_of(item: type[serializers.Serializer[Any]], *, cursor: bool = False) ->
         if cursor
         else serializers.IntegerField(allow_null=True, help_text="Pass it as `offset` to continue.")
     )
-    name = item.__name__.removesuffix("Serializer") + "List"
-    return inline_serializer(
-        name, fields={"items": item(many=True), "total": serializers.IntegerField(), "next": following}
+    total = (
+        serializers.IntegerField(allow_null=True, help_text="null: such lists are not counted.")
+        if cursor
+        else serializers.IntegerField()
     )
+    name = item.__name__.removesuffix("Serializer") + "List"
+    return inline_serializer(name, fields={"items": item(many=True), "total": total, "next": following})
 
 
 def page_of(
@@ -35,6 +43,33 @@ def page_of(
     return items, total, following if items and following < total else None
 
 
-def answer(items: Any, total: int, following: Any) -> dict[str, Any]:
-    """The body of a list."""
+def answer(items: Any, total: int | None, following: Any) -> dict[str, Any]:
+    """The body of a list; lists with a cursor are not counted and have no total."""
     return {"items": items, "total": total, "next": following}
+
+
+def listed(
+    request: Request,
+    kind: type[ListQuery],
+    rows: QuerySet[Any] | Sequence[Any],
+    shape: type[serializers.Serializer[Any]],
+) -> Response:
+    """The answer to a list that pages by number: `rows` narrowed, sorted and cut as the query says.
+
+    Without `sort` they stay in their order. Raises: as `read_query`.
+    """
+    return listed_by(read_query(request, kind), kind, rows, shape)
+
+
+def listed_by(
+    query: Mapping[str, Any],
+    kind: type[ListQuery],
+    rows: QuerySet[Any] | Sequence[Any],
+    shape: type[serializers.Serializer[Any]],
+) -> Response:
+    """As `listed`, by a query that has been read already."""
+    rows = narrow(rows, query["conditions"])
+    if "sort" in query:
+        rows = arrange(rows, query["sort"], kind.columns)
+    items, total, following = page_of(rows, limit=query["limit"], offset=query["offset"])
+    return Response(answer(shape(items, many=True).data, total, following))

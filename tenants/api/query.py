@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, TypeVar
 
 from django.utils.translation import gettext as _
 from rest_framework import serializers
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
+
+from foundation.listing import Column, parse_condition
 
 PAGE: Final = 50
 PAGE_MAX: Final = 500
+_OFFSET_MAX: Final = 2**31 - 1
+GENERAL: Final = {True: frozenset({"fields"}), False: frozenset({"dry_run"})}
+"""What every read and every write understands, whatever the view declares; see `tenants.api.base`."""
 NUMBER_MAX: Final = 2**63 - 1
 """The largest number that a database takes."""
 
@@ -38,10 +45,84 @@ class WriteQuery(QuerySerializer):
 
 
 class OffsetQuery(QuerySerializer):
-    """Paging by number, for lists that people page through."""
+    """Paging by number, for lists that people page through: `offset` and `limit`, or `page` and `pageSize`.
+
+    What is read has `limit` and `offset`, whichever pair was sent.
+    """
 
     limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)
-    offset = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
+    offset = serializers.IntegerField(default=0, min_value=0, max_value=_OFFSET_MAX)
+    page = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=_OFFSET_MAX // PAGE_MAX,
+        help_text="From 1, in place of offset.",
+    )
+    pageSize = serializers.IntegerField(  # noqa: N815 (the wire's name)
+        required=False, min_value=1, max_value=PAGE_MAX, help_text="In place of limit."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        page, size = attrs.pop("page", None), attrs.pop("pageSize", None)
+        if page is None and size is None:
+            return attrs
+        mixed = {"limit", "offset"} & set(self.initial_data)
+        if mixed:
+            message = _("Send page and pageSize, or offset and limit, not both.")
+            raise serializers.ValidationError(dict.fromkeys(sorted(mixed), message), code="mixed")
+        attrs["limit"] = size or PAGE
+        attrs["offset"] = ((page or 1) - 1) * attrs["limit"]
+        return attrs
+
+
+class FilterQuery(QuerySerializer):
+    """Conditions on the declared `columns`: each as a parameter of its own, and by `filterBy`.
+
+    What is read has them all as `conditions`.
+    """
+
+    columns: ClassVar[Mapping[str, Column]] = {}
+
+    filterBy = serializers.ListField(  # noqa: N815 (the wire's name)
+        child=serializers.CharField(max_length=300, trim_whitespace=False),
+        required=False,
+        max_length=20,
+        help_text="`<field><operator><value>` with `== != <= >= =@ !@ =^ =$`; repeat it for more conditions.",
+    )
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """The declared parameters, and one for each column that has none of its own."""
+        fields = super().get_fields()
+        for name in self.columns:
+            if name not in fields:
+                fields[name] = serializers.CharField(
+                    required=False, max_length=300, help_text="Exactly this value."
+                )
+        return fields
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        own = set(self._declared_fields)
+        conditions = [parse_condition(text, self.columns) for text in attrs.pop("filterBy", [])]
+        for name in self.columns:
+            if name in attrs and name not in own:
+                conditions.append(parse_condition(f"{name}=={attrs.pop(name)}", self.columns))
+        return attrs | {"conditions": conditions}
+
+
+class ListQuery(FilterQuery, OffsetQuery):
+    """Parameters of a list with declared `columns`: paging, conditions and the order."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        fields = super().get_fields()
+        names = [name for name, column in self.columns.items() if column.sortable]
+        fields["sort"] = serializers.ChoiceField(
+            choices=[*names, *(f"-{name}" for name in names)],
+            required=False,
+            help_text="A minus turns it round.",
+        )
+        return fields
 
 
 class WordsField(serializers.CharField):
@@ -64,10 +145,17 @@ Q = TypeVar("Q", bound=QuerySerializer)
 
 
 def read_query(request: Request, kind: type[Q]) -> dict[str, Any]:
-    """Validate the query string; repeated parameters are joined by commas.
+    """Validate the query string; repeated parameters are joined by commas, conditions stay apart.
 
-    Raises: rest_framework.exceptions.ValidationError.
+    Raises: rest_framework.exceptions.ValidationError; Invalid for a bad condition.
     """
-    query = kind(data={name: ",".join(values) for name, values in request.query_params.lists()})
+    fields = kind().fields
+    general = GENERAL[request.method in SAFE_METHODS] - set(fields)
+    data: dict[str, Any] = {
+        name: values if isinstance(fields.get(name), serializers.ListField) else ",".join(values)
+        for name, values in request.query_params.lists()
+        if name not in general
+    }
+    query = kind(data=data)
     query.is_valid(raise_exception=True)
     return dict(query.validated_data)

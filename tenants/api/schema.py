@@ -1,10 +1,16 @@
-"""Pieces of the OpenAPI schema that many views share."""
+"""Pieces of the OpenAPI schema that many views share, and what every operation has in common.
+
+`complete` is a hook of the generator: it writes into each operation what `tenants.api.base` does for every
+view, so that no view repeats it.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -34,11 +40,28 @@ _SENTENCES: Final = {
     401: "No or a wrong access key, and no session.",
     403: "You may see it, but not do this.",
     404: "No such thing in your sight.",
+    406: "No answer of the accepted type.",
     409: "Its present state does not allow this.",
+    412: "It was changed since you read it.",
     413: "The body is too large.",
     415: "The body is of another type.",
     422: "Understood, but against a rule.",
+    428: "Send the ETag that you have read as If-Match.",
+    429: "Too many requests; Retry-After says when to come back.",
 }
+IF_MATCH: Final = OpenApiParameter(
+    "If-Match",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    required=True,
+    description="The ETag of the version that you have read.",
+)
+IF_MATCH_OPTIONAL: Final = OpenApiParameter(
+    "If-Match",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="The ETag of the version that you have read; when sent, a later one is refused.",
+)
 
 
 def problems(*statuses: int) -> dict[tuple[int, str], OpenApiResponse]:
@@ -47,3 +70,55 @@ def problems(*statuses: int) -> dict[tuple[int, str], OpenApiResponse]:
         (status, PROBLEM_TYPE): OpenApiResponse(ProblemSerializer, description=_SENTENCES[status])
         for status in sorted({401, 403, *statuses})
     }
+
+
+_DRY_RUN: Final = {
+    "in": "query",
+    "name": "dry_run",
+    "schema": {"type": "boolean", "default": False},
+    "description": "Answer the effect and write nothing.",
+}
+_FIELDS: Final = {
+    "in": "query",
+    "name": "fields",
+    "schema": {"type": "string"},
+    "description": "Only these fields of the answer, or of each item, separated by commas.",
+}
+_KEY: Final = {
+    "in": "header",
+    "name": "Idempotency-Key",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "description": "A request repeated with the same key and body gets the first answer. Kept for 24 hours.",
+}
+_ALWAYS: Final = (400, 401, 403, 406, 429)
+_WRITES: Final = (409, 413, 415)
+_METHODS: Final = ("get", "post", "put", "patch", "delete")
+
+
+def complete(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Add to every operation its general parameters and the problems that any of them may answer."""
+    for path, methods in result["paths"].items():
+        for method in _METHODS:
+            if method in methods:
+                _complete_one(methods[method], path, method)
+    return result
+
+
+def _complete_one(operation: dict[str, Any], path: str, method: str) -> None:
+    parameters = operation.setdefault("parameters", [])
+    sent = {(entry["in"], entry["name"]) for entry in parameters}
+    general = [_FIELDS] if method == "get" else [_DRY_RUN]
+    general += [_KEY] if method == "post" else []
+    if method == "get" and "application/json" not in operation["responses"].get("200", {}).get("content", {}):
+        general = []
+    parameters += [entry for entry in general if (entry["in"], entry["name"]) not in sent]
+    parameters.sort(key=lambda entry: (entry["in"], entry["name"]))
+    statuses = {*_ALWAYS, *(_WRITES if method != "get" else ())}
+    statuses |= {404} if re.search(r"\{\w+\}", path) else set()
+    statuses |= {422} if method == "post" else set()
+    statuses |= {412, 428} if ("header", "If-Match") in sent else set()
+    answers = operation["responses"]
+    for status in statuses:
+        content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        answers.setdefault(str(status), {"content": content, "description": _SENTENCES[status]})
+    operation["responses"] = dict(sorted(answers.items()))

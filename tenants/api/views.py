@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation.listing import Column, Kind
 from tenants import permissions
 from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.pages import answer, list_of, page_of
-from tenants.api.query import NoQuery, OffsetQuery, read_query
+from tenants.api.pages import list_of, listed
+from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import problems
 from tenants.api.serializers import (
     AccessKeyCreatedSerializer,
@@ -51,6 +54,20 @@ class MeView(PlatformView):
         return Response(MeSerializer(body).data)
 
 
+class WorkspacesQuery(ListQuery):
+    columns: ClassVar = {"slug": Column("slug"), "name": Column("name"), "folder": Column("parent.slug")}
+
+
+class AccessKeysQuery(ListQuery):
+    columns: ClassVar = {
+        "prefix": Column("prefix"),
+        "name": Column("name"),
+        "created_at": Column("created_at", Kind.TIME),
+        "expires_at": Column("expires_at", Kind.TIME),
+        "last_used_at": Column("last_used_at", Kind.TIME),
+    }
+
+
 class WorkspacesView(PlatformView):
     """Workspaces in sight."""
 
@@ -59,15 +76,13 @@ class WorkspacesView(PlatformView):
     @extend_schema(
         operation_id="workspace_list",
         summary="Workspaces you may see",
-        parameters=[OffsetQuery],
+        parameters=[WorkspacesQuery],
         responses={200: list_of(WorkspaceSerializer), **problems(400)},
         tags=["workspaces"],
     )
     def get(self, request: Request) -> Response:
         """Answer one page of workspaces by name."""
-        query = read_query(request, OffsetQuery)
-        items, total, following = page_of(workspace_list(viewer=self.viewer), **query)
-        return Response(answer(WorkspaceSerializer(items, many=True).data, total, following))
+        return listed(request, WorkspacesQuery, workspace_list(viewer=self.viewer), WorkspaceSerializer)
 
 
 class WorkspaceDetailView(WorkspaceView):
@@ -93,19 +108,19 @@ class WorkspaceDetailView(WorkspaceView):
 class AccessKeysView(WorkspaceView):
     """One's own access keys. Closed to keys with scopes: they could make themselves better ones."""
 
+    secret_fields = ("token",)
+
     @extend_schema(
         operation_id="key_list",
         summary="Your access keys",
-        parameters=[OffsetQuery],
+        parameters=[AccessKeysQuery],
         responses={200: list_of(AccessKeySerializer), **problems(400, 404)},
         tags=["keys"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Answer one page of the viewer's keys, newest first."""
-        query = read_query(request, OffsetQuery)
         _ = self.workspace  # 404 before anything else
-        items, total, following = page_of(access_key_list(viewer=self.viewer), **query)
-        return Response(answer(AccessKeySerializer(items, many=True).data, total, following))
+        return listed(request, AccessKeysQuery, access_key_list(viewer=self.viewer), AccessKeySerializer)
 
     @extend_schema(
         operation_id="key_create",

@@ -23,6 +23,13 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 WHO: Final = ("anonymous", "outsider", "viewer", "editor", "admin", "platform_admin")
 JOB: Final = {"name": "fresh", "roles": [{"resources": {"gpu": {"cards": 1}}}]}
 
+BODIES: Final[dict[str, dict[str, Any]]] = {
+    "workspaces/{ws}/keys": {"name": "mine"},
+    "workspaces/{ws}/jobs/{job}/priority": {"priority_class": "normal"},
+    "workspaces/{ws}/jobs/{job}/clone": {"name": "copy"},
+    "workspaces/{ws}/job-actions": {"action": "cancel", "jobs": ["known"]},
+}
+
 # Who gets which status, in the order of WHO. The job of the table is the editor's own.
 ANYBODY = (200, 200, 200, 200, 200, 200)
 EVERYBODY = (401, 200, 200, 200, 200, 200)
@@ -48,6 +55,10 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("workspaces/{ws}/jobs/{job}/cancel", "POST"): STOPPERS,
     ("workspaces/{ws}/jobs/{job}/suspend", "POST"): STOPPERS,
     ("workspaces/{ws}/jobs/{job}/resume", "POST"): (401, 404, 403, 409, 409, 409),
+    ("workspaces/{ws}/jobs/{job}/priority", "POST"): STOPPERS,
+    ("workspaces/{ws}/jobs/{job}/clone", "POST"): (401, 404, 403, 202, 202, 202),
+    ("workspaces/{ws}/jobs/{job}/explain", "GET"): MEMBERS,
+    ("workspaces/{ws}/job-actions", "POST"): (401, 404, 200, 200, 200, 200),
     ("admin/clusters", "GET"): OPERATORS,
     ("admin/nodes", "GET"): OPERATORS,
     ("admin/nodes/{name}", "GET"): OPERATORS,
@@ -91,7 +102,7 @@ def client_of(who: str, w: World, as_user: As) -> APIClient:
 
 
 def call(client: APIClient, method: str, path: str, route: str) -> int:
-    body: dict[str, Any] = {"name": "mine"} if route.endswith("keys") else JOB
+    body = BODIES.get(route, JOB)
     answer = client.generic(method, path) if method in ("GET", "DELETE") else client.post(path, body)
     return int(answer.status_code)
 

@@ -150,7 +150,7 @@ def test_a_list_has_items_total_and_next_and_pages_through_all(w: World, editor:
     while True:
         page = editor.get(url).json()
         seen += [item["name"] for item in page["items"]]
-        assert page["total"] == 5
+        assert page["total"] is None
         if page["next"] is None:
             break
         url = f"{JOBS}?limit=2&cursor={page['next']}"
@@ -255,7 +255,7 @@ def test_events_continue_where_the_reader_stopped(editor: APIClient) -> None:
         "suspended",
         "resumed",
     ]
-    assert (first["total"], rest["next"]) == (3, None)
+    assert (first["total"], rest["next"]) == (None, None)
     assert JobEvent.unscoped.count() == 3
 
 

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
 from clusters.models import BackendKind, Cluster, ClusterHealth, GpuMode
-from tenants.api.query import OffsetQuery
+from foundation.listing import Column, Kind
+from tenants.api.query import ListQuery
 
 
-class NodeQuery(OffsetQuery):
+class ClusterQuery(ListQuery):
+    columns: ClassVar = {
+        "name": Column("name"),
+        "cell": Column("cell.name"),
+        "backend": Column("backend"),
+        "health": Column("health"),
+        "observed_at": Column("observed_at", Kind.TIME),
+    }
+
+
+class NodeQuery(ListQuery):
+    columns: ClassVar = {
+        "name": Column("name"),
+        "cluster": Column("cluster.name"),
+        "flavor": Column("flavor.name"),
+        "ready": Column("ready", Kind.FLAG),
+        "cordoned": Column("cordoned", Kind.FLAG),
+        "zone": Column("zone"),
+        "rack": Column("rack"),
+        "cpu_millicores": Column("cpu_millicores", Kind.NUMBER),
+        "cpu_granted": Column("cpu_granted", Kind.NUMBER),
+        "memory_mib": Column("memory_mib", Kind.NUMBER),
+        "memory_granted": Column("memory_granted", Kind.NUMBER),
+    }
+
     cluster = serializers.CharField(required=False)
     flavor = serializers.CharField(required=False)
     name = serializers.CharField(required=False, help_text="Anywhere in the name.")
@@ -18,7 +43,21 @@ class NodeQuery(OffsetQuery):
     cordoned = serializers.BooleanField(required=False, allow_null=True, default=None)
 
 
-class DeviceQuery(OffsetQuery):
+class DeviceQuery(ListQuery):
+    columns: ClassVar = {
+        "uuid": Column("uuid"),
+        "cluster": Column("node.cluster.name"),
+        "node": Column("node.name"),
+        "flavor": Column("node.flavor.name"),
+        "model": Column("model"),
+        "mode": Column("mode"),
+        "healthy": Column("healthy", Kind.FLAG),
+        "memory_mib": Column("memory_mib", Kind.NUMBER),
+        "cores_granted": Column("cores_granted", Kind.NUMBER),
+        "memory_granted": Column("memory_granted", Kind.NUMBER),
+        "holders": Column("holders", Kind.NUMBER),
+    }
+
     cluster = serializers.CharField(required=False)
     node = serializers.CharField(required=False)
     model = serializers.CharField(required=False)

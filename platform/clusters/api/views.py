@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clusters.api.serializers import (
+    ClusterQuery,
     ClusterSerializer,
     DeviceQuery,
     DeviceSerializer,
@@ -23,10 +26,13 @@ from clusters.selectors.node import (
     node_list,
 )
 from tenants.api.base import PlatformView
-from tenants.api.pages import answer, list_of, page_of
-from tenants.api.query import NoQuery, OffsetQuery, read_query
+from tenants.api.pages import list_of, listed, listed_by
+from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import problems
 from tenants.permissions import Permission
+
+_NODE_FILTERS: Final = ("cluster", "flavor", "name", "ready", "cordoned")
+_DEVICE_FILTERS: Final = ("cluster", "node", "model", "uuid", "healthy")
 
 
 class OperatorView(PlatformView):
@@ -41,15 +47,13 @@ class ClustersView(OperatorView):
     @extend_schema(
         operation_id="cluster_list",
         summary="Clusters",
-        parameters=[OffsetQuery],
+        parameters=[ClusterQuery],
         responses={200: list_of(ClusterSerializer), **problems(400)},
         tags=["clusters"],
     )
     def get(self, request: Request) -> Response:
         """Answer one page of clusters by name."""
-        query = read_query(request, OffsetQuery)
-        items, total, following = page_of(cluster_list(viewer=self.viewer), **query)
-        return Response(answer(ClusterSerializer(items, many=True).data, total, following))
+        return listed(request, ClusterQuery, cluster_list(viewer=self.viewer), ClusterSerializer)
 
 
 class NodesView(OperatorView):
@@ -65,10 +69,8 @@ class NodesView(OperatorView):
     def get(self, request: Request) -> Response:
         """Answer one page of nodes by cluster and name."""
         query = read_query(request, NodeQuery)
-        limit, offset = query.pop("limit"), query.pop("offset")
-        nodes = node_list(viewer=self.viewer, filters=NodeFilter(**query))
-        items, total, following = page_of(nodes, limit=limit, offset=offset)
-        return Response(answer(NodeSerializer(items, many=True).data, total, following))
+        filters = NodeFilter(**{name: query[name] for name in _NODE_FILTERS if name in query})
+        return listed_by(query, NodeQuery, node_list(viewer=self.viewer, filters=filters), NodeSerializer)
 
 
 class NodeView(OperatorView):
@@ -99,10 +101,9 @@ class DevicesView(OperatorView):
     def get(self, request: Request) -> Response:
         """Answer one page of cards by cluster, node and index."""
         query = read_query(request, DeviceQuery)
-        limit, offset = query.pop("limit"), query.pop("offset")
-        devices = device_list(viewer=self.viewer, filters=DeviceFilter(**query))
-        items, total, following = page_of(devices, limit=limit, offset=offset)
-        return Response(answer(DeviceSerializer(items, many=True).data, total, following))
+        filters = DeviceFilter(**{name: query[name] for name in _DEVICE_FILTERS if name in query})
+        devices = device_list(viewer=self.viewer, filters=filters)
+        return listed_by(query, DeviceQuery, devices, DeviceSerializer)
 
 
 class DeviceView(OperatorView):

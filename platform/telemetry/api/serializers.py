@@ -8,10 +8,11 @@ from django.utils.translation import gettext as _
 from rest_framework import serializers
 
 from telemetry.series.window import MAX_POINTS, POINTS
+from tenants.api.query import QuerySerializer
 
 
-class SeriesQuerySerializer(serializers.Serializer[Any]):
-    """Parameters of `GET /metrics/series`. An unknown one is an error, not silence."""
+class SeriesQuerySerializer(QuerySerializer):
+    """Parameters of `GET /metrics/series`."""
 
     LEVELS: ClassVar = ["cluster", "node", "job"]
 
@@ -32,11 +33,7 @@ class SeriesQuerySerializer(serializers.Serializer[Any]):
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        unknown = sorted(set(self.initial_data) - set(self.fields))
-        if unknown:
-            raise serializers.ValidationError(
-                dict.fromkeys(unknown, _("There is no such parameter.")), code="unknown"
-            )
+        attrs = super().validate(attrs)
         if "step" in attrs and "numberOfSamples" in attrs:
             raise serializers.ValidationError({"step": _("Give either step or numberOfSamples, not both.")})
         if attrs["level"] != "cluster" and "id" not in attrs:

@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from clusters.models import Cluster, Node
 from foundation import clock
@@ -21,6 +20,9 @@ from telemetry.api.serializers import SeriesQuerySerializer, SeriesSetSerializer
 from telemetry.series import SeriesSet, cluster_series, job_series, node_series
 from telemetry.series.window import POINTS
 from tenants import permissions
+from tenants.api.base import PlatformView
+from tenants.api.query import read_query
+from tenants.api.schema import problems
 from tenants.permissions import Permission
 
 _DEFAULT_RANGE: Final = timedelta(hours=1)
@@ -84,7 +86,7 @@ def _body(found: SeriesSet) -> dict[str, Any]:
     }
 
 
-class SeriesView(APIView):
+class SeriesView(PlatformView):
     """Read-only; what may be seen is decided by the selectors."""
 
     @extend_schema(
@@ -98,17 +100,14 @@ class SeriesView(APIView):
         parameters=[SeriesQuerySerializer],
         responses={
             200: SeriesSetSerializer,
-            400: OpenApiResponse(description="A parameter is unknown, missing or out of range."),
-            403: OpenApiResponse(description="You lack `cluster.view`."),
-            404: OpenApiResponse(description="No such cluster, node or job in your sight."),
+            **problems(404),
         },
         tags=["metrics"],
     )
     def get(self, request: Request) -> Response:
         """Answer the series that the query asks for."""
-        query = SeriesQuerySerializer(data=request.query_params.dict())
-        query.is_valid(raise_exception=True)
-        end = query.validated_data.get("end", clock.now())
-        start = query.validated_data.get("start", end - _DEFAULT_RANGE)
-        found = _read(request.user, query.validated_data, start, end)
+        query = read_query(request, SeriesQuerySerializer)
+        end = query.get("end", clock.now())
+        start = query.get("start", end - _DEFAULT_RANGE)
+        found = _read(self.viewer, query, start, end)
         return Response(SeriesSetSerializer(_body(found)).data)

@@ -69,7 +69,7 @@ class Command(BaseCommand):
             limit=max(1, options["limit"]),
         )
         items = [JobSerializer(job).data for job in page.items]
-        return {"items": items, "total": page.total, "next": page.next}, page.items
+        return {"items": items, "total": None, "next": page.next}, page.items
 
     def _get(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
         job = job_get(viewer=user, workspace=workspace, ref=options["job"])

@@ -10,7 +10,8 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
-from scheduling.models import IdempotencyKey, Job, JobEvent
+from foundation.models import IdempotencyKey
+from scheduling.models import Job, JobEvent
 from tenants.models import User
 from tests.builders.world import world
 from tests.fixtures.postgres import PostgresServer

@@ -1,0 +1,197 @@
+"""Narrowing and sorting lists by declared columns, whether they are rows of a query or objects at hand.
+
+`filterBy=<column><operator><value>` takes Run:ai's operators: `==` equal, `!=` not equal, `<=`, `>=`,
+`=@` contains, `!@` does not contain, `=^` begins with, `=$` ends with; text is compared without case
+except by `==` and `!=`.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+from django.db.models import Q, QuerySet
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+
+from foundation.errors import FieldError, Invalid
+
+_NUMBER_MAX: Final = 2**63 - 1
+_CONDITION: Final = re.compile(r"([a-zA-Z_.]+)(==|!=|<=|>=|=@|!@|=\^|=\$)(.*)", re.DOTALL)
+_LOOKUPS: Final = {
+    "==": ("exact", False),
+    "!=": ("exact", True),
+    "<=": ("lte", False),
+    ">=": ("gte", False),
+    "=@": ("icontains", False),
+    "!@": ("icontains", True),
+    "=^": ("istartswith", False),
+    "=$": ("iendswith", False),
+}
+_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "exact": lambda have, want: bool(have == want),
+    "lte": lambda have, want: bool(have is not None and have <= want),
+    "gte": lambda have, want: bool(have is not None and have >= want),
+    "icontains": lambda have, want: want.lower() in str(have or "").lower(),
+    "istartswith": lambda have, want: str(have or "").lower().startswith(want.lower()),
+    "iendswith": lambda have, want: str(have or "").lower().endswith(want.lower()),
+}
+
+
+class Kind(StrEnum):
+    """What a column holds."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    FLAG = "flag"
+    TIME = "time"
+    ID = "id"
+
+
+_OPERATORS: Final = {
+    Kind.TEXT: frozenset({"==", "!=", "=@", "!@", "=^", "=$"}),
+    Kind.NUMBER: frozenset({"==", "!=", "<=", ">="}),
+    Kind.FLAG: frozenset({"==", "!="}),
+    Kind.TIME: frozenset({"==", "!=", "<=", ">="}),
+    Kind.ID: frozenset({"==", "!="}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a list: the dotted path from a row to its value, and what that is."""
+
+    path: str
+    kind: Kind = Kind.TEXT
+    sortable: bool = True
+
+    @property
+    def lookup(self) -> str:
+        return self.path.replace(".", "__")
+
+
+Columns = Mapping[str, Column]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition on one column; `value` is of the column's kind."""
+
+    column: Column
+    operator: str
+    value: Any
+
+    def as_query(self) -> Q:
+        """The condition for the database. A row without a value is unequal to every value."""
+        lookup, negated = _LOOKUPS[self.operator]
+        query = Q(**{f"{self.column.lookup}__{lookup}": self.value})
+        return ~query if negated else query
+
+    def holds(self, row: Any) -> bool:
+        """The condition for an object at hand."""
+        lookup, negated = _LOOKUPS[self.operator]
+        return _COMPARE[lookup](value_of(row, self.column), self.value) != negated
+
+
+def value_of(row: Any, column: Column) -> Any:
+    """The column's value; None where something on the path is None."""
+    value = row
+    for name in column.path.split("."):
+        if value is None:
+            return None
+        value = value[name] if isinstance(value, Mapping) else attrgetter(name)(value)
+    return value
+
+
+def parse_condition(text: str, columns: Columns) -> Condition:
+    """Read `<column><operator><value>`. Raises: Invalid, naming `filterBy`."""
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise _invalid("FORMAT", _("Write <field><operator><value>, as in name=@train."))
+    name, operator, value = found.groups()
+    column = columns.get(name)
+    if column is None:
+        message = _("%(name)s is no field to filter by; there are: %(known)s")
+        raise _invalid("UNKNOWN", message % {"name": name, "known": ", ".join(columns)})
+    if operator not in _OPERATORS[column.kind]:
+        message = _("%(name)s does not take the operator %(operator)s.")
+        raise _invalid("OPERATOR", message % {"name": name, "operator": operator})
+    try:
+        return Condition(column, operator, _READERS[column.kind](value))
+    except ValueError as error:
+        message = _("%(value)s is no value of %(name)s.")
+        raise _invalid("VALUE", message % {"value": value[:80], "name": name}) from error
+
+
+def narrow(rows: QuerySet[Any] | Sequence[T], conditions: Iterable[Condition]) -> Any:
+    """The rows that meet every condition."""
+    wanted = list(conditions)
+    if isinstance(rows, QuerySet):
+        for condition in wanted:
+            rows = rows.filter(condition.as_query())
+        return rows
+    return [row for row in rows if all(condition.holds(row) for condition in wanted)] if wanted else rows
+
+
+def arrange(rows: QuerySet[Any] | Sequence[T], sort: str, columns: Columns) -> Any:
+    """The rows in the order of `sort` (`column` or `-column`), ties in their former order or by key.
+
+    Rows without a value come last going up, and first going down.
+    """
+    column, descending = columns[sort.removeprefix("-")], sort.startswith("-")
+    if isinstance(rows, QuerySet):
+        sign = "-" if descending else ""
+        return rows.order_by(f"{sign}{column.lookup}", f"{sign}pk")
+
+    def key(row: T) -> tuple[bool, Any]:
+        value = value_of(row, column)
+        return (value is None, "" if value is None else value)
+
+    return sorted(rows, key=key, reverse=descending)
+
+
+def _invalid(code: str, message: str) -> Invalid:
+    return Invalid(message, code="FILTER_INVALID", errors=[FieldError("filterBy", code, message)])
+
+
+def _text(value: str) -> str:
+    if "\x00" in value:
+        raise ValueError(value)
+    return value
+
+
+def _number(value: str) -> int:
+    number = int(value)
+    if abs(number) > _NUMBER_MAX:
+        raise ValueError(value)
+    return number
+
+
+def _flag(value: str) -> bool:
+    if value not in ("true", "false"):
+        raise ValueError(value)
+    return value == "true"
+
+
+def _time(value: str) -> datetime:
+    # A plus sign in a query string arrives as a space.
+    found = parse_datetime(value.replace(" ", "+"))
+    if found is None:
+        raise ValueError(value)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+_READERS: Final[dict[Kind, Callable[[str], Any]]] = {
+    Kind.TEXT: _text,
+    Kind.NUMBER: _number,
+    Kind.FLAG: _flag,
+    Kind.TIME: _time,
+    Kind.ID: uuid.UUID,
+}

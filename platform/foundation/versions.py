@@ -1,0 +1,76 @@
+"""Optimistic locking: the ETag of a row is its version, and a change names the version it was made for.
+
+A model takes the mixin `foundation.models.Versioned`. Its service takes `expected: int | None` and calls
+`advance` first in its transaction: one `UPDATE … WHERE version = expected`, which also locks the row, so
+that two who read the same version cannot both write. Its view reads `expected` with `if_match(request)`
+and answers `etag(row)`. Only who writes on behalf of the platform itself passes None.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, TypeVar
+
+from django.db.models import F, Model
+from django.utils.translation import gettext as _
+from rest_framework.request import Request
+
+from foundation.errors import FieldError, Invalid, PreconditionFailed, PreconditionRequired
+
+VersionedRow = TypeVar("VersionedRow", bound=Model)
+_STRONG: Final = re.compile(r'"(\d{1,19})"')
+_FIELD: Final = "If-Match"
+
+
+def etag(row: Any) -> dict[str, str]:
+    """The header that names the version of `row`: a strong validator."""
+    return {"ETag": f'"{row.version}"'}
+
+
+def if_match(request: Request, *, required: bool = True) -> int | None:
+    """The version that the caller has read; None for `*`, and when absent and not `required`.
+
+    A weak or foreign ETag is no version of ours and matches nothing: it gives -1.
+    Raises: PreconditionRequired (428) when it is missing; Invalid for a list of versions.
+    """
+    value = request.headers.get(_FIELD, "").strip()
+    if not value:
+        if not required:
+            return None
+        message = _("Send the ETag of the version that you have read as If-Match.")
+        raise PreconditionRequired(message, errors=[FieldError(_FIELD, "REQUIRED", message)])
+    if value == "*":
+        return None
+    if "," in value:
+        message = _("If-Match takes one version.")
+        raise Invalid(message, code="IF_MATCH_INVALID", errors=[FieldError(_FIELD, "FORMAT", message)])
+    found = _STRONG.fullmatch(value)
+    return int(found[1]) if found else -1
+
+
+def require_current(row: Any, expected: int | None) -> None:
+    """Check the version of a row at hand, where the statement that writes it guards the rest.
+
+    Raises: PreconditionFailed (412).
+    """
+    if expected is not None and row.version != expected:
+        raise _stale()
+
+
+def advance(row: VersionedRow, *, expected: int | None) -> None:
+    """Raise the version of `row` in the database and at hand; call it first in the transaction.
+
+    `expected=None` takes whatever version there is. Raises: PreconditionFailed (412) when the row has
+    another version by now, or is gone.
+    """
+    rows = type(row)._base_manager.filter(pk=row.pk)
+    if expected is not None:
+        rows = rows.filter(version=expected)
+    if not rows.update(version=F("version") + 1):
+        raise _stale()
+    row.version = rows.model._base_manager.values_list("version", flat=True).get(pk=row.pk)  # type: ignore[attr-defined]
+
+
+def _stale() -> PreconditionFailed:
+    message = _("It was changed since you read it. Read it again and decide anew; nothing was changed.")
+    return PreconditionFailed(message, errors=[FieldError(_FIELD, "STALE", message)])

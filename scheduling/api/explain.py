@@ -1,0 +1,36 @@
+"""`GET …/jobs/{job}/explain`: where a job stands, and why."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.versions import etag
+from scheduling.api.serializers import ExplanationSerializer
+from scheduling.api.views import JobView
+from scheduling.selectors.decision import decision_latest
+from scheduling.selectors.job import job_promised_until
+from tenants.api.query import NoQuery, read_query
+from tenants.api.schema import problems
+
+
+class JobExplainView(JobView):
+    """The engine's word on one job."""
+
+    @extend_schema(
+        operation_id="job_explain",
+        summary="Why a job waits, and what the engine decided about it",
+        responses={200: ExplanationSerializer, **problems(404)},
+        tags=["jobs"],
+    )
+    def get(self, request: Request, ws: str, job: str) -> Response:
+        """Answer state, reason with its numbers and what would help, position, and the latest decisions."""
+        read_query(request, NoQuery)
+        found = self.job
+        body = {
+            "job": found,
+            "promised_until": job_promised_until(job=found),
+            "decisions": decision_latest(viewer=self.viewer, job=found),
+        }
+        return Response(ExplanationSerializer(body).data, headers=etag(found))

@@ -1,0 +1,22 @@
+"""Reading what the engine decided about a job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from foundation.actor import Actor
+from scheduling.models import Decision, Job
+from tenants import permissions
+from tenants.permissions import Permission
+
+_SHOWN: Final = 20
+
+
+def decision_latest(*, viewer: Actor, job: Job, limit: int = _SHOWN) -> Sequence[Decision]:
+    """The latest decisions about a job, newest first. For whom it gave way is not for everyone to know.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    return list(Decision.unscoped.filter(job=job).order_by("-created_at", "-pk")[:limit])

@@ -1,0 +1,94 @@
+"""What every write of the REST API understands: `dry_run=true`, and `Idempotency-Key` on POST.
+
+The views know nothing of it. A dry run carries the request out, undoes it and answers what it would have
+answered, marked by the header `Dry-Run: true`. A repeated request is answered from what was kept.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from django.utils.translation import gettext as _
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.errors import FieldError, Invalid
+from foundation.idempotency import Answer, Repeatable, answer_once, checked_key, fingerprint
+from tenants.api.dry_run import rehearse
+
+UNSAFE: Final = ("POST", "PUT", "PATCH", "DELETE")
+KEY: Final = "Idempotency-Key"
+DRY_RUN: Final = "Dry-Run"
+REPLAYED: Final = "Idempotency-Replayed"
+_KEPT_HEADERS: Final = ("Location", "ETag")
+_WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
+Handler = Callable[..., Response]
+
+
+class Writes(Protocol):
+    """What a view tells about its writes."""
+
+    rehearses_itself: bool
+    secret_fields: tuple[str, ...]
+
+    def idempotency_scope(self) -> uuid.UUID: ...
+
+    def may_see_again(self) -> None: ...
+
+
+def dry_run_of(request: Request) -> bool:
+    """Whether nothing is to be kept. Raises: Invalid for anything but true or false."""
+    value = request.query_params.get("dry_run", "false").lower()
+    if value not in _WORDS:
+        message = _("must be true or false")
+        raise Invalid(message, errors=[FieldError("dry_run", "TYPE", message)])
+    return _WORDS[value]
+
+
+def carry_out(view: Writes, handler: Handler, request: Request, *args: Any, **kwargs: Any) -> Response:
+    """Run the handler of a write as its parameters and headers ask."""
+
+    def run() -> Response:
+        return handler(request, *args, **kwargs)
+
+    if dry_run_of(request):
+        answer = run() if view.rehearses_itself else rehearse(run)
+        answer.headers.pop("Location", None)
+        answer.headers[DRY_RUN] = "true"
+        _hide(answer.data, view.secret_fields)
+        return answer
+    if request.method == "POST" and KEY in request.headers:
+        return _once(view, run, request)
+    return run()
+
+
+def _once(view: Writes, run: Callable[[], Response], request: Request) -> Response:
+    given: list[Response] = []
+
+    def make() -> Answer:
+        answer = run()
+        given.append(answer)
+        headers = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
+        # A secret is shown once: what is kept for a repetition does not have it.
+        return Answer(answer.status_code, _without(answer.data, view.secret_fields), headers)
+
+    scope = view.idempotency_scope()
+    query = {name: values for name, values in request.query_params.lists() if name != "dry_run"}
+    content = fingerprint(str(request.user.pk), request.data, query)
+    key = checked_key(request.headers[KEY])
+    kept, repeated = answer_once(Repeatable(scope, request.path[:120], key, content), make)
+    if not repeated:
+        return given[0]
+    view.may_see_again()
+    return Response(kept.body, kept.status, headers={**kept.headers, REPLAYED: "true"})
+
+
+def _without(body: Any, names: tuple[str, ...]) -> Any:
+    return {**body, **dict.fromkeys(names)} if names and isinstance(body, Mapping) else body
+
+
+def _hide(body: Any, names: tuple[str, ...]) -> None:
+    if isinstance(body, dict):
+        body.update(dict.fromkeys(set(names) & set(body)))
