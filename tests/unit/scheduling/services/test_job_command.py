@@ -32,7 +32,7 @@ def test_submit_list_get_cancel(w: World, tmp_path: Path, capsys: pytest.Capture
 
     made = run(tmp_path, "submit", "-f", str(file), "--user", "ed")
     assert (made["name"], made["state"], made["submitted_by"]) == ("train", "queued", "ed")
-    assert run(tmp_path, "list", "--state", "queued")["total"] == 1
+    assert [item["name"] for item in run(tmp_path, "list", "--state", "queued")["items"]] == ["train"]
     assert run(tmp_path, "get", "train")["spec"]["roles"][0]["resources"]["gpu"]["cards"] == 2
     assert run(tmp_path, "cancel", "train")["state"] == "cancelled"
     assert Job.unscoped.get().state == JobState.CANCELLED
