@@ -24,7 +24,8 @@ from quotas.services.queue import queue_create  # noqa: E402
 from quotas.services.quota import QuotaAmount, quota_set  # noqa: E402
 from tenants.models import Role, Tenant, TenantKind, User  # noqa: E402
 from tenants.services.access_key import access_key_create  # noqa: E402
-from tenants.services.member import member_set, user_create  # noqa: E402
+from tenants.services.account import user_create  # noqa: E402
+from tenants.services.member import member_set  # noqa: E402
 from tenants.services.tenant import tenant_create  # noqa: E402
 
 MEMORY_MIB = 40_960

@@ -6,3 +6,9 @@ class QuotasConfig(AppConfig):
 
     name = "quotas"
     verbose_name = "Quotas"
+
+    def ready(self) -> None:
+        from quotas.tenant_tree import QuotaTreeWatcher  # noqa: PLC0415 (models are loaded only from here on)
+        from tenants import effects  # noqa: PLC0415 (as above)
+
+        effects.register("quotas", QuotaTreeWatcher())

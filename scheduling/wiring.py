@@ -6,6 +6,8 @@ from foundation import health, metrics, outbox
 from scheduling import metrics as scheduling_metrics
 from scheduling import potential, tasks
 from scheduling.services import feasibility
+from scheduling.tenant_tree import JobTreeWatcher
+from tenants import effects
 
 
 def connect() -> None:
@@ -16,6 +18,7 @@ def connect() -> None:
     metrics.register("foundation", metrics.own_figures)
     metrics.register("scheduling", scheduling_metrics.figures)
     feasibility.register(potential.misfit)
+    effects.register("scheduling", JobTreeWatcher())
     health.register("worker", health.worker_heartbeat())
     health.register(
         "cycle",

@@ -6,3 +6,8 @@ class TenantsConfig(AppConfig):
 
     name = "tenants"
     verbose_name = "Tenants"
+
+    def ready(self) -> None:
+        from tenants import wiring  # noqa: PLC0415 (models are loaded only from here on)
+
+        wiring.connect()

@@ -18,7 +18,7 @@ from frontend.pages.frame import frame, login_required, viewer
 from frontend.words import role_word
 from tenants.models import User
 from tenants.selectors.member import membership_list
-from tenants.services.member import password_change
+from tenants.services.account import password_change
 
 
 class PasswordForm(forms.Form):

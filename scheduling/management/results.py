@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.core.management.base import CommandError
 
 from foundation.errors import AllotmentError
-from tenants.models import Member, Role, User
+from tenants.models import Role, User
 
 USAGE: Final = 2
 FAILED: Final = 1
@@ -28,11 +28,11 @@ def acting_user(name: str | None) -> User:
         if user is None:
             raise CommandError(f"--user: there is no user {name!r}", returncode=USAGE)
         return user
-    admins = Member.unscoped.filter(role=Role.PLATFORM_ADMIN, user__is_active=True).select_related("user")
-    admin = admins.order_by("created_at", "pk").first()
+    admins = User.objects.filter(memberships__role=Role.PLATFORM_ADMIN, is_active=True)
+    admin = admins.order_by("memberships__created_at", "memberships__pk").first()
     if admin is None:
         raise CommandError("there is no platform admin; name a user with --user", returncode=USAGE)
-    return admin.user
+    return admin
 
 
 def write_json(target: str, result: Any) -> None:

@@ -32,6 +32,7 @@ from scheduling.transitions import StaleJob, transition
 from tenants import permissions
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
+from tenants.services.tree import require_live
 
 PENDING_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_JOBS_MAX", 10_000)
 """How many jobs of one workspace may wait; beyond that a submission is refused."""
@@ -61,9 +62,10 @@ def job_check(*, acting_user: User, workspace: Tenant, spec: JobSpec) -> Submiss
     """Check everything a submission would check, and write nothing.
 
     Raises: PermissionDenied, NotFound; Invalid for an unknown queue or class; Refused for a class that
-    is not granted; TooManyPending; NeverFits.
+    is not granted; TooManyPending; NeverFits; Conflict for an archived workspace.
     """
     permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
+    require_live(workspace)
     queue = _queue(workspace, spec.queue)
     priority = _priority(workspace, spec.priority_class)
     _check_pending(workspace)

@@ -9,7 +9,10 @@ from foundation.models import BaseModel
 
 
 class AccessKey(BaseModel):
-    """A key of one user: looked up by its prefix, checked by its hash, never stored in clear."""
+    """A key of one user: looked up by its prefix, checked by its hash, never stored in clear.
+
+    A key that was rotated names the one that took its place in `replaced_by`, and ends soon after.
+    """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="access_keys")
     name = models.CharField(max_length=80)
@@ -19,6 +22,9 @@ class AccessKey(BaseModel):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
+    replaced_by = models.OneToOneField(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="replaces"
+    )
 
     def __str__(self) -> str:
         return f"{self.prefix}… ({self.name})"

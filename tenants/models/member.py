@@ -9,31 +9,31 @@ from django.db import models
 from django.db.models import Q
 
 from foundation.models import BaseModel
+from tenants.models.group import Group
+from tenants.models.role import PLATFORM_ROLES, CustomRole, Role
 from tenants.models.tenant import Tenant
 
 
-class Role(models.TextChoices):
-    """Tenant roles are inherited downwards; platform roles stand on no tenant."""
-
-    ADMIN = "admin", "Admin"
-    EDITOR = "editor", "Editor"
-    VIEWER = "viewer", "Viewer"
-    PLATFORM_ADMIN = "platform-admin", "Platform admin"
-    PLATFORM_VIEWER = "platform-viewer", "Platform viewer"
-    AUDITOR = "auditor", "Auditor"
-
-
-PLATFORM_ROLES = (Role.PLATFORM_ADMIN, Role.PLATFORM_VIEWER, Role.AUDITOR)
-
-
 class Member(BaseModel):
-    """A user in a role on a tenant, or on the platform when `tenant` is empty."""
+    """A user or a group in a role on a tenant, or on the platform when `tenant` is empty.
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    The role is one of the built-in ones, or `custom_role` with an empty `role`.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, related_name="memberships"
+    )
+    group = models.ForeignKey(
+        Group, on_delete=models.CASCADE, null=True, blank=True, related_name="memberships"
+    )
     tenant = models.ForeignKey(
         Tenant, on_delete=models.CASCADE, null=True, blank=True, related_name="members"
     )
-    role = models.CharField(max_length=20, choices=Role.choices)
+    role = models.CharField(max_length=20, choices=Role.choices, blank=True, default="")
+    custom_role = models.ForeignKey(
+        CustomRole, on_delete=models.PROTECT, null=True, blank=True, related_name="members"
+    )
+    version = models.PositiveBigIntegerField(default=0)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [
@@ -41,12 +41,37 @@ class Member(BaseModel):
             models.UniqueConstraint(
                 fields=["user"], condition=Q(tenant__isnull=True), name="member_one_platform_role"
             ),
+            models.UniqueConstraint(fields=["group", "tenant"], name="member_group_once_per_tenant"),
+            models.UniqueConstraint(
+                fields=["group"], condition=Q(tenant__isnull=True), name="member_group_one_platform_role"
+            ),
             models.CheckConstraint(
-                condition=Q(tenant__isnull=True, role__in=PLATFORM_ROLES)
+                condition=Q(user__isnull=False, group__isnull=True)
+                | Q(user__isnull=True, group__isnull=False),
+                name="member_is_user_or_group",
+            ),
+            models.CheckConstraint(
+                condition=(Q(role="") & Q(custom_role__isnull=False))
+                | (~Q(role="") & Q(custom_role__isnull=True)),
+                name="member_has_one_role",
+            ),
+            models.CheckConstraint(
+                condition=Q(role="")
+                | Q(tenant__isnull=True, role__in=PLATFORM_ROLES)
                 | (Q(tenant__isnull=False) & ~Q(role__in=PLATFORM_ROLES)),
                 name="member_role_matches_scope",
             ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.user} {self.role} {self.tenant or 'platform'}"
+        return f"{self.subject_name} {self.role_name} {self.tenant or 'platform'}"
+
+    @property
+    def subject_name(self) -> str:
+        """The name of the user or group."""
+        return str(self.user or self.group)
+
+    @property
+    def role_name(self) -> str:
+        """The built-in role's word, or the name of the custom one."""
+        return self.role or str(self.custom_role)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.functions import Lower
 
 from foundation.models import BaseModel
 
@@ -19,7 +20,8 @@ class Tenant(BaseModel):
     """A node of the tree: a folder (department, may nest) or a workspace (team, the only one with jobs).
 
     `path` holds the ids from the root down to this node, so that "everything below" is one indexed
-    prefix query instead of a walk.
+    prefix query instead of a walk. An archived folder takes what is below it along: each of them carries
+    the time, and in `archived_with` the topmost one, so that restoring brings back exactly these.
     """
 
     parent = models.ForeignKey(
@@ -29,6 +31,9 @@ class Tenant(BaseModel):
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=120)
     path = models.TextField(db_index=True, editable=False)
+    archived_at = models.DateTimeField(null=True, blank=True)
+    archived_with = models.UUIDField(null=True, blank=True, db_index=True)
+    version = models.PositiveBigIntegerField(default=0)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [
@@ -37,6 +42,18 @@ class Tenant(BaseModel):
             ),
             models.CheckConstraint(
                 condition=Q(parent__isnull=False) | Q(kind=TenantKind.FOLDER), name="tenant_root_is_folder"
+            ),
+            # The services compare in Python, where case is Unicode's; this holds where two write at once.
+            models.UniqueConstraint(
+                F("parent"),
+                Lower("name"),
+                condition=Q(archived_at__isnull=True),
+                name="tenant_name_once_among_siblings",
+            ),
+            models.CheckConstraint(
+                condition=Q(archived_at__isnull=True, archived_with__isnull=True)
+                | Q(archived_at__isnull=False, archived_with__isnull=False),
+                name="tenant_archived_with_time",
             ),
         ]
 
@@ -47,6 +64,14 @@ class Tenant(BaseModel):
     def is_workspace(self) -> bool:
         return self.kind == TenantKind.WORKSPACE
 
+    @property
+    def is_archived(self) -> bool:
+        return self.archived_at is not None
+
     def ancestor_ids(self) -> list[str]:
         """Ids from the root down to and including this tenant."""
         return self.path.strip("/").split("/")
+
+    def holds(self, other: Tenant) -> bool:
+        """Whether `other` is this tenant or stands below it."""
+        return other.path.startswith(self.path)

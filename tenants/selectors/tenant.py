@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import uuid
+
 from django.utils.translation import gettext as _
 
 from foundation.actor import Actor
 from foundation.errors import NotFound
-from tenants import permissions
+from tenants import effects, permissions
+from tenants.effects import Effect
 from tenants.models import Tenant, TenantKind
 from tenants.permissions import Permission
 
 
 def workspace_list(*, viewer: Actor) -> list[Tenant]:
-    """Workspaces the viewer may see, with their folder, by name."""
+    """Workspaces the viewer may see and that are not archived, with their folder, by name."""
     return list(permissions.visible_workspaces(viewer).select_related("parent"))
 
 
 def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
-    """One workspace by slug.
+    """One workspace by slug; an archived one too, whose past stays readable.
 
     Raises: NotFound when there is none in the viewer's sight.
     """
@@ -28,9 +31,25 @@ def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
     return workspace
 
 
-def tenant_list(*, viewer: Actor) -> list[Tenant]:
-    """Every tenant the viewer may see, parents before children, siblings by name."""
-    tenants = list(permissions.visible_tenants(viewer).order_by("name", "id"))
+def tenant_get(*, viewer: Actor, tenant_id: uuid.UUID) -> Tenant:
+    """One folder or workspace by id, with its parent.
+
+    Raises: NotFound when there is none in the viewer's sight.
+    """
+    tenant = Tenant.unscoped.select_related("parent").filter(pk=tenant_id).first()
+    if tenant is None or not permissions.may(viewer, Permission.TENANT_VIEW, tenant):
+        raise NotFound(_("There is no such tenant."))
+    return tenant
+
+
+def tenant_list(*, viewer: Actor, archived: bool = False) -> list[Tenant]:
+    """Every tenant the viewer may see, parents before children, siblings by name; with `archived`, also
+    those that are.
+    """
+    visible = permissions.visible_tenants(viewer).select_related("parent")
+    if not archived:
+        visible = visible.filter(archived_at__isnull=True)
+    tenants = list(visible.order_by("name", "id"))
     by_parent: dict[object, list[Tenant]] = {}
     seen = {tenant.pk for tenant in tenants}
     for tenant in tenants:
@@ -42,3 +61,13 @@ def tenant_list(*, viewer: Actor) -> list[Tenant]:
         ordered.append(tenant)
         stack.extend(reversed(by_parent.get(tenant.pk, [])))
     return ordered
+
+
+def tenant_archive_preview(*, viewer: Actor, tenant: Tenant) -> list[Effect]:
+    """What goes on in a tenant that archiving would not end.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.TENANT_VIEW, tenant)
+    permissions.require(viewer, Permission.TENANT_EDIT, tenant.parent)
+    return effects.foresee_archive(viewer, tenant)

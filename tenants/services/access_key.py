@@ -1,7 +1,8 @@
 """Issuing and checking access keys.
 
 A key is `alt_<prefix>_<secret>`: the prefix finds the row, the SHA-256 of 256 random bits proves it.
-A slow password hash is not needed for a secret nobody chose.
+A slow password hash is not needed for a secret nobody chose. The token exists in the answer that made it
+and nowhere else: rows, audit, logs and errors know the prefix only.
 """
 
 from __future__ import annotations
@@ -9,19 +10,25 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from foundation import audit, clock
 from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError, Invalid
 from tenants import permissions
 from tenants.models import AccessKey, User
 from tenants.permissions import Permission
+from tenants.services.service_account import require_manage
 
 _MARK: Final = "alt"
 _TOUCH_EVERY: Final = timedelta(minutes=1)
+GRACE_MAX_S: Final = 7 * 24 * 3600
 
 
 def _hash(secret: str) -> str:
@@ -34,26 +41,58 @@ def access_key_create(
     acting_user: Actor,
     user: User,
     name: str,
-    scopes: tuple[str, ...] = (),
+    scopes: Sequence[str] = (),
     expires_at: datetime | None = None,
 ) -> tuple[AccessKey, str]:
     """Make a key for `user`; returns the row and the token, which cannot be read again.
 
     An empty `scopes` means every point the user has.
-    Raises: PermissionDenied for somebody else's key without the right to edit members.
+    Raises: PermissionDenied for a person other than oneself without the right to edit members of the
+    platform, and for a service account that one may not manage; Invalid for a moment that has passed.
     """
-    _require_own(acting_user, user)
+    _require_owner(acting_user, user)
+    if expires_at is not None and expires_at <= clock.now():
+        message = _("Choose a moment that is still to come.")
+        raise Invalid(message, errors=[FieldError("expires_at", "past", message)])
+    key, token = _make(user, name=name, scopes=list(scopes), expires_at=expires_at)
+    _note(acting_user, "create", key)
+    return key, token
+
+
+@transaction.atomic
+def access_key_rotate(*, acting_user: Actor, key: AccessKey, grace_s: int = 0) -> tuple[AccessKey, str]:
+    """Put a new key in the place of one, with the same name, scopes and length of life.
+
+    The old one goes on for `grace_s` seconds, so that whoever uses it has time to change.
+    Raises: as `access_key_create`; Conflict for a key that has ended or was rotated before.
+    """
+    key = AccessKey.unscoped.select_for_update(of=("self",)).select_related("user__home").get(pk=key.pk)
+    _require_owner(acting_user, key.user)
+    now = clock.now()
+    ended = key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now)
+    if ended or key.replaced_by_id is not None:
+        raise Conflict(_("This key has ended or was rotated already; make a new one."), code="KEY_ENDED")
+    life = key.expires_at - key.created_at if key.expires_at else None
+    made, token = _make(
+        key.user, name=key.name, scopes=key.scopes, expires_at=now + life if life is not None else None
+    )
+    end = now + timedelta(seconds=min(grace_s, GRACE_MAX_S))
+    key.replaced_by = made
+    key.expires_at = min(end, key.expires_at) if key.expires_at else end
+    key.save(update_fields=["replaced_by", "expires_at"])
+    _note(acting_user, "rotate", key, after={"name": key.name, "prefix": key.prefix, "new": made.prefix})
+    return made, token
+
+
+def _make(user: User, *, name: str, scopes: list[str], expires_at: datetime | None) -> tuple[AccessKey, str]:
     prefix, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
     key = AccessKey.unscoped.create(
         user=user,
         name=name,
         prefix=prefix,
         secret_hash=_hash(secret),
-        scopes=list(scopes),
+        scopes=scopes,
         expires_at=expires_at,
-    )
-    audit.record(
-        acting_user, "access-key.create", entity="access-key", entity_id=key.pk, after={"name": name}
     )
     return key, f"{_MARK}_{prefix}_{secret}"
 
@@ -61,20 +100,33 @@ def access_key_create(
 @transaction.atomic
 def access_key_revoke(*, acting_user: Actor, key: AccessKey) -> None:
     """End a key at once. Raises: as `access_key_create`."""
-    _require_own(acting_user, key.user)
-    AccessKey.unscoped.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=clock.now())
-    audit.record(acting_user, "access-key.revoke", entity="access-key", entity_id=key.pk)
+    _require_owner(acting_user, key.user)
+    if AccessKey.unscoped.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=clock.now()):
+        _note(acting_user, "revoke", key)
 
 
-def _require_own(acting_user: Actor, user: User) -> None:
-    if acting_user.pk != user.pk:
+def _require_owner(acting_user: Actor, user: User) -> None:
+    if user.is_service:
+        require_manage(acting_user, user)
+    elif acting_user.pk != user.pk:
         permissions.require(acting_user, Permission.MEMBER_EDIT)
+
+
+def _note(actor: Actor, verb: str, key: AccessKey, after: dict[str, str] | None = None) -> None:
+    audit.record(
+        actor,
+        f"access-key.{verb}",
+        entity="access-key",
+        entity_id=key.pk,
+        tenant_id=key.user.home_id,
+        after=after or {"name": key.name, "prefix": key.prefix, "user": key.user.username},
+    )
 
 
 def access_key_check(token: str) -> AccessKey | None:
     """Return the live key behind a token, or None. Notes its use at most once a minute."""
-    mark, _, rest = token.partition("_")
-    prefix, _, secret = rest.partition("_")
+    mark, _mark, rest = token.partition("_")
+    prefix, _mark, secret = rest.partition("_")
     if mark != _MARK or not secret:
         return None
     key = AccessKey.unscoped.select_related("user").filter(prefix=prefix, revoked_at__isnull=True).first()
@@ -84,5 +136,7 @@ def access_key_check(token: str) -> AccessKey | None:
     if not key.user.is_active or (key.expires_at is not None and key.expires_at <= now):
         return None
     if key.last_used_at is None or now - key.last_used_at > _TOUCH_EVERY:
-        AccessKey.unscoped.filter(pk=key.pk).update(last_used_at=now)
+        # Asked again in the statement: of many requests at once, one writes.
+        stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - _TOUCH_EVERY)
+        AccessKey.unscoped.filter(stale, pk=key.pk).update(last_used_at=now)
     return key

@@ -1,72 +1,118 @@
-"""Accounts and memberships."""
+"""Memberships: who has which role where. Nobody gives, changes or takes what they do not have."""
 
 from __future__ import annotations
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from foundation import audit
 from foundation.actor import Actor
-from foundation.errors import Conflict, Invalid
+from foundation.errors import Conflict, FieldError, Invalid
 from tenants import permissions
-from tenants.models import PLATFORM_ROLES, Member, Role, Tenant, User
+from tenants.models import PLATFORM_ROLES, CustomRole, Group, Member, Role, Tenant, User
 from tenants.permissions import Permission
-from tenants.signals import password_changed
+from tenants.points import ROLE_PERMISSIONS, points_of
+from tenants.selectors.rights import role_points
+from tenants.services.last_admin import last_admin_kept
+from tenants.services.tree import require_live
+
+AnyRole = Role | CustomRole
 
 
-@transaction.atomic
-def user_create(*, acting_user: Actor, username: str, password: str, must_change_password: bool) -> User:
-    """Create an account with no rights; `member_set` gives it some.
+def member_set(
+    *,
+    acting_user: Actor,
+    tenant: Tenant | None,
+    role: AnyRole,
+    user: User | None = None,
+    group: Group | None = None,
+) -> Member:
+    """Give a user or a group the role on `tenant` (or on the platform), replacing the one it had there.
 
-    Raises: PermissionDenied; Conflict when the name is taken.
-    """
-    permissions.require(acting_user, Permission.MEMBER_EDIT)
-    if User.objects.filter(username=username).exists():
-        raise Conflict(_("There is a user named %(name)s already.") % {"name": username})
-    user = User.objects.create_user(username=username, password=password)
-    user.must_change_password = must_change_password
-    user.save(update_fields=["must_change_password"])
-    audit.record(acting_user, "user.create", entity="user", entity_id=user.pk, after={"username": username})
-    return user
-
-
-@transaction.atomic
-def member_set(*, acting_user: Actor, user: User, tenant: Tenant | None, role: Role) -> Member:
-    """Give `user` the role on `tenant` (or on the platform), replacing the one it had there.
-
-    Raises: PermissionDenied; Invalid when the role does not belong to that scope.
+    Raises: PermissionDenied, also for a role that holds, or replaces one that held, more than the acting
+    user has; Invalid when the role does not belong to that place or the account is another tenant's;
+    Conflict for an archived tenant or the last admin of the platform.
     """
     permissions.require(acting_user, Permission.MEMBER_EDIT, tenant)
-    if (tenant is None) != (role in PLATFORM_ROLES):
+    if tenant is not None:
+        require_live(tenant)
+    _check_place(role, tenant)
+    if user is not None:
+        _check_account(user, tenant)
+    permissions.require_cover(acting_user, _points(role), tenant)
+    with last_admin_kept():
+        member = Member.unscoped.filter(user=user, group=group, tenant=tenant).first()
+        before = _described(member) if member else None
+        if member is not None:
+            permissions.require_cover(acting_user, role_points(member), tenant)
+        else:
+            member = Member(user=user, group=group, tenant=tenant)
+        member.role, member.custom_role = ("", role) if isinstance(role, CustomRole) else (role, None)
+        member.version += 0 if member._state.adding else 1
+        _save(member)
+        _note(acting_user, "set", member, before=before, after=_described(member))
+    return member
+
+
+def _save(member: Member) -> None:
+    try:
+        with transaction.atomic():
+            member.save()
+    except IntegrityError as error:
+        raise Conflict(_("Somebody else gave a role here at the same moment; look again.")) from error
+
+
+def member_remove(*, acting_user: Actor, member: Member) -> None:
+    """Take a role away; what is inherited or comes by a group stays.
+
+    Raises: PermissionDenied, NotFound; Conflict for the last admin of the platform.
+    """
+    permissions.require(acting_user, Permission.MEMBER_EDIT, member.tenant)
+    permissions.require_cover(acting_user, role_points(member), member.tenant)
+    with last_admin_kept():
+        before = _described(member)
+        _note(acting_user, "remove", member, before=before)
+        member.delete()
+
+
+def _check_place(role: AnyRole, tenant: Tenant | None) -> None:
+    if isinstance(role, CustomRole):
+        fits = tenant is None if role.tenant is None else tenant is not None and role.tenant.holds(tenant)
+    else:
+        fits = (tenant is None) == (role in PLATFORM_ROLES)
+    if not fits:
         message = (
             _("The role %(role)s cannot be given on the platform.")
             if tenant is None
             else _("The role %(role)s cannot be given on a tenant.")
         )
-        raise Invalid(message % {"role": role})
-    member = Member.unscoped.update_or_create(user=user, tenant=tenant, defaults={"role": role})[0]
+        text = message % {"role": role}
+        raise Invalid(text, errors=[FieldError("role", "place", text)])
+
+
+def _check_account(user: User, tenant: Tenant | None) -> None:
+    """A service account stays at home: whoever manages it there decides over its keys."""
+    if user.home is not None and (tenant is None or not user.home.holds(tenant)):
+        message = _("The service account %(name)s belongs to %(tenant)s and gets roles there only.")
+        text = message % {"name": user.username, "tenant": user.home.name}
+        raise Invalid(text, errors=[FieldError("user", "home", text)])
+
+
+def _points(role: AnyRole) -> frozenset[Permission]:
+    return points_of(role.points) if isinstance(role, CustomRole) else ROLE_PERMISSIONS[role]
+
+
+def _described(member: Member) -> dict[str, str]:
+    kind = "user" if member.user else "group"
+    return {kind: member.subject_name, "role": member.role_name}
+
+
+def _note(actor: Actor, verb: str, member: Member, **change: dict[str, str] | None) -> None:
     audit.record(
-        acting_user,
-        "member.set",
+        actor,
+        f"member.{verb}",
         entity="member",
         entity_id=member.pk,
-        tenant_id=tenant.pk if tenant else None,
-        after={"user": user.username, "role": role},
+        tenant_id=member.tenant_id,
+        **change,
     )
-    return member
-
-
-@transaction.atomic
-def password_change(*, acting_user: User, old_password: str, new_password: str) -> None:
-    """Change one's own password.
-
-    Raises: Invalid when the old password is wrong.
-    """
-    if not acting_user.check_password(old_password):
-        raise Invalid(_("The old password is not right."))
-    acting_user.set_password(new_password)
-    acting_user.must_change_password = False
-    acting_user.save(update_fields=["password", "must_change_password"])
-    audit.record(acting_user, "user.password", entity="user", entity_id=acting_user.pk)
-    username = acting_user.get_username()
-    transaction.on_commit(lambda: password_changed.send(User, username=username))

@@ -1,47 +1,123 @@
-"""Growing the tenant tree."""
+"""Growing the tenant tree: create, rename, archive, restore."""
 
 from __future__ import annotations
 
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit
+from foundation import clock
 from foundation.actor import Actor
-from foundation.errors import Conflict, Invalid
-from foundation.identifiers import is_dns_label, new_id
+from foundation.errors import Conflict, FieldError, Invalid
+from foundation.identifiers import dns_label, new_id
 from tenants import permissions
 from tenants.models import Tenant, TenantKind
+from tenants.names import clean_name, clean_slug
 from tenants.permissions import Permission
+from tenants.services import tree
 
 
 @transaction.atomic
 def tenant_create(
-    *, acting_user: Actor, parent: Tenant | None, kind: TenantKind, slug: str, name: str
+    *, acting_user: Actor, parent: Tenant | None, kind: TenantKind, slug: str = "", name: str
 ) -> Tenant:
     """Add a folder or workspace below `parent`; without a parent, the root of the tree.
 
-    Raises: PermissionDenied; Invalid for a slug that cannot name a namespace or a parent that is a
-    workspace; Conflict when the slug is taken or the root exists already.
+    An empty `slug` is made from the name.
+    Raises: PermissionDenied; Invalid for a name, for a slug that cannot name a namespace, or a parent that
+    is a workspace; Conflict when a name is taken, the parent is archived, or the root exists already.
     """
     permissions.require(acting_user, Permission.TENANT_EDIT, parent)
-    if not is_dns_label(slug):
-        message = _("%(name)s cannot name a tenant: use lower-case letters, digits and hyphens.")
-        raise Invalid(message % {"name": slug})
-    if parent is not None and parent.is_workspace:
-        raise Invalid(_("A workspace has no tenants below it; choose a folder."))
-    tenant = Tenant(id=new_id(), parent=parent, kind=kind, slug=slug, name=name)
+    tree.tree_lock()
+    if parent is not None:
+        parent = tree.tenant_fresh(parent)
+        _require_folder(parent)
+        tree.require_live(parent)
+    name = clean_name(name)
+    tenant = Tenant(
+        id=new_id(), parent=parent, kind=kind, slug=clean_slug(slug or dns_label(name)), name=name
+    )
     tenant.path = f"{parent.path if parent else '/'}{tenant.id}/"
+    tree.require_free_name(name, parent_id=parent.pk if parent else None)
     try:
         with transaction.atomic():
             tenant.save(force_insert=True)
     except IntegrityError as error:
-        raise Conflict(_("There is a tenant named %(name)s already.") % {"name": slug}) from error
-    audit.record(
-        acting_user,
-        "tenant.create",
-        entity="tenant",
-        entity_id=tenant.id,
-        tenant_id=tenant.id,
-        after={"slug": slug, "kind": kind, "parent": parent.slug if parent else None},
-    )
+        message = _("There is a tenant named %(name)s already.") % {"name": tenant.slug}
+        raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("slug", "taken", message)]) from error
+    after = {"slug": tenant.slug, "name": name, "kind": kind, "parent": parent.slug if parent else None}
+    tree.note(acting_user, "create", tenant, after=after)
+    return tenant
+
+
+def _require_folder(parent: Tenant) -> None:
+    if parent.is_workspace:
+        message = _("A workspace has no tenants below it; choose a folder.")
+        raise Invalid(message, errors=[FieldError("parent", "workspace", message)])
+
+
+@transaction.atomic
+def tenant_rename(*, acting_user: Actor, tenant: Tenant, name: str) -> Tenant:
+    """Give a tenant another display name; its slug stays, since addresses and namespaces hang on it.
+
+    Raises: PermissionDenied, NotFound; Invalid for the name; Conflict when it is taken or archived.
+    """
+    permissions.require(acting_user, Permission.TENANT_EDIT, tenant)
+    tree.tree_lock()
+    tenant = tree.tenant_fresh(tenant)
+    tree.require_live(tenant)
+    name = clean_name(name)
+    if name == tenant.name:
+        return tenant
+    tree.require_free_name(name, parent_id=tenant.parent_id, but=tenant)
+    before, tenant.name = tenant.name, name
+    tree.save(tenant, ["name"])
+    tree.note(acting_user, "rename", tenant, before={"name": before}, after={"name": name})
+    return tenant
+
+
+@transaction.atomic
+def tenant_archive(*, acting_user: Actor, tenant: Tenant) -> Tenant:
+    """Close a tenant and all below it: no new jobs, not in lists. What runs goes on to its end.
+
+    That it exists is decided above it: the right is needed on its parent.
+    Raises: PermissionDenied, NotFound; Conflict for the root or when it is archived already.
+    """
+    permissions.require(acting_user, Permission.TENANT_VIEW, tenant)
+    permissions.require(acting_user, Permission.TENANT_EDIT, tenant.parent)
+    tree.tree_lock()
+    tenant = tree.tenant_fresh(tenant)
+    tree.require_live(tenant)
+    if tenant.parent is None:
+        raise Conflict(_("The root of the tree cannot be archived."), code="TENANT_IS_ROOT")
+    below = Tenant.unscoped.filter(path__startswith=tenant.path, archived_at__isnull=True)
+    slugs = list(below.order_by("path").values_list("slug", flat=True))
+    tenant.archived_at, tenant.archived_with = clock.now(), tenant.pk
+    below.exclude(pk=tenant.pk).update(archived_at=tenant.archived_at, archived_with=tenant.pk)
+    tree.save(tenant, ["archived_at", "archived_with"])
+    tree.note(acting_user, "archive", tenant, after={"archived": slugs})
+    return tenant
+
+
+@transaction.atomic
+def tenant_restore(*, acting_user: Actor, tenant: Tenant) -> Tenant:
+    """Open an archived tenant again, with all that was archived along with it.
+
+    Raises: PermissionDenied, NotFound; Conflict when it is not archived, was archived together with a folder
+    above it, or its name has been taken meanwhile.
+    """
+    permissions.require(acting_user, Permission.TENANT_VIEW, tenant)
+    permissions.require(acting_user, Permission.TENANT_EDIT, tenant.parent)
+    tree.tree_lock()
+    tenant = tree.tenant_fresh(tenant)
+    if not tenant.is_archived:
+        raise Conflict(_("%(name)s is not archived.") % {"name": tenant.name}, code="TENANT_NOT_ARCHIVED")
+    if tenant.parent is not None:
+        tree.require_live(tenant.parent)
+    tree.require_free_name(tenant.name, parent_id=tenant.parent_id, but=tenant)
+    along = Tenant.unscoped.filter(path__startswith=tenant.path, archived_with=tenant.archived_with)
+    slugs = list(along.order_by("path").values_list("slug", flat=True))
+    along.exclude(pk=tenant.pk).update(archived_at=None, archived_with=None)
+    tenant.archived_at = tenant.archived_with = None
+    tree.save(tenant, ["archived_at", "archived_with"])
+    tree.note(acting_user, "restore", tenant, after={"restored": slugs})
     return tenant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foundation.actor import SYSTEM
 from foundation.identifiers import new_id
-from tenants.models import Member, Role, Tenant, TenantKind, User
+from tenants.models import CustomRole, Group, GroupMember, Member, Role, Tenant, TenantKind, User
 from tenants.services.access_key import access_key_create
 
 
@@ -48,3 +48,18 @@ def platform_admin(username: str = "root") -> User:
 def access_key(of: User) -> str:
     """A fresh bearer token of the user."""
     return access_key_create(acting_user=SYSTEM, user=of, name="test")[1]
+
+
+def group(name: str = "ml", *people: User, claim: str | None = None) -> Group:
+    """A group with these people in it."""
+    made = Group.unscoped.create(name=name, claim=claim)
+    GroupMember.unscoped.bulk_create(GroupMember(group=made, user=each) for each in people)
+    return made
+
+
+def group_member(of: Group, tenant: Tenant | None, role: Role) -> Member:
+    return Member.unscoped.create(group=of, tenant=tenant, role=role)
+
+
+def custom_role(tenant: Tenant | None, name: str, *points: str) -> CustomRole:
+    return CustomRole.unscoped.create(tenant=tenant, name=name, points=list(points))

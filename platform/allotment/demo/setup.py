@@ -26,7 +26,8 @@ from quotas.services.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_node_ensure, quota_set
 from scheduling.models import PriorityClass, PriorityGrant
 from tenants.models import Role, Tenant, TenantKind, User
-from tenants.services.member import member_set, user_create
+from tenants.services.account import user_create
+from tenants.services.member import member_set
 from tenants.services.tenant import tenant_create
 
 SPEED: Final = 600.0

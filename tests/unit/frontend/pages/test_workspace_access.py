@@ -11,7 +11,7 @@ from django.test import Client
 from clusters.models import Node
 from foundation.actor import SYSTEM
 from scheduling.models import JobState
-from tenants.services.member import user_create
+from tenants.services.account import user_create
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
 

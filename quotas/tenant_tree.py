@@ -1,0 +1,107 @@
+"""What moving a tenant does to quotas: its nodes follow it, and the sums of both parents change."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping
+
+from django.utils.translation import gettext as _
+
+from clusters.models import Cell, Flavor
+from foundation import audit
+from foundation.actor import SYSTEM, Actor
+from foundation.quantities import Resource
+from quotas.models import Quota, QuotaNode
+from quotas.services.quota import quota_changed, quota_node_ensure
+from tenants import permissions
+from tenants.effects import Effect
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+_Sums = Mapping[tuple[uuid.UUID, str], int | None]
+
+
+class QuotaTreeWatcher:
+    """Keeps the quota trees of all cells in the shape of the tenant tree."""
+
+    def foresee_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
+        """Per flavor and resource: what goes along, and what that makes of the sums of both parents.
+
+        Only for who may see the quotas of both parents; nothing of it is refused here.
+        """
+        places = (tenant, parent, tenant.parent)
+        if not all(permissions.may(viewer, Permission.QUOTA_VIEW, place) for place in places):
+            return []
+        own = _below(tenant)
+        old = _below(tenant.parent) if tenant.parent else {}
+        new = _below(parent)
+        flavors = {flavor.pk: flavor.name for flavor in Flavor.unscoped.filter(pk__in={f for f, _ in own})}
+        return [
+            _effect(flavors[key[0]], key[1], own[key], old.get(key, 0), new.get(key, 0))
+            for key in sorted(own, key=lambda key: (flavors[key[0]], list(Resource).index(Resource(key[1]))))
+            if own[key] != 0
+        ]
+
+    def follow_move(self, actor: Actor, tenant: Tenant) -> None:
+        """Hang the tenant's node of each cell below its new parent's, and ask for a cycle there."""
+        nodes = list(QuotaNode.unscoped.filter(tenant=tenant, is_queue=False).order_by("pk"))
+        for node in nodes:
+            cell = Cell.unscoped.select_for_update().get(pk=node.cell_id)
+            # The mover has the right on both folders; a node that the new one still lacks is made for them.
+            above = (
+                quota_node_ensure(acting_user=SYSTEM, cell=cell, tenant=tenant.parent)
+                if tenant.parent
+                else None
+            )
+            before, node.parent = node.parent_id, above
+            node.save(update_fields=["parent"])
+            audit.record(
+                actor,
+                "quota-node.move",
+                entity="quota-node",
+                entity_id=node.pk,
+                tenant_id=tenant.pk,
+                before={"parent": str(before)},
+                after={"parent": str(above.pk) if above else None},
+            )
+            quota_changed(cell.pk)
+
+    def foresee_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
+        """What its quota is stays its own, and may be lent."""
+        own = _below(tenant) if permissions.may(viewer, Permission.QUOTA_VIEW, tenant) else {}
+        cards = [key for key, amount in own.items() if key[1] == Resource.GPU_CARDS.value and amount != 0]
+        if not cards:
+            return []
+        number = sum(own[key] or 0 for key in cards)
+        text = _("Its quota of %(cards)s GPUs stays with it and can be borrowed; set it to 0 to free it.")
+        return [Effect("QUOTA_STAYS", text % {"cards": number}, {"cards": number})]
+
+
+def _below(tenant: Tenant) -> _Sums:
+    """Nominal quota of a tenant and everything below it, by flavor and resource; None is unlimited."""
+    rows = Quota.unscoped.filter(node__tenant__path__startswith=tenant.path)
+    sums: defaultdict[tuple[uuid.UUID, str], int | None] = defaultdict(int)
+    for flavor_id, resource, nominal in rows.values_list("flavor_id", "resource", "nominal"):
+        had = sums[flavor_id, resource]
+        sums[flavor_id, resource] = None if nominal is None or had is None else had + nominal
+    return sums
+
+
+def _effect(flavor: str, resource: str, own: int | None, old: int | None, new: int | None) -> Effect:
+    left = None if old is None or own is None else old - own
+    gets = None if new is None or own is None else new + own
+    numbers = {
+        "flavor": flavor, "resource": resource, "moves": own,
+        "old_parent": [old, left], "new_parent": [new, gets],
+    }  # fmt: skip
+    text = _(
+        "%(flavor)s, %(resource)s: %(moves)s go along; the folder until now keeps %(left)s, the new one has "
+        "%(gets)s."
+    )
+    words = {"moves": _word(own), "left": _word(left), "gets": _word(gets)}
+    return Effect("QUOTA_MOVES", text % {"flavor": flavor, "resource": resource, **words}, numbers)
+
+
+def _word(amount: int | None) -> str:
+    return _("unlimited") if amount is None else str(amount)

@@ -1,0 +1,51 @@
+"""What changes of the tenant tree mean for jobs."""
+
+from __future__ import annotations
+
+from django.db.models import Count, Q
+from django.utils.translation import gettext as _
+
+from foundation.actor import Actor
+from scheduling.models import HOLDING_STATES, Job, JobState
+from tenants import permissions
+from tenants.effects import Effect
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+_WAITING = (JobState.SUBMITTED, JobState.QUEUED)
+
+
+class JobTreeWatcher:
+    """Jobs stay with their workspace wherever it goes; archiving ends none of them."""
+
+    def foresee_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
+        """How many jobs go along; those that borrow may be asked to leave by the new neighbours."""
+        running, waiting = _counts(viewer, tenant)
+        if not running + waiting:
+            return []
+        text = _("%(running)s running and %(waiting)s waiting jobs go along and are not interrupted by it.")
+        numbers = {"running": running, "waiting": waiting}
+        return [Effect("JOBS_MOVE", text % numbers, numbers)]
+
+    def follow_move(self, actor: Actor, tenant: Tenant) -> None:
+        """Jobs hang on their workspace and queue, which keep their ids."""
+
+    def foresee_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
+        """How many jobs go on."""
+        running, waiting = _counts(viewer, tenant)
+        if not running + waiting:
+            return []
+        text = _("%(running)s jobs run and %(waiting)s wait there; they go on, and no new ones are accepted.")
+        numbers = {"running": running, "waiting": waiting}
+        return [Effect("JOBS_GO_ON", text % numbers, numbers)]
+
+
+def _counts(viewer: Actor, tenant: Tenant) -> tuple[int, int]:
+    """Jobs that hold something and jobs that wait in a subtree; none for who may not see jobs there."""
+    if not permissions.may(viewer, Permission.JOB_VIEW, tenant):
+        return 0, 0
+    counts = Job.unscoped.filter(workspace__path__startswith=tenant.path).aggregate(
+        running=Count("pk", filter=Q(state__in=HOLDING_STATES)),
+        waiting=Count("pk", filter=Q(state__in=_WAITING)),
+    )
+    return counts["running"], counts["waiting"]

@@ -1,0 +1,64 @@
+"""What a change of the tree does to the packages above, which say so themselves.
+
+Moving or archiving a tenant concerns quotas and jobs, and this package knows neither. An upper package
+registers a `TreeWatcher` when it is loaded: it foresees, in sentences and numbers, and it follows, in the
+transaction of the move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from foundation.actor import Actor
+from tenants.models import Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One thing that a change would do: a stable code, a sentence for the reader, and its numbers."""
+
+    code: str
+    text: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TreeWatcher(Protocol):
+    """A package that has rows per tenant."""
+
+    def foresee_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
+        """What moving `tenant` below `parent` would do, as far as `viewer` may know it."""
+        ...
+
+    def follow_move(self, actor: Actor, tenant: Tenant) -> None:
+        """Bring own rows after `tenant`, which stands below its new parent already."""
+        ...
+
+    def foresee_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
+        """What goes on in `tenant` and below it that archiving does not end."""
+        ...
+
+
+_watchers: dict[str, TreeWatcher] = {}
+
+
+def register(name: str, watcher: TreeWatcher) -> None:
+    """Add the watcher of a package; called once from its `AppConfig.ready()`."""
+    _watchers[name] = watcher
+
+
+def foresee_move(viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
+    """What all packages foresee of a move, in the order of their names."""
+    return [e for _, each in sorted(_watchers.items()) for e in each.foresee_move(viewer, tenant, parent)]
+
+
+def follow_move(actor: Actor, tenant: Tenant) -> None:
+    """Let all packages follow a move."""
+    for _, watcher in sorted(_watchers.items()):
+        watcher.follow_move(actor, tenant)
+
+
+def foresee_archive(viewer: Actor, tenant: Tenant) -> list[Effect]:
+    """What all packages foresee of archiving."""
+    return [e for _, each in sorted(_watchers.items()) for e in each.foresee_archive(viewer, tenant)]

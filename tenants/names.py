@@ -1,0 +1,57 @@
+"""What tenants, roles, groups and service accounts may be called."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from foundation.errors import FieldError, Invalid
+from foundation.identifiers import is_dns_label
+
+_NOT_IN_NAMES: Final = frozenset("/\\<>")
+_OF_KUBERNETES: Final = "kube-"
+_RESERVED: Final = frozenset({"default"})
+
+
+def clean_name(text: str, *, field: str = "name", longest: int = 120) -> str:
+    """The name as it is kept: composed characters, single spaces.
+
+    It is printable, holds a letter or digit, and none of `/ \\ < >`, which stand between names elsewhere.
+    Raises: Invalid naming `field`.
+    """
+    name = " ".join(unicodedata.normalize("NFC", text).split())
+    sound = name.isprintable() and any(c.isalnum() for c in name) and not _NOT_IN_NAMES & set(name)
+    if not sound or len(name) > longest:
+        message = _(
+            "A name has at most %(longest)s characters, a letter or digit among them, and none of / \\ < >."
+        )
+        raise _wrong(field, "name", message % {"longest": longest})
+    return name
+
+
+def clean_slug(text: str, *, field: str = "slug") -> str:
+    """The short name that addresses and Kubernetes namespaces are made of.
+
+    Raises: Invalid naming `field`.
+    """
+    if not is_dns_label(text):
+        message = _("%(name)s cannot name a tenant: use lower-case letters, digits and hyphens.")
+        raise _wrong(field, "slug", message % {"name": text})
+    if text in _RESERVED or text.startswith(_OF_KUBERNETES):
+        raise _wrong(field, "reserved", _("%(name)s is a namespace of Kubernetes.") % {"name": text})
+    return text
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether two names differ in case or form of letters alone."""
+    return _folded(one) == _folded(other)
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def _wrong(field: str, code: str, message: str) -> Invalid:
+    return Invalid(message, errors=[FieldError(field, code, message)])

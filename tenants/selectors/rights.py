@@ -1,0 +1,106 @@
+"""Who may do what on a tenant, and where each right comes from."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from foundation.actor import Actor
+from tenants import permissions
+from tenants.models import GroupMember, Member, Tenant, User
+from tenants.permissions import Permission
+from tenants.points import ROLE_PERMISSIONS, points_of
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One role of one person as it counts somewhere.
+
+    `tenant` is where the role was given, None for the platform; `group` is through which group it came.
+    """
+
+    username: str
+    role: str
+    tenant: Tenant | None
+    group: str
+    points: frozenset[Permission]
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A person's rights on one tenant: the roles that count, and each point with the roles that give it."""
+
+    user: User
+    rights: tuple[Right, ...]
+
+    @property
+    def points(self) -> dict[Permission, tuple[Right, ...]]:
+        """Each point the person has, with the roles it comes from."""
+        found = {point for right in self.rights for point in right.points}
+        return {p: tuple(right for right in self.rights if p in right.points) for p in sorted(found)}
+
+
+def rights_on(tenant_ids: Sequence[str], *, platform: bool = False) -> dict[uuid.UUID, tuple[Right, ...]]:
+    """The roles that people hold on any of these tenants, by user; two queries.
+
+    With `platform`, roles that stand on the platform count as well.
+    """
+    scope = Q(tenant_id__in=tenant_ids)
+    if platform:
+        scope |= Q(tenant__isnull=True)
+    members = Member.unscoped.filter(scope).select_related("user", "group", "tenant", "custom_role")
+    rows = sorted(members, key=lambda m: (len(m.tenant.path) if m.tenant else 0, str(m.pk)))
+    people = _people({m.group_id for m in rows if m.group_id})
+    found: defaultdict[uuid.UUID, list[Right]] = defaultdict(list)
+    for member in rows:
+        points = role_points(member)
+        group = member.group.name if member.group else ""
+        holders = [member.user] if member.user else people.get(member.group_id, [])
+        for user in holders:
+            found[user.pk].append(Right(user.username, member.role_name, member.tenant, group, points))
+    return {pk: tuple(rights) for pk, rights in found.items()}
+
+
+def _people(group_ids: set[uuid.UUID]) -> dict[uuid.UUID | None, list[User]]:
+    found: defaultdict[uuid.UUID | None, list[User]] = defaultdict(list)
+    if group_ids:
+        rows = GroupMember.unscoped.filter(group_id__in=group_ids).select_related("user")
+        for row in rows.order_by("user__username", "user_id"):
+            found[row.group_id].append(row.user)
+    return found
+
+
+def role_points(member: Member) -> frozenset[Permission]:
+    """The points of a member's role."""
+    if member.custom_role is not None:
+        return points_of(member.custom_role.points)
+    return ROLE_PERMISSIONS[member.role]
+
+
+def effective_list(*, viewer: Actor, tenant: Tenant) -> list[Effective]:
+    """Everybody who may do anything on `tenant`, by name; roles of the platform only for those who may
+    edit members there.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.TENANT_VIEW, tenant)
+    platform = permissions.may(viewer, Permission.MEMBER_EDIT)
+    found = rights_on(tenant.ancestor_ids(), platform=platform)
+    users = User.objects.filter(pk__in=found).order_by("username", "pk")
+    return [Effective(user, found[user.pk]) for user in users]
+
+
+def effective_get(*, viewer: Actor, tenant: Tenant, user: User) -> Effective:
+    """What `user` may do on `tenant`, with where it comes from.
+
+    One's own are open to everybody; those of others to who may edit members there.
+    Raises: NotFound, PermissionDenied.
+    """
+    needed = Permission.TENANT_VIEW if viewer.pk == user.pk else Permission.MEMBER_EDIT
+    permissions.require(viewer, needed, tenant)
+    rights = rights_on(tenant.ancestor_ids(), platform=True).get(user.pk, ())
+    return Effective(user, rights)

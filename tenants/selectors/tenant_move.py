@@ -1,0 +1,77 @@
+"""What moving a tenant would change, before it is done."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from foundation.actor import Actor
+from tenants import effects
+from tenants.effects import Effect
+from tenants.models import Tenant
+from tenants.permissions import Permission
+from tenants.selectors.rights import Right, rights_on
+from tenants.services.tenant_move import tenant_move_check
+
+
+@dataclass(frozen=True, slots=True)
+class AccessChange:
+    """One person whose rights on the tenant would change, with the roles before and after."""
+
+    username: str
+    before: tuple[Right, ...]
+    after: tuple[Right, ...]
+    gained: tuple[Permission, ...]
+    lost: tuple[Permission, ...]
+
+    @property
+    def verdict(self) -> str:
+        """`gains` access, `loses` it, or `changes` what they may do."""
+        if not any(Permission.TENANT_VIEW in right.points for right in self.before):
+            return "gains"
+        if not any(Permission.TENANT_VIEW in right.points for right in self.after):
+            return "loses"
+        return "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class MovePreview:
+    """What a move would do: who gains or loses, how many tenants go along, and what others foresee."""
+
+    tenant: Tenant
+    old_parent: Tenant | None
+    new_parent: Tenant
+    along: int
+    access: tuple[AccessChange, ...]
+    effects: tuple[Effect, ...]
+
+
+def tenant_move_preview(*, viewer: Actor, tenant: Tenant, parent: Tenant) -> MovePreview:
+    """Foresee a move and write nothing. Raises: as `tenants.services.tenant_move.tenant_move_check`."""
+    tenant_move_check(acting_user=viewer, tenant=tenant, parent=parent)
+    before = rights_on([*tenant.ancestor_ids()])
+    after = rights_on([*parent.ancestor_ids(), str(tenant.pk)])
+    return MovePreview(
+        tenant=tenant,
+        old_parent=tenant.parent,
+        new_parent=parent,
+        along=Tenant.unscoped.filter(path__startswith=tenant.path).count() - 1,
+        access=tuple(_changes(before, after)),
+        effects=tuple(effects.foresee_move(viewer, tenant, parent)),
+    )
+
+
+def _changes(
+    before: Mapping[uuid.UUID, tuple[Right, ...]], after: Mapping[uuid.UUID, tuple[Right, ...]]
+) -> Iterable[AccessChange]:
+    names = {pk: rights[0].username for rights_of in (before, after) for pk, rights in rights_of.items()}
+    for pk, username in sorted(names.items(), key=lambda item: (item[1], item[0])):
+        had, has = _points(before.get(pk, ())), _points(after.get(pk, ()))
+        if had != has:
+            gained, lost = tuple(sorted(has - had)), tuple(sorted(had - has))
+            yield AccessChange(username, before.get(pk, ()), after.get(pk, ()), gained, lost)
+
+
+def _points(rights: Iterable[Right]) -> frozenset[Permission]:
+    return frozenset().union(*(right.points for right in rights))

@@ -1,0 +1,126 @@
+"""Groups of people. Only who may edit members of the platform changes them, and whom they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from foundation import audit
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError, Invalid
+from tenants import permissions
+from tenants.models import Group, GroupMember, Member, User
+from tenants.names import clean_name
+from tenants.permissions import Permission
+from tenants.selectors.rights import role_points
+from tenants.services.last_admin import last_admin_kept
+
+
+@transaction.atomic
+def group_create(*, acting_user: Actor, name: str, claim: str = "") -> Group:
+    """Make a group; with a `claim`, the one of that name at the identity provider.
+
+    Raises: PermissionDenied; Invalid for the name; Conflict when name or claim is taken.
+    """
+    permissions.require(acting_user, Permission.MEMBER_EDIT)
+    group = Group(name=clean_name(name), claim=claim.strip() or None)
+    _save(group, new=True)
+    _note(acting_user, "create", group, after=_described(group))
+    return group
+
+
+@transaction.atomic
+def group_update(
+    *, acting_user: Actor, group: Group, name: str | None = None, claim: str | None = None
+) -> Group:
+    """Rename a group, or tie it to another group of the identity provider.
+
+    Raises: as `group_create`.
+    """
+    _require(acting_user, group)
+    group = Group.unscoped.select_for_update().get(pk=group.pk)
+    before = _described(group)
+    if name is not None:
+        group.name = clean_name(name)
+    if claim is not None:
+        group.claim = claim.strip() or None
+    if _described(group) == before:
+        return group
+    group.version += 1
+    _save(group, new=False)
+    _note(acting_user, "update", group, before=before, after=_described(group))
+    return group
+
+
+def group_delete(*, acting_user: Actor, group: Group) -> None:
+    """Remove a group and every role it gave.
+
+    Raises: PermissionDenied; Conflict for the last admin of the platform.
+    """
+    _require(acting_user, group)
+    with last_admin_kept():
+        _note(acting_user, "delete", group, before=_described(group))
+        group.delete()
+
+
+@transaction.atomic
+def group_add(*, acting_user: Actor, group: Group, user: User) -> GroupMember:
+    """Put a person into a group; nothing happens to who is in it.
+
+    Raises: PermissionDenied; Invalid for a service account; Conflict where the identity provider decides.
+    """
+    _require(acting_user, group)
+    _require_local(group)
+    if user.is_service:
+        message = _("A service account belongs to no group.")
+        raise Invalid(message, errors=[FieldError("user", "service", message)])
+    row, made = GroupMember.unscoped.get_or_create(group=group, user=user)
+    if made:
+        _note(acting_user, "add", group, after={"user": user.username})
+    return row
+
+
+def group_remove(*, acting_user: Actor, group: Group, user: User) -> None:
+    """Take a person out of a group.
+
+    Raises: PermissionDenied; Conflict for the last admin, or where the identity provider decides.
+    """
+    _require(acting_user, group)
+    _require_local(group)
+    with last_admin_kept():
+        row = GroupMember.unscoped.filter(group=group, user=user).first()
+        if row is not None:
+            row.delete()
+            _note(acting_user, "remove", group, before={"user": user.username})
+
+
+def _require(actor: Actor, group: Group) -> None:
+    """Whom a group holds is whom its roles reach: all of them must be the actor's own to give."""
+    permissions.require(actor, Permission.MEMBER_EDIT)
+    for member in Member.unscoped.filter(group=group).select_related("tenant", "custom_role"):
+        permissions.require_cover(actor, role_points(member), member.tenant)
+
+
+def _require_local(group: Group) -> None:
+    if group.claim is not None:
+        message = _("The identity provider says who belongs to %(name)s.") % {"name": group.name}
+        raise Conflict(message, code="GROUP_IS_EXTERNAL")
+
+
+def _save(group: Group, *, new: bool) -> None:
+    try:
+        with transaction.atomic():
+            group.save(force_insert=new)
+    except IntegrityError as error:
+        message = _("There is a group with this name or claim already.")
+        raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)]) from error
+
+
+def _described(group: Group) -> dict[str, object]:
+    return {"name": group.name, "claim": group.claim}
+
+
+def _note(actor: Actor, verb: str, group: Group, **change: Any) -> None:
+    audit.record(actor, f"group.{verb}", entity="group", entity_id=group.pk, **change)

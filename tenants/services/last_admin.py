@@ -1,0 +1,37 @@
+"""The platform always has an admin who can let others in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from foundation.errors import Conflict
+from tenants.models import AccountKind, Member, Role, User
+
+
+@contextmanager
+def last_admin_kept() -> Iterator[None]:
+    """One transaction, undone if it takes the last admin of the platform away.
+
+    Such changes happen one after the other: two admins who remove each other at the same moment would
+    both still see one left. A platform that has no admin yet may go on without.
+    Raises: Conflict with code LAST_PLATFORM_ADMIN.
+    """
+    with transaction.atomic():
+        admins = Member.unscoped.select_for_update().filter(role=Role.PLATFORM_ADMIN)
+        had = bool(list(admins.order_by("pk").values_list("pk"))) and _admins_left()
+        yield
+        if had and not _admins_left():
+            message = _("This would leave the platform without an admin; make somebody else one first.")
+            raise Conflict(message, code="LAST_PLATFORM_ADMIN")
+
+
+def _admins_left() -> bool:
+    """Whether an active person is platform admin, directly or by a group."""
+    direct = Q(memberships__role=Role.PLATFORM_ADMIN)
+    by_group = Q(in_groups__group__memberships__role=Role.PLATFORM_ADMIN)
+    return User.objects.filter(direct | by_group, is_active=True, kind=AccountKind.PERSON).exists()

@@ -1,0 +1,135 @@
+"""Custom roles: sets of permission points that somebody needs and the built-in roles do not give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+from django.utils.translation import gettext as _
+
+from foundation import audit
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError, Invalid
+from tenants import grants, permissions
+from tenants.models import CustomRole, Member, Role, Tenant
+from tenants.names import clean_name, same_name
+from tenants.permissions import Permission
+from tenants.points import PLATFORM_POINTS, points_of
+from tenants.services.tree import require_live
+
+
+@transaction.atomic
+def role_create(
+    *,
+    acting_user: Actor,
+    tenant: Tenant | None,
+    name: str,
+    points: Iterable[Permission],
+    description: str = "",
+) -> CustomRole:
+    """Make a role that may be given on `tenant` and below it, or on the platform.
+
+    Raises: PermissionDenied, also for points that the acting user lacks; Invalid for the name or for
+    points that a tenant's role cannot hold; Conflict when the name is taken.
+    """
+    permissions.require(acting_user, Permission.MEMBER_EDIT, tenant)
+    if tenant is not None:
+        require_live(tenant)
+    wanted = _checked(acting_user, tenant, points)
+    role = CustomRole(tenant=tenant, name=_name(name), description=description, points=wanted)
+    _save(role, new=True)
+    _note(acting_user, "create", role, after=_described(role))
+    return role
+
+
+@transaction.atomic
+def role_update(
+    *,
+    acting_user: Actor,
+    role: CustomRole,
+    name: str | None = None,
+    points: Iterable[Permission] | None = None,
+    description: str | None = None,
+) -> CustomRole:
+    """Change a role for all who have it. What is not named stays.
+
+    Raises: as `role_create`; the acting user needs the points that it had, too.
+    """
+    permissions.require(acting_user, Permission.MEMBER_EDIT, role.tenant)
+    role = CustomRole.unscoped.select_for_update(of=("self",)).select_related("tenant").get(pk=role.pk)
+    permissions.require_cover(acting_user, points_of(role.points), role.tenant)
+    before = _described(role)
+    if name is not None:
+        role.name = _name(name)
+    if description is not None:
+        role.description = description
+    if points is not None:
+        role.points = _checked(acting_user, role.tenant, points)
+    if _described(role) == before:
+        return role
+    role.version += 1
+    _save(role, new=False)
+    _note(acting_user, "update", role, before=before, after=_described(role))
+    return role
+
+
+@transaction.atomic
+def role_delete(*, acting_user: Actor, role: CustomRole) -> None:
+    """Remove a role that nobody has.
+
+    Raises: PermissionDenied, NotFound; Conflict while somebody has it.
+    """
+    permissions.require(acting_user, Permission.MEMBER_EDIT, role.tenant)
+    permissions.require_cover(acting_user, points_of(role.points), role.tenant)
+    role_id = role.pk
+    try:
+        with transaction.atomic():
+            role.delete()
+    except ProtectedError as error:
+        number = Member.unscoped.filter(custom_role_id=role_id).count()
+        message = _("%(number)s still have this role; give them another one first.") % {"number": number}
+        raise Conflict(message, code="ROLE_IN_USE", numbers={"members": number}) from error
+    role.pk = role_id
+    _note(acting_user, "delete", role, before=_described(role))
+
+
+def _checked(actor: Actor, tenant: Tenant | None, points: Iterable[Permission]) -> list[str]:
+    wanted = frozenset(points)
+    if not wanted:
+        raise _invalid("points", "empty", _("A role needs at least one permission."))
+    misplaced = sorted(wanted & PLATFORM_POINTS) if tenant is not None else []
+    if misplaced:
+        message = _("These permissions exist on the platform only: %(points)s.")
+        raise _invalid("points", "platform", message % {"points": ", ".join(misplaced)})
+    permissions.require_cover(actor, wanted, tenant)
+    return sorted(wanted)
+
+
+def _name(text: str) -> str:
+    name = clean_name(text, longest=60)
+    if any(same_name(name, role.value) for role in Role):
+        raise _invalid("name", "built-in", _("There is a built-in role named %(name)s.") % {"name": name})
+    return name
+
+
+def _invalid(field: str, code: str, message: str) -> Invalid:
+    return Invalid(message, errors=[FieldError(field, code, message)])
+
+
+def _save(role: CustomRole, *, new: bool) -> None:
+    try:
+        with transaction.atomic():
+            role.save(force_insert=new)
+    except IntegrityError as error:
+        message = _("There is a role named %(name)s already.") % {"name": role.name}
+        raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)]) from error
+    grants.forget()
+
+
+def _described(role: CustomRole) -> dict[str, object]:
+    return {"name": role.name, "description": role.description, "points": list(role.points)}
+
+
+def _note(actor: Actor, verb: str, role: CustomRole, **change: dict[str, object]) -> None:
+    audit.record(actor, f"role.{verb}", entity="role", entity_id=role.pk, tenant_id=role.tenant_id, **change)

@@ -1,0 +1,74 @@
+"""Service accounts: a tenant's own hands for pipelines and robots."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from foundation import audit, clock
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError
+from tenants import permissions
+from tenants.models import AccessKey, AccountKind, Member, Tenant, User
+from tenants.names import clean_slug
+from tenants.permissions import Permission
+from tenants.selectors.rights import role_points
+from tenants.services.tree import require_live
+
+
+@transaction.atomic
+def service_account_create(*, acting_user: Actor, tenant: Tenant, name: str) -> User:
+    """Make the account `<name>@<tenant>`; it has no rights until `member_set` gives it a role at home.
+
+    Raises: PermissionDenied, NotFound; Invalid for the name; Conflict when it is taken or the tenant is
+    archived.
+    """
+    permissions.require(acting_user, Permission.MEMBER_EDIT, tenant)
+    require_live(tenant)
+    username = f"{clean_slug(name, field='name')}@{tenant.slug}"
+    if User.objects.filter(username__iexact=username).exists():
+        message = _("There is a user named %(name)s already.") % {"name": username}
+        raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)])
+    user = User(username=username, kind=AccountKind.SERVICE, home=tenant)
+    user.set_unusable_password()
+    user.save(force_insert=True)
+    _note(acting_user, "create", user)
+    return user
+
+
+@transaction.atomic
+def service_account_close(*, acting_user: Actor, account: User) -> None:
+    """End a service account: its keys are revoked and its roles taken; its jobs keep its name.
+
+    Raises: PermissionDenied, NotFound.
+    """
+    require_manage(acting_user, account)
+    if not account.is_active:
+        return
+    account.is_active = False
+    account.save(update_fields=["is_active"])
+    AccessKey.unscoped.filter(user=account, revoked_at__isnull=True).update(revoked_at=clock.now())
+    for member in Member.unscoped.filter(user=account):
+        member.delete()
+    _note(acting_user, "close", account)
+
+
+def require_manage(actor: Actor, account: User) -> None:
+    """Whether `actor` may act on a service account: whoever has its keys can do whatever it may.
+
+    Raises: PermissionDenied, also when the account may do more than the actor; NotFound.
+    """
+    permissions.require(actor, Permission.MEMBER_EDIT, account.home)
+    for member in Member.unscoped.filter(user=account).select_related("tenant", "custom_role"):
+        permissions.require_cover(actor, role_points(member), member.tenant)
+
+
+def _note(actor: Actor, verb: str, account: User) -> None:
+    audit.record(
+        actor,
+        f"service-account.{verb}",
+        entity="user",
+        entity_id=account.pk,
+        tenant_id=account.home_id,
+        after={"username": account.username},
+    )

@@ -1,0 +1,71 @@
+"""What all changes of the tenant tree share: one at a time, names once among siblings, nothing archived."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from foundation import audit
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError
+from tenants.models import Tenant
+from tenants.names import same_name
+
+
+def tree_lock() -> None:
+    """Let one change of the tree happen at a time: two moves at once could close a circle."""
+    list(Tenant.unscoped.select_for_update().filter(parent__isnull=True).values_list("pk"))
+
+
+def tenant_fresh(tenant: Tenant) -> Tenant:
+    """The tenant as it stands now, under the lock of the tree. Raises: Tenant.DoesNotExist."""
+    return Tenant.unscoped.select_related("parent").get(pk=tenant.pk)
+
+
+def require_live(tenant: Tenant) -> None:
+    """Refuse to change what is archived.
+
+    Raises: Conflict with code TENANT_ARCHIVED.
+    """
+    if tenant.is_archived:
+        message = _("%(name)s is archived; restore it first.")
+        raise Conflict(message % {"name": tenant.name}, code="TENANT_ARCHIVED")
+
+
+def require_free_name(name: str, *, parent_id: uuid.UUID | None, but: Tenant | None = None) -> None:
+    """Refuse a name that a sibling has already, in whatever case.
+
+    Raises: Conflict with code NAME_TAKEN.
+    """
+    siblings = Tenant.unscoped.filter(parent_id=parent_id, archived_at__isnull=True)
+    if but is not None:
+        siblings = siblings.exclude(pk=but.pk)
+    if any(same_name(name, other) for other in siblings.values_list("name", flat=True)):
+        raise name_taken(name)
+
+
+def name_taken(name: str) -> Conflict:
+    """The refusal of a name."""
+    message = _("There is a tenant named %(name)s already.") % {"name": name}
+    return Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)])
+
+
+def save(tenant: Tenant, fields: list[str]) -> None:
+    """Write some columns and a new version.
+
+    Raises: Conflict with code NAME_TAKEN where the database refuses the name after all.
+    """
+    tenant.version += 1
+    try:
+        with transaction.atomic():
+            tenant.save(update_fields=[*fields, "version"])
+    except IntegrityError as error:
+        raise name_taken(tenant.name) from error
+
+
+def note(actor: Actor, verb: str, tenant: Tenant, **change: Any) -> None:
+    """The audit row of a change of `tenant`."""
+    audit.record(actor, f"tenant.{verb}", entity="tenant", entity_id=tenant.pk, tenant_id=tenant.pk, **change)

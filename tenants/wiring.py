@@ -1,0 +1,21 @@
+"""What happens by itself when rows of this package are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models.signals import post_delete, post_save
+
+from tenants import grants
+from tenants.models import CustomRole, GroupMember, Member, Tenant
+
+
+def connect() -> None:
+    """Forget remembered grants when anything they depend on is written."""
+    for model in (Member, GroupMember, CustomRole, Tenant):
+        post_save.connect(_forget, sender=model, dispatch_uid=f"grants-save-{model.__name__}")
+        post_delete.connect(_forget, sender=model, dispatch_uid=f"grants-delete-{model.__name__}")
+
+
+def _forget(sender: object, **_: Any) -> None:
+    grants.forget()
