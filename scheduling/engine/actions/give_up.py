@@ -87,27 +87,27 @@ class GivingUp:
     def _make_way(self, queue: Queue, job: Job) -> bool:
         surplus = self._surplus(queue.id, job.priority)
         more, wanted = self._bounds.lacking(queue, job) if surplus.tasks else ({}, None)
-        if not more or (wanted is not None and not self._hopeful(queue, job, more, wanted, surplus)):
+        near = None if wanted is None else self._near(queue, job, wanted, surplus)
+        if not more or (near is not None and not self._any_affordable(queue, job, more, near, surplus)):
             return False
-        counted = None if wanted is None else self._bounds.seats(wanted)
-        plea = Plea(queue, job, more, counted)
+        plea = Plea(queue, job, more, None if near is None else self._bounds.seats(near))
         found = surrender(self._session.snapshot, self._attempt, plea, surplus.tasks)
         if found is None or not found.leaving:
             return False
         self._carry_out(job, found)
         return True
 
-    def _hopeful(
-        self, queue: Queue, job: Job, more: dict[str, int], wanted: Wanted, surplus: Surplus
-    ) -> bool:
-        """Whether places and quota may be enough for a job when all of the surplus is given up."""
+    def _near(self, queue: Queue, job: Job, wanted: Wanted, surplus: Surplus) -> Wanted:
+        """Where there may be seats enough for a job when all of the surplus is given up."""
         lot = self._lots[queue.id, job.priority]
-        return any(
-            self._hopes.any(board, needed, lot)
-            and self._bounds.may_fit(((board, needed),), surplus.freed)
-            and self._affordable(queue, asked_of(job, more, board.question.flavor), surplus)
-            for board, needed in wanted
-        )
+        hopeful = (each for each in wanted if self._hopes.any(*each, lot))
+        return tuple(each for each in hopeful if self._bounds.may_fit((each,), surplus.freed))
+
+    def _any_affordable(
+        self, queue: Queue, job: Job, more: dict[str, int], near: Wanted, surplus: Surplus
+    ) -> bool:
+        flavors = (board.question.flavor for board, _ in near)
+        return any(self._affordable(queue, asked_of(job, more, flavor), surplus) for flavor in flavors)
 
     def _affordable(self, queue: Queue, asked: dict[FlavorResource, int], surplus: Surplus) -> bool:
         tree, leaf, freed = self._session.snapshot.quota, queue.quota_node, surplus.charged

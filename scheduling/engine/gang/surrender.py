@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import fewest, seats_left, thought_away
 from scheduling.engine.model import Allocation, Job, Queue
+from scheduling.engine.preemption.loss import charged
 from scheduling.engine.preemption.seats import Seats
 from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
 from scheduling.engine.state.snapshot import Snapshot
@@ -23,8 +24,8 @@ class Surrender:
 
 @dataclass(frozen=True, slots=True)
 class Plea:
-    """A job that waits: how many more tasks of each role it needs, and the seats that it could have, where
-    they can be counted."""
+    """A job that waits: how many more tasks of each role it needs, and, where they can be counted, the seats
+    in the flavors in which it may find enough of them."""
 
     queue: Queue
     job: Job
@@ -97,8 +98,26 @@ class _Search:
             return self._try(()) is not None
         return given <= counted or (bool(given & counted) and self._try(()) is not None)
 
+    def _promising(self, leaving: Sequence[Allocation]) -> bool:
+        """False where the job would get quota only in flavors in which it never has room.
+
+        Quota alone decides that, so nobody is released from where they stand.
+        """
+        plea, tree = self._plea, self._snapshot.quota
+        if plea.counted is None or any(task.queue != plea.queue.id for task in leaving):
+            return True
+        freed = charged(leaving)
+        tree.remove_usages(plea.queue.quota_node, freed)
+        try:
+            given = _flavors(self._attempt.assigned(plea.queue, plea.job, plea.more))
+        finally:
+            tree.add_usages(plea.queue.quota_node, freed)
+        return not given.isdisjoint(seats.board.question.flavor.id for seats in plea.counted)
+
     def _try(self, leaving: Sequence[Allocation]) -> tuple[Allocation, ...] | None:
         plea = self._plea
+        if not self._promising(leaving):
+            return None
         with self._snapshot.statement() as statement:
             for task in leaving:
                 statement.release(task.id)
