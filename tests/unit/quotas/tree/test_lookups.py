@@ -245,3 +245,29 @@ def test_what_is_kept_and_what_may_be_borrowed_bound_together(
     assert (quotas.available("a", GPU), quotas.potential("a", GPU)) == (available, potential)
     lent = min(4, 4 if limits.lending_limit is None else limits.lending_limit)
     assert quotas.potential("b", GPU) == 6 + lent
+
+
+@pytest.mark.parametrize(
+    ("used", "amounts", "node", "carried"),
+    [
+        ({}, {GPU: 9, CPU: 2}, "a", {GPU: 9, CPU: 2}),
+        ({}, {GPU: 9, CPU: 2}, "dept", {GPU: 6, CPU: 2}),  # 3 stay at `a`
+        ({}, {GPU: 9, CPU: 2}, "unit", {GPU: 2, CPU: 2}),  # 4 at `dept`
+        ({}, {GPU: 3}, "dept", {}),
+        ({"a": 2}, {GPU: 2}, "dept", {GPU: 1}),
+        ({"a": 9}, {GPU: 2}, "unit", {GPU: 2}),
+        ({"b": 2}, {GPU: 6}, "unit", {GPU: 1}),
+        ({}, {GPU: 9}, "nowhere", {GPU: 2}),  # up to the root
+    ],
+)
+def test_what_a_use_at_a_leaf_comes_to_higher_up(
+    used: dict[str, int], amounts: dict[str, int], node: str, carried: dict[str, int]
+) -> None:
+    quotas = company()
+    for leaf, amount in used.items():
+        quotas.add_usage(leaf, GPU, amount)
+    assert quotas.carried("a", node, amounts) == carried
+
+
+def test_a_use_without_a_limit_stays_where_it_is() -> None:
+    assert company().carried("b", "dept", {CPU: 5, GPU: 1}) == {GPU: 1}

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from scheduling.engine.preemption.ground import Groups
+from foundation.quantities import Resource
+from scheduling.engine.model import FlavorResource, Instant, PreemptOthers
+from scheduling.engine.preemption.candidates import Roster
+from scheduling.engine.preemption.contest import Contest, Effort
+from scheduling.engine.preemption.ground import Ground, Groups
+from scheduling.engine.preemption.trial import Trial
+from tests.unit.scheduling.engine.builders import role
+from tests.unit.scheduling.engine.preemption.stand import CORES, NOW, PLATFORM, on, site, wants
 
 Task = tuple[int, int, int, bool]
 """Group, amount, how hard it is to take, and whether it may be asked."""
@@ -39,3 +50,177 @@ def test_amounts_are_had_as_easily_as_the_easiest_first_allow(drawn: list[Task],
         )
         # The easiest for what they give come first: at most one task more than the best set needs.
         assert least <= found[number] <= least + max(task[2] for task in here)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        # Group 0 gives 2 for 2, then 4 for 12; group 1 gives 1 for 5, and 3 for 6 if it is asked.
+        ([1, 1, 1], [2.0, 6.0, np.inf]),
+        ([2, 3, 1], [2.0, 6.0, np.inf]),
+        ([3, 4, 0], [14.0, np.inf, np.inf]),
+        ([6, 9, 5], [14.0, np.inf, np.inf]),
+        ([7, 1, 1], [np.inf, 6.0, np.inf]),
+    ],
+)
+def test_of_each_group_the_easiest_for_what_they_give_come_first(
+    wanted: list[int], found: list[float]
+) -> None:
+    tasks = np.array([10, 11, 12, 13])
+    group, given_ = np.array([1, 0, 1, 0]), np.array([1, 4, 3, 2])
+    groups = Groups(tasks, group, np.array([5.0, 12.0, 6.0, 2.0]), given_)
+    assert groups.order.tolist() == [13, 11, 12, 10]
+    asked = np.array([True, True, True, False])
+    amounts = np.array([2, 4, 3, 1])
+    assert groups.easiest(asked, amounts, np.array(wanted)).tolist() == found
+    assert groups.sums(amounts * asked, 3).tolist() == [6, 3, 0]
+    assert groups.sums(amounts, 3).dtype == amounts.dtype
+
+
+def test_where_nobody_stands_nothing_is_to_be_had() -> None:
+    none = np.zeros(0, np.int64)
+    groups = Groups(none, none, none.astype(np.float64), none)
+    assert groups.easiest(none.astype(np.bool_), none, np.array([1, 2])).tolist() == [np.inf, np.inf]
+    assert groups.sums(none, 2).tolist() == [0, 0]
+
+
+LEVELS = [
+    on("low", "b", "n0:0", "n0:1@40", cpu=5, memory=7, priority=-1),
+    on("high", "b", "n0:2", "n1:0", priority=4, admitted_at=Instant(9_500)),
+    on("elastic", "c", "n1:1@30", "n1:1@30", "n1:2@20", least=1),
+    on("fixed", "c", "n1:3", preemptible=False),
+    on("young", "c", "n0:3", min_run_s=500, admitted_at=Instant(9_970)),
+    on("away", "b", "elsewhere:0"),
+]
+WHOLE_JOB, LEVEL = 1e10, 1e8
+
+
+def ground(**facts: object) -> tuple[Ground, Roster]:
+    snapshot = site([4, 4], {"a": 4, "b": 1, "c": 1}, LEVELS)
+    roster = Roster(snapshot, replace(PLATFORM, **facts), NOW)  # type: ignore[arg-type]
+    return Ground(roster, snapshot.fleet), roster
+
+
+def jobs_of(found: Ground, roster: Roster, marked: NDArray[np.bool_]) -> list[str]:
+    holdings = roster.register.holdings
+    return sorted(one.job.id for one in holdings if one is not None and marked[one.number])
+
+
+def contest_of(roster: Roster, *, ignore_guard: bool = False, **facts: Any) -> Contest:
+    snapshot = roster.snapshot
+    found = Contest(
+        roster=roster,
+        preemptor=wants(snapshot, "a", role(1, 1), **facts),
+        trial=Trial(snapshot, None),
+        effort=Effort(9),
+        ignore_guard=ignore_guard,
+    )
+    found.policies = {"b": PreemptOthers.LOWER_PRIORITY, "c": PreemptOthers.ANY}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("queues", "facts", "legal"),
+    [
+        ("bc", {"priority": 9}, ["away", "elastic", "high", "low"]),
+        ("bc", {"priority": 4}, ["away", "elastic", "low"]),
+        ("bc", {"priority": 0}, ["elastic", "low"]),
+        ("b", {"priority": 9}, ["away", "high", "low"]),
+        ("c", {"priority": 9}, ["elastic"]),
+        ("c", {"priority": 9, "ignore_guard": True}, ["elastic", "young"]),
+        ("", {"priority": 9}, []),
+    ],
+)
+def test_who_may_be_asked_is_told_at_once_for_all(
+    queues: str, facts: dict[str, Any], legal: list[str]
+) -> None:
+    found, roster = ground()
+    marked = found.legal(contest_of(roster, **facts), list(queues))
+    assert jobs_of(found, roster, marked) == legal
+
+
+def test_who_holds_nothing_that_is_contested_is_not_asked() -> None:
+    found, roster = ground()
+    asked = contest_of(roster, priority=9)
+    other = FlavorResource("other", Resource.CPU)
+    asked.preemptor = replace(asked.preemptor, contested=frozenset({other}))
+    assert jobs_of(found, roster, found.legal(asked, "bc")) == []
+    asked.preemptor = replace(asked.preemptor, contested=frozenset({other, CORES}))
+    assert jobs_of(found, roster, found.legal(asked, "bc")) == ["away", "elastic", "high", "low"]
+
+
+def test_who_was_told_to_leave_is_asked_until_he_is_gone() -> None:
+    found, roster = ground()
+    asked = contest_of(roster, priority=9)
+    found.told(["low", "nobody"])
+    assert "low" in jobs_of(found, roster, found.legal(asked, "bc"))
+    with roster.snapshot.statement() as statement:
+        statement.release("low/worker/0")
+        assert "low" in jobs_of(found, roster, found.legal(asked, "bc"))
+        statement.release("low/worker/1")
+        assert "low" not in jobs_of(found, roster, found.legal(asked, "bc"))
+
+
+def test_it_is_hardest_to_take_a_whole_job_then_by_priority_then_by_cost() -> None:
+    found, roster = ground()
+    names = {holding.number: holding.job.id for holding in roster.register.holdings if holding}
+    owner = found.places["owner"]
+    hard = {
+        (names[int(owner[task])], int(spared)): float(value)
+        for task, spared, value in zip(
+            found.standing, found.places["spared"][found.standing], found.hard(found.standing), strict=True
+        )
+    }
+    # Levels of priority count from the lowest; costs are for each task.
+    assert hard["low", 0] == WHOLE_JOB + 0 * LEVEL + 700 + 1
+    assert hard["high", 0] == WHOLE_JOB + 2 * LEVEL + 500 + 1
+    assert hard["elastic", 0] == WHOLE_JOB + 1 * LEVEL + 267 + 1
+    assert hard["elastic", 1] == 1 * LEVEL + 267 + 1
+    assert ("fixed", 0) not in hard and ("away", 0) not in hard
+
+
+def test_holders_are_found_by_row() -> None:
+    found, roster = ground()
+    names = {holding.number: holding.job.id for holding in roster.register.holdings if holding}
+    rows = [sorted(names[number] for number in found.on_row(row)) for row in (0, 1, 0)]
+    assert rows == [["high", "low", "young"], ["elastic", "high"], ["high", "low", "young"]]
+    (elastic,) = [number for number, name in names.items() if name == "elastic"]
+    assert [one.id for one in found.candidates(elastic, 1)] == [
+        "elastic",
+        "elastic/worker/2",
+        "elastic/worker/1",
+    ]
+    assert [one.id for one in found.candidates(elastic, 0)] == ["elastic"]
+
+
+def test_a_site_adds_up_what_stands_on_its_rows() -> None:
+    found, _ = ground()
+    here = found.site(np.array([True, True]))
+    everyone = np.ones(len(here.who), np.bool_)
+    assert here.by_row(here.cards, everyone).tolist() == [2 + 1 + 1, 1 + 3]
+    assert here.by_row(here.cores, everyone).tolist() == [140 + 100 + 100, 100 + 80]
+    assert (here.by_row(here.cpu, everyone).tolist(), here.by_row(here.memory, everyone).tolist()) == (
+        [10, 0],
+        [14, 0],
+    )
+    assert here.by_card(everyone).tolist() == [[100, 40, 100, 100], [100, 60, 20, 0]]
+    nobody = ~everyone
+    assert here.by_card(nobody).tolist() == [[0] * 4, [0] * 4]
+    right = found.site(np.array([False, True]))
+    assert right.rows.tolist() == [1]
+    assert right.by_row(right.cards, np.ones(len(right.who), np.bool_)).tolist() == [4]
+    assert found.site(np.array([True, True])) is here
+
+
+def test_how_hard_cards_and_parts_of_a_row_are_to_have() -> None:
+    found, roster = ground()
+    here = found.site(np.array([True, True]))
+    legal = found.legal(contest_of(roster, priority=9), ["b", "c"])[here.who]
+    spared, low, high = 1 * LEVEL + 268, WHOLE_JOB + 701, WHOLE_JOB + 2 * LEVEL + 501
+    assert here.easiest_cards(legal, np.array([1, 1])).tolist() == [low, spared]
+    # For what they give whole cards are easier than the part of one.
+    assert here.easiest_cards(legal, np.array([2, 2])).tolist() == [low + high, 2 * spared]
+    assert here.easiest_cards(legal, np.array([3, 9])).tolist() == [2 * low + high, np.inf]
+    wanted = np.array([[41, 40, 101, 101], [101, 31, 20, 1]])
+    assert here.easiest_part(legal, wanted).tolist() == [low, spared]
+    assert here.easiest_part(legal, np.full((2, 4), 101)).tolist() == [np.inf, np.inf]
