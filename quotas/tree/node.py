@@ -7,7 +7,7 @@ its parent must see it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from quotas.tree.limits import NOTHING, Amount, Limits, plus, smaller
@@ -117,6 +117,15 @@ class TreeNode(Generic[K]):
         """Whether usage with `extra` would be above what the subtree owns."""
         quota = self.quota(key)
         return quota is not None and self.used(key) + extra > quota
+
+    def above(self, keys: Iterable[K]) -> bool:
+        """Whether usage of any of the keys is above what the subtree owns."""
+        usage, subtree = self.usage, self.subtree
+        for key in keys:
+            used = usage.get(key)
+            if used and (quota := subtree.get(key, 0)) is not None and used > quota:
+                return True
+        return False
 
     def add(self, key: K, amount: int) -> None:
         """Add usage here, and above as far as it spills over."""

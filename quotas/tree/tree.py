@@ -142,8 +142,7 @@ class QuotaTree(Generic[K]):
 
     def inside(self, node_id: str, keys: Iterable[K]) -> bool:
         """Whether usage is above what the subtree owns for none of the keys."""
-        node = self._node(node_id)
-        return all(not node.exceeds(key, 0) for key in keys)
+        return not self._node(node_id).above(keys)
 
     def leaves_above(self, node_id: str, keys: Collection[K]) -> list[str]:
         """The leaves below, or the node itself, that use more of one of the keys than they own."""
@@ -152,7 +151,7 @@ class QuotaTree(Generic[K]):
             node = waiting.pop()
             if node.children:
                 waiting.extend(node.children)
-            elif any(node.exceeds(key, 0) for key in keys):
+            elif node.above(keys):
                 found.append(node.id)
         return found
 

@@ -62,11 +62,14 @@ def surplus(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
     Every role keeps its least, every part of the job its minimum, and the job its own. Roles that come
     later give first, and of a role the task with the highest index.
     """
+    spare = len(held) - (_smallest(job) if job.min_available is None else job.min_available)
+    # True of most jobs, and everybody's is looked at.
+    if spare <= 0:
+        return ()
     roles = {role.name: role for role in job.roles}
     per_role = Counter(task.role for task in held)
     spare_of_role = {name: count - _least(roles.get(name), count) for name, count in per_role.items()}
     spare_of_part = _spare_of_parts(job, roles, per_role)
-    spare = len(held) - (_smallest(job) if job.min_available is None else job.min_available)
     order = {role.name: index for index, role in enumerate(job.roles)}
     leaving: list[Allocation] = []
     for task in sorted(held, key=lambda task: (-order.get(task.role, -1), -task.index)):
