@@ -16,7 +16,7 @@ from scheduling.engine.actions.admission.ledger import Ledger
 from scheduling.engine.actions.admission.nominate import Ask, Kept, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.reserve import reserve
-from scheduling.engine.actions.admission.spare import none_to_spare, too_little_spare
+from scheduling.engine.actions.admission.spare import short_of_spare, too_little_spare
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
 from scheduling.engine.options import Nominate
@@ -52,14 +52,15 @@ class Docket:
         Those that are leaving count twice: as still there when the job is to start now, and as gone
         when it asks whether anybody else would have to leave for it.
         """
-        if (kept := self._none_to_spare(queue, job)) is not None:
-            return self.ledger.refuse(_untried(queue, job), kept, Verdict.RESERVED)
-        behind = self._claims.behind(queue, job)
+        short = self._short_of_spare(queue, job)
+        if short and len(short) == sum(name in self._snapshot.flavors for name in queue.flavors):
+            return self.ledger.refuse(_untried(queue, job), next(iter(short.values())), Verdict.RESERVED)
+        behind, shunned = self._claims.behind(queue, job), frozenset(short)
         with self._claims.without(behind):
-            entry = self._later(queue, job, fresh=bool(behind)) if self._outlook else None
+            entry = self._later(queue, job, shunned, fresh=bool(behind)) if self._outlook else None
             if entry is None or entry.fits:
                 self._outlook.present()
-                now = self._now(queue, job, fresh=bool(behind))
+                now = self._now(queue, job, shunned, fresh=bool(behind))
                 if isinstance(now, Outcome):
                     return now
                 entry = entry or now
@@ -79,16 +80,17 @@ class Docket:
         entry = replace(_untried(queue, job), placed=places)
         return self.ledger.admit(entry, places, before)
 
-    def _none_to_spare(self, queue: Queue, job: Job) -> Refusal | None:
+    def _short_of_spare(self, queue: Queue, job: Job) -> dict[str, Refusal]:
         if job.evictions:
             self._outlook.present()
-        return none_to_spare(self._session, queue, job)
+        return short_of_spare(self._session, queue, job)
 
-    def _now(self, queue: Queue, job: Job, *, fresh: bool) -> Entry | Outcome:
+    def _now(self, queue: Queue, job: Job, shunned: frozenset[str], *, fresh: bool) -> Entry | Outcome:
         """Start the job if it can start beside everybody who is still there."""
         before = self.ledger.borrowed(queue)
         with self._snapshot.statement() as statement:
-            ask = Ask(FullRooms() if fresh else self._full, leave=not self._outlook)
+            full = FullRooms() if fresh else self._full
+            ask = Ask(full, leave=not self._outlook, shunned=shunned)
             entry = self._nominator.nominate(statement, queue, job, ask)
             if entry.fits:
                 kept = self._backfill.refusal(entry) or too_little_spare(self._session, entry, charged=True)
@@ -100,7 +102,7 @@ class Docket:
                 return self.ledger.admit(entry, entry.placed, before)
         return entry
 
-    def _later(self, queue: Queue, job: Job, *, fresh: bool) -> Entry:
+    def _later(self, queue: Queue, job: Job, shunned: frozenset[str], *, fresh: bool) -> Entry:
         """What the job would get once all that is leaving has left.
 
         `fresh`: more is free for this job than for others, so what they found full may not be.
@@ -110,7 +112,7 @@ class Docket:
             self._full_later = (self._outlook.changes, FullRooms())
         full = FullRooms() if fresh else self._full_later[1]
         with self._snapshot.statement() as statement:
-            return self._nominator.nominate(statement, queue, job, Ask(full))
+            return self._nominator.nominate(statement, queue, job, Ask(full, shunned=shunned))
 
     def _settled(self, entry: Entry) -> Outcome:
         if entry.fits or entry.targets:

@@ -49,7 +49,8 @@ class Victims(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """How one question is put. `leave`: others may be asked to leave. `keep`: only these flavors.
+    """How one question is put. `leave`: others may be asked to leave. `keep`: only these flavors; `shunned`:
+    none of these.
 
     `full` knows what found no room; it holds for one state from which nothing is freed.
     """
@@ -57,6 +58,7 @@ class Ask:
     full: FullRooms
     leave: bool = True
     keep: Kept | None = None
+    shunned: frozenset[str] = frozenset()
 
 
 class Nominator:
@@ -114,7 +116,7 @@ class Nominator:
         previous = tuple(self._snapshot.allocations[key] for key in replaced)
         for key in replaced:
             statement.release(key)
-        barred: frozenset[tuple[str, str]] = frozenset()
+        barred = frozenset((role.name, flavor) for role in job.roles for flavor in ask.shunned)
         roomless: Entry | None = None
         while True:
             assignment = self._assignment(queue, job, ask, counts, barred, held)

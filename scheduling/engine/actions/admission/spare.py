@@ -33,19 +33,18 @@ def too_little_spare(session: Session, entry: Entry, *, charged: bool) -> Refusa
     return _short(session, entry.queue, entry.job, entry.assignment.usage, charged=charged)
 
 
-def none_to_spare(session: Session, queue: Queue, job: Job) -> Refusal | None:
-    """The same before anything is tried: the first refusal where in every flavor even its smallest size
-    would have to borrow and leave too little."""
+def short_of_spare(session: Session, queue: Queue, job: Job) -> dict[str, Refusal]:
+    """The same before anything is tried, by flavor: where even its smallest size would have to borrow and
+    leave too little."""
     if not _counts(session, job) or queue.resource_groups:
-        return None
-    counts, first = smallest(job), None
+        return {}
+    counts, found = smallest(job), dict[str, Refusal]()
     known = (session.snapshot.flavors.get(name) for name in queue.flavors)
-    for flavor in (found for found in known if found is not None):
+    for flavor in (flavor for flavor in known if flavor is not None):
         refusal = _short(session, queue, job, asked_of(job, counts, flavor), charged=False)
-        if refusal is None:
-            return None
-        first = first or refusal
-    return first
+        if refusal is not None:
+            found[flavor.id] = refusal
+    return found
 
 
 def _counts(session: Session, job: Job) -> bool:

@@ -10,7 +10,7 @@ from foundation.quantities import Resource
 from scheduling.engine import EngineConfig, FairSharing, PreemptionOptions, Snapshot
 from scheduling.engine.model import HelpCode, Instant, Job, JobState, Reason, Verdict
 from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
-from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role, world
+from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role, world
 
 TENTH = PreemptionOptions(spare_permille=100)
 
@@ -112,3 +112,21 @@ def test_those_at_the_cap_never_hold_more_than_the_nominal() -> None:
     stage.apply_end("often0")
     stage.cycle()
     assert stage.running() == {"often1", "often2"}
+
+
+def test_where_borrowing_would_leave_too_little_the_next_flavor_is_taken() -> None:
+    """The first has room for it, but only borrowed; in the second it stays inside what its queue owns."""
+    kinds = ("near", "far")
+    snapshot = world(
+        [node(f"{kind}{number}", 10, labels={"kind": kind}) for kind in kinds for number in range(2)],
+        [job("fill", "a", role(17, 1))],
+        teams={"a": quotas(10, flavors=kinds), "b": quotas(10, flavors=kinds)},
+        queues=[queue("a", flavors=kinds)],
+        flavors=[flavor(kind, node_labels={"kind": kind}) for kind in kinds],
+    )
+    stage = Stage(snapshot, replace(ADMIT, preemption=TENTH))
+    stage.cycle()
+    stage.submit(job("again", "a", role(1, 2), at=5, evictions=1), job("fresh", "a", role(1, 2), at=6))
+    stage.cycle()
+    flavors = {key.job: key.flavor for key in stage.snapshot.allocations.values()}
+    assert flavors == {"fill": "near", "fresh": "near", "again": "far"}
