@@ -4,14 +4,16 @@ At each node the best of its children's contenders wins. Children are compared b
 the tree would use with the contender included, so a job is judged at every level by the level's own
 usage. Source of the rule: Kueue's fair-sharing order of a cycle.
 
-A node's winner is kept until another contender stands below it, and the shares behind it until usage there
-changes, so that a step costs the children along one path and not the whole tree.
+A node keeps the winners of its children in a heap, and the shares behind them until usage below changes. So
+a step costs one look at each node of one path, not the whole tree.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
 from quotas.tree import QuotaTree
@@ -31,17 +33,24 @@ class Contender:
     borrow_level: int = 0
 
 
+_Entry = tuple[tuple[Any, ...], str]
+"""A child's winner in the heap of its parent: its place in the order, and the child."""
+
+
 @dataclass(slots=True)
 class _Point:
-    """One node of the tree on the way of some contender. `used` counts how often usage below it changed.
+    """One node of the tree on the way of some contender.
 
-    `settled` tells whether `winner` still holds.
+    `depth` is its distance from the root; `used` counts how often usage below it changed; `entry` is under
+    what it stands in its parent's heap now, where older ones of it may still lie.
     """
 
-    children: list[str] = field(default_factory=list)
+    depth: int
+    above: _Point | None
     used: int = 0
-    settled: bool = False
     winner: Contender | None = None
+    entry: _Entry | None = None
+    heap: list[_Entry] = field(default_factory=list)
 
 
 class Tournament:
@@ -54,9 +63,11 @@ class Tournament:
         self._key = candidate_key(chain)
         self._heads: dict[str, Contender] = {}
         self._points: dict[str, _Point] = {}
-        self._roots: list[str] = []
+        self._roots: list[_Point] = []
         self._paths: dict[str, tuple[str, ...]] = {}
         self._known: dict[tuple[str, str], tuple[int, tuple[Any, ...]]] = {}
+        # Leaves above which winners are to be found anew.
+        self._open: dict[str, None] = {}
         for contender in contenders:
             self.put(contender)
 
@@ -68,12 +79,14 @@ class Tournament:
         if contender.leaf not in self._paths:
             self._grow(contender.leaf)
         self._heads[contender.leaf] = contender
-        self._open(contender.leaf)
+        self._open[contender.leaf] = None
 
     def touch(self, leaf: str) -> None:
-        """Usage at a leaf changed: everything decided above it is open again."""
-        for point in self._open(leaf):
+        """Usage at a leaf changed: the shares above it are others."""
+        path = self._paths.get(leaf) or tuple(self._tree.path(leaf))
+        for point in (self._points[node] for node in path if node in self._points):
             point.used += 1
+        self._open[leaf] = None
 
     def pop(self) -> Contender:
         """Take out the job that goes next.
@@ -83,51 +96,52 @@ class Tournament:
         Raises:
             IndexError: when nobody is left.
         """
-        winners = [winner for root in self._roots if (winner := self._winner(root)) is not None]
+        self._settle()
+        winners = [root.winner for root in self._roots if root.winner is not None]
         if not winners:
             raise IndexError("a tournament without contenders")
         best = min(winners, key=self._outright)
         del self._heads[best.leaf]
-        self._open(best.leaf)
+        self._open[best.leaf] = None
         return best
-
-    def _open(self, leaf: str) -> list[_Point]:
-        """Let the winners above a leaf be found anew."""
-        points = [self._points[node] for node in self._path(leaf) if node in self._points]
-        for point in points:
-            point.settled = False
-        return points
 
     def _grow(self, leaf: str) -> None:
         path = tuple(self._tree.path(leaf))
         self._paths[leaf] = path
-        for index, node in enumerate(path):
-            known = node in self._points
-            self._points.setdefault(node, _Point())
-            if index:
-                self._points[node].children.append(path[index - 1])
-            if known:
-                return
-        self._roots.append(path[-1])
+        above: _Point | None = None
+        for depth, node in enumerate(reversed(path)):
+            if node not in self._points:
+                self._points[node] = _Point(depth, above)
+                if above is None:
+                    self._roots.append(self._points[node])
+            above = self._points[node]
 
-    def _path(self, leaf: str) -> tuple[str, ...]:
-        known = self._paths.get(leaf)
-        return tuple(self._tree.path(leaf)) if known is None else known
+    def _settle(self) -> None:
+        """Find the winners above all open leaves, from the deepest nodes to the roots."""
+        levels = defaultdict[int, dict[str, None]](dict)
+        for leaf in self._open:
+            for node in self._paths.get(leaf) or self._tree.path(leaf):
+                if node in self._points:
+                    levels[self._points[node].depth][node] = None
+        self._open.clear()
+        for depth in sorted(levels, reverse=True):
+            for node in levels[depth]:
+                self._decide(node, self._points[node])
 
-    def _winner(self, node: str) -> Contender | None:
-        point = self._points[node]
-        if not point.settled:
-            rivals = self._rivals(node, point)
-            point.winner = min(rivals, key=lambda rival: rival[0])[1] if rivals else None
-            point.settled = True
-        return point.winner
+    def _decide(self, node: str, point: _Point) -> None:
+        point.winner = self._heads.get(node) or self._first(point.heap)
+        point.entry = None
+        if point.winner is not None and point.above is not None:
+            point.entry = (self._at(node, point.winner), node)
+            heappush(point.above.heap, point.entry)
 
-    def _rivals(self, node: str, point: _Point) -> list[tuple[tuple[Any, ...], Contender]]:
-        own = self._heads.get(node)
-        if own is not None:
-            return [((), own)]
-        found = ((child, self._winner(child)) for child in point.children)
-        return [(self._at(child, winner), winner) for child, winner in found if winner is not None]
+    def _first(self, heap: list[_Entry]) -> Contender | None:
+        while heap:
+            point = self._points[heap[0][1]]
+            if point.entry is heap[0]:
+                return point.winner
+            heappop(heap)
+        return None
 
     def _at(self, node: str, contender: Contender) -> tuple[Any, ...]:
         """The contender's place in the order among the children of the node's parent."""
