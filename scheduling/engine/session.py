@@ -49,10 +49,12 @@ class Session:
         self.counters: Counter[str] = Counter()
         self.considered: list[Considered] = []
         self.likes = likes_of(snapshot)
-        # By what a job asks for and where: that it never fits, is beyond limits, and its first choice.
+        # By what a job asks for and where: that it never fits or is beyond limits, what it is charged in its
+        # first choice, and its smallest size in each flavor.
         self.never: Table[Outcome | None] = _table(snapshot.memo, "never", self.likes, self.tools.rule)
         self.beyond: Table[Outcome | None] = _table(snapshot.limits_memo, "beyond", self.likes)
         self.first_choice: Table[Usage] = _table(snapshot.limits_memo, "first choice", self.likes)
+        self.least: Table[list[tuple[str, Usage]]] = _table(snapshot.limits_memo, "least", self.likes)
         self.users = Users(snapshot, config.user_shares, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
         self._taught = _placer(snapshot, self.tools)

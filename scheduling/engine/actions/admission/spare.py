@@ -6,7 +6,7 @@ next one who comes pushes it out once more: a third of what a job may be evicted
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from foundation.quantities import Resource
@@ -17,7 +17,7 @@ from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.quota.charges import asked_of
 
 if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+    from scheduling.engine.session import Session, Usage
 
 # Room is left in whole cards: less than one would keep a small cluster from being used in full.
 CARD: dict[str, int] = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100}
@@ -38,13 +38,25 @@ def short_of_spare(session: Session, queue: Queue, job: Job) -> dict[str, Refusa
     leave too little."""
     if not _counts(session, job) or queue.resource_groups:
         return {}
-    counts, found = smallest(job), dict[str, Refusal]()
-    known = (session.snapshot.flavors.get(name) for name in queue.flavors)
-    for flavor in (flavor for flavor in known if flavor is not None):
-        refusal = _short(session, queue, job, asked_of(job, counts, flavor), charged=False)
-        if refusal is not None:
-            found[flavor.id] = refusal
-    return found
+    each = (
+        (name, _short(session, queue, job, usage, charged=False))
+        for name, usage in _least(session, queue, job)
+    )
+    return {name: refusal for name, refusal in each if refusal is not None}
+
+
+def _least(session: Session, queue: Queue, job: Job) -> Iterable[tuple[str, Usage]]:
+    """What the smallest size of a job is charged for cards in each flavor of its queue."""
+    key = (queue.id, session.likes.asked_by(job))
+    known = session.least.get(key)
+    if known is None:
+        counts, flavors = smallest(job), map(session.snapshot.flavors.get, queue.flavors)
+        known = session.least[key] = [
+            (flavor.id, {key: n for key, n in asked_of(job, counts, flavor).items() if key.resource in CARD})
+            for flavor in flavors
+            if flavor is not None
+        ]
+    return known
 
 
 def _counts(session: Session, job: Job) -> bool:
