@@ -1,0 +1,166 @@
+"""What a second choice goes by, and when a search need not begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from foundation.quantities import Resource
+from scheduling.engine import FairSharing, Snapshot, VictimSearch
+from scheduling.engine.model import (
+    FlavorResource,
+    Instant,
+    Job,
+    JobState,
+    PreemptionPolicy,
+    PreemptOthers,
+    PreemptWithin,
+)
+from scheduling.engine.preemption.candidates import Candidate, Roster
+from scheduling.engine.preemption.contest import Contest, Effort
+from scheduling.engine.preemption.search import Scale
+from scheduling.engine.preemption.trial import Trial
+from tests.unit.scheduling.engine.preemption.worlds import (
+    CARDS,
+    NOW,
+    PLATFORM,
+    cohort,
+    running,
+    search,
+    wants,
+)
+
+CPU = FlavorResource("h100", Resource.CPU)
+OTHERS_ONLY = PreemptionPolicy(within_queue=PreemptWithin.NEVER, reclaim=PreemptOthers.ANY)
+
+
+def scale(snapshot: Snapshot, usage: Mapping[FlavorResource, int]) -> Scale:
+    """What is missing for a job of `a` that wants some amounts, all of them contested."""
+    asked = wants(snapshot, "a", 0)
+    return Scale(
+        Contest(
+            roster=Roster(snapshot, PLATFORM, NOW),
+            preemptor=replace(asked, usage=usage, contested=frozenset({CARDS, CPU})),
+            trial=Trial(snapshot, None),
+            effort=Effort(9),
+        )
+    )
+
+
+def candidate(charges: Mapping[FlavorResource, int], cost: float, **facts: Any) -> Candidate:
+    leaving = facts.pop("leaving", False)
+    return Candidate(
+        job=running("j", "b", 1, **facts), queue="b", charges=charges, cost=cost, leaving=leaving
+    )
+
+
+@pytest.mark.parametrize(
+    ("held", "usage", "charges", "per_gain"),
+    [
+        # Of 8 cards 5 are used. For 7 then 4 are missing; whoever gives 2 gives the half.
+        (5, {CARDS: 7}, {CARDS: 2}, 60.0),
+        (5, {CARDS: 7}, {CARDS: 4}, 30.0),
+        (5, {CARDS: 7}, {CARDS: 9}, 30.0),  # no more than is needed counts
+        (5, {CARDS: 7}, {CPU: 9}, float("inf")),
+        (5, {CARDS: 7}, {}, float("inf")),
+        # Nothing is missing where only room is: then it is measured by what is asked for.
+        (5, {CARDS: 3}, {CARDS: 1}, 90.0),
+        (5, {CARDS: 2}, {CARDS: 1}, 60.0),
+        (5, {CARDS: 4}, {CARDS: 1}, 30.0),
+        (5, {CARDS: 0}, {CARDS: 1}, float("inf")),
+        # Of several quotas each counts by its part.
+        (5, {CARDS: 7, CPU: 4}, {CARDS: 2, CPU: 2}, 30.0),
+        (5, {CARDS: 7, CPU: 4}, {CARDS: 2}, 60.0),
+        (5, {CPU: 1}, {CPU: 1}, 30.0),
+    ],
+)
+def test_a_candidate_is_weighed_by_its_cost_for_what_it_gives(
+    held: int, usage: Mapping[FlavorResource, int], charges: Mapping[FlavorResource, int], per_gain: float
+) -> None:
+    snapshot = cohort({"a": 4, "b": 4}, [running("x", "b", held)])
+    assert scale(snapshot, usage)(candidate(charges, 30.0)) == (True, 0, per_gain, 30.0, "j")
+
+
+def test_who_leaves_comes_first_and_then_priority_tells() -> None:
+    weigh = scale(cohort({"a": 4, "b": 4}, []), {CARDS: 4})
+    first = weigh(candidate({CARDS: 1}, 99.0, leaving=True, priority=7))
+    low, high = (weigh(candidate({CARDS: 1}, 9.0 - n, priority=n)) for n in (1, 2))
+    assert first < low < high
+
+
+def test_without_a_limit_all_that_is_asked_for_is_missing() -> None:
+    snapshot = cohort({"a": None, "b": 4}, [])  # type: ignore[dict-item]
+    assert scale(snapshot, {CARDS: 6})(candidate({CARDS: 3}, 30.0))[2] == 60.0
+
+
+@pytest.mark.parametrize(
+    ("used", "cards", "facts", "policy", "bound", "dear"),
+    [
+        # `a` owns 4 and would borrow with 5; what runs for 1,000 s costs more than the bound.
+        ({"b": 9}, 5, {}, OTHERS_ONLY, 600, True),
+        ({"b": 9}, 4, {}, OTHERS_ONLY, 600, False),
+        ({"b": 9}, 5, {}, OTHERS_ONLY, 1_000, False),
+        ({"b": 9}, 5, {}, OTHERS_ONLY, 999, True),
+        ({"b": 9}, 5, {}, OTHERS_ONLY, None, False),
+        ({"b": 9}, 5, {"admitted_at": Instant(9_500)}, OTHERS_ONLY, 600, False),
+        ({"b": 9}, 5, {"admitted_at": NOW}, OTHERS_ONLY, 0, False),
+        ({"b": 9}, 5, {"admitted_at": Instant(9_999)}, OTHERS_ONLY, 0, True),
+        ({"b": 9}, 5, {"state": JobState.LEAVING}, OTHERS_ONLY, 600, False),
+        # Of the own queue it may take whatever that costs.
+        ({"b": 9}, 5, {}, replace(OTHERS_ONLY, within_queue=PreemptWithin.LOWER_PRIORITY), 600, False),
+        # Only those count that stand above their own, and not the own queue.
+        ({"b": 4}, 5, {"admitted_at": NOW}, OTHERS_ONLY, 600, True),
+        ({"a": 5}, 5, {"admitted_at": NOW}, OTHERS_ONLY, 600, True),
+    ],
+)
+def test_nobody_is_looked_for_where_everybody_is_too_dear(
+    used: Mapping[str, int],
+    cards: int,
+    facts: Mapping[str, Any],
+    policy: PreemptionPolicy,
+    bound: int | None,
+    dear: bool,
+) -> None:
+    jobs: list[Job] = [
+        running(f"{queue}{n}", queue, 1, **facts) for queue, count in used.items() for n in range(count)
+    ]
+    snapshot = cohort({"a": 4, "b": 4, "c": 4}, jobs, policy=policy)
+    whole = VictimSearch(snapshot, options=replace(PLATFORM, share_loss_s=bound), now=NOW, fair=FairSharing())
+    before = snapshot.to_json()
+    preemptor = wants(snapshot, "a", cards)
+    assert whole._all_too_dear(preemptor) is dear
+    assert not dear or whole.find(preemptor).targets == ()
+    assert snapshot.to_json() == before
+
+
+def test_a_part_of_the_tree_that_stays_inside_its_own_borrows_nothing() -> None:
+    parents = {"a": "left", "c": "left", "b": "right"}
+    snapshot = cohort({"a": 4, "b": 4, "c": 4}, [running("b", "b", 9)], policy=OTHERS_ONLY, parents=parents)
+    whole = VictimSearch(snapshot, options=PLATFORM, now=NOW, fair=FairSharing())
+    assert [whole._all_too_dear(wants(snapshot, "a", cards)) for cards in (4, 8, 9)] == [False, False, True]
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_who_may_push_nobody_out_is_not_searched_for(fair: bool) -> None:
+    nobody = PreemptionPolicy(within_queue=PreemptWithin.NEVER, reclaim=PreemptOthers.NEVER)
+    snapshot = cohort({"a": 4, "b": 4}, [running("b", "b", 8)], policy=nobody)
+    found = search(snapshot, wants(snapshot, "a", 4, priority=9), fair=fair)
+    assert (found.targets, found.steps) == ((), 0)
+
+
+@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize(
+    ("policy", "leave"),
+    [
+        (OTHERS_ONLY, "b"),
+        (PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.NEVER), "a"),
+    ],
+)
+def test_one_of_two_policies_is_enough(fair: bool, policy: PreemptionPolicy, leave: str) -> None:
+    jobs = [running("a0", "a", 4), running("b0", "b", 2), running("b1", "b", 4)]
+    snapshot = cohort({"a": 5, "b": 5}, jobs, policy=policy)
+    asked = wants(snapshot, "a", 1 if leave == "b" else 4, priority=9)
+    assert {target.job[0] for target in search(snapshot, asked, fair=fair).targets} == {leave}
