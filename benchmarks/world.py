@@ -59,7 +59,7 @@ def build(nodes: int, cards: int, speed: float) -> str:
         Resource.MEMORY: None,
     }
     amounts = [QuotaAmount(flavor, resource, amount) for resource, amount in per_resource.items()]
-    quota_set(acting_user=SYSTEM, node=queue.node, amounts=amounts)
+    quota_set(acting_user=SYSTEM, node=queue.node, amounts=amounts, on_top=True)
     return _key(workspace)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from foundation import health, metrics, outbox
+from quotas import effect
 from scheduling import metrics as scheduling_metrics
 from scheduling import potential, tasks
+from scheduling.quota_effect import foresee
+from scheduling.selectors.pending import pending_demand
 from scheduling.services import feasibility
 from scheduling.tenant_tree import JobTreeWatcher
 from tenants import effects
+from scheduling.services.drain import quota_drain
 
 
 def connect() -> None:
@@ -19,6 +23,7 @@ def connect() -> None:
     metrics.register("scheduling", scheduling_metrics.figures)
     feasibility.register(potential.misfit)
     effects.register("scheduling", JobTreeWatcher())
+    effect.register(effect.Answers(foresee=foresee, drain=quota_drain, pending=pending_demand))
     health.register("worker", health.worker_heartbeat())
     health.register(
         "cycle",

@@ -10,6 +10,7 @@ from quotas.models.queue import (
     WhenCan,
 )
 from quotas.models.quota import LedgerEntry, Quota, QuotaNode
+from quotas.models.quota_change import QuotaChange, QuotaRevision, Source
 
 __all__ = [
     "AllocationMode",
@@ -20,7 +21,10 @@ __all__ = [
     "Queue",
     "QueueFlavor",
     "Quota",
+    "QuotaChange",
     "QuotaNode",
+    "QuotaRevision",
+    "Source",
     "StopPolicy",
     "Strategy",
     "WhenCan",

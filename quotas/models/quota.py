@@ -18,7 +18,8 @@ RESOURCE_CHOICES = [(resource.value, resource.value) for resource in Resource]
 class QuotaNode(BaseModel):
     """A point of a cell's tree: one per tenant, and one per queue below its workspace.
 
-    Folders and workspaces act as cohorts; queues are the leaves that hold usage.
+    Folders and workspaces act as cohorts; queues are the leaves that hold usage. `version` grows with
+    every change of the node's limits.
     """
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="quota_nodes")
@@ -28,6 +29,7 @@ class QuotaNode(BaseModel):
     )
     is_queue = models.BooleanField(default=False)
     weight = models.PositiveIntegerField(default=1000, help_text="thousandths; 1000 is an even share")
+    version = models.PositiveBigIntegerField(default=1, editable=False)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [
@@ -44,7 +46,7 @@ class QuotaNode(BaseModel):
 
 
 class Quota(BaseModel):
-    """What one node may hold of one resource in one flavor.
+    """What one node keeps of one resource in one flavor, beside what its children have.
 
     `nominal` None = unlimited. `borrowing_limit` / `lending_limit` None = no limit, 0 = nothing.
     """

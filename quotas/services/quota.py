@@ -1,10 +1,10 @@
-"""Setting quotas, one node at a time."""
+"""Changing quotas: one save is one transaction under the cell's lock, and one revision of the history."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from django.db import transaction
@@ -14,23 +14,38 @@ from django.utils.translation import gettext as _
 from clusters.models import Cell, Flavor
 from foundation import audit, outbox
 from foundation.actor import Actor
-from foundation.errors import Invalid
+from foundation.errors import FieldError, PermissionDenied
 from foundation.quantities import Resource
-from quotas.models import Quota, QuotaNode
+from quotas import effect
+from quotas.effect import Overhang
+from quotas.errors import BelowUse, StaleQuota
+from quotas.models import Quota, QuotaChange, QuotaNode, QuotaRevision, Source
+from quotas.selectors.node_names import node_names
+from quotas.services.quota_plan import Keep, NodeAmounts, Planned, QuotaAmount, QuotaPlan, quota_plan
+from quotas.tree import Limits
+from quotas.words import amount_words
 from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission
 
+__all__ = [
+    "Keep",
+    "NodeAmounts",
+    "QuotaAmount",
+    "Shrink",
+    "quota_change",
+    "quota_changed",
+    "quota_check",
+    "quota_node_ensure",
+    "quota_set",
+]
 
-@dataclass(frozen=True, slots=True)
-class QuotaAmount:
-    """Limits of one flavor and resource. None is unlimited; zero is nothing."""
 
-    flavor: Flavor
-    resource: Resource
-    nominal: int | None
-    borrowing_limit: int | None = None
-    lending_limit: int | None = None
+class Shrink(StrEnum):
+    """What becomes of what runs above a lowered quota: told to leave now, or once others need it."""
+
+    DRAIN = "drain"
+    LET_RUN = "let_run"
 
 
 def quota_changed(cell_id: uuid.UUID) -> None:
@@ -60,43 +75,192 @@ def quota_node_ensure(*, acting_user: Actor, cell: Cell, tenant: Tenant, weight:
     return node
 
 
-@transaction.atomic
-def quota_set(*, acting_user: Actor, node: QuotaNode, amounts: Iterable[QuotaAmount]) -> None:
-    """Set limits of one node; amounts that are not named stay as they are.
+def quota_check(
+    *, acting_user: Actor, cell_id: uuid.UUID, changes: Sequence[NodeAmounts], on_top: bool = False
+) -> QuotaPlan:
+    """Everything that `quota_change` would check but the choice for what runs; writes nothing.
 
-    A limit may go below what is in use: nothing new is admitted then. What a tenant has is decided
-    above it: the right is needed on its parent, so that nobody raises their own quota.
-    Raises: PermissionDenied; Invalid for a negative amount or a flavor of another cell.
+    Raises: PermissionDenied, NotFound; StaleQuota; as `quota_plan`.
     """
-    permissions.require(acting_user, Permission.QUOTA_EDIT, node.tenant.parent)
-    Cell.unscoped.select_for_update().get(pk=node.cell_id)
-    for amount in amounts:
-        _check(node, amount)
-        values = {
-            "nominal": amount.nominal,
-            "borrowing_limit": amount.borrowing_limit,
-            "lending_limit": amount.lending_limit,
-        }
-        key: dict[str, Any] = {"node": node, "flavor": amount.flavor, "resource": amount.resource.value}
-        before = Quota.unscoped.filter(**key).values(*values).first()
-        if before == values:
-            continue
-        Quota.unscoped.update_or_create(**key, defaults=values)
+    for change in changes:
+        _require(acting_user, change, on_top=on_top)
+    plan = quota_plan(cell_id, changes, on_top=on_top)
+    current = dict(QuotaNode.unscoped.filter(cell_id=cell_id).values_list("pk", "version"))
+    for change in changes:
+        if change.version is not None and current[change.node.pk] != change.version:
+            raise _stale(change.node)
+    return plan
+
+
+@transaction.atomic
+def quota_change(
+    *,
+    acting_user: Actor,
+    cell_id: uuid.UUID,
+    changes: Sequence[NodeAmounts],
+    reason: str = "",
+    shrink: Shrink | None = None,
+    on_top: bool = False,
+    source: Source = Source.EDIT,
+    reverts: QuotaRevision | None = None,
+) -> QuotaRevision | None:
+    """Set limits of some nodes of a cell, all or none; what is not named stays as it is.
+
+    What a node gains is taken from its parent, and returned to it: an admin divides what a tenant has
+    and no more. `on_top` creates it instead, which only the platform's admins may. Returns the revision,
+    None when nothing changes.
+    Raises: as `quota_check`; BelowUse when less than is in use is left and `shrink` says nothing.
+    """
+    Cell.unscoped.select_for_update().get(pk=cell_id)
+    plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
+    if plan.overhangs and shrink is None:
+        raise _below_use(plan)
+    if not plan.changes:
+        return None
+    revision = QuotaRevision.unscoped.create(
+        cell_id=cell_id,
+        actor_id=acting_user.pk,
+        actor_name=acting_user.get_username(),
+        reason=reason,
+        source=source,
+        on_top=on_top,
+        reverts=reverts,
+    )
+    _write(plan, revision, changes)
+    _record(acting_user, plan, revision)
+    if shrink is Shrink.DRAIN:
+        effect.answers().drain(acting_user, plan.overhangs)
+    quota_changed(cell_id)
+    return revision
+
+
+def quota_set(
+    *,
+    acting_user: Actor,
+    node: QuotaNode,
+    amounts: Iterable[QuotaAmount],
+    version: int | None = None,
+    reason: str = "",
+    shrink: Shrink | None = None,
+    on_top: bool = False,
+) -> QuotaRevision | None:
+    """`quota_change` of one node."""
+    return quota_change(
+        acting_user=acting_user,
+        cell_id=node.cell_id,
+        changes=[NodeAmounts(node, list(amounts), version)],
+        reason=reason,
+        shrink=shrink,
+        on_top=on_top,
+    )
+
+
+def _require(acting_user: Actor, change: NodeAmounts, *, on_top: bool) -> None:
+    """What a node has is decided above it, so that nobody raises their own quota.
+
+    The admins of a workspace divide what it has among its queues. How far a queue may reach beyond that,
+    or close itself to others, is no matter of dividing: its limits are set from above the workspace.
+    """
+    node = change.node
+    above = node.tenant.parent
+    permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+    if on_top:
+        permissions.require(acting_user, Permission.QUOTA_EDIT)
+        return
+    limits = any(
+        not isinstance(limit, Keep) for a in change.amounts for limit in (a.borrowing_limit, a.lending_limit)
+    )
+    decider = node.tenant if node.is_queue and not limits else above
+    if not permissions.may(acting_user, Permission.QUOTA_EDIT, decider):
+        message = _("What %(tenant)s has is decided above it: ask an admin of %(above)s.")
+        names = {"tenant": node.tenant, "above": decider or _("the platform")}
+        raise PermissionDenied(message % names)
+
+
+def _stale(node: QuotaNode) -> StaleQuota:
+    message = _("The quota of %(node)s has changed since you read it; look at it again.")
+    return StaleQuota(message % {"node": node_names([node.pk])[node.pk]})
+
+
+def _write(plan: QuotaPlan, revision: QuotaRevision, changes: Sequence[NodeAmounts]) -> None:
+    expected = {change.node.pk: change.version for change in changes}
+    for node_id in sorted({key[0] for key in plan.rows}):
+        rows = QuotaNode.unscoped.filter(pk=node_id)
+        version = expected.get(node_id)
+        if version is not None:
+            rows = rows.filter(version=version)
+        if not rows.update(version=F("version") + 1):
+            raise _stale(QuotaNode.unscoped.get(pk=node_id))
+    for (node_id, flavor_id, resource), limits in plan.rows.items():
+        key: dict[str, Any] = {"node_id": node_id, "flavor_id": flavor_id, "resource": resource.value}
+        Quota.unscoped.update_or_create(**key, defaults=_values(limits))
+    QuotaChange.unscoped.bulk_create(_change_row(revision, change) for change in plan.changes)
+
+
+def _change_row(revision: QuotaRevision, change: Planned) -> QuotaChange:
+    return QuotaChange(
+        revision=revision,
+        node=change.node,
+        flavor=change.flavor,
+        resource=change.resource.value,
+        nominal_before=change.before.nominal,
+        nominal_after=change.after.nominal,
+        borrowing_before=change.before.borrowing_limit,
+        borrowing_after=change.after.borrowing_limit,
+        lending_before=change.before.lending_limit,
+        lending_after=change.after.lending_limit,
+    )
+
+
+def _values(limits: Limits) -> dict[str, int | None]:
+    return {
+        "nominal": limits.nominal,
+        "borrowing_limit": limits.borrowing_limit,
+        "lending_limit": limits.lending_limit,
+    }
+
+
+def _record(acting_user: Actor, plan: QuotaPlan, revision: QuotaRevision) -> None:
+    """One audit record per node, its limits by flavor and resource."""
+    by_node: dict[uuid.UUID, list[Planned]] = {}
+    for change in plan.changes:
+        by_node.setdefault(change.node.pk, []).append(change)
+    for node_id, changed in by_node.items():
+        told: dict[str, Any] = {_limit_name(change): _values(change.after) for change in changed}
         audit.record(
             acting_user,
             "quota.set",
             entity="quota-node",
-            entity_id=node.pk,
-            tenant_id=node.tenant_id,
-            before=before,
-            after={"flavor": amount.flavor.name, "resource": amount.resource.value, **values},
+            entity_id=node_id,
+            tenant_id=changed[0].node.tenant_id,
+            before={_limit_name(change): _values(change.before) for change in changed},
+            after=told | {"revision": str(revision.pk), "reason": revision.reason},
         )
-    quota_changed(node.cell_id)
 
 
-def _check(node: QuotaNode, amount: QuotaAmount) -> None:
-    if amount.flavor.cluster.cell_id != node.cell_id:
-        raise Invalid(_("The flavor %(flavor)s belongs to another cell.") % {"flavor": amount.flavor})
-    limits = (amount.nominal, amount.borrowing_limit, amount.lending_limit)
-    if any(limit is not None and limit < 0 for limit in limits):
-        raise Invalid(_("A quota is not negative; write 0 for nothing and leave it empty for unlimited."))
+def _limit_name(change: Planned) -> str:
+    return f"{change.flavor.name} {change.resource.value}"
+
+
+def _below_use(plan: QuotaPlan) -> BelowUse:
+    names = node_names({over.node_id for over in plan.overhangs})
+    flavors = {change.flavor.pk: change.flavor for change in plan.changes}
+    errors = [
+        FieldError("shrink", BelowUse.code, _overhang_sentence(over, names, flavors))
+        for over in plan.overhangs
+    ]
+    choice = _("Choose what becomes of it: drain tells jobs to leave now, let_run once others need it.")
+    first = plan.overhangs[0]
+    numbers = {"used": first.used, "limit": first.limit, "resource": first.resource.value}
+    return BelowUse(f"{errors[0].message} {choice}", numbers=numbers, errors=errors)
+
+
+def _overhang_sentence(
+    over: Overhang, names: Mapping[uuid.UUID, str], flavors: Mapping[uuid.UUID, Flavor]
+) -> str:
+    return _("%(node)s uses %(used)s of %(flavor)s, and would have %(limit)s.") % {
+        "node": names[over.node_id],
+        "used": amount_words(Resource(over.resource), over.used),
+        "flavor": flavors[over.flavor_id].name,
+        "limit": amount_words(Resource(over.resource), over.limit),
+    }

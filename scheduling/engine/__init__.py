@@ -37,6 +37,7 @@ from scheduling.engine.plugins.sets import Action, PluginSet
 from scheduling.engine.preemption.candidates import Candidate as VictimCandidate
 from scheduling.engine.preemption.candidates import normative_order
 from scheduling.engine.preemption.oracle import PreemptionOracle
+from scheduling.engine.preemption.overhang import overhang
 from scheduling.engine.preemption.policy import satisfies
 from scheduling.engine.preemption.search import VictimSearch, find_targets
 from scheduling.engine.preemption.targets import Preemptor, Target, TargetSet
@@ -162,6 +163,7 @@ __all__ = [
     "largest",
     "never_fits",
     "normative_order",
+    "overhang",
     "resolve_config",
     "run_cycle",
     "satisfies",

@@ -89,4 +89,4 @@ def _queue(user: User, pool: Pool, workspace: Tenant, cards: int) -> None:
             QuotaAmount(flavor, Resource.GPU_CORES, own * 100),
             QuotaAmount(flavor, Resource.GPU_MEMORY, own * flavor.card_memory_mib),
         ]
-    quota_set(acting_user=user, node=queue.node, amounts=amounts)
+    quota_set(acting_user=user, node=queue.node, amounts=amounts, on_top=True)

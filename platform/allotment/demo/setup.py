@@ -157,7 +157,7 @@ def _queue(cell: Cell, plan: DemoWorkspace, workspace: Tenant, flavors: dict[str
         *_amounts(flavors["a100-40g"], plan.a100_cards, plan.borrowing_cards, slices=False),
         *_amounts(flavors["l40s"], plan.l40s_cards, None, slices=True),
     ]
-    quota_set(acting_user=SYSTEM, node=queue.node, amounts=amounts)
+    quota_set(acting_user=SYSTEM, node=queue.node, amounts=amounts, on_top=True)
 
 
 def _amounts(flavor: Flavor, cards: int, borrowing: int | None, *, slices: bool) -> list[QuotaAmount]:

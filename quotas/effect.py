@@ -1,0 +1,93 @@
+"""What a change of quota does to jobs: asked below, answered by scheduling, which knows the jobs.
+
+Scheduling stands above this package, so it registers its answers here when the platform starts.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from foundation.actor import Actor
+from foundation.quantities import Resource
+from quotas.tree import Limits
+
+RowKey = tuple[uuid.UUID, uuid.UUID, Resource]
+"""(quota node, flavor, resource)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overhang:
+    """More is used below a node than it is to have."""
+
+    node_id: uuid.UUID
+    flavor_id: uuid.UUID
+    resource: Resource
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEffect:
+    """A job that a change touches, and how many cards it asks for."""
+
+    job_id: uuid.UUID
+    name: str
+    workspace_id: uuid.UUID
+    queue: str
+    cards: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobsEffect:
+    """Running jobs that would lose their place and waiting jobs that would start, only with the change.
+
+    `left_out` is how many waiting jobs were not looked at because there are too many.
+    """
+
+    reclaimed: Sequence[JobEffect] = ()
+    started: Sequence[JobEffect] = ()
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What waiting jobs of one queue ask for."""
+
+    queue_node_id: uuid.UUID
+    jobs: int
+    cards: int
+
+
+Foresee = Callable[[uuid.UUID, Mapping[RowKey, Limits], Sequence[Overhang]], JobsEffect]
+Drain = Callable[[Actor, Sequence[Overhang]], int]
+Pending = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, Demand]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What scheduling can say and do: foresee a change, drain an overhang, count what waits."""
+
+    foresee: Foresee
+    drain: Drain
+    pending: Pending
+
+
+_registered: Final[list[Answers]] = []
+
+
+def register(answers: Answers) -> None:
+    """Called once, from scheduling's `AppConfig.ready()`."""
+    _registered[:] = [answers]
+
+
+def answers() -> Answers:
+    """Those of scheduling.
+
+    Raises: RuntimeError when nobody has registered, which a running platform never sees.
+    """
+    if not _registered:
+        raise RuntimeError("nobody answers what a change of quota does")
+    return _registered[0]

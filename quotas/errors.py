@@ -1,0 +1,29 @@
+"""What a change of quota can run into, each with a stable code."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from foundation.errors import Conflict, Refused
+
+
+class ExceedsParent(Refused):
+    """The children of a node would have more than the node has."""
+
+    code = "QUOTA_EXCEEDS_PARENT"
+    title = _("A tenant cannot give more than it has")
+
+
+class BelowUse(Refused):
+    """Less than is in use now, and nobody said what becomes of what runs."""
+
+    code = "QUOTA_BELOW_USE"
+    title = _("More is in use than this quota would allow")
+
+
+class StaleQuota(Conflict):
+    """Somebody else has changed the node since it was read."""
+
+    code = "STALE_VERSION"
+    title = _("Somebody else changed this quota first")
+    status = 412

@@ -1,0 +1,42 @@
+"""Reading the history of quotas."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db.models import Prefetch, QuerySet
+from django.utils.translation import gettext as _
+
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from quotas.models import QuotaChange, QuotaRevision
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+def quota_history(viewer: Actor, tenant: Tenant) -> QuerySet[QuotaRevision]:
+    """Revisions that changed the tenant or something below it, newest first.
+
+    Their `changes` are those alone, so that nothing of others shows.
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+    below = QuotaChange.unscoped.filter(node__tenant__path__startswith=tenant.path)
+    shown = below.select_related("node__tenant", "node__queue", "flavor__cluster").order_by("pk")
+    revisions = QuotaRevision.unscoped.filter(changes__in=below).distinct()
+    return revisions.prefetch_related(Prefetch("changes", queryset=shown), "reverted_by")
+
+
+def quota_revision_get(viewer: Actor, pk: uuid.UUID) -> QuotaRevision:
+    """One revision, with those of its `changes` that the viewer may see.
+
+    Raises: NotFound when there are none.
+    """
+    seen = QuotaChange.unscoped.filter(node__tenant__in=permissions.visible_tenants(viewer))
+    shown = seen.select_related("node__tenant", "node__queue", "flavor__cluster").order_by("pk")
+    revisions = QuotaRevision.unscoped.filter(pk=pk, changes__in=seen).distinct()
+    revision = revisions.prefetch_related(Prefetch("changes", queryset=shown), "reverted_by").first()
+    if revision is None:
+        raise NotFound(_("There is no such change of quota."))
+    return revision

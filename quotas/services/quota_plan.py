@@ -1,0 +1,246 @@
+"""What a change of quotas comes to, worked out before anything is written."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from clusters.models import Flavor
+from foundation.errors import FieldError, Invalid
+from foundation.quantities import Resource
+from quotas.distribution import Division, Excess, divide, totals
+from quotas.effect import Overhang, RowKey
+from quotas.errors import ExceedsParent
+from quotas.models import Quota, QuotaNode
+from quotas.selectors.node_names import node_names
+from quotas.selectors.tree import TreeRows, tree_rows
+from quotas.tree.limits import NOTHING, Amount, Limits
+from quotas.words import amount_words
+
+AMOUNT_MAX: Final = 2**62
+"""Above this a sum of two would not fit a column."""
+
+
+class Keep(Enum):
+    """A limit that is not mentioned."""
+
+    AS_IS = "as-is"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAmount:
+    """Limits of one flavor and resource. None is unlimited; zero is nothing; `Keep` leaves it as it is.
+
+    `nominal` is what the node has, its children included. `place` is where it was typed, for errors.
+    """
+
+    flavor: Flavor
+    resource: Resource
+    nominal: int | Keep | None
+    borrowing_limit: int | Keep | None = Keep.AS_IS
+    lending_limit: int | Keep | None = Keep.AS_IS
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAmounts:
+    """What one node is to have. `version` is the one that the caller read, None for whichever it is."""
+
+    node: QuotaNode
+    amounts: Sequence[QuotaAmount]
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One limit of one node, from and to; nominal with what its children have."""
+
+    node: QuotaNode
+    flavor: Flavor
+    resource: Resource
+    before: Limits
+    after: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaPlan:
+    """`changes` are for people, `rows` is what is to be stored, `overhangs` what is used beyond it."""
+
+    cell_id: uuid.UUID
+    changes: Sequence[Planned]
+    rows: Mapping[RowKey, Limits]
+    overhangs: Sequence[Overhang]
+
+
+class _Tables:
+    """The rows of a cell by (flavor, resource)."""
+
+    def __init__(self, rows: TreeRows) -> None:
+        self.nodes = {node.pk: node for node in rows.nodes}
+        self.parents = {node.pk: node.parent_id for node in rows.nodes}
+        self.quotas = {
+            (q.node_id, q.flavor_id, Resource(q.resource)): q for of in rows.quotas.values() for q in of
+        }
+        self.used: defaultdict[RowKey, int] = defaultdict(int)
+        for node_id, entries in rows.used.items():
+            for entry in entries:
+                above: uuid.UUID | None = node_id
+                while above is not None:
+                    self.used[above, entry.flavor_id, Resource(entry.resource)] += entry.used
+                    above = self.parents[above]
+
+    def limits(self, key: RowKey) -> Limits:
+        """As stored: the nominal is what the node keeps."""
+        row = self.quotas.get(key)
+        return NOTHING if row is None else _limits(row)
+
+    def kept(self, flavor_id: uuid.UUID, resource: Resource) -> dict[uuid.UUID, Amount]:
+        return {node: self.limits((node, flavor_id, resource)).nominal for node in self.parents}
+
+
+def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bool = False) -> QuotaPlan:
+    """Work out what would be stored, from the rows of this moment.
+
+    Raises: Invalid for a negative or huge amount, a flavor of another cell or one limit named twice;
+    ExceedsParent with every sum that does not hold.
+    """
+    wanted = _wanted(cell_id, changes)
+    tables = _Tables(tree_rows(cell_id))
+    planned: list[Planned] = []
+    rows: dict[RowKey, Limits] = {}
+    refused: list[tuple[Excess, QuotaAmount]] = []
+    for (flavor_id, resource), of in wanted.items():
+        kept = tables.kept(flavor_id, resource)
+        before = totals(tables.parents, kept)
+        nominal = {node: a.nominal for node, a in of.items() if not isinstance(a.nominal, Keep)}
+        division = divide(tables.parents, kept, nominal, on_top=on_top)
+        refused += [(excess, _blamed(excess, of)) for excess in division.excesses]
+        for node, amount in of.items():
+            key = (node, flavor_id, resource)
+            was = tables.limits(key)
+            now = Limits(nominal.get(node, before[node]), *_borders(amount, was))
+            then = Limits(before[node], was.borrowing_limit, was.lending_limit)
+            if now != then or key not in tables.quotas:
+                planned.append(Planned(tables.nodes[node], amount.flavor, resource, then, now))
+        rows |= _rows(tables, division, of, flavor_id, resource)
+    if refused:
+        raise _exceeds(refused)
+    return QuotaPlan(cell_id, planned, rows, _overhangs(planned, tables))
+
+
+def _wanted(
+    cell_id: uuid.UUID, changes: Sequence[NodeAmounts]
+) -> dict[tuple[uuid.UUID, Resource], dict[uuid.UUID, QuotaAmount]]:
+    found: defaultdict[tuple[uuid.UUID, Resource], dict[uuid.UUID, QuotaAmount]] = defaultdict(dict)
+    for change in changes:
+        for amount in change.amounts:
+            _check(cell_id, amount)
+            of = found[amount.flavor.pk, amount.resource]
+            if change.node.pk in of:
+                raise _wrong(amount, "TWICE", _("This limit is named twice."))
+            of[change.node.pk] = amount
+    return dict(sorted(found.items(), key=lambda item: (str(item[0][0]), item[0][1])))
+
+
+def _check(cell_id: uuid.UUID, amount: QuotaAmount) -> None:
+    if amount.flavor.cluster.cell_id != cell_id:
+        message = _("The flavor %(flavor)s belongs to another cell.") % {"flavor": amount.flavor}
+        raise _wrong(amount, "OTHER_CELL", message, "flavor")
+    for name in ("nominal", "borrowing_limit", "lending_limit"):
+        limit = getattr(amount, name)
+        if isinstance(limit, int) and limit < 0:
+            message = _("A quota is not negative; write 0 for nothing and leave it empty for unlimited.")
+            raise _wrong(amount, "NEGATIVE", message, name)
+        if isinstance(limit, int) and limit > AMOUNT_MAX:
+            raise _wrong(amount, "TOO_LARGE", _("No quota is as large as this."), name)
+
+
+def _wrong(amount: QuotaAmount, code: str, message: str, name: str = "") -> Invalid:
+    field = ".".join(part for part in (amount.place, name) if part)
+    return Invalid(message, errors=[FieldError(field, code, message)])
+
+
+def _borders(amount: QuotaAmount, was: Limits) -> tuple[Amount, Amount]:
+    borrowing, lending = amount.borrowing_limit, amount.lending_limit
+    return (
+        was.borrowing_limit if isinstance(borrowing, Keep) else borrowing,
+        was.lending_limit if isinstance(lending, Keep) else lending,
+    )
+
+
+def _rows(
+    tables: _Tables,
+    division: Division,
+    of: Mapping[uuid.UUID, QuotaAmount],
+    flavor_id: uuid.UUID,
+    resource: Resource,
+) -> dict[RowKey, Limits]:
+    """What is stored differently afterwards; a limit that was named gets a row in any case."""
+    found: dict[RowKey, Limits] = {}
+    for node, kept in division.kept.items():
+        key = (node, flavor_id, resource)
+        was = tables.limits(key)
+        borders = _borders(of[node], was) if node in of else (was.borrowing_limit, was.lending_limit)
+        now = Limits(kept, *borders)
+        if now != was or (node in of and key not in tables.quotas):
+            found[key] = now
+    return found
+
+
+def _limits(row: Quota) -> Limits:
+    return Limits(row.nominal, row.borrowing_limit, row.lending_limit)
+
+
+def _overhangs(planned: Iterable[Planned], tables: _Tables) -> list[Overhang]:
+    found = []
+    for change in planned:
+        used = tables.used[change.node.pk, change.flavor.pk, change.resource]
+        limit, had = change.after.nominal, change.before.nominal
+        if limit is not None and (had is None or limit < had) and used > limit:
+            found.append(Overhang(change.node.pk, change.flavor.pk, change.resource, used, limit))
+    return found
+
+
+def _blamed(excess: Excess, of: Mapping[uuid.UUID, QuotaAmount]) -> QuotaAmount:
+    """The typed amount that an excess belongs to: a child's, else the node's own."""
+    named = [child for child in excess.children if child in of]
+    return of[named[0] if named else excess.node]
+
+
+def _exceeds(refused: Sequence[tuple[Excess, QuotaAmount]]) -> ExceedsParent:
+    names = node_names({pk for excess, _ in refused for pk in (excess.node, *excess.children)})
+    errors, first = [], None
+    for excess, amount in refused:
+        sentence, numbers = _sums(excess, amount, names)
+        first = first or (sentence, numbers)
+        place = f"{amount.place}.nominal" if amount.place else "nominal"
+        errors.append(FieldError(place, ExceedsParent.code, sentence))
+    sentence, numbers = first or ("", {})
+    return ExceedsParent(sentence, numbers=numbers, errors=errors)
+
+
+def _sums(
+    excess: Excess, amount: QuotaAmount, names: Mapping[uuid.UUID, str]
+) -> tuple[str, dict[str, int | str | None]]:
+    """One sentence with both sums, and the numbers in it."""
+    given = [child for child in excess.children.values() if child is not None]
+    unlimited = len(given) < len(excess.children)
+    total = None if unlimited else sum(given)
+    parts = sorted((names[child], n) for child, n in excess.children.items() if n != 0)
+    sentence = _(
+        "%(node)s has %(has)s of %(flavor)s, and what is below it would have %(total)s together: %(parts)s."
+    ) % {
+        "node": names[excess.node],
+        "has": amount_words(amount.resource, excess.has),
+        "flavor": amount.flavor.name,
+        "total": amount_words(amount.resource, total),
+        "parts": ", ".join(f"{name} {amount_words(amount.resource, n)}" for name, n in parts),
+    }
+    numbers: dict[str, int | str | None] = {"has": excess.has, "asked": total}
+    return sentence, numbers | {"flavor": amount.flavor.name, "resource": amount.resource.value}

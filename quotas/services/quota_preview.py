@@ -1,0 +1,70 @@
+"""What a change of quotas would do, told to whoever is about to save it. Writes nothing."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foundation.actor import Actor
+from quotas.effect import JobEffect, Overhang, answers
+from quotas.selectors.node_names import node_names
+from quotas.services.quota import Shrink, quota_check
+from quotas.services.quota_plan import NodeAmounts, Planned
+from tenants import permissions
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Jobs by name where the viewer may see them, the number of all others."""
+
+    jobs: Sequence[JobEffect]
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaPreview:
+    """`names` are those of the nodes in `changes` and `over_quota`.
+
+    `reclaimed` would lose their place, `started` get one, in the cycle after the change and because of
+    it; `left_out` waiting jobs were not looked at.
+    """
+
+    names: dict[uuid.UUID, str]
+    changes: Sequence[Planned]
+    over_quota: Sequence[Overhang]
+    reclaimed: Seen
+    started: Seen
+    left_out: int
+
+
+def quota_preview(
+    *,
+    acting_user: Actor,
+    cell_id: uuid.UUID,
+    changes: Sequence[NodeAmounts],
+    shrink: Shrink | None = None,
+    on_top: bool = False,
+) -> QuotaPreview:
+    """Run one cycle of the engine with the change and one without.
+
+    Raises: as `quota_check`.
+    """
+    plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
+    drained = plan.overhangs if shrink is Shrink.DRAIN else ()
+    jobs = answers().foresee(cell_id, plan.rows, drained)
+    visible = set(permissions.visible_workspace_ids(acting_user))
+    nodes = {change.node.pk for change in plan.changes} | {over.node_id for over in plan.overhangs}
+    return QuotaPreview(
+        names=node_names(nodes),
+        changes=plan.changes,
+        over_quota=plan.overhangs,
+        reclaimed=_seen(jobs.reclaimed, visible),
+        started=_seen(jobs.started, visible),
+        left_out=jobs.left_out,
+    )
+
+
+def _seen(jobs: Sequence[JobEffect], visible: set[uuid.UUID]) -> Seen:
+    named = [job for job in jobs if job.workspace_id in visible]
+    return Seen(named, len(jobs) - len(named))

@@ -1,0 +1,70 @@
+"""Taking a change of quota back, which is a change itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from clusters.models import Cell
+from foundation.actor import Actor
+from foundation.errors import Conflict
+from foundation.quantities import Resource
+from quotas.models import QuotaChange, QuotaNode, QuotaRevision, Source
+from quotas.selectors.node_names import node_names
+from quotas.services.quota import Shrink, quota_change
+from quotas.services.quota_plan import NodeAmounts, QuotaAmount
+
+
+@transaction.atomic
+def quota_revert(
+    *, acting_user: Actor, revision: QuotaRevision, reason: str = "", shrink: Shrink | None = None
+) -> QuotaRevision | None:
+    """Set every limit of a revision back to what it was before.
+
+    Raises: as `quota_change`; Conflict when one of the limits was changed again since: then that change
+    is to be reverted first, so that nobody's work is undone unseen.
+    """
+    Cell.unscoped.select_for_update().get(pk=revision.cell_id)
+    return quota_change(
+        acting_user=acting_user,
+        cell_id=revision.cell_id,
+        changes=revert_changes(revision),
+        reason=reason,
+        shrink=shrink,
+        on_top=revision.on_top,
+        source=Source.REVERT,
+        reverts=revision,
+    )
+
+
+def revert_changes(revision: QuotaRevision) -> list[NodeAmounts]:
+    """What would have to be set to take a revision back.
+
+    Raises: Conflict when a limit was changed again since.
+    """
+    changes = list(
+        QuotaChange.unscoped.filter(revision=revision)
+        .select_related("node__tenant__parent", "flavor__cluster")
+        .order_by("pk")
+    )
+    _check_latest(revision, changes)
+    by_node: dict[QuotaNode, list[QuotaAmount]] = {}
+    for change in changes:
+        borders = (change.borrowing_before, change.lending_before)
+        amount = QuotaAmount(change.flavor, Resource(change.resource), change.nominal_before, *borders)
+        by_node.setdefault(change.node, []).append(amount)
+    return [NodeAmounts(node, amounts) for node, amounts in by_node.items()]
+
+
+def _check_latest(revision: QuotaRevision, changes: Sequence[QuotaChange]) -> None:
+    for change in changes:
+        later = QuotaChange.unscoped.filter(
+            node=change.node, flavor=change.flavor, resource=change.resource, pk__gt=change.pk
+        ).exclude(revision=revision)
+        if later.exists():
+            message = _("The quota of %(node)s was changed again since; revert the later change first.")
+            raise Conflict(
+                message % {"node": node_names([change.node_id])[change.node_id]}, code="QUOTA_CHANGED_SINCE"
+            )

@@ -1,0 +1,32 @@
+"""Amounts of quota in words, for sentences that people read."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from foundation.quantities import Resource, format_cpu, format_memory
+
+
+def amount_words(resource: Resource, amount: int | None) -> str:
+    """An amount with its unit: `56 cards`, `64 GiB`, `unlimited`."""
+    if amount is None:
+        return _("unlimited")
+    if resource is Resource.GPU_CARDS:
+        return ngettext("%(count)s card", "%(count)s cards", amount) % {"count": amount}
+    if resource is Resource.GPU_CORES:
+        return _("compute of %(count)s cards") % {"count": f"{amount / 100:g}"}
+    if resource is Resource.CPU:
+        return _("%(count)s CPU cores") % {"count": format_cpu(amount)}
+    return format_memory(amount)
+
+
+def resource_words(resource: Resource) -> str:
+    """What a resource is called."""
+    return {
+        Resource.GPU_CARDS: _("cards"),
+        Resource.GPU_CORES: _("compute of GPUs"),
+        Resource.GPU_MEMORY: _("memory of GPUs"),
+        Resource.CPU: _("CPU"),
+        Resource.MEMORY: _("memory"),
+    }[resource]

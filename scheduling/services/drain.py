@@ -1,0 +1,45 @@
+"""Draining what runs above a lowered quota, in the transaction that lowers it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from foundation import clock
+from foundation.actor import Actor
+from quotas.effect import Overhang
+from quotas.models import QuotaNode
+from scheduling.engine.model import EvictRule
+from scheduling.models import Job, JobState
+from scheduling.quota_effect import jobs_to_drain
+from scheduling.services.lifecycle import begin_eviction
+from scheduling.snapshots import cell_snapshot
+from scheduling.transitions import StaleJob
+
+_RUNS = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+
+
+def quota_drain(acting_user: Actor, overhangs: Sequence[Overhang]) -> int:
+    """Tell jobs to leave until less than the new limits is used; returns how many were told.
+
+    They go back into their queues. The caller holds the cell's lock, so that no cycle admits meanwhile.
+    """
+    if not overhangs:
+        return 0
+    cell_id = QuotaNode.unscoped.values_list("cell_id", flat=True).get(pk=overhangs[0].node_id)
+    ids = [uuid.UUID(job_id) for job_id in jobs_to_drain(cell_snapshot(cell_id).snapshot, overhangs)]
+    jobs = Job.unscoped.select_for_update(of=("self",), no_key=True).filter(pk__in=ids, state__in=_RUNS)
+    told, now = 0, clock.now()
+    for job in jobs.select_related("queue", "workspace").order_by("pk"):
+        try:
+            begin_eviction(
+                job=job,
+                rule=EvictRule.QUEUE_DRAINED.value,
+                then=JobState.QUEUED,
+                now=now,
+                actor=acting_user.get_username(),
+            )
+        except StaleJob:
+            continue  # it ended, or left, while we looked: then it holds nothing for long
+        told += 1
+    return told
