@@ -37,7 +37,8 @@ class Keep(Enum):
 class QuotaAmount:
     """Limits of one flavor and resource. None is unlimited; zero is nothing; `Keep` leaves it as it is.
 
-    `nominal` is what the node has, its children included. `place` is where it was typed, for errors.
+    `nominal` is what the node has, its children included. `place` stands before the names of fields in
+    errors: where it was typed.
     """
 
     flavor: Flavor
@@ -126,7 +127,7 @@ def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bo
             was = tables.limits(key)
             now = Limits(nominal.get(node, before[node]), *_borders(amount, was))
             then = Limits(before[node], was.borrowing_limit, was.lending_limit)
-            if now != then or key not in tables.quotas:
+            if now != then:
                 planned.append(Planned(tables.nodes[node], amount.flavor, resource, then, now))
         rows |= _rows(tables, division, of, flavor_id, resource)
     if refused:
@@ -161,9 +162,8 @@ def _check(cell_id: uuid.UUID, amount: QuotaAmount) -> None:
             raise _wrong(amount, "TOO_LARGE", _("No quota is as large as this."), name)
 
 
-def _wrong(amount: QuotaAmount, code: str, message: str, name: str = "") -> Invalid:
-    field = ".".join(part for part in (amount.place, name) if part)
-    return Invalid(message, errors=[FieldError(field, code, message)])
+def _wrong(amount: QuotaAmount, code: str, message: str, name: str = "nominal") -> Invalid:
+    return Invalid(message, errors=[FieldError(f"{amount.place}{name}", code, message)])
 
 
 def _borders(amount: QuotaAmount, was: Limits) -> tuple[Amount, Amount]:
@@ -181,14 +181,14 @@ def _rows(
     flavor_id: uuid.UUID,
     resource: Resource,
 ) -> dict[RowKey, Limits]:
-    """What is stored differently afterwards; a limit that was named gets a row in any case."""
+    """What is stored differently afterwards."""
     found: dict[RowKey, Limits] = {}
     for node, kept in division.kept.items():
         key = (node, flavor_id, resource)
         was = tables.limits(key)
         borders = _borders(of[node], was) if node in of else (was.borrowing_limit, was.lending_limit)
         now = Limits(kept, *borders)
-        if now != was or (node in of and key not in tables.quotas):
+        if now != was:
             found[key] = now
     return found
 
@@ -219,8 +219,7 @@ def _exceeds(refused: Sequence[tuple[Excess, QuotaAmount]]) -> ExceedsParent:
     for excess, amount in refused:
         sentence, numbers = _sums(excess, amount, names)
         first = first or (sentence, numbers)
-        place = f"{amount.place}.nominal" if amount.place else "nominal"
-        errors.append(FieldError(place, ExceedsParent.code, sentence))
+        errors.append(FieldError(f"{amount.place}nominal", ExceedsParent.code, sentence))
     sentence, numbers = first or ("", {})
     return ExceedsParent(sentence, numbers=numbers, errors=errors)
 

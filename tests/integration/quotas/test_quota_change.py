@@ -43,7 +43,7 @@ class Department:
         return quotas.quota_node(self.cell, tenant)
 
     def cards(self, nominal: int | Keep | None, **limits: int | None) -> list[QuotaAmount]:
-        return [QuotaAmount(self.flavor, CARDS, nominal, place="amounts.0", **limits)]
+        return [QuotaAmount(self.flavor, CARDS, nominal, place="amounts.0.", **limits)]
 
     def kept(self, node: QuotaNode) -> int | None:
         return Quota.unscoped.get(node=node, flavor=self.flavor, resource=CARDS).nominal

@@ -1,0 +1,7 @@
+"""Quotas as files that people edit: YAML and CSV, read with the line of every value and written back."""
+
+from quotas.files.read import read_rows
+from quotas.files.rows import COLUMNS, FileFormat, FileRow, Problems, format_of
+from quotas.files.write import write_rows
+
+__all__ = ["COLUMNS", "FileFormat", "FileRow", "Problems", "format_of", "read_rows", "write_rows"]

@@ -1,0 +1,94 @@
+"""One limit as a file says it, and what can be wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from foundation.errors import FieldError, Invalid
+from foundation.quantities import Resource
+from quotas.services.quota_plan import Keep
+
+UNLIMITED_WORD: Final = "unlimited"
+LIMITS: Final = ("nominal", "borrowing_limit", "lending_limit")
+PLACE: Final = ("tenant", "queue", "cluster", "flavor", "resource")
+COLUMNS: Final = (*PLACE, *LIMITS)
+ROWS_MAX: Final = 20_000
+
+
+class FileFormat(StrEnum):
+    YAML = "yaml"
+    CSV = "csv"
+
+
+def format_of(name: str) -> FileFormat:
+    """By the end of a file's name; YAML for any other."""
+    return FileFormat.CSV if name.lower().endswith(".csv") else FileFormat.YAML
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRow:
+    """One limit. `queue` is empty for the tenant itself, `cluster` where the flavor's name is enough."""
+
+    line: int
+    tenant: str
+    queue: str
+    cluster: str
+    flavor: str
+    resource: Resource
+    nominal: int | Keep | None
+    borrowing_limit: int | Keep | None
+    lending_limit: int | Keep | None
+
+
+class Problems:
+    """Everything that is wrong with one file, by line and field."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._found: list[tuple[int, FieldError]] = []
+
+    def add(self, line: int, field: str, code: str, message: str) -> None:
+        """Note one."""
+        self._found.append((line, FieldError(self.place(line, field), code, message)))
+
+    def place(self, line: int, field: str = "") -> str:
+        """`quotas.yaml:12 nominal`: the file, the line and the field."""
+        return f"{self.name}:{line} {field}".rstrip()
+
+    def raise_if_any(self) -> None:
+        """Raises: Invalid with all of them, in the order of the lines."""
+        if self._found:
+            errors = [
+                error for _line, error in sorted(self._found, key=lambda item: (item[0], item[1].field))
+            ]
+            message = _("The file cannot be used as it is; nothing was changed.")
+            raise Invalid(message, code="FILE_INVALID", errors=errors)
+
+
+def read_limit(text: str, problems: Problems, line: int, field: str) -> int | Keep | None:
+    """A whole number, `unlimited`, or nothing at all, which leaves the limit as it is."""
+    word = text.strip()
+    if not word:
+        return Keep.AS_IS
+    if word.lower() == UNLIMITED_WORD:
+        return None
+    if word.isascii() and word.isdigit() and len(word) <= 19:
+        return int(word)
+    message = _("%(text)s is no amount: write a whole number, 0 for nothing, or unlimited.")
+    problems.add(line, field, "AMOUNT", message % {"text": repr(word[:40])})
+    return Keep.AS_IS
+
+
+def read_resource(text: str, problems: Problems, line: int) -> Resource:
+    """A resource by its name; the first one, with a problem noted, for any other text."""
+    word = text.strip()
+    if word in {resource.value for resource in Resource}:
+        return Resource(word)
+    message = _("%(text)s is no resource; there are: %(known)s.")
+    known = ", ".join(resource.value for resource in Resource)
+    problems.add(line, "resource", "UNKNOWN", message % {"text": repr(word[:40]), "known": known})
+    return Resource.CPU

@@ -1,0 +1,190 @@
+"""Quotas in bulk: a file is checked as a whole, shown as a difference, and applied all or not at all."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from clusters.models import Cell, Flavor
+from foundation.actor import Actor
+from quotas.files import FileFormat, FileRow, Problems, read_rows, write_rows
+from quotas.models import QuotaNode, QuotaRevision, Source
+from quotas.selectors.node_names import node_names
+from quotas.selectors.quota_table import QuotaTable
+from quotas.services.quota import Shrink, quota_change, quota_check
+from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFile:
+    """The text of a file and what it is called."""
+
+    text: str
+    kind: FileFormat
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaDifference:
+    """What a file would change; `names` are those of the nodes."""
+
+    names: Mapping[uuid.UUID, str]
+    changes: Sequence[Planned]
+
+
+Changes = Mapping[uuid.UUID, Sequence[NodeAmounts]]
+
+
+def quota_file_check(*, acting_user: Actor, file: QuotaFile, on_top: bool = False) -> QuotaDifference:
+    """Read a file and say what it would change; writes nothing.
+
+    Raises: Invalid, Refused that name file, line and field; PermissionDenied.
+    """
+    planned: list[Planned] = []
+    for cell_id, changes in _changes(acting_user, file).items():
+        plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
+        planned += plan.changes
+    return QuotaDifference(node_names({change.node.pk for change in planned}), planned)
+
+
+@transaction.atomic
+def quota_file_apply(
+    *,
+    acting_user: Actor,
+    file: QuotaFile,
+    reason: str = "",
+    shrink: Shrink | None = None,
+    on_top: bool = False,
+) -> list[QuotaRevision]:
+    """Set what a file says, one revision per cell; nothing at all when any of it is refused.
+
+    Raises: as `quota_file_check`; BelowUse.
+    """
+    made = []
+    for cell_id, changes in sorted(_changes(acting_user, file).items(), key=lambda item: str(item[0])):
+        revision = quota_change(
+            acting_user=acting_user,
+            cell_id=cell_id,
+            changes=changes,
+            reason=reason,
+            shrink=shrink,
+            on_top=on_top,
+            source=Source.IMPORT,
+        )
+        if revision is not None:
+            made.append(revision)
+    return made
+
+
+def quota_file_export(*, viewer: Actor, kind: FileFormat, tenant: Tenant | None = None) -> str:
+    """All limits in the viewer's sight, of one tenant and what is below it when given, as a file.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    visible = permissions.visible_tenants(viewer)
+    if tenant is not None:
+        permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+        visible = visible.filter(path__startswith=tenant.path)
+    seen = set(visible.values_list("pk", flat=True))
+    rows: list[FileRow] = []
+    for cell in Cell.unscoped.filter(quota_nodes__tenant__in=seen).distinct().order_by("name", "pk"):
+        rows += _rows_of(QuotaTable(cell.pk), seen)
+    return write_rows(rows, kind)
+
+
+def _rows_of(table: QuotaTable, seen: set[uuid.UUID]) -> list[FileRow]:
+    slugs = dict(Tenant.unscoped.filter(pk__in=seen).values_list("pk", "slug"))
+    names = [flavor.name for flavor in table.flavors.values()]
+    ordered = sorted(
+        (node for node in table.nodes.values() if node.tenant_id in seen),
+        key=lambda node: (slugs[node.tenant_id], node.is_queue, table.names[node.pk], str(node.pk)),
+    )
+    return [
+        FileRow(
+            line=0,
+            tenant=slugs[of.node.tenant_id],
+            queue=of.queue,
+            cluster=line.flavor.cluster.name if names.count(line.flavor.name) > 1 else "",
+            flavor=line.flavor.name,
+            resource=line.resource,
+            nominal=line.nominal,
+            borrowing_limit=line.borrowing_limit,
+            lending_limit=line.lending_limit,
+        )
+        for of in table.quotas_of([node.pk for node in ordered])
+        for line in of.lines
+    ]
+
+
+def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
+    """The rows of a file as changes of nodes, by cell."""
+    problems = Problems(file.name)
+    rows = read_rows(file.text, file.kind, file.name)
+    tenants = {t.slug: t for t in permissions.visible_tenants(acting_user).select_related("parent")}
+    flavors: defaultdict[str, list[Flavor]] = defaultdict(list)
+    for flavor in Flavor.unscoped.select_related("cluster").order_by("pk"):
+        flavors[flavor.name].append(flavor)
+    nodes: dict[tuple[uuid.UUID, str, uuid.UUID], QuotaNode] = {}
+    for node in QuotaNode.unscoped.select_related("tenant__parent", "queue"):
+        queue = node.queue.name if node.is_queue else ""
+        nodes[node.tenant_id, queue, node.cell_id] = node
+    amounts: defaultdict[QuotaNode, list[QuotaAmount]] = defaultdict(list)
+    for row in rows:
+        flavor_found = _flavor(row, flavors, problems)
+        tenant = _tenant(row, tenants, problems)
+        if flavor_found is None or tenant is None:
+            continue
+        node_found = nodes.get((tenant.pk, row.queue, flavor_found.cluster.cell_id))
+        if node_found is None:
+            field, message = "tenant", _("%(name)s has no quota yet where this flavor is.")
+            if row.queue:
+                field, message = "queue", _("There is no queue named %(name)s.")
+            problems.add(row.line, field, "UNKNOWN", message % {"name": row.queue or row.tenant})
+            continue
+        amounts[node_found].append(_amount(row, flavor_found, problems))
+    problems.raise_if_any()
+    found: defaultdict[uuid.UUID, list[NodeAmounts]] = defaultdict(list)
+    for node, of in amounts.items():
+        found[node.cell_id].append(NodeAmounts(node, of))
+    return found
+
+
+def _tenant(row: FileRow, tenants: Mapping[str, Tenant], problems: Problems) -> Tenant | None:
+    found = tenants.get(row.tenant)
+    if found is None:
+        message = _("There is no tenant named %(name)s in your sight.") % {"name": row.tenant}
+        problems.add(row.line, "tenant", "UNKNOWN", message)
+    return found
+
+
+def _flavor(row: FileRow, flavors: Mapping[str, Sequence[Flavor]], problems: Problems) -> Flavor | None:
+    found = [f for f in flavors.get(row.flavor, ()) if row.cluster in ("", f.cluster.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        clusters = ", ".join(flavor.cluster.name for flavor in found)
+        message = _("Several clusters have this flavor; name one of: %(clusters)s.") % {"clusters": clusters}
+        problems.add(row.line, "cluster", "AMBIGUOUS", message)
+    else:
+        message = _("There is no flavor named %(name)s.") % {"name": row.flavor}
+        problems.add(row.line, "flavor", "UNKNOWN", message)
+    return None
+
+
+def _amount(row: FileRow, flavor: Flavor, problems: Problems) -> QuotaAmount:
+    return QuotaAmount(
+        flavor,
+        row.resource,
+        row.nominal,
+        row.borrowing_limit,
+        row.lending_limit,
+        place=f"{problems.place(row.line)} ",
+    )

@@ -1,0 +1,170 @@
+"""`allotment quota get|set|apply|export`: quotas from a shell, through the same services."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+from rich.table import Table
+
+from quotas.api.quota_serializers import DifferenceSerializer, NodeQuotaSerializer
+from quotas.files import FileFormat, format_of
+from quotas.selectors.quota_table import NodeQuota, QuotaLine, node_quota, quota_nodes
+from quotas.services.quota import Shrink
+from quotas.services.quota_file import (
+    QuotaDifference,
+    QuotaFile,
+    quota_file_apply,
+    quota_file_check,
+    quota_file_export,
+)
+from quotas.services.quota_plan import Planned
+from quotas.words import amount_words
+from scheduling.management.results import USAGE, acting_user, refusals, write_json
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import tenant_list
+
+_WIDTH: Final = 150
+_LIMITS: Final = ("nominal", "borrowing", "lending")
+
+
+class Command(BaseCommand):
+    help = "Show, set, import and export quotas"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="get|set|apply|export")
+        get = verbs.add_parser("get", help="the quotas of a tenant and its queues")
+        one = verbs.add_parser("set", help="set one limit; those that are not named stay")
+        for verb in (get, one):
+            verb.add_argument("tenant", metavar="TENANT", help="slug")
+            verb.add_argument("--queue", default="", help="of a queue in place of the tenant")
+        one.add_argument("--flavor", required=True)
+        one.add_argument("--cluster", default="", help="where several have that flavor")
+        one.add_argument("--resource", required=True, metavar="R", help="gpu.cards, gpu.cores, gpu.memory, …")
+        for limit in _LIMITS:
+            one.add_argument(f"--{limit}", default="", metavar="N", help="a whole number or unlimited")
+        apply = verbs.add_parser("apply", help="set what a YAML or CSV file says, all or nothing")
+        apply.add_argument("-f", "--file", required=True, metavar="FILE", help="- reads YAML")
+        for verb in (one, apply):
+            verb.add_argument("--reason", default="", help="for the history")
+            verb.add_argument("--dry-run", action="store_true", help="only show what would change")
+            verb.add_argument("--shrink", choices=[choice.value for choice in Shrink], help="below its use")
+            verb.add_argument("--on-top", action="store_true", help="create it; do not take it from above")
+        export = verbs.add_parser("export", help="everything that you may see, as a file")
+        export.add_argument("--tenant", default="", help="slug; it and what is below it")
+        export.add_argument("--format", choices=[kind.value for kind in FileFormat], default="yaml")
+        for chosen in verbs.choices.values():
+            chosen.add_argument("--user", metavar="NAME", help="who acts; default: the first platform admin")
+            chosen.add_argument(
+                "--json", metavar="FILE", help="write the result as JSON; - is standard output"
+            )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = acting_user(options["user"])
+        with refusals():
+            result, shown = getattr(self, f"_{options['verb']}")(user, options)
+        if options["json"]:
+            write_json(options["json"], result)
+        if options["json"] != "-":
+            self.stdout.write(shown)
+
+    def _get(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        nodes = [
+            node_quota(user, node)
+            for node in quota_nodes(user, _tenant(user, options["tenant"]))
+            if not options["queue"] or (node.is_queue and node.queue.name == options["queue"])
+        ]
+        return {"items": NodeQuotaSerializer(nodes, many=True).data}, _shown(_node_table(nodes))
+
+    def _set(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        limits = {f"{name}_limit".replace("nominal_limit", "nominal"): options[name] for name in _LIMITS}
+        place = {name: options[name] for name in ("tenant", "queue", "cluster", "flavor", "resource")}
+        values = place | limits
+        if any("," in value or '"' in value for value in values.values()):
+            raise CommandError("names and amounts have no commas or quotes", returncode=USAGE)
+        text = f"{','.join(values)}\n{','.join(values.values())}\n"
+        return self._change(user, QuotaFile(text, FileFormat.CSV, "command line"), options)
+
+    def _apply(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        name = options["file"]
+        return self._change(user, QuotaFile(_read(name), format_of(name), name), options)
+
+    def _change(self, user: User, file: QuotaFile, options: dict[str, Any]) -> tuple[Any, str]:
+        found = quota_file_check(acting_user=user, file=file, on_top=options["on_top"])
+        if not options["dry_run"]:
+            quota_file_apply(
+                acting_user=user,
+                file=file,
+                reason=options["reason"],
+                shrink=Shrink(options["shrink"]) if options["shrink"] else None,
+                on_top=options["on_top"],
+            )
+        result = {"applied": not options["dry_run"], **DifferenceSerializer(found).data}
+        return result, _shown(_difference_table(found))
+
+    def _export(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        tenant = _tenant(user, options["tenant"]) if options["tenant"] else None
+        text = quota_file_export(viewer=user, kind=FileFormat(options["format"]), tenant=tenant)
+        return {"format": options["format"], "text": text}, text
+
+
+def _tenant(user: User, slug: str) -> Tenant:
+    found = next((tenant for tenant in tenant_list(viewer=user) if tenant.slug == slug), None)
+    if found is None:
+        raise CommandError(f"there is no tenant {slug!r}", returncode=USAGE)
+    return found
+
+
+def _read(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{file}: {error}", returncode=USAGE) from error
+
+
+def _shown(table: Table) -> str:
+    console = Console()
+    console.width = max(console.width, _WIDTH)
+    with console.capture() as shown:
+        console.print(table)
+    return shown.get()
+
+
+def _node_table(nodes: list[NodeQuota]) -> Table:
+    table = _table("node", "flavor", "resource", "nominal", "kept", "allocated", "borrowed", "lent")
+    for node in nodes:
+        for line in node.lines:
+            table.add_row(node.name, line.flavor.name, line.resource.value, *_amounts(line))
+    return table
+
+
+def _amounts(line: QuotaLine) -> list[str]:
+    amounts = (line.nominal, line.kept, line.allocated, line.borrowed, line.lent)
+    return [amount_words(line.resource, amount) for amount in amounts]
+
+
+def _difference_table(found: QuotaDifference) -> Table:
+    table = _table("node", "flavor", "resource", "nominal", "borrowing limit", "lending limit")
+    for change in found.changes:
+        name = found.names[change.node.pk]
+        table.add_row(name, change.flavor.name, change.resource.value, *_arrows(change))
+    return table
+
+
+def _arrows(change: Planned) -> list[str]:
+    words = []
+    for limit in ("nominal", "borrowing_limit", "lending_limit"):
+        before, after = getattr(change.before, limit), getattr(change.after, limit)
+        text = amount_words(change.resource, after)
+        words.append(text if before == after else f"{amount_words(change.resource, before)} → {text}")
+    return words
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
