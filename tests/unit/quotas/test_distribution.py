@@ -63,23 +63,26 @@ def test_on_top_is_created_and_nothing_else_is_touched() -> None:
     assert found.kept == of_ids({"left": 1, "b": 2, "a": 9})
 
 
+AS_IS = -1
 amounts = st.one_of(st.none(), st.integers(0, 20))
 
 
 @settings(max_examples=60)
 @given(
-    kept=st.fixed_dictionaries(dict.fromkeys(PARENTS, amounts)),
-    wanted=st.dictionaries(st.sampled_from([LEFT, RIGHT, A, B, C]), amounts),
+    kept=st.tuples(*[amounts] * len(PARENTS)),
+    wanted=st.tuples(*[st.one_of(st.just(AS_IS), amounts)] * (len(PARENTS) - 1)),
 )
 def test_whatever_is_divided_the_whole_stays_and_nobody_else_changes(
-    kept: dict[uuid.UUID, Amount], wanted: dict[uuid.UUID, Amount]
+    kept: tuple[Amount, ...], wanted: tuple[Amount, ...]
 ) -> None:
-    before = totals(PARENTS, kept)
-    found = divide(PARENTS, kept, wanted)
+    keeps = dict(zip(PARENTS, kept, strict=True))
+    wants = {n: amount for n, amount in zip(list(PARENTS)[1:], wanted, strict=True) if amount != AS_IS}
+    before = totals(PARENTS, keeps)
+    found = divide(PARENTS, keeps, wants)
     if found.excesses:
         return
     after = totals(PARENTS, found.kept)
-    assert after == {node: wanted.get(node, before[node]) for node in PARENTS}
+    assert after == {node: wants.get(node, before[node]) for node in PARENTS}
     assert all(amount is None or amount >= 0 for amount in found.kept.values())
 
 
