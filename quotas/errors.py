@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from foundation.errors import Conflict, Refused
+from foundation.errors import Refused
 
 
 class ExceedsParent(Refused):
@@ -19,11 +19,3 @@ class BelowUse(Refused):
 
     code = "QUOTA_BELOW_USE"
     title = _("More is in use than this quota would allow")
-
-
-class StaleQuota(Conflict):
-    """Somebody else has changed the node since it was read."""
-
-    code = "STALE_VERSION"
-    title = _("Somebody else changed this quota first")
-    status = 412

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from foundation.quantities import Resource
+from quotas.models import Source
+from quotas.services.quota import Shrink
+from quotas.services.quota_plan import AMOUNT_MAX
+from tenants.api.bodies import StrictSerializer
 
 _RESOURCES = [resource.value for resource in Resource]
 
@@ -69,5 +75,131 @@ class PlannedSerializer(serializers.Serializer[Any]):
 class DifferenceSerializer(serializers.Serializer[Any]):
     changes = serializers.SerializerMethodField()
 
-    def get_changes(self, found: Any) -> list[dict[str, Any]]:
-        return list(PlannedSerializer(found.changes, many=True, context={"names": found.names}).data)
+    @extend_schema_field(PlannedSerializer(many=True))
+    def get_changes(self, found: Any) -> Any:
+        return PlannedSerializer(found.changes, many=True, context={"names": found.names}).data
+
+
+class AmountSerializer(serializers.Serializer[Any]):
+    """One limit to set. A field that is left out stays as it is; null is unlimited, 0 is nothing."""
+
+    cluster = serializers.CharField(default="", max_length=63, help_text="Where several have the flavor.")
+    flavor = serializers.CharField(max_length=63)
+    resource = serializers.ChoiceField(choices=_RESOURCES)
+    nominal = serializers.IntegerField(
+        required=False, allow_null=True, min_value=0, max_value=AMOUNT_MAX, help_text="Children included."
+    )
+    borrowing_limit = serializers.IntegerField(
+        required=False, allow_null=True, min_value=0, max_value=AMOUNT_MAX
+    )
+    lending_limit = serializers.IntegerField(
+        required=False, allow_null=True, min_value=0, max_value=AMOUNT_MAX
+    )
+
+    def to_internal_value(self, data: Any) -> Any:
+        # A serializer inside a list is not given its body, so what it does not know is looked for here.
+        unknown = sorted(set(data) - set(self.fields)) if isinstance(data, dict) else []
+        if unknown:
+            message = _("There is no such field; there are: %(known)s") % {"known": ", ".join(self.fields)}
+            raise serializers.ValidationError(dict.fromkeys(unknown, message), code="unknown")
+        return super().to_internal_value(data)
+
+
+class ShrinkSerializer(StrictSerializer):
+    """What every change of quotas may say beside the limits."""
+
+    reason = serializers.CharField(default="", allow_blank=True, max_length=500, help_text="For the history.")
+    shrink = serializers.ChoiceField(
+        choices=[choice.value for choice in Shrink],
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Needed below the use of now: drain tells jobs to leave, let_run waits until others ask.",
+    )
+
+
+class QuotaPatchSerializer(ShrinkSerializer):
+    amounts = AmountSerializer(many=True, allow_empty=False)
+    on_top = serializers.BooleanField(
+        default=False,
+        help_text="Create it in place of taking it from above; for the platform's admins.",
+    )
+
+
+class ChangeSerializer(serializers.Serializer[Any]):
+    node = serializers.UUIDField(source="node_id")
+    tenant = serializers.CharField(source="node.tenant.slug")
+    queue = serializers.SerializerMethodField()
+    cluster = serializers.CharField(source="flavor.cluster.name")
+    flavor = serializers.CharField(source="flavor.name")
+    resource = serializers.ChoiceField(choices=_RESOURCES)
+    before = serializers.SerializerMethodField()
+    after = serializers.SerializerMethodField()
+
+    def get_queue(self, change: Any) -> str:
+        return str(change.node.queue.name) if change.node.is_queue else ""
+
+    @extend_schema_field(LimitsSerializer)
+    def get_before(self, change: Any) -> dict[str, int | None]:
+        return _limits(change, "before")
+
+    @extend_schema_field(LimitsSerializer)
+    def get_after(self, change: Any) -> dict[str, int | None]:
+        return _limits(change, "after")
+
+
+def _limits(change: Any, when: str) -> dict[str, int | None]:
+    return {
+        "nominal": getattr(change, f"nominal_{when}"),
+        "borrowing_limit": getattr(change, f"borrowing_{when}"),
+        "lending_limit": getattr(change, f"lending_{when}"),
+    }
+
+
+class RevisionSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    created_at = serializers.DateTimeField()
+    by = serializers.CharField(source="actor_name")
+    reason = serializers.CharField()
+    source = serializers.ChoiceField(choices=Source.choices)  # type: ignore[assignment]
+    reverts = serializers.UUIDField(source="reverts_id", allow_null=True)
+    reverted = serializers.SerializerMethodField(help_text="Whether a later revision took it back.")
+    changes = ChangeSerializer(many=True)
+
+    def get_reverted(self, revision: Any) -> bool:
+        return bool(revision.reverted_by.all())
+
+
+class OverQuotaSerializer(serializers.Serializer[Any]):
+    node = serializers.SerializerMethodField()
+    resource = serializers.ChoiceField(choices=_RESOURCES)
+    used = serializers.IntegerField()
+    limit = serializers.IntegerField()
+
+    def get_node(self, over: Any) -> str:
+        return str(self.context["names"][over.node_id])
+
+
+class JobEffectSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField(source="job_id")
+    name = serializers.CharField()
+    queue = serializers.CharField()
+    cards = serializers.IntegerField()
+
+
+class SeenSerializer(serializers.Serializer[Any]):
+    jobs = JobEffectSerializer(many=True)
+    others = serializers.IntegerField(help_text="Jobs of tenants that you do not see.")
+
+
+class QuotaEffectSerializer(DifferenceSerializer):
+    """What a dry run answers; as of this moment, and no promise."""
+
+    over_quota = serializers.SerializerMethodField()
+    reclaimed = SeenSerializer(help_text="Running jobs that would have to leave because of it.")
+    started = SeenSerializer(help_text="Waiting jobs that would start because of it.")
+    left_out = serializers.IntegerField(help_text="Waiting jobs that were not looked at: too many.")
+
+    @extend_schema_field(OverQuotaSerializer(many=True))
+    def get_over_quota(self, found: Any) -> Any:
+        return OverQuotaSerializer(found.over_quota, many=True, context={"names": found.names}).data

@@ -8,14 +8,14 @@ from django.db import models
 from django.db.models import Q
 
 from clusters.models import Cell, Flavor
-from foundation.models import BaseModel
+from foundation.models import BaseModel, Versioned
 from foundation.quantities import Resource
 from tenants.models import Tenant
 
 RESOURCE_CHOICES = [(resource.value, resource.value) for resource in Resource]
 
 
-class QuotaNode(BaseModel):
+class QuotaNode(Versioned, BaseModel):
     """A point of a cell's tree: one per tenant, and one per queue below its workspace.
 
     Folders and workspaces act as cohorts; queues are the leaves that hold usage. `version` grows with
@@ -29,7 +29,6 @@ class QuotaNode(BaseModel):
     )
     is_queue = models.BooleanField(default=False)
     weight = models.PositiveIntegerField(default=1000, help_text="thousandths; 1000 is an even share")
-    version = models.PositiveBigIntegerField(default=1, editable=False)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

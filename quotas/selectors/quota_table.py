@@ -220,6 +220,18 @@ def quota_node_get(viewer: Actor, pk: uuid.UUID) -> QuotaNode:
     return node
 
 
+def tenant_get(viewer: Actor, slug: str) -> Tenant:
+    """A folder or workspace by slug.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    tenant = Tenant.unscoped.filter(slug=slug).select_related("parent").first()
+    if tenant is None:
+        raise NotFound(_("There is no tenant named %(name)s in your sight.") % {"name": slug})
+    permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+    return tenant
+
+
 def node_quota(viewer: Actor, node: QuotaNode) -> NodeQuota:
     """One node with its lines.
 

@@ -16,9 +16,10 @@ from foundation import audit, outbox
 from foundation.actor import Actor
 from foundation.errors import FieldError, PermissionDenied
 from foundation.quantities import Resource
+from foundation.versions import advance, require_current
 from quotas import effect
 from quotas.effect import Overhang
-from quotas.errors import BelowUse, StaleQuota
+from quotas.errors import BelowUse
 from quotas.models import Quota, QuotaChange, QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
 from quotas.services.quota_plan import Keep, NodeAmounts, Planned, QuotaAmount, QuotaPlan, quota_plan
@@ -80,15 +81,15 @@ def quota_check(
 ) -> QuotaPlan:
     """Everything that `quota_change` would check but the choice for what runs; writes nothing.
 
-    Raises: PermissionDenied, NotFound; StaleQuota; as `quota_plan`.
+    Raises: PermissionDenied, NotFound; PreconditionFailed for another version; as `quota_plan`.
     """
     for change in changes:
         _require(acting_user, change, on_top=on_top)
     plan = quota_plan(cell_id, changes, on_top=on_top)
-    current = dict(QuotaNode.unscoped.filter(cell_id=cell_id).values_list("pk", "version"))
+    versions = dict(QuotaNode.unscoped.filter(cell_id=cell_id).values_list("pk", "version"))
     for change in changes:
-        if change.version is not None and current[change.node.pk] != change.version:
-            raise _stale(change.node)
+        change.node.version = versions[change.node.pk]
+        require_current(change.node, change.version)
     return plan
 
 
@@ -177,20 +178,11 @@ def _require(acting_user: Actor, change: NodeAmounts, *, on_top: bool) -> None:
         raise PermissionDenied(message % names)
 
 
-def _stale(node: QuotaNode) -> StaleQuota:
-    message = _("The quota of %(node)s has changed since you read it; look at it again.")
-    return StaleQuota(message % {"node": node_names([node.pk])[node.pk]})
-
-
 def _write(plan: QuotaPlan, revision: QuotaRevision, changes: Sequence[NodeAmounts]) -> None:
     expected = {change.node.pk: change.version for change in changes}
-    for node_id in sorted({key[0] for key in plan.rows}):
-        rows = QuotaNode.unscoped.filter(pk=node_id)
-        version = expected.get(node_id)
-        if version is not None:
-            rows = rows.filter(version=version)
-        if not rows.update(version=F("version") + 1):
-            raise _stale(QuotaNode.unscoped.get(pk=node_id))
+    touched = QuotaNode.unscoped.filter(pk__in={key[0] for key in plan.rows})
+    for node in touched.order_by("pk"):
+        advance(node, expected=expected.get(node.pk))
     for (node_id, flavor_id, resource), limits in plan.rows.items():
         key: dict[str, Any] = {"node_id": node_id, "flavor_id": flavor_id, "resource": resource.value}
         Quota.unscoped.update_or_create(**key, defaults=_values(limits))

@@ -27,8 +27,12 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "workspaces/{ws}/keys": {"name": "mine"},
     "workspaces/{ws}/jobs/{job}/priority": {"priority_class": "normal"},
     "workspaces/{ws}/jobs/{job}/clone": {"name": "copy"},
+    "admin/quotas/{node}": {"amounts": [{"flavor": "a100", "resource": "gpu.cards", "nominal": 8}]},
+    "admin/quota-revisions/{revision}/revert": {},
     "workspaces/{ws}/job-actions": {"action": "cancel", "jobs": ["known"]},
 }
+
+FILES: Final = {"admin/quota-file": "tenant,flavor,resource,nominal\nnobody,none,cpu,1\n"}
 
 # Who gets which status, in the order of WHO. The job of the table is the editor's own.
 ANYBODY = (200, 200, 200, 200, 200, 200)
@@ -59,6 +63,13 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("workspaces/{ws}/jobs/{job}/clone", "POST"): (401, 404, 403, 202, 202, 202),
     ("workspaces/{ws}/jobs/{job}/explain", "GET"): MEMBERS,
     ("workspaces/{ws}/job-actions", "POST"): (401, 404, 200, 200, 200, 200),
+    ("admin/quotas", "GET"): EVERYBODY,
+    ("admin/quotas/{node}", "GET"): MEMBERS,
+    ("admin/quotas/{node}", "PATCH"): (401, 404, 403, 403, 200, 200),
+    ("admin/quotas/{node}/history", "GET"): MEMBERS,
+    ("admin/quota-revisions/{revision}/revert", "POST"): (401, 404, 404, 404, 404, 404),
+    ("admin/quota-file", "GET"): EVERYBODY,
+    ("admin/quota-file", "POST"): (401, 400, 400, 400, 400, 400),
     ("admin/clusters", "GET"): OPERATORS,
     ("admin/nodes", "GET"): OPERATORS,
     ("admin/nodes/{name}", "GET"): OPERATORS,
@@ -94,6 +105,7 @@ def job(w: World) -> Job:
 def address(route: str, w: World, job: Job) -> str:
     values = {"ws": w.workspace.slug, "job": str(job.pk), "prefix": "deadbeef", "name": "node-1"}
     values["uuid"] = w.nodes[0].devices.first().uuid
+    values |= {"node": str(w.queue.node_id), "revision": str(w.cell.pk)}
     return "/api/v1/" + re.sub(r"\{(\w+)\}", lambda match: values[match[1]], route) + QUERY.get(route, "")
 
 
@@ -102,9 +114,12 @@ def client_of(who: str, w: World, as_user: As) -> APIClient:
 
 
 def call(client: APIClient, method: str, path: str, route: str) -> int:
-    body = BODIES.get(route, JOB)
-    answer = client.generic(method, path) if method in ("GET", "DELETE") else client.post(path, body)
-    return int(answer.status_code)
+    if method in ("GET", "DELETE"):
+        return int(client.generic(method, path).status_code)
+    if route in FILES:
+        return int(client.generic(method, path, FILES[route], content_type="text/csv").status_code)
+    send = client.patch if method == "PATCH" else client.post
+    return int(send(path, BODIES.get(route, JOB), headers={"If-Match": "*"}).status_code)
 
 
 def test_the_table_names_every_route() -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from quotas.api.quota_serializers import DifferenceSerializer, NodeQuotaSerializer
 from quotas.files import FileFormat, format_of
-from quotas.selectors.quota_table import NodeQuota, QuotaLine, node_quota, quota_nodes
+from quotas.selectors.quota_table import NodeQuota, QuotaLine, node_quota, quota_nodes, tenant_get
 from quotas.services.quota import Shrink
 from quotas.services.quota_file import (
     QuotaDifference,
@@ -24,8 +24,7 @@ from quotas.services.quota_file import (
 from quotas.services.quota_plan import Planned
 from quotas.words import amount_words
 from scheduling.management.results import USAGE, acting_user, refusals, write_json
-from tenants.models import Tenant, User
-from tenants.selectors.tenant import tenant_list
+from tenants.models import User
 
 _WIDTH: Final = 150
 _LIMITS: Final = ("nominal", "borrowing", "lending")
@@ -74,7 +73,7 @@ class Command(BaseCommand):
     def _get(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         nodes = [
             node_quota(user, node)
-            for node in quota_nodes(user, _tenant(user, options["tenant"]))
+            for node in quota_nodes(user, tenant_get(user, options["tenant"]))
             if not options["queue"] or (node.is_queue and node.queue.name == options["queue"])
         ]
         return {"items": NodeQuotaSerializer(nodes, many=True).data}, _shown(_node_table(nodes))
@@ -106,16 +105,9 @@ class Command(BaseCommand):
         return result, _shown(_difference_table(found))
 
     def _export(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        tenant = _tenant(user, options["tenant"]) if options["tenant"] else None
+        tenant = tenant_get(user, options["tenant"]) if options["tenant"] else None
         text = quota_file_export(viewer=user, kind=FileFormat(options["format"]), tenant=tenant)
         return {"format": options["format"], "text": text}, text
-
-
-def _tenant(user: User, slug: str) -> Tenant:
-    found = next((tenant for tenant in tenant_list(viewer=user) if tenant.slug == slug), None)
-    if found is None:
-        raise CommandError(f"there is no tenant {slug!r}", returncode=USAGE)
-    return found
 
 
 def _read(file: str) -> str:

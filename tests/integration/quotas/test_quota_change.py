@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from clusters.models import Node
-from foundation.errors import Conflict, Invalid
+from foundation.errors import Conflict, Invalid, PreconditionFailed
 from foundation.models import AuditRecord
 from foundation.quantities import Resource
-from quotas.errors import BelowUse, ExceedsParent, StaleQuota
+from quotas.errors import BelowUse, ExceedsParent
 from quotas.models import LedgerEntry, Quota, QuotaNode, QuotaRevision
 from quotas.selectors.quota_history import quota_history
 from quotas.selectors.quota_table import tenant_quota_table
@@ -143,7 +143,7 @@ def test_raising_what_is_over_its_quota_needs_no_choice(here: Department) -> Non
 def test_a_version_that_is_no_longer_true_changes_nothing(here: Department) -> None:
     read = here.at(here.a).version
     here.set(here.a, 9, version=read)
-    with pytest.raises(StaleQuota):
+    with pytest.raises(PreconditionFailed):
         here.set(here.a, 10, version=read)
     assert here.kept(here.at(here.a)) == 1
     assert here.at(here.a).version == read + 1

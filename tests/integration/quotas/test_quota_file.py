@@ -206,5 +206,5 @@ def test_the_command_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     file.write_text(f"{HEAD}team-a,,,a100,gpu.cards,x,,\n")
     with pytest.raises(CommandError, match=r"q\.csv:2 nominal: 'x' is no amount"):
         run("apply", "-f", str(file))
-    with pytest.raises(CommandError, match="there is no tenant"):
+    with pytest.raises(CommandError, match="There is no tenant named nobody"):
         run("get", "nobody")

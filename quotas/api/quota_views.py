@@ -1,0 +1,266 @@
+"""Administration of quotas: look, change, take back, import and export."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar, Final
+
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.errors import PermissionDenied
+from foundation.listing import Column
+from foundation.versions import etag, if_match
+from quotas.api.parsers import FILE_PARSERS
+from quotas.api.quota_serializers import (
+    DifferenceSerializer,
+    NodeQuotaSerializer,
+    QuotaEffectSerializer,
+    QuotaNodeSerializer,
+    QuotaPatchSerializer,
+    RevisionSerializer,
+    ShrinkSerializer,
+)
+from quotas.files import FileFormat
+from quotas.models import QuotaRevision
+from quotas.selectors.quota_history import quota_history, quota_revision_get
+from quotas.selectors.quota_table import node_quota, quota_node_get, quota_nodes, tenant_get
+from quotas.services.quota import NodeAmounts, Shrink, quota_set
+from quotas.services.quota_amounts import amounts_of
+from quotas.services.quota_file import QuotaFile, quota_file_apply, quota_file_check, quota_file_export
+from quotas.services.quota_preview import quota_preview
+from quotas.services.quota_revert import quota_revert, revert_changes
+from tenants import permissions
+from tenants.api.base import PlatformView
+from tenants.api.pages import list_of, listed
+from tenants.api.query import ListQuery, NoQuery, QuerySerializer, WriteQuery, read_query
+from tenants.api.schema import IF_MATCH, problems
+from tenants.api.writes import dry_run_of
+from tenants.permissions import Permission
+
+_TYPES: Final = {FileFormat.YAML: "application/yaml", FileFormat.CSV: "text/csv"}
+_FILE_BODY: Final = {"application/yaml": OpenApiTypes.STR, "text/csv": OpenApiTypes.STR}
+
+
+class NodesQuery(ListQuery):
+    columns: ClassVar = {
+        "tenant": Column("tenant.slug"),
+        "cell": Column("cell.name"),
+    }
+
+
+class FileQuery(QuerySerializer):
+    kind = serializers.ChoiceField(choices=[kind.value for kind in FileFormat], default="yaml")
+    tenant = serializers.CharField(required=False, max_length=63, help_text="It and what is below it.")
+
+
+class ImportQuery(WriteQuery):
+    reason = serializers.CharField(default="", max_length=500)
+    shrink = serializers.ChoiceField(choices=[choice.value for choice in Shrink], required=False)
+    on_top = serializers.BooleanField(default=False)
+
+
+class AdminQuotasView(PlatformView):
+    """Quota nodes in sight."""
+
+    points = {"GET": Permission.QUOTA_VIEW}
+
+    @extend_schema(
+        operation_id="admin_quota_list",
+        summary="Quota nodes of the tenants that you see",
+        parameters=[NodesQuery],
+        responses={200: list_of(QuotaNodeSerializer), **problems(400)},
+        tags=["quotas"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer one page of nodes, parents first."""
+        return listed(request, NodesQuery, quota_nodes(self.viewer), QuotaNodeSerializer)
+
+
+class AdminQuotaView(PlatformView):
+    """The quota of one node."""
+
+    points = {"GET": Permission.QUOTA_VIEW, "PATCH": Permission.QUOTA_EDIT}
+    rehearses_itself = True
+
+    @extend_schema(
+        operation_id="admin_quota_get",
+        summary="The quota of one node: what it has, keeps, gives, uses, borrows and lends",
+        responses={200: NodeQuotaSerializer, **problems(400, 404)},
+        tags=["quotas"],
+    )
+    def get(self, request: Request, node: uuid.UUID) -> Response:
+        """Answer the node with a line per flavor and resource."""
+        read_query(request, NoQuery)
+        return self._shown(node)
+
+    @extend_schema(
+        operation_id="admin_quota_change",
+        summary="Set limits of one node",
+        description=(
+            "What a node gains leaves the node above it. A dry run answers who would be over quota, whose "
+            "jobs would have to leave and which could start."
+        ),
+        parameters=[WriteQuery, IF_MATCH],
+        request=QuotaPatchSerializer,
+        responses={200: NodeQuotaSerializer, **problems(400, 404, 422)},
+        tags=["quotas"],
+    )
+    def patch(self, request: Request, node: uuid.UUID) -> Response:
+        """Set the named limits, all or none."""
+        read_query(request, WriteQuery)
+        found = quota_node_get(self.viewer, node)
+        expected = if_match(request)
+        values = _valid(QuotaPatchSerializer, request)
+        amounts = amounts_of(found, values["amounts"])
+        shrink = Shrink(values["shrink"]) if values["shrink"] else None
+        if dry_run_of(request):
+            effect = quota_preview(
+                acting_user=self.viewer,
+                cell_id=found.cell_id,
+                changes=[NodeAmounts(found, amounts, expected)],
+                shrink=shrink,
+                on_top=values["on_top"],
+            )
+            return Response(QuotaEffectSerializer(effect).data)
+        quota_set(
+            acting_user=self.viewer,
+            node=found,
+            amounts=amounts,
+            version=expected,
+            reason=values["reason"],
+            shrink=shrink,
+            on_top=values["on_top"],
+        )
+        return self._shown(node)
+
+    def _shown(self, node: uuid.UUID) -> Response:
+        found = node_quota(self.viewer, quota_node_get(self.viewer, node))
+        return Response(NodeQuotaSerializer(found).data, headers=etag(found.node))
+
+
+class AdminQuotaHistoryView(PlatformView):
+    """What changed at a node's tenant and below it."""
+
+    points = {"GET": Permission.QUOTA_VIEW}
+
+    @extend_schema(
+        operation_id="admin_quota_history",
+        summary="Changes of quota at a tenant and below it, newest first",
+        parameters=[ListQuery],
+        responses={200: list_of(RevisionSerializer), **problems(400, 404)},
+        tags=["quotas"],
+    )
+    def get(self, request: Request, node: uuid.UUID) -> Response:
+        """Answer one page of revisions."""
+        tenant = quota_node_get(self.viewer, node).tenant
+        return listed(request, ListQuery, quota_history(self.viewer, tenant), RevisionSerializer)
+
+
+class QuotaRevertView(PlatformView):
+    """Taking a change back."""
+
+    points = {"POST": Permission.QUOTA_EDIT}
+    rehearses_itself = True
+
+    def may_see_again(self) -> None:
+        """Whoever still sees the revision."""
+        quota_revision_get(self.viewer, self.kwargs["revision"])
+
+    @extend_schema(
+        operation_id="admin_quota_revert",
+        summary="Take a change of quota back",
+        description="A change itself, with the same checks; refused when a limit was changed again since.",
+        parameters=[WriteQuery],
+        request=ShrinkSerializer,
+        responses={200: QuotaEffectSerializer, 201: RevisionSerializer, **problems(400, 404, 409, 422)},
+        tags=["quotas"],
+    )
+    def post(self, request: Request, revision: uuid.UUID) -> Response:
+        """Set every limit of the revision back to what it was before."""
+        read_query(request, WriteQuery)
+        found = quota_revision_get(self.viewer, revision)
+        values = _valid(ShrinkSerializer, request)
+        shrink = Shrink(values["shrink"]) if values["shrink"] else None
+        if dry_run_of(request):
+            return Response(QuotaEffectSerializer(self._effect(found, shrink)).data)
+        made = quota_revert(acting_user=self.viewer, revision=found, reason=values["reason"], shrink=shrink)
+        shown = quota_revision_get(self.viewer, made.pk if made else revision)
+        return Response(RevisionSerializer(shown).data, status=201)
+
+    def _effect(self, revision: QuotaRevision, shrink: Shrink | None) -> Any:
+        return quota_preview(
+            acting_user=self.viewer,
+            cell_id=revision.cell_id,
+            changes=revert_changes(revision),
+            shrink=shrink,
+            on_top=revision.on_top,
+        )
+
+
+class QuotaFileView(PlatformView):
+    """Quotas as a file."""
+
+    points = {"GET": Permission.QUOTA_VIEW, "POST": Permission.QUOTA_EDIT}
+    parser_classes = FILE_PARSERS
+    rehearses_itself = True
+
+    def may_see_again(self) -> None:
+        """Whoever still sees any tenant: the answer tells what their own file said."""
+        if not permissions.visible_tenants(self.viewer).exists():
+            raise PermissionDenied
+
+    @extend_schema(
+        operation_id="admin_quota_export",
+        summary="All quotas that you see, as a file",
+        parameters=[FileQuery],
+        responses={
+            (200, "application/yaml"): OpenApiTypes.STR,
+            (200, "text/csv"): OpenApiTypes.STR,
+            **problems(400, 404),
+        },
+        tags=["quotas"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Answer YAML or CSV that can be edited and sent back."""
+        query = read_query(request, FileQuery)
+        kind = FileFormat(query["kind"])
+        tenant = tenant_get(self.viewer, query["tenant"]) if "tenant" in query else None
+        text = quota_file_export(viewer=self.viewer, kind=kind, tenant=tenant)
+        headers = {"Content-Disposition": f'attachment; filename="quotas.{kind.value}"'}
+        return HttpResponse(text, content_type=f"{_TYPES[kind]}; charset=utf-8", headers=headers)
+
+    @extend_schema(
+        operation_id="admin_quota_import",
+        summary="Set what a YAML or CSV file says, all or nothing",
+        description="A dry run answers the difference. Errors name the line and the field.",
+        parameters=[ImportQuery],
+        request=_FILE_BODY,
+        responses={200: DifferenceSerializer, **problems(400, 413, 415, 422)},
+        tags=["quotas"],
+    )
+    def post(self, request: Request) -> Response:
+        """Apply the file, or with `dry_run` only compare it."""
+        query = read_query(request, ImportQuery)
+        kind = FileFormat.CSV if request.content_type.startswith("text/csv") else FileFormat.YAML
+        file = QuotaFile(str(request.data), kind, f"body.{kind.value}")
+        found = quota_file_check(acting_user=self.viewer, file=file, on_top=query["on_top"])
+        if not dry_run_of(request):
+            quota_file_apply(
+                acting_user=self.viewer,
+                file=file,
+                reason=query["reason"],
+                shrink=Shrink(query["shrink"]) if "shrink" in query else None,
+                on_top=query["on_top"],
+            )
+        return Response(DifferenceSerializer(found).data)
+
+
+def _valid(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
+    body = kind(data=request.data)
+    body.is_valid(raise_exception=True)
+    return dict(body.validated_data)
