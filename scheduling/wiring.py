@@ -9,9 +9,9 @@ from scheduling import potential, tasks
 from scheduling.quota_effect import foresee
 from scheduling.selectors.pending import pending_demand
 from scheduling.services import feasibility
+from scheduling.services.drain import quota_drain
 from scheduling.tenant_tree import JobTreeWatcher
 from tenants import effects
-from scheduling.services.drain import quota_drain
 
 
 def connect() -> None:
