@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scheduling.engine.model import Expression, Node, TaintEffect
+from scheduling.engine.model import Expression, Node
 from scheduling.engine.placement import numa
 from scheduling.engine.placement.labels import holds
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.relations import domains, touched
-from scheduling.engine.placement.taints import disliked
+from scheduling.engine.placement.taints import disliked, soft
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Rows
 
 FULL = 100
@@ -35,7 +35,7 @@ class Affinity:
     def applies(self, question: Question) -> bool:
         """Whether the task prefers anything, or a node prefers not to have tasks."""
         liking = question.task.liking
-        return _softly(question.fleet) or (
+        return soft(question.fleet) or (
             liking is not None and bool(liking.nodes or liking.near or liking.apart)
         )
 
@@ -44,7 +44,7 @@ class Affinity:
         fleet, liking = question.fleet, question.task.liking
         granted = np.zeros(fleet.cpu[rows].shape, np.int64)
         total = 0
-        if _softly(fleet):
+        if soft(fleet):
             granted += TAINT_WEIGHT // (1 + disliked(fleet, question.task.tolerations)[rows])
             total += TAINT_WEIGHT
         if liking is not None:
@@ -177,15 +177,6 @@ def _in_group(question: Question, rows: Rows) -> Ints:
     return score[rows]
 
 
-def _softly(fleet: Fleet) -> bool:
-    """Whether any node would rather not have some tasks."""
-    known = fleet.memo.get("soft taints")
-    if not isinstance(known, bool):
-        known = any(t.effect is TaintEffect.PREFER_NO_SCHEDULE for node in fleet.nodes for t in node.taints)
-        fleet.memo["soft taints"] = known
-    return known
-
-
 def _matching(fleet: Fleet, expressions: tuple[Expression, ...]) -> Bools:
     def matches(node: Node) -> bool:
         return bool(expressions) and all(holds(node.labels, wish) for wish in expressions)
@@ -194,7 +185,7 @@ def _matching(fleet: Fleet, expressions: tuple[Expression, ...]) -> Bools:
 
 
 def _marked(fleet: Fleet, key: tuple[object, ...], marks: Callable[[Node], bool]) -> Bools:
-    """The rows whose node is marked; kept, as it follows from what lasts of the nodes alone."""
+    """The rows whose node is marked; kept until a node is revised, as there is no end of such wishes."""
     known = fleet.memo.get(key)
     if known is None:
         known = fleet.memo[key] = np.fromiter(map(marks, fleet.nodes), np.bool_, len(fleet))

@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduling.engine.model import Flavor, GpuMode, Node
 from scheduling.engine.placement.labels import carries
+from scheduling.engine.placement.node_facts import marked
 from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.state.fleet import ALL_ROWS, MODES, Bools, Fleet, Ints, Rows
 
@@ -122,38 +123,11 @@ def _with_profile(fleet: Fleet, profile: str) -> Bools | np.bool_:
     return cards
 
 
-class _Members:
-    """The rows that belong to one flavor; they follow the labels of the nodes."""
-
-    follows_fleet = True
-
-    def __init__(self, fleet: Fleet, flavor: Flavor) -> None:
-        self._fleet, self._flavor = fleet, flavor
-        self._mask: Bools = np.zeros(len(fleet), np.bool_)
-        self._epoch, self._seen = -1, 0
-
-    def now(self) -> Bools:
-        """`[rows]`, not to be written to."""
-        fleet = self._fleet
-        if self._epoch != fleet.epoch:
-            self._mask[:] = [belongs(fleet, row, self._flavor) for row in range(len(fleet))]
-        else:
-            for row in fleet.revised[self._seen :]:
-                self._mask[row] = belongs(fleet, row, self._flavor)
-        self._epoch, self._seen = fleet.epoch, len(fleet.revised)
-        return self._mask
-
-
 def members(fleet: Fleet, flavor: Flavor) -> Bools:
-    """The rows that belong to a flavor: its cluster and all its node labels."""
-    key = ("members", flavor.id, flavor.cluster, tuple(sorted(flavor.node_labels.items())))
-    known = fleet.memo.get(key)
-    if not isinstance(known, _Members):
-        known = fleet.memo[key] = _Members(fleet, flavor)
-    return known.now()
+    """The rows that belong to a flavor: its cluster and all its node labels. Not to be written to."""
+    cluster, wanted = flavor.cluster, tuple(sorted(flavor.node_labels.items()))
 
+    def belongs(node: Node) -> bool:
+        return node.cluster == cluster and carries(node.labels, wanted)
 
-def belongs(fleet: Fleet, row: int, flavor: Flavor) -> bool:
-    """Whether one row belongs to a flavor."""
-    node = fleet.nodes[row]
-    return node.cluster == flavor.cluster and carries(node.labels, flavor.node_labels.items())
+    return marked(fleet, ("members", flavor.id, cluster, wanted), belongs)

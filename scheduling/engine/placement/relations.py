@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from scheduling.engine.placement.node_facts import numbered
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.shape import Relations
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
@@ -22,20 +23,11 @@ HOSTNAME = "kubernetes.io/hostname"
 
 def domains(fleet: Fleet, key: str) -> Ints:
     """The domain of each row by the label `key`, -1 for none. A node is its own host, labelled or not."""
-    memo = ("domains", key)
-    known = fleet.memo.get(memo)
-    if known is None:
-        codes: dict[str, int] = {}
-        fallback = key == HOSTNAME
-        values = (node.labels.get(key, node.hostname if fallback else None) for node in fleet.nodes)
-        known = np.fromiter(
-            (-1 if value is None else codes.setdefault(value, len(codes)) for value in values),
-            np.int64,
-            len(fleet),
-        )
-        fleet.memo[memo] = known
-    found: Ints = known  # type: ignore[assignment]
-    return found
+    fallback = key == HOSTNAME
+    codes, _ = numbered(
+        fleet, ("domains", key), lambda node: node.labels.get(key, node.hostname if fallback else None)
+    )
+    return codes
 
 
 def near(question: Question) -> Bools:

@@ -15,6 +15,7 @@ import numpy as np
 from scheduling.engine.model import GpuMode, HostPort, Node, Pressure
 from scheduling.engine.placement import numa, relations
 from scheduling.engine.placement.labels import carries, satisfies
+from scheduling.engine.placement.node_facts import marked
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.taints import repelled
 from scheduling.engine.state.fleet import Bools, Fleet, Rows
@@ -313,13 +314,7 @@ class PodAntiAffinity:
 
 def _pressed(fleet: Fleet, kinds: frozenset[Pressure]) -> Bools:
     """The rows whose node is under one of these pressures."""
-    key = ("pressed", kinds)
-    known = fleet.memo.get(key)
-    if known is None:
-        pressed = (bool(node.pressure) and not kinds.isdisjoint(node.pressure) for node in fleet.nodes)
-        known = fleet.memo[key] = np.fromiter(pressed, np.bool_, len(fleet))
-    mask: Bools = known  # type: ignore[assignment]
-    return mask
+    return marked(fleet, ("pressed", kinds), lambda node: not kinds.isdisjoint(node.pressure))
 
 
 VETOES = (

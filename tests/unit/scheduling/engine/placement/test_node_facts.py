@@ -1,0 +1,75 @@
+"""What is derived from nodes follows those that change, and costs one look at each of the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduling.engine.model import Node, Pressure, Taint, TaintEffect
+from scheduling.engine.placement.node_facts import marked
+from scheduling.engine.placement.question import members
+from scheduling.engine.placement.relations import domains
+from scheduling.engine.placement.taints import repelled, soft
+from scheduling.engine.state.fleet import Fleet
+from tests.unit.scheduling.engine.builders import flavor, node
+
+BATCH = flavor("batch", node_labels={"pool": "batch"})
+NODES = [node(f"n{number}", labels={"pool": "batch", "rack": f"r{number // 2}"}) for number in range(4)]
+CHANGES: list[dict[str, Any]] = [
+    {"labels": {"pool": "other", "rack": "r7"}},
+    {"labels": {"pool": "batch"}},
+    {"cluster": "elsewhere"},
+    {"taints": (Taint("gpu", "yes", TaintEffect.NO_SCHEDULE),)},
+    {"taints": (Taint("slow", "", TaintEffect.PREFER_NO_SCHEDULE),)},
+    {"pressure": (Pressure.MEMORY,)},
+]
+
+
+def facts(fleet: Fleet) -> list[Any]:
+    racks = domains(fleet, "rack")
+    return [
+        members(fleet, BATCH).tolist(),
+        repelled(fleet, ()).tolist(),
+        soft(fleet),
+        marked(fleet, "pressed", lambda one: bool(one.pressure)).tolist(),
+        # The numbers of domains may differ, but not which rows share one.
+        (racks[:, None] == racks[None]).tolist(),
+        (racks < 0).tolist(),
+    ]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
+@pytest.mark.parametrize("row", [0, 3])
+def test_a_changed_node_is_told_anew(change: dict[str, Any], row: int) -> None:
+    fleet = Fleet(NODES)
+    before = facts(fleet)
+    changed = [replace(known, **change) if at == row else known for at, known in enumerate(NODES)]
+    assert fleet.put(changed[row])
+    assert facts(fleet) == facts(Fleet(changed)) != before
+    assert fleet.put(NODES[row])
+    assert facts(fleet) == before
+
+
+def test_copies_go_their_own_way() -> None:
+    fleet = Fleet(NODES)
+    before = facts(fleet)
+    twin = fleet.copy()
+    assert twin.put(replace(NODES[1], cluster="elsewhere"))
+    assert facts(twin) != before
+    assert facts(fleet) == before
+
+
+def test_only_changed_nodes_are_looked_at_again() -> None:
+    fleet, looked = Fleet(NODES), list[str]()
+
+    def tell(one: Node) -> bool:
+        looked.append(one.id)
+        return True
+
+    assert np.array_equal(marked(fleet, "fact", tell), np.ones(4, np.bool_))
+    assert fleet.put(replace(NODES[2], cluster="elsewhere"))
+    marked(fleet, "fact", tell)
+    assert looked == ["n0", "n1", "n2", "n3", "n2"]
