@@ -8,7 +8,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from foundation.errors import FieldError, Invalid
-from foundation.identifiers import is_dns_label
+from foundation.identifiers import dns_label, is_dns_label
 
 _NOT_IN_NAMES: Final = frozenset("/\\<>")
 _OF_KUBERNETES: Final = "kube-"
@@ -42,6 +42,18 @@ def clean_slug(text: str, *, field: str = "slug") -> str:
     if text in _RESERVED or text.startswith(_OF_KUBERNETES):
         raise _wrong(field, "reserved", _("%(name)s is a namespace of Kubernetes.") % {"name": text})
     return text
+
+
+def slug_of(name: str) -> str:
+    """A slug from a name that has Latin letters or digits.
+
+    Raises: Invalid naming `slug` for a name of other letters, which nobody could tell from the next.
+    """
+    if not any(c.isascii() and c.isalnum() for c in name):
+        raise _wrong(
+            "slug", "required", _("Give a short name of lower-case letters, digits and hyphens, too.")
+        )
+    return dns_label(name)
 
 
 def same_name(one: str, other: str) -> bool:

@@ -6,7 +6,6 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.models import Role
 from tenants.permissions import Permission
 
 _POINTS = [permission.value for permission in Permission]
@@ -16,7 +15,10 @@ class MembershipSerializer(serializers.Serializer[Any]):
     tenant = serializers.CharField(
         source="tenant.slug", default=None, allow_null=True, help_text="null: the platform."
     )
-    role = serializers.ChoiceField(choices=Role.choices)
+    role = serializers.CharField(source="role_name", help_text="A built-in role, or a custom one by name.")
+    group = serializers.CharField(
+        source="group.name", default=None, allow_null=True, help_text="The group through which it came."
+    )
 
 
 class MeSerializer(serializers.Serializer[Any]):
@@ -40,6 +42,7 @@ class WorkspaceDetailSerializer(WorkspaceSerializer):
 
 class AccessKeySerializer(serializers.Serializer[Any]):
     prefix = serializers.CharField()
+    owner = serializers.CharField(source="user.username", help_text="Yourself, or a service account.")
     name = serializers.CharField()
     scopes = serializers.ListField(child=serializers.CharField())
     created_at = serializers.DateTimeField()
@@ -59,3 +62,9 @@ class AccessKeyCreateSerializer(serializers.Serializer[Any]):
         help_text="What the key may do of what you may; empty: everything.",
     )
     expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
+
+
+class WorkspaceKeyCreateSerializer(AccessKeyCreateSerializer):
+    service_account = serializers.CharField(
+        max_length=150, required=False, help_text="Whose key it is; left out: your own."
+    )

@@ -7,10 +7,10 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from foundation.models import BaseModel
+from foundation.models import BaseModel, Versioned
 
 
-class Group(BaseModel):
+class Group(BaseModel, Versioned):
     """A named set of people.
 
     With a `claim`, the group is the one of that name at the identity provider: who belongs to it is
@@ -19,7 +19,6 @@ class Group(BaseModel):
 
     name = models.CharField(max_length=120, unique=True)
     claim = models.CharField(max_length=200, null=True, blank=True, unique=True)
-    version = models.PositiveBigIntegerField(default=0)
 
     def __str__(self) -> str:
         return self.name

@@ -8,13 +8,13 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from foundation.models import BaseModel
+from foundation.models import BaseModel, Versioned
 from tenants.models.group import Group
 from tenants.models.role import PLATFORM_ROLES, CustomRole, Role
 from tenants.models.tenant import Tenant
 
 
-class Member(BaseModel):
+class Member(BaseModel, Versioned):
     """A user or a group in a role on a tenant, or on the platform when `tenant` is empty.
 
     The role is one of the built-in ones, or `custom_role` with an empty `role`.
@@ -33,7 +33,6 @@ class Member(BaseModel):
     custom_role = models.ForeignKey(
         CustomRole, on_delete=models.PROTECT, null=True, blank=True, related_name="members"
     )
-    version = models.PositiveBigIntegerField(default=0)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Lower
 
-from foundation.models import BaseModel
+from foundation.models import BaseModel, Versioned
 from tenants.models.tenant import Tenant
 
 
@@ -26,7 +26,7 @@ class Role(models.TextChoices):
 PLATFORM_ROLES = (Role.PLATFORM_ADMIN, Role.PLATFORM_VIEWER, Role.AUDITOR)
 
 
-class CustomRole(BaseModel):
+class CustomRole(BaseModel, Versioned):
     """A further set of permission points.
 
     It may be given on `tenant` and below it; without a tenant, on the platform.
@@ -38,7 +38,6 @@ class CustomRole(BaseModel):
     name = models.CharField(max_length=60)
     description = models.CharField(max_length=200, blank=True, default="")
     points = models.JSONField(default=list)
-    version = models.PositiveBigIntegerField(default=0)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

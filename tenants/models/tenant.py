@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Lower
 
-from foundation.models import BaseModel
+from foundation.models import BaseModel, Versioned
 
 
 class TenantKind(models.TextChoices):
@@ -16,7 +16,7 @@ class TenantKind(models.TextChoices):
     WORKSPACE = "workspace", "Workspace"
 
 
-class Tenant(BaseModel):
+class Tenant(BaseModel, Versioned):
     """A node of the tree: a folder (department, may nest) or a workspace (team, the only one with jobs).
 
     `path` holds the ids from the root down to this node, so that "everything below" is one indexed
@@ -33,7 +33,6 @@ class Tenant(BaseModel):
     path = models.TextField(db_index=True, editable=False)
     archived_at = models.DateTimeField(null=True, blank=True)
     archived_with = models.UUIDField(null=True, blank=True, db_index=True)
-    version = models.PositiveBigIntegerField(default=0)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

@@ -1,27 +1,34 @@
-"""Reading access keys: everybody sees their own, nobody anyone else's."""
+"""Reading access keys: everybody sees their own; who manages a tenant sees those of its service accounts."""
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from foundation.errors import NotFound
-from tenants.models import AccessKey, User
+from tenants import permissions
+from tenants.models import AccessKey, Tenant, User
+from tenants.permissions import Permission
 
 
-def access_key_list(*, viewer: User) -> QuerySet[AccessKey]:
-    """The viewer's keys that are not revoked, newest first."""
-    return AccessKey.unscoped.filter(user_id=viewer.pk, revoked_at__isnull=True).order_by(
-        "-created_at", "-pk"
-    )
+def access_key_list(*, viewer: User, tenant: Tenant | None = None) -> QuerySet[AccessKey]:
+    """The viewer's keys that are not revoked, newest first.
+
+    With a `tenant`, those of its service accounts too, for who may edit its members.
+    """
+    whose = Q(user_id=viewer.pk)
+    if tenant is not None and permissions.may(viewer, Permission.MEMBER_EDIT, tenant):
+        whose |= Q(user__home=tenant)
+    keys = AccessKey.unscoped.filter(whose, revoked_at__isnull=True).select_related("user__home")
+    return keys.order_by("-created_at", "-pk")
 
 
-def access_key_get(*, viewer: User, prefix: str) -> AccessKey:
-    """One of the viewer's keys by its prefix.
+def access_key_get(*, viewer: User, prefix: str, tenant: Tenant | None = None) -> AccessKey:
+    """One of them by its prefix.
 
     Raises: NotFound.
     """
-    key = access_key_list(viewer=viewer).filter(prefix=prefix).first()
+    key = access_key_list(viewer=viewer, tenant=tenant).filter(prefix=prefix).first()
     if key is None:
         raise NotFound(_("There is no such access key."))
     return key

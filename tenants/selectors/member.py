@@ -2,10 +2,50 @@
 
 from __future__ import annotations
 
-from tenants.models import Member, User
+import uuid
+
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
+
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from tenants import permissions
+from tenants.models import Member, Tenant, User
+from tenants.permissions import Permission
 
 
 def membership_list(*, viewer: User) -> list[Member]:
-    """The viewer's own memberships, platform first, then by tenant."""
-    own = Member.unscoped.filter(user=viewer).select_related("tenant")
-    return sorted(own, key=lambda member: (member.tenant is not None, str(member.tenant), str(member.pk)))
+    """The viewer's own memberships, those by a group too, platform first, then by tenant."""
+    own = Member.unscoped.filter(Q(user=viewer) | Q(group__people__user=viewer))
+    rows = own.select_related("tenant", "custom_role", "group", "user")
+    return sorted(rows, key=lambda member: (member.tenant is not None, str(member.tenant), str(member.pk)))
+
+
+def member_list(*, viewer: Actor, tenant: Tenant | None, inherited: bool = False) -> list[Member]:
+    """Roles given on `tenant`, and with `inherited` those given above it; those of the platform for None.
+
+    From the root downwards, then by name. Who may see a tenant may see who else is there.
+    Raises: NotFound, PermissionDenied.
+    """
+    rows = _rows(viewer, tenant)
+    if tenant is not None:
+        rows = rows.filter(tenant_id__in=tenant.ancestor_ids() if inherited else [tenant.pk])
+    return sorted(rows, key=lambda m: (len(m.tenant.path) if m.tenant else 0, m.subject_name, str(m.pk)))
+
+
+def member_get(*, viewer: Actor, tenant: Tenant | None, member_id: uuid.UUID) -> Member:
+    """One role given on `tenant`, or on the platform.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    member = _rows(viewer, tenant).filter(tenant=tenant, pk=member_id).first()
+    if member is None:
+        raise NotFound(_("There is no such member."))
+    return member
+
+
+def _rows(viewer: Actor, tenant: Tenant | None) -> QuerySet[Member]:
+    needed = Permission.MEMBER_EDIT if tenant is None else Permission.TENANT_VIEW
+    permissions.require(viewer, needed, tenant)
+    rows = Member.unscoped.select_related("user", "group", "tenant", "custom_role__tenant")
+    return rows.filter(tenant__isnull=True) if tenant is None else rows

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from foundation import audit
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid
+from foundation.versions import advance, require_current
 from tenants import permissions
 from tenants.models import Group, GroupMember, Member, User
 from tenants.names import clean_name
@@ -33,7 +34,12 @@ def group_create(*, acting_user: Actor, name: str, claim: str = "") -> Group:
 
 @transaction.atomic
 def group_update(
-    *, acting_user: Actor, group: Group, name: str | None = None, claim: str | None = None
+    *,
+    acting_user: Actor,
+    group: Group,
+    name: str | None = None,
+    claim: str | None = None,
+    expected: int | None = None,
 ) -> Group:
     """Rename a group, or tie it to another group of the identity provider.
 
@@ -41,6 +47,7 @@ def group_update(
     """
     _require(acting_user, group)
     group = Group.unscoped.select_for_update().get(pk=group.pk)
+    require_current(group, expected)
     before = _described(group)
     if name is not None:
         group.name = clean_name(name)
@@ -54,13 +61,14 @@ def group_update(
     return group
 
 
-def group_delete(*, acting_user: Actor, group: Group) -> None:
+def group_delete(*, acting_user: Actor, group: Group, expected: int | None = None) -> None:
     """Remove a group and every role it gave.
 
     Raises: PermissionDenied; Conflict for the last admin of the platform.
     """
     _require(acting_user, group)
     with last_admin_kept():
+        advance(group, expected=expected)
         _note(acting_user, "delete", group, before=_described(group))
         group.delete()
 

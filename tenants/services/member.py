@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from foundation import audit
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid
+from foundation.versions import advance
 from tenants import permissions
 from tenants.models import PLATFORM_ROLES, CustomRole, Group, Member, Role, Tenant, User
 from tenants.permissions import Permission
@@ -26,6 +27,7 @@ def member_set(
     role: AnyRole,
     user: User | None = None,
     group: Group | None = None,
+    expected: int | None = None,
 ) -> Member:
     """Give a user or a group the role on `tenant` (or on the platform), replacing the one it had there.
 
@@ -45,10 +47,10 @@ def member_set(
         before = _described(member) if member else None
         if member is not None:
             permissions.require_cover(acting_user, role_points(member), tenant)
+            advance(member, expected=expected)
         else:
             member = Member(user=user, group=group, tenant=tenant)
         member.role, member.custom_role = ("", role) if isinstance(role, CustomRole) else (role, None)
-        member.version += 0 if member._state.adding else 1
         _save(member)
         _note(acting_user, "set", member, before=before, after=_described(member))
     return member
@@ -62,7 +64,7 @@ def _save(member: Member) -> None:
         raise Conflict(_("Somebody else gave a role here at the same moment; look again.")) from error
 
 
-def member_remove(*, acting_user: Actor, member: Member) -> None:
+def member_remove(*, acting_user: Actor, member: Member, expected: int | None = None) -> None:
     """Take a role away; what is inherited or comes by a group stays.
 
     Raises: PermissionDenied, NotFound; Conflict for the last admin of the platform.
@@ -70,6 +72,7 @@ def member_remove(*, acting_user: Actor, member: Member) -> None:
     permissions.require(acting_user, Permission.MEMBER_EDIT, member.tenant)
     permissions.require_cover(acting_user, role_points(member), member.tenant)
     with last_admin_kept():
+        advance(member, expected=expected)
         before = _described(member)
         _note(acting_user, "remove", member, before=before)
         member.delete()

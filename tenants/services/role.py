@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from foundation import audit
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid
+from foundation.versions import advance, require_current
 from tenants import grants, permissions
 from tenants.models import CustomRole, Member, Role, Tenant
 from tenants.names import clean_name, same_name
@@ -51,6 +52,7 @@ def role_update(
     name: str | None = None,
     points: Iterable[Permission] | None = None,
     description: str | None = None,
+    expected: int | None = None,
 ) -> CustomRole:
     """Change a role for all who have it. What is not named stays.
 
@@ -58,6 +60,7 @@ def role_update(
     """
     permissions.require(acting_user, Permission.MEMBER_EDIT, role.tenant)
     role = CustomRole.unscoped.select_for_update(of=("self",)).select_related("tenant").get(pk=role.pk)
+    require_current(role, expected)
     permissions.require_cover(acting_user, points_of(role.points), role.tenant)
     before = _described(role)
     if name is not None:
@@ -75,13 +78,14 @@ def role_update(
 
 
 @transaction.atomic
-def role_delete(*, acting_user: Actor, role: CustomRole) -> None:
+def role_delete(*, acting_user: Actor, role: CustomRole, expected: int | None = None) -> None:
     """Remove a role that nobody has.
 
     Raises: PermissionDenied, NotFound; Conflict while somebody has it.
     """
     permissions.require(acting_user, Permission.MEMBER_EDIT, role.tenant)
     permissions.require_cover(acting_user, points_of(role.points), role.tenant)
+    advance(role, expected=expected)
     role_id = role.pk
     try:
         with transaction.atomic():

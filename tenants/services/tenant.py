@@ -8,10 +8,11 @@ from django.utils.translation import gettext as _
 from foundation import clock
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid
-from foundation.identifiers import dns_label, new_id
+from foundation.identifiers import new_id
+from foundation.versions import require_current
 from tenants import permissions
 from tenants.models import Tenant, TenantKind
-from tenants.names import clean_name, clean_slug
+from tenants.names import clean_name, clean_slug, slug_of
 from tenants.permissions import Permission
 from tenants.services import tree
 
@@ -33,9 +34,7 @@ def tenant_create(
         _require_folder(parent)
         tree.require_live(parent)
     name = clean_name(name)
-    tenant = Tenant(
-        id=new_id(), parent=parent, kind=kind, slug=clean_slug(slug or dns_label(name)), name=name
-    )
+    tenant = Tenant(id=new_id(), parent=parent, kind=kind, slug=clean_slug(slug or slug_of(name)), name=name)
     tenant.path = f"{parent.path if parent else '/'}{tenant.id}/"
     tree.require_free_name(name, parent_id=parent.pk if parent else None)
     try:
@@ -56,14 +55,16 @@ def _require_folder(parent: Tenant) -> None:
 
 
 @transaction.atomic
-def tenant_rename(*, acting_user: Actor, tenant: Tenant, name: str) -> Tenant:
+def tenant_rename(*, acting_user: Actor, tenant: Tenant, name: str, expected: int | None = None) -> Tenant:
     """Give a tenant another display name; its slug stays, since addresses and namespaces hang on it.
 
-    Raises: PermissionDenied, NotFound; Invalid for the name; Conflict when it is taken or archived.
+    Raises: PermissionDenied, NotFound; Invalid for the name; Conflict when it is taken or archived;
+    PreconditionFailed, as all of these changes, when `expected` is no longer its version.
     """
     permissions.require(acting_user, Permission.TENANT_EDIT, tenant)
     tree.tree_lock()
     tenant = tree.tenant_fresh(tenant)
+    require_current(tenant, expected)
     tree.require_live(tenant)
     name = clean_name(name)
     if name == tenant.name:
@@ -76,7 +77,7 @@ def tenant_rename(*, acting_user: Actor, tenant: Tenant, name: str) -> Tenant:
 
 
 @transaction.atomic
-def tenant_archive(*, acting_user: Actor, tenant: Tenant) -> Tenant:
+def tenant_archive(*, acting_user: Actor, tenant: Tenant, expected: int | None = None) -> Tenant:
     """Close a tenant and all below it: no new jobs, not in lists. What runs goes on to its end.
 
     That it exists is decided above it: the right is needed on its parent.
@@ -86,6 +87,7 @@ def tenant_archive(*, acting_user: Actor, tenant: Tenant) -> Tenant:
     permissions.require(acting_user, Permission.TENANT_EDIT, tenant.parent)
     tree.tree_lock()
     tenant = tree.tenant_fresh(tenant)
+    require_current(tenant, expected)
     tree.require_live(tenant)
     if tenant.parent is None:
         raise Conflict(_("The root of the tree cannot be archived."), code="TENANT_IS_ROOT")
@@ -99,7 +101,7 @@ def tenant_archive(*, acting_user: Actor, tenant: Tenant) -> Tenant:
 
 
 @transaction.atomic
-def tenant_restore(*, acting_user: Actor, tenant: Tenant) -> Tenant:
+def tenant_restore(*, acting_user: Actor, tenant: Tenant, expected: int | None = None) -> Tenant:
     """Open an archived tenant again, with all that was archived along with it.
 
     Raises: PermissionDenied, NotFound; Conflict when it is not archived, was archived together with a folder
@@ -109,6 +111,7 @@ def tenant_restore(*, acting_user: Actor, tenant: Tenant) -> Tenant:
     permissions.require(acting_user, Permission.TENANT_EDIT, tenant.parent)
     tree.tree_lock()
     tenant = tree.tenant_fresh(tenant)
+    require_current(tenant, expected)
     if not tenant.is_archived:
         raise Conflict(_("%(name)s is not archived.") % {"name": tenant.name}, code="TENANT_NOT_ARCHIVED")
     if tenant.parent is not None:

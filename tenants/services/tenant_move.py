@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid
+from foundation.versions import require_current
 from tenants import effects, grants, permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission
@@ -43,13 +44,14 @@ def _wrong(code: str, message: str) -> Invalid:
 
 
 @transaction.atomic
-def tenant_move(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> Tenant:
+def tenant_move(*, acting_user: Actor, tenant: Tenant, parent: Tenant, expected: int | None = None) -> Tenant:
     """Put `tenant` below `parent`; members, quotas and jobs go along. Nothing happens if it is there.
 
-    Raises: as `tenant_move_check`, judged under the lock of the tree.
+    Raises: as `tenant_move_check`, judged under the lock of the tree; PreconditionFailed.
     """
     tree.tree_lock()
     tenant, parent = tree.tenant_fresh(tenant), tree.tenant_fresh(parent)
+    require_current(tenant, expected)
     tenant_move_check(acting_user=acting_user, tenant=tenant, parent=parent)
     if parent.pk == tenant.parent_id:
         return tenant

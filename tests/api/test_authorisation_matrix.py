@@ -5,6 +5,7 @@ The test walks the URL configuration, so a route that nobody thought about fails
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -15,8 +16,9 @@ from rest_framework.test import APIClient
 
 from scheduling.models import Job, JobState
 from tenants.services.access_key import access_key_create
+from tests.api import access_tenancy
 from tests.api.conftest import As
-from tests.builders import jobs
+from tests.builders import jobs, tenancy
 from tests.builders.world import World
 
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -78,6 +80,7 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("admin/devices/{uuid}", "GET"): OPERATORS,
     ("admin/devices/{uuid}/holds", "GET"): OPERATORS,
     ("metrics/series", "GET"): OPERATORS,
+    **access_tenancy.TENANCY,
 }
 QUERY: Final = {"metrics/series": "?level=cluster"}
 
@@ -104,6 +107,7 @@ def job(w: World) -> Job:
 
 def address(route: str, w: World, job: Job) -> str:
     values = {"ws": w.workspace.slug, "job": str(job.pk), "prefix": "deadbeef", "name": "node-1"}
+    values |= {**access_tenancy.VALUES, "tenant": str(w.workspace.pk)}
     values["uuid"] = w.nodes[0].devices.first().uuid
     values |= {"node": str(w.queue.node_id), "revision": str(w.cell.pk)}
     return "/api/v1/" + re.sub(r"\{(\w+)\}", lambda match: values[match[1]], route) + QUERY.get(route, "")
@@ -114,12 +118,13 @@ def client_of(who: str, w: World, as_user: As) -> APIClient:
 
 
 def call(client: APIClient, method: str, path: str, route: str) -> int:
-    if method in ("GET", "DELETE"):
+    if method == "GET":
         return int(client.generic(method, path).status_code)
     if route in FILES:
         return int(client.generic(method, path, FILES[route], content_type="text/csv").status_code)
-    send = client.patch if method == "PATCH" else client.post
-    return int(send(path, BODIES.get(route, JOB), headers={"If-Match": "*"}).status_code)
+    body = {**BODIES, **access_tenancy.bodies(str(tenancy.root().pk))}.get(route, JOB)
+    sent = {} if method == "DELETE" else {"data": json.dumps(body), "content_type": "application/json"}
+    return int(client.generic(method, path, headers={"If-Match": "*"}, **sent).status_code)
 
 
 def test_the_table_names_every_route() -> None:

@@ -29,7 +29,7 @@ def test_me_and_my_workspaces(w: World, as_user: As) -> None:
 
     me = client.get("/api/v1/me").json()
     assert me["username"] == "ed"
-    assert me["memberships"] == [{"tenant": "team-a", "role": "editor"}]
+    assert me["memberships"] == [{"tenant": "team-a", "role": "editor", "group": None}]
     assert me["platform_permissions"] == []
     workspaces = client.get("/api/v1/workspaces").json()
     assert [item["slug"] for item in workspaces["items"]] == ["team-a"]

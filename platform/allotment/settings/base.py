@@ -191,6 +191,8 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     # Fields called `state`, `mode` and `kind` stand for several sets of words; clients need stable names.
     "ENUM_NAME_OVERRIDES": {
+        "TenantKindEnum": "tenants.models.tenant.TenantKind",
+        "PermissionEnum": "tenants.api.shapes.POINTS",
         "JobKindEnum": "scheduling.models.job.JobKind",
         "JobStateEnum": "scheduling.models.job.JobState",
         "TaskStateEnum": "scheduling.models.job.TaskState",

@@ -1,0 +1,349 @@
+"""Accounts of people and groups (operators), service accounts (whoever manages a tenant)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.listing import Column, Kind
+from foundation.versions import etag, if_match
+from tenants.api.base import PlatformView
+from tenants.api.pages import list_of, listed
+from tenants.api.place import PlaceView
+from tenants.api.query import ListQuery, NoQuery, read_query
+from tenants.api.schema import IF_MATCH, problems
+from tenants.api.shapes import (
+    GroupChangeSerializer,
+    GroupCreateSerializer,
+    GroupSerializer,
+    PasswordSetSerializer,
+    PersonSerializer,
+    ServiceAccountCreateSerializer,
+    ServiceAccountSerializer,
+    UserChangeSerializer,
+    UserCreateSerializer,
+    UserSerializer,
+)
+from tenants.api.tenants import body_of
+from tenants.permissions import Permission
+from tenants.selectors.account import (
+    group_get,
+    group_list,
+    group_people,
+    service_account_get,
+    service_account_list,
+    user_get,
+    user_list,
+    user_named,
+)
+from tenants.services.account import password_set, user_create, user_set_active, user_unlock
+from tenants.services.group import group_add, group_create, group_delete, group_remove, group_update
+from tenants.services.service_account import service_account_close, service_account_create
+
+_EDIT = Permission.MEMBER_EDIT
+
+
+class UsersQuery(ListQuery):
+    columns: ClassVar = {
+        "username": Column("username"),
+        "email": Column("email"),
+        "is_active": Column("is_active", Kind.FLAG),
+        "last_login": Column("last_login", Kind.TIME),
+    }
+
+
+class UsersView(PlatformView):
+    """Accounts of people."""
+
+    points: ClassVar = {"GET": _EDIT, "POST": _EDIT}
+
+    @extend_schema(
+        operation_id="user_list",
+        summary="Accounts",
+        parameters=[UsersQuery],
+        responses={200: list_of(UserSerializer), **problems(400)},
+        tags=["accounts"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer one page of accounts by name."""
+        return listed(request, UsersQuery, user_list(viewer=self.viewer), UserSerializer)
+
+    @extend_schema(
+        operation_id="user_create",
+        summary="Open an account",
+        request=UserCreateSerializer,
+        responses={201: UserSerializer, **problems(400, 409)},
+        tags=["accounts"],
+    )
+    def post(self, request: Request) -> Response:
+        """Open an account with a one-time password."""
+        read_query(request, NoQuery)
+        values = body_of(request, UserCreateSerializer)
+        user = user_create(acting_user=self.viewer, must_change_password=True, **values)
+        headers = {"Location": f"{request.path}/{user.pk}"}
+        return Response(UserSerializer(user).data, status=201, headers=headers)
+
+
+class UserView(PlatformView):
+    """One account."""
+
+    points: ClassVar = {"GET": _EDIT, "PATCH": _EDIT}
+
+    @extend_schema(
+        operation_id="user_get", summary="One account", responses={200: UserSerializer, **problems(400, 404)},
+        tags=["accounts"],
+    )  # fmt: skip
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer the account."""
+        read_query(request, NoQuery)
+        return Response(UserSerializer(user_get(viewer=self.viewer, user_id=kwargs["user"])).data)
+
+    @extend_schema(
+        operation_id="user_update",
+        summary="Close or reopen an account",
+        request=UserChangeSerializer,
+        responses={200: UserSerializer, **problems(400, 404, 409)},
+        tags=["accounts"],
+    )
+    def patch(self, request: Request, **kwargs: Any) -> Response:
+        """Say whether its owner may sign in; closing ends sessions and keys at once."""
+        read_query(request, NoQuery)
+        user = user_get(viewer=self.viewer, user_id=kwargs["user"])
+        active = body_of(request, UserChangeSerializer)["is_active"]
+        user = user_set_active(acting_user=self.viewer, user=user, active=active)
+        return Response(UserSerializer(user).data)
+
+
+class UserUnlockView(PlatformView):
+    """Let somebody try again."""
+
+    points: ClassVar = {"POST": _EDIT}
+
+    @extend_schema(
+        operation_id="user_unlock",
+        summary="Unlock after wrong passwords",
+        request=None,
+        responses={204: None, **problems(404)},
+        tags=["accounts"],
+    )
+    def post(self, request: Request, **kwargs: Any) -> Response:
+        """Forget the wrong passwords of this account."""
+        read_query(request, NoQuery)
+        user_unlock(acting_user=self.viewer, user=user_get(viewer=self.viewer, user_id=kwargs["user"]))
+        return Response(status=204)
+
+
+class UserPasswordView(PlatformView):
+    """A one-time password."""
+
+    points: ClassVar = {"POST": _EDIT}
+
+    @extend_schema(
+        operation_id="user_password_set",
+        summary="Set a one-time password",
+        request=PasswordSetSerializer,
+        responses={204: None, **problems(400, 404)},
+        tags=["accounts"],
+    )
+    def post(self, request: Request, **kwargs: Any) -> Response:
+        """Set it; all sessions of the account end."""
+        read_query(request, NoQuery)
+        user = user_get(viewer=self.viewer, user_id=kwargs["user"])
+        password = body_of(request, PasswordSetSerializer)["password"]
+        password_set(acting_user=self.viewer, user=user, password=password)
+        return Response(status=204)
+
+
+class GroupsQuery(ListQuery):
+    columns: ClassVar = {"name": Column("name"), "claim": Column("claim")}
+
+
+class GroupsView(PlatformView):
+    """Groups of people."""
+
+    points: ClassVar = {"GET": _EDIT, "POST": _EDIT}
+
+    @extend_schema(
+        operation_id="group_list",
+        summary="Groups",
+        parameters=[GroupsQuery],
+        responses={200: list_of(GroupSerializer), **problems(400)},
+        tags=["accounts"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer one page of groups by name."""
+        return listed(request, GroupsQuery, group_list(viewer=self.viewer), GroupSerializer)
+
+    @extend_schema(
+        operation_id="group_create",
+        summary="Make a group",
+        request=GroupCreateSerializer,
+        responses={201: GroupSerializer, **problems(400, 409)},
+        tags=["accounts"],
+    )
+    def post(self, request: Request) -> Response:
+        """Make a group, of this platform or of the identity provider."""
+        read_query(request, NoQuery)
+        group = group_create(acting_user=self.viewer, **body_of(request, GroupCreateSerializer))
+        headers = {"Location": f"{request.path}/{group.pk}", **etag(group)}
+        return Response(GroupSerializer(group).data, status=201, headers=headers)
+
+
+class GroupView(PlatformView):
+    """One group."""
+
+    points: ClassVar = {"GET": _EDIT, "PATCH": _EDIT, "DELETE": _EDIT}
+
+    @extend_schema(
+        operation_id="group_get", summary="One group", responses={200: GroupSerializer, **problems(400, 404)},
+        tags=["accounts"],
+    )  # fmt: skip
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer the group."""
+        read_query(request, NoQuery)
+        group = group_get(viewer=self.viewer, group_id=kwargs["group"])
+        return Response(GroupSerializer(group).data, headers=etag(group))
+
+    @extend_schema(
+        operation_id="group_update",
+        summary="Change a group",
+        parameters=[IF_MATCH],
+        request=GroupChangeSerializer,
+        responses={200: GroupSerializer, **problems(400, 404, 409)},
+        tags=["accounts"],
+    )
+    def patch(self, request: Request, **kwargs: Any) -> Response:
+        """Change name or claim."""
+        read_query(request, NoQuery)
+        group = group_get(viewer=self.viewer, group_id=kwargs["group"])
+        expected = if_match(request)
+        values = body_of(request, GroupChangeSerializer)
+        changed = group_update(acting_user=self.viewer, group=group, expected=expected, **values)
+        return Response(GroupSerializer(changed).data, headers=etag(changed))
+
+    @extend_schema(
+        operation_id="group_delete",
+        summary="Remove a group",
+        parameters=[IF_MATCH],
+        responses={204: None, **problems(404, 409)},
+        tags=["accounts"],
+    )
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Remove it with every role it gave."""
+        read_query(request, NoQuery)
+        group = group_get(viewer=self.viewer, group_id=kwargs["group"])
+        group_delete(acting_user=self.viewer, group=group, expected=if_match(request))
+        return Response(status=204)
+
+
+class PeopleQuery(ListQuery):
+    columns: ClassVar = {"username": Column("username")}
+
+
+class GroupPeopleView(PlatformView):
+    """Who is in a group."""
+
+    points: ClassVar = {"GET": _EDIT, "POST": _EDIT}
+
+    @extend_schema(
+        operation_id="group_people",
+        summary="People of a group",
+        parameters=[PeopleQuery],
+        responses={200: list_of(PersonSerializer), **problems(400, 404)},
+        tags=["accounts"],
+    )
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer one page of people by name."""
+        group = group_get(viewer=self.viewer, group_id=kwargs["group"])
+        return listed(request, PeopleQuery, group_people(viewer=self.viewer, group=group), PersonSerializer)
+
+    @extend_schema(
+        operation_id="group_add",
+        summary="Put somebody into a group",
+        request=PersonSerializer,
+        responses={201: PersonSerializer, **problems(400, 404, 409)},
+        tags=["accounts"],
+    )
+    def post(self, request: Request, **kwargs: Any) -> Response:
+        """Add a person; nothing happens to who is in it."""
+        read_query(request, NoQuery)
+        group = group_get(viewer=self.viewer, group_id=kwargs["group"])
+        user = user_named(body_of(request, PersonSerializer)["username"], "username")
+        group_add(acting_user=self.viewer, group=group, user=user)
+        return Response(PersonSerializer(user).data, status=201)
+
+
+class GroupPersonView(PlatformView):
+    """One person in a group."""
+
+    points: ClassVar = {"DELETE": _EDIT}
+
+    @extend_schema(
+        operation_id="group_remove",
+        summary="Take somebody out of a group",
+        responses={204: None, **problems(404, 409)},
+        tags=["accounts"],
+    )
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Take the person out."""
+        read_query(request, NoQuery)
+        group = group_get(viewer=self.viewer, group_id=kwargs["group"])
+        user = user_get(viewer=self.viewer, user_id=kwargs["user"])
+        group_remove(acting_user=self.viewer, group=group, user=user)
+        return Response(status=204)
+
+
+class ServiceAccountsView(PlaceView):
+    """Service accounts of a tenant. Their keys stand with those of the workspace."""
+
+    points: ClassVar = {"GET": _EDIT, "POST": _EDIT}
+
+    @extend_schema(
+        operation_id="service_account_list",
+        summary="Service accounts",
+        parameters=[PeopleQuery],
+        responses={200: list_of(ServiceAccountSerializer), **problems(400, 404)},
+        tags=["accounts"],
+    )
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer one page of accounts by name."""
+        accounts = service_account_list(viewer=self.viewer, tenant=self.tenant)
+        return listed(request, PeopleQuery, accounts, ServiceAccountSerializer)
+
+    @extend_schema(
+        operation_id="service_account_create",
+        summary="Make a service account",
+        request=ServiceAccountCreateSerializer,
+        responses={201: ServiceAccountSerializer, **problems(400, 404, 409)},
+        tags=["accounts"],
+    )
+    def post(self, request: Request, **kwargs: Any) -> Response:
+        """Make it; give it a role as a member, then a key."""
+        read_query(request, NoQuery)
+        tenant = self.tenant
+        name = body_of(request, ServiceAccountCreateSerializer)["name"]
+        account = service_account_create(acting_user=self.viewer, tenant=tenant, name=name)
+        headers = {"Location": f"{request.path}/{account.username}"}
+        return Response(ServiceAccountSerializer(account).data, status=201, headers=headers)
+
+
+class ServiceAccountView(PlaceView):
+    """One service account."""
+
+    points: ClassVar = {"DELETE": _EDIT}
+
+    @extend_schema(
+        operation_id="service_account_close",
+        summary="End a service account",
+        responses={204: None, **problems(404)},
+        tags=["accounts"],
+    )
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        """End it with its keys and roles; its jobs keep its name."""
+        read_query(request, NoQuery)
+        account = service_account_get(viewer=self.viewer, tenant=self.tenant, name=kwargs["account"])
+        service_account_close(acting_user=self.viewer, account=account)
+        return Response(status=204)

@@ -1,0 +1,226 @@
+"""Access keys: one's own, and those of a workspace's service accounts.
+
+Closed to keys with scopes: they could make themselves better ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib.auth import update_session_auth_hash
+from drf_spectacular.utils import extend_schema
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.listing import Column, Kind
+from tenants.api.base import PlatformView, WorkspaceView
+from tenants.api.pages import list_of, listed
+from tenants.api.query import ListQuery, NoQuery, read_query
+from tenants.api.schema import problems
+from tenants.api.serializers import (
+    AccessKeyCreatedSerializer,
+    AccessKeyCreateSerializer,
+    AccessKeySerializer,
+    WorkspaceKeyCreateSerializer,
+)
+from tenants.api.shapes import KeyRotateSerializer, PasswordChangeSerializer
+from tenants.api.tenants import body_of
+from tenants.models import AccessKey, Tenant, User
+from tenants.selectors.access_key import access_key_get, access_key_list
+from tenants.selectors.account import service_account_get
+from tenants.services.access_key import access_key_create, access_key_revoke, access_key_rotate
+from tenants.services.account import password_change
+
+
+class AccessKeysQuery(ListQuery):
+    columns: ClassVar = {
+        "prefix": Column("prefix"),
+        "name": Column("name"),
+        "created_at": Column("created_at", Kind.TIME),
+        "expires_at": Column("expires_at", Kind.TIME),
+        "last_used_at": Column("last_used_at", Kind.TIME),
+    }
+
+
+_LIST = list_of(AccessKeySerializer)
+
+
+def _make(viewer: User, owner: User, values: dict[str, Any]) -> tuple[AccessKey, str]:
+    return access_key_create(
+        acting_user=viewer,
+        user=owner,
+        name=values["name"],
+        scopes=tuple(values["scopes"]),
+        expires_at=values["expires_at"],
+    )
+
+
+def _created(path: str, key: AccessKey, token: str) -> Response:
+    body = {**AccessKeySerializer(key).data, "token": token}
+    return Response(body, status=201, headers={"Location": f"{path}/{key.prefix}"})
+
+
+class AccessKeysView(WorkspaceView):
+    """Keys that work in a workspace: one's own, and its service accounts' for who manages it."""
+
+    secret_fields = ("token",)
+
+    @extend_schema(
+        operation_id="key_list",
+        summary="Your access keys, and those of the workspace's service accounts",
+        parameters=[AccessKeysQuery],
+        responses={200: _LIST, **problems(400, 404)},
+        tags=["keys"],
+    )
+    def get(self, request: Request, ws: str) -> Response:
+        """Answer one page of keys, newest first."""
+        rows = access_key_list(viewer=self.viewer, tenant=self.workspace)
+        return listed(request, AccessKeysQuery, rows, AccessKeySerializer)
+
+    @extend_schema(
+        operation_id="key_create",
+        summary="Make an access key",
+        request=WorkspaceKeyCreateSerializer,
+        responses={201: AccessKeyCreatedSerializer, **problems(400, 404, 415)},
+        tags=["keys"],
+    )
+    def post(self, request: Request, ws: str) -> Response:
+        """Make a key, one's own or a service account's; its token is in this answer only."""
+        read_query(request, NoQuery)
+        workspace = self.workspace
+        values = body_of(request, WorkspaceKeyCreateSerializer)
+        name = values.get("service_account")
+        owner = service_account_get(viewer=self.viewer, tenant=workspace, name=name) if name else self.viewer
+        return _created(request.path, *_make(self.viewer, owner, values))
+
+
+class AccessKeyView(WorkspaceView):
+    """One access key."""
+
+    @extend_schema(
+        operation_id="key_revoke",
+        summary="Revoke an access key",
+        responses={204: None, **problems(400, 404)},
+        tags=["keys"],
+    )
+    def delete(self, request: Request, ws: str, prefix: str) -> Response:
+        """End the key at once."""
+        read_query(request, NoQuery)
+        return _revoke(self.viewer, prefix, self.workspace)
+
+
+class AccessKeyRotateView(WorkspaceView):
+    """A new key in the place of one."""
+
+    secret_fields = ("token",)
+
+    @extend_schema(
+        operation_id="key_rotate",
+        summary="Rotate an access key",
+        request=KeyRotateSerializer,
+        responses={201: AccessKeyCreatedSerializer, **problems(400, 404, 409)},
+        tags=["keys"],
+    )
+    def post(self, request: Request, ws: str, prefix: str) -> Response:
+        """Make the new key; the old one goes on for `grace_s` seconds."""
+        read_query(request, NoQuery)
+        return _rotate(request, self.viewer, prefix, self.workspace)
+
+
+class MyKeysView(PlatformView):
+    """One's own keys, wherever they work."""
+
+    secret_fields = ("token",)
+
+    @extend_schema(
+        operation_id="my_key_list",
+        summary="Your access keys",
+        parameters=[AccessKeysQuery],
+        responses={200: _LIST, **problems(400)},
+        tags=["me"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer one page of keys, newest first."""
+        return listed(request, AccessKeysQuery, access_key_list(viewer=self.viewer), AccessKeySerializer)
+
+    @extend_schema(
+        operation_id="my_key_create",
+        summary="Make an access key of your own",
+        request=AccessKeyCreateSerializer,
+        responses={201: AccessKeyCreatedSerializer, **problems(400)},
+        tags=["me"],
+    )
+    def post(self, request: Request) -> Response:
+        """Make a key; its token is in this answer only."""
+        read_query(request, NoQuery)
+        values = body_of(request, AccessKeyCreateSerializer)
+        return _created(request.path, *_make(self.viewer, self.viewer, values))
+
+
+class MyKeyView(PlatformView):
+    """One of them."""
+
+    @extend_schema(
+        operation_id="my_key_revoke",
+        summary="Revoke an access key of your own",
+        responses={204: None, **problems(404)},
+        tags=["me"],
+    )
+    def delete(self, request: Request, prefix: str) -> Response:
+        """End the key at once."""
+        read_query(request, NoQuery)
+        return _revoke(self.viewer, prefix, None)
+
+
+class MyKeyRotateView(PlatformView):
+    """A new key in the place of one."""
+
+    secret_fields = ("token",)
+
+    @extend_schema(
+        operation_id="my_key_rotate",
+        summary="Rotate an access key of your own",
+        request=KeyRotateSerializer,
+        responses={201: AccessKeyCreatedSerializer, **problems(400, 404, 409)},
+        tags=["me"],
+    )
+    def post(self, request: Request, prefix: str) -> Response:
+        """Make the new key; the old one goes on for `grace_s` seconds."""
+        read_query(request, NoQuery)
+        return _rotate(request, self.viewer, prefix, None)
+
+
+class MyPasswordView(PlatformView):
+    """One's own password."""
+
+    @extend_schema(
+        operation_id="my_password_change",
+        summary="Change your password",
+        description="All your sessions end, but the one that asks.",
+        request=PasswordChangeSerializer,
+        responses={204: None, **problems(400)},
+        tags=["me"],
+    )
+    def post(self, request: Request) -> Response:
+        """Change it, knowing the old one."""
+        read_query(request, NoQuery)
+        values = body_of(request, PasswordChangeSerializer)
+        user = self.viewer
+        password_change(acting_user=user, old_password=values["old"], new_password=values["new"])
+        if isinstance(request.successful_authenticator, SessionAuthentication):
+            update_session_auth_hash(request._request, user)
+        return Response(status=204)
+
+
+def _revoke(viewer: User, prefix: str, workspace: Tenant | None) -> Response:
+    key = access_key_get(viewer=viewer, prefix=prefix, tenant=workspace)
+    access_key_revoke(acting_user=viewer, key=key)
+    return Response(status=204)
+
+
+def _rotate(request: Request, viewer: User, prefix: str, workspace: Tenant | None) -> Response:
+    key = access_key_get(viewer=viewer, prefix=prefix, tenant=workspace)
+    grace_s = body_of(request, KeyRotateSerializer)["grace_s"]
+    made, token = access_key_rotate(acting_user=viewer, key=key, grace_s=grace_s)
+    return _created(request.path.removesuffix(f"/{prefix}/rotate"), made, token)

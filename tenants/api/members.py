@@ -1,0 +1,300 @@
+"""Members of a tenant or of the platform, their effective permissions, and custom roles."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.errors import FieldError, Invalid
+from foundation.listing import Column
+from foundation.versions import etag, if_match
+from tenants.api.pages import list_of, listed, listed_by
+from tenants.api.place import PlaceView
+from tenants.api.query import ListQuery, NoQuery, read_query
+from tenants.api.schema import IF_MATCH, problems
+from tenants.api.shapes import (
+    EffectiveSerializer,
+    MemberCreateSerializer,
+    MemberRoleSerializer,
+    MemberSerializer,
+    RoleChangeSerializer,
+    RoleCreateSerializer,
+    RoleSerializer,
+)
+from tenants.api.tenants import body_of
+from tenants.permissions import Permission
+from tenants.selectors.account import group_named, user_named
+from tenants.selectors.member import member_get, member_list
+from tenants.selectors.rights import Effective, effective_list
+from tenants.selectors.role import role_get, role_list, role_named
+from tenants.services.member import member_remove, member_set
+from tenants.services.role import role_create, role_delete, role_update
+
+
+class MembersQuery(ListQuery):
+    columns: ClassVar = {"role": Column("role_name"), "name": Column("subject_name")}
+    inherited = serializers.BooleanField(default=False, help_text="Also roles given above this tenant.")
+
+
+class MembersView(PlaceView):
+    """Roles that were given here."""
+
+    points: ClassVar = {"GET": Permission.TENANT_VIEW, "POST": Permission.MEMBER_EDIT}
+
+    @extend_schema(
+        operation_id="member_list",
+        summary="Members",
+        parameters=[MembersQuery],
+        responses={200: list_of(MemberSerializer), **problems(400, 404)},
+        tags=["members"],
+    )
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer one page of roles, from the root downwards."""
+        query = read_query(request, MembersQuery)
+        rows = member_list(viewer=self.viewer, tenant=self.place, inherited=query["inherited"])
+        return listed_by(query, MembersQuery, rows, MemberSerializer)
+
+    @extend_schema(
+        operation_id="member_set",
+        summary="Give a role",
+        request=MemberCreateSerializer,
+        responses={201: MemberSerializer, **problems(400, 404, 409)},
+        tags=["members"],
+    )
+    def post(self, request: Request, **kwargs: Any) -> Response:
+        """Give a user or a group a role, in place of the one it had here."""
+        read_query(request, NoQuery)
+        place = self.place
+        values = body_of(request, MemberCreateSerializer)
+        if ("user" in values) == ("group" in values):
+            message = _("Name a user or a group, one of them.")
+            raise Invalid(message, errors=[FieldError("user", "one_of", message)])
+        member = member_set(
+            acting_user=self.viewer,
+            tenant=place,
+            role=role_named(viewer=self.viewer, tenant=place, name=values["role"]),
+            user=user_named(values["user"]) if "user" in values else None,
+            group=group_named(values["group"]) if "group" in values else None,
+        )
+        headers = {"Location": f"{request.path}/{member.pk}", **etag(member)}
+        return Response(MemberSerializer(member).data, status=201, headers=headers)
+
+
+class MemberView(PlaceView):
+    """One role that was given here."""
+
+    points: ClassVar = {
+        "GET": Permission.TENANT_VIEW,
+        "PATCH": Permission.MEMBER_EDIT,
+        "DELETE": Permission.MEMBER_EDIT,
+    }
+
+    @extend_schema(
+        operation_id="member_get",
+        summary="One member",
+        responses={200: MemberSerializer, **problems(400, 404)},
+        tags=["members"],
+    )
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer the member."""
+        read_query(request, NoQuery)
+        member = member_get(viewer=self.viewer, tenant=self.place, member_id=kwargs["member"])
+        return Response(MemberSerializer(member).data, headers=etag(member))
+
+    @extend_schema(
+        operation_id="member_update",
+        summary="Change a member's role",
+        parameters=[IF_MATCH],
+        request=MemberRoleSerializer,
+        responses={200: MemberSerializer, **problems(400, 404, 409)},
+        tags=["members"],
+    )
+    def patch(self, request: Request, **kwargs: Any) -> Response:
+        """Give another role."""
+        read_query(request, NoQuery)
+        place = self.place
+        member = member_get(viewer=self.viewer, tenant=place, member_id=kwargs["member"])
+        expected = if_match(request)
+        name = body_of(request, MemberRoleSerializer)["role"]
+        changed = member_set(
+            acting_user=self.viewer,
+            tenant=place,
+            role=role_named(viewer=self.viewer, tenant=place, name=name),
+            user=member.user,
+            group=member.group,
+            expected=expected,
+        )
+        return Response(MemberSerializer(changed).data, headers=etag(changed))
+
+    @extend_schema(
+        operation_id="member_remove",
+        summary="Take a role away",
+        parameters=[IF_MATCH],
+        responses={204: None, **problems(404, 409)},
+        tags=["members"],
+    )
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Take the role away; what is inherited or comes by a group stays."""
+        read_query(request, NoQuery)
+        member = member_get(viewer=self.viewer, tenant=self.place, member_id=kwargs["member"])
+        member_remove(acting_user=self.viewer, member=member, expected=if_match(request))
+        return Response(status=204)
+
+
+def _named(*names: str) -> dict[str, Any]:
+    """Names of the same operations on the platform; the order is that of the methods below."""
+    methods = ("get", "post") if len(names) == 2 else ("get", "patch", "delete")
+    return {m: extend_schema(operation_id=name) for m, name in zip(methods, names, strict=True)}
+
+
+@extend_schema_view(**_named("platform_member_list", "platform_member_set"))
+class PlatformMembersView(MembersView):
+    """Roles on the platform."""
+
+
+@extend_schema_view(**_named("platform_member_get", "platform_member_update", "platform_member_remove"))
+class PlatformMemberView(MemberView):
+    """One role on the platform."""
+
+
+class EffectiveQuery(ListQuery):
+    columns: ClassVar = {"username": Column("user.username")}
+
+
+class EffectiveView(PlaceView):
+    """Who may do what here, and why."""
+
+    points: ClassVar = {"GET": Permission.TENANT_VIEW}
+
+    @extend_schema(
+        operation_id="tenant_permissions",
+        summary="Who may do what here, with where it comes from",
+        parameters=[EffectiveQuery],
+        responses={200: list_of(EffectiveSerializer), **problems(400, 404)},
+        tags=["members"],
+    )
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer one page of people by name."""
+        query = read_query(request, EffectiveQuery)
+        rows = effective_list(viewer=self.viewer, tenant=self.tenant)
+        return listed_by(query, EffectiveQuery, rows, _EffectiveRows)
+
+
+class _EffectiveRows(EffectiveSerializer):
+    def to_representation(self, instance: Effective) -> dict[str, Any]:
+        points = [{"point": p.value, "sources": rights} for p, rights in instance.points.items()]
+        user = instance.user
+        return super().to_representation(
+            {"username": user.username, "service_account": user.is_service, "permissions": points}
+        )
+
+
+class RolesQuery(ListQuery):
+    columns: ClassVar = {"name": Column("name")}
+
+
+class RolesView(PlaceView):
+    """Custom roles that may be given here."""
+
+    points: ClassVar = {"GET": Permission.TENANT_VIEW, "POST": Permission.MEMBER_EDIT}
+
+    @extend_schema(
+        operation_id="role_list",
+        summary="Custom roles",
+        parameters=[RolesQuery],
+        responses={200: list_of(RoleSerializer), **problems(400, 404)},
+        tags=["members"],
+    )
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer one page of roles, those from above too."""
+        return listed(request, RolesQuery, role_list(viewer=self.viewer, tenant=self.place), RoleSerializer)
+
+    @extend_schema(
+        operation_id="role_create",
+        summary="Make a custom role",
+        request=RoleCreateSerializer,
+        responses={201: RoleSerializer, **problems(400, 404, 409)},
+        tags=["members"],
+    )
+    def post(self, request: Request, **kwargs: Any) -> Response:
+        """Make a role from points that you have yourself."""
+        read_query(request, NoQuery)
+        place = self.place
+        values = _points(body_of(request, RoleCreateSerializer))
+        role = role_create(acting_user=self.viewer, tenant=place, **values)
+        headers = {"Location": f"{request.path}/{role.pk}", **etag(role)}
+        return Response(RoleSerializer(role).data, status=201, headers=headers)
+
+
+class RoleView(PlaceView):
+    """One custom role that was made here."""
+
+    points: ClassVar = {
+        "GET": Permission.TENANT_VIEW,
+        "PATCH": Permission.MEMBER_EDIT,
+        "DELETE": Permission.MEMBER_EDIT,
+    }
+
+    @extend_schema(
+        operation_id="role_get",
+        summary="One custom role",
+        responses={200: RoleSerializer, **problems(400, 404)},
+        tags=["members"],
+    )
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer the role."""
+        read_query(request, NoQuery)
+        role = role_get(viewer=self.viewer, tenant=self.place, role_id=kwargs["role"])
+        return Response(RoleSerializer(role).data, headers=etag(role))
+
+    @extend_schema(
+        operation_id="role_update",
+        summary="Change a custom role",
+        parameters=[IF_MATCH],
+        request=RoleChangeSerializer,
+        responses={200: RoleSerializer, **problems(400, 404, 409)},
+        tags=["members"],
+    )
+    def patch(self, request: Request, **kwargs: Any) -> Response:
+        """Change it for all who have it."""
+        read_query(request, NoQuery)
+        role = role_get(viewer=self.viewer, tenant=self.place, role_id=kwargs["role"])
+        expected = if_match(request)
+        values = _points(body_of(request, RoleChangeSerializer))
+        changed = role_update(acting_user=self.viewer, role=role, expected=expected, **values)
+        return Response(RoleSerializer(changed).data, headers=etag(changed))
+
+    @extend_schema(
+        operation_id="role_delete",
+        summary="Remove a custom role",
+        parameters=[IF_MATCH],
+        responses={204: None, **problems(404, 409)},
+        tags=["members"],
+    )
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Remove a role that nobody has."""
+        read_query(request, NoQuery)
+        role = role_get(viewer=self.viewer, tenant=self.place, role_id=kwargs["role"])
+        role_delete(acting_user=self.viewer, role=role, expected=if_match(request))
+        return Response(status=204)
+
+
+def _points(values: dict[str, Any]) -> dict[str, Any]:
+    if "points" in values:
+        values["points"] = [Permission(word) for word in values["points"]]
+    return values
+
+
+@extend_schema_view(**_named("platform_role_list", "platform_role_create"))
+class PlatformRolesView(RolesView):
+    """Custom roles of the platform."""
+
+
+@extend_schema_view(**_named("platform_role_get", "platform_role_update", "platform_role_delete"))
+class PlatformRoleView(RoleView):
+    """One custom role of the platform."""

@@ -1,0 +1,42 @@
+"""Views that stand below `tenants/{tenant}/`, or below `admin/` for the platform itself."""
+
+from __future__ import annotations
+
+import uuid
+from functools import cached_property
+
+from foundation.errors import NotFound
+from tenants import permissions
+from tenants.api.base import PlatformView
+from tenants.models import Tenant
+from tenants.selectors.tenant import tenant_get
+
+
+class PlaceView(PlatformView):
+    """A view of one tenant, or of the platform where the address names none."""
+
+    @cached_property
+    def place(self) -> Tenant | None:
+        """The tenant of the address, None for the platform.
+
+        Raises: NotFound when the viewer cannot see it, which answers the same as when there is none.
+        """
+        tenant_id = self.kwargs.get("tenant")
+        return tenant_get(viewer=self.viewer, tenant_id=tenant_id) if tenant_id else None
+
+    @property
+    def tenant(self) -> Tenant:
+        """The tenant of the address. Raises: NotFound."""
+        if self.place is None:
+            raise NotFound
+        return self.place
+
+    def idempotency_scope(self) -> uuid.UUID:
+        """The tenant's, else the caller's."""
+        return self.place.pk if self.place else self.viewer.pk
+
+    def may_see_again(self) -> None:
+        """As for every view, on the tenant."""
+        point = self.points.get(self.request.method or "")
+        if point is not None:
+            permissions.require(self.viewer, point, self.place)

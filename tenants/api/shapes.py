@@ -1,0 +1,198 @@
+"""Wire format of the tenant tree, members, roles, accounts and groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from tenants.api.bodies import StrictSerializer
+from tenants.models import TenantKind
+from tenants.permissions import Permission
+
+POINTS = [permission.value for permission in Permission]
+
+
+class TenantSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    kind = serializers.ChoiceField(choices=TenantKind.choices)
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    parent = serializers.UUIDField(source="parent_id", allow_null=True)
+    archived_at = serializers.DateTimeField(allow_null=True)
+
+
+class TenantCreateSerializer(StrictSerializer):
+    parent = serializers.UUIDField(help_text="The folder above.")
+    kind = serializers.ChoiceField(choices=TenantKind.choices)
+    name = serializers.CharField(max_length=120)
+    slug = serializers.CharField(
+        max_length=63,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Made from the name when left out; fixed then.",
+    )
+
+
+class TenantRenameSerializer(StrictSerializer):
+    name = serializers.CharField(max_length=120)
+
+
+class TenantMoveSerializer(StrictSerializer):
+    parent = serializers.UUIDField(help_text="The folder to move below.")
+
+
+class RightSerializer(serializers.Serializer[Any]):
+    role = serializers.CharField()
+    tenant = serializers.CharField(
+        source="tenant.slug", default=None, allow_null=True, help_text="null: the platform."
+    )
+    group = serializers.CharField(help_text="The group through which it came, or empty.")
+
+
+class AccessChangeSerializer(serializers.Serializer[Any]):
+    username = serializers.CharField()
+    verdict = serializers.ChoiceField(choices=["gains", "loses", "changes"])
+    before = RightSerializer(many=True)
+    after = RightSerializer(many=True)
+    gained = serializers.ListField(child=serializers.CharField())
+    lost = serializers.ListField(child=serializers.CharField())
+
+
+class EffectSerializer(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    text = serializers.CharField(help_text="In the caller's language.")
+    numbers = serializers.DictField()
+
+
+class MoveSerializer(serializers.Serializer[Any]):
+    tenant = TenantSerializer()
+    along = serializers.IntegerField(help_text="Tenants below it that go along.")
+    access = AccessChangeSerializer(many=True)
+    effects = EffectSerializer(many=True)
+
+
+class ArchivedSerializer(serializers.Serializer[Any]):
+    tenant = TenantSerializer()
+    effects = EffectSerializer(many=True)
+
+
+class MemberSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    user = serializers.CharField(source="user.username", default=None, allow_null=True)
+    group = serializers.CharField(source="group.name", default=None, allow_null=True)
+    role = serializers.CharField(source="role_name")
+    tenant = serializers.CharField(
+        source="tenant.slug",
+        default=None,
+        allow_null=True,
+        help_text="Where it was given; null: the platform.",
+    )
+
+
+class MemberRoleSerializer(StrictSerializer):
+    role = serializers.CharField(max_length=60, help_text="A built-in role, or a custom one by name.")
+
+
+class MemberCreateSerializer(MemberRoleSerializer):
+    user = serializers.CharField(max_length=150, required=False, help_text="Either this or `group`.")
+    group = serializers.CharField(max_length=120, required=False)
+
+
+class PointSerializer(serializers.Serializer[Any]):
+    point = serializers.ChoiceField(choices=POINTS)
+    sources = RightSerializer(many=True)
+
+
+class EffectiveSerializer(serializers.Serializer[Any]):
+    username = serializers.CharField()
+    service_account = serializers.BooleanField()
+    permissions = PointSerializer(many=True)
+
+
+class RoleSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    description = serializers.CharField()
+    points = serializers.ListField(child=serializers.CharField())
+    tenant = serializers.CharField(source="tenant.slug", default=None, allow_null=True)
+
+
+class RoleChangeSerializer(StrictSerializer):
+    name = serializers.CharField(max_length=60, required=False)
+    description = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    points = serializers.ListField(
+        child=serializers.ChoiceField(choices=POINTS), required=False, max_length=100
+    )
+
+
+class RoleCreateSerializer(RoleChangeSerializer):
+    name = serializers.CharField(max_length=60)
+    points = serializers.ListField(child=serializers.ChoiceField(choices=POINTS), max_length=100)
+
+
+class UserSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    username = serializers.CharField()
+    email = serializers.CharField()
+    is_active = serializers.BooleanField()
+    must_change_password = serializers.BooleanField()
+    last_login = serializers.DateTimeField(allow_null=True)
+
+
+class UserCreateSerializer(StrictSerializer):
+    username = serializers.CharField(max_length=150)
+    email = serializers.EmailField(required=False, default="", allow_blank=True)
+    password = serializers.CharField(
+        max_length=200, trim_whitespace=False, help_text="For the first sign-in, which asks for another one."
+    )
+
+
+class UserChangeSerializer(StrictSerializer):
+    is_active = serializers.BooleanField()
+
+
+class PasswordSetSerializer(StrictSerializer):
+    password = serializers.CharField(max_length=200, trim_whitespace=False)
+
+
+class PasswordChangeSerializer(StrictSerializer):
+    old = serializers.CharField(max_length=200, trim_whitespace=False)
+    new = serializers.CharField(max_length=200, trim_whitespace=False)
+
+
+class ServiceAccountSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    username = serializers.CharField()
+    created_at = serializers.DateTimeField(source="date_joined")
+
+
+class ServiceAccountCreateSerializer(StrictSerializer):
+    name = serializers.CharField(max_length=63, help_text="What stands before the @.")
+
+
+class GroupSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    claim = serializers.CharField(allow_null=True, help_text="Its name at the identity provider, if any.")
+    size = serializers.IntegerField(default=0)
+
+
+class GroupChangeSerializer(StrictSerializer):
+    name = serializers.CharField(max_length=120, required=False)
+    claim = serializers.CharField(max_length=200, required=False, allow_blank=True)
+
+
+class GroupCreateSerializer(GroupChangeSerializer):
+    name = serializers.CharField(max_length=120)
+
+
+class PersonSerializer(serializers.Serializer[Any]):
+    username = serializers.CharField()
+
+
+class KeyRotateSerializer(StrictSerializer):
+    grace_s = serializers.IntegerField(
+        min_value=0, max_value=604_800, default=0, help_text="How long the old key goes on, in seconds."
+    )

@@ -1,0 +1,196 @@
+"""The tenant tree: list, create, rename, move, archive, restore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.listing import Column, Kind
+from foundation.versions import etag, if_match
+from tenants.api.base import PlatformView
+from tenants.api.pages import list_of, listed_by
+from tenants.api.place import PlaceView
+from tenants.api.query import ListQuery, NoQuery, read_query
+from tenants.api.schema import IF_MATCH, problems
+from tenants.api.shapes import (
+    ArchivedSerializer,
+    MoveSerializer,
+    TenantCreateSerializer,
+    TenantMoveSerializer,
+    TenantRenameSerializer,
+    TenantSerializer,
+)
+from tenants.models import Tenant, TenantKind
+from tenants.permissions import Permission
+from tenants.selectors.tenant import tenant_archive_preview, tenant_get, tenant_list
+from tenants.selectors.tenant_move import tenant_move_preview
+from tenants.services.tenant import tenant_archive, tenant_create, tenant_rename, tenant_restore
+from tenants.services.tenant_move import tenant_move
+
+
+class TenantsQuery(ListQuery):
+    columns: ClassVar = {
+        "slug": Column("slug"),
+        "name": Column("name"),
+        "kind": Column("kind"),
+        "parent": Column("parent_id", Kind.ID),
+    }
+    archived = serializers.BooleanField(default=False, help_text="Archived ones too.")
+
+
+def body_of(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    """The checked body. Raises: rest_framework.exceptions.ValidationError."""
+    body = kind(data=request.data)
+    body.is_valid(raise_exception=True)
+    return dict(body.validated_data)
+
+
+class TenantsView(PlatformView):
+    """Folders and workspaces in sight."""
+
+    points: ClassVar = {"GET": Permission.TENANT_VIEW, "POST": Permission.TENANT_EDIT}
+
+    @extend_schema(
+        operation_id="tenant_list",
+        summary="Folders and workspaces you may see",
+        parameters=[TenantsQuery],
+        responses={200: list_of(TenantSerializer), **problems(400)},
+        tags=["tenants"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer the tree, parents before children."""
+        query = read_query(request, TenantsQuery)
+        rows = tenant_list(viewer=self.viewer, archived=query["archived"])
+        return listed_by(query, TenantsQuery, rows, TenantSerializer)
+
+    @extend_schema(
+        operation_id="tenant_create",
+        summary="Add a folder or workspace",
+        request=TenantCreateSerializer,
+        responses={201: TenantSerializer, **problems(400, 404, 409)},
+        tags=["tenants"],
+    )
+    def post(self, request: Request) -> Response:
+        """Add a tenant below a folder."""
+        read_query(request, NoQuery)
+        values = body_of(request, TenantCreateSerializer)
+        made = tenant_create(
+            acting_user=self.viewer,
+            parent=tenant_get(viewer=self.viewer, tenant_id=values["parent"]),
+            kind=TenantKind(values["kind"]),
+            slug=values["slug"],
+            name=values["name"],
+        )
+        headers = {"Location": f"{request.path}/{made.pk}", **etag(made)}
+        return Response(TenantSerializer(made).data, status=201, headers=headers)
+
+
+class TenantView(PlaceView):
+    """One folder or workspace."""
+
+    points: ClassVar = {"GET": Permission.TENANT_VIEW, "PATCH": Permission.TENANT_EDIT}
+
+    @extend_schema(
+        operation_id="tenant_get",
+        summary="One folder or workspace",
+        responses={200: TenantSerializer, **problems(400, 404)},
+        tags=["tenants"],
+    )
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer the tenant."""
+        read_query(request, NoQuery)
+        return Response(TenantSerializer(self.tenant).data, headers=etag(self.tenant))
+
+    @extend_schema(
+        operation_id="tenant_rename",
+        summary="Rename a folder or workspace",
+        parameters=[IF_MATCH],
+        request=TenantRenameSerializer,
+        responses={200: TenantSerializer, **problems(400, 404, 409)},
+        tags=["tenants"],
+    )
+    def patch(self, request: Request, **kwargs: Any) -> Response:
+        """Change the display name; the slug stays."""
+        read_query(request, NoQuery)
+        tenant, expected = self.tenant, if_match(request)
+        name = body_of(request, TenantRenameSerializer)["name"]
+        renamed = tenant_rename(acting_user=self.viewer, tenant=tenant, name=name, expected=expected)
+        return Response(TenantSerializer(renamed).data, headers=etag(renamed))
+
+
+class TenantMoveView(PlaceView):
+    """Put a tenant below another folder."""
+
+    points: ClassVar = {"POST": Permission.TENANT_EDIT}
+
+    @extend_schema(
+        operation_id="tenant_move",
+        summary="Move a folder or workspace",
+        description="With `dry_run` the preview: who gains and loses access, and what quotas and jobs say.",
+        parameters=[IF_MATCH],
+        request=TenantMoveSerializer,
+        responses={200: MoveSerializer, **problems(400, 404, 409)},
+        tags=["tenants"],
+    )
+    def post(self, request: Request, **kwargs: Any) -> Response:
+        """Move it with all below it, and answer what that changed."""
+        read_query(request, NoQuery)
+        tenant, expected = self.tenant, if_match(request)
+        wanted = body_of(request, TenantMoveSerializer)["parent"]
+        parent = tenant_get(viewer=self.viewer, tenant_id=wanted)
+        preview = tenant_move_preview(viewer=self.viewer, tenant=tenant, parent=parent)
+        moved = tenant_move(acting_user=self.viewer, tenant=tenant, parent=parent, expected=expected)
+        body = {"tenant": moved, "along": preview.along, "access": preview.access, "effects": preview.effects}
+        return Response(MoveSerializer(body).data, headers=etag(moved))
+
+
+class _Closing(PlaceView):
+    points: ClassVar = {"POST": Permission.TENANT_EDIT}
+
+    def act(self, request: Request, change: Callable[..., Tenant]) -> Tenant:
+        read_query(request, NoQuery)
+        tenant = self.tenant
+        return change(acting_user=self.viewer, tenant=tenant, expected=if_match(request))
+
+
+class TenantArchiveView(_Closing):
+    """Close a tenant."""
+
+    @extend_schema(
+        operation_id="tenant_archive",
+        summary="Archive a folder or workspace",
+        description="It and all below it take no new jobs and leave the lists; `effects` says what goes on.",
+        parameters=[IF_MATCH],
+        request=None,
+        responses={200: ArchivedSerializer, **problems(404, 409)},
+        tags=["tenants"],
+    )
+    def post(self, request: Request, **kwargs: Any) -> Response:
+        """Archive it, and answer what goes on there."""
+        effects = tenant_archive_preview(viewer=self.viewer, tenant=self.tenant)
+        archived = self.act(request, tenant_archive)
+        return Response(
+            ArchivedSerializer({"tenant": archived, "effects": effects}).data, headers=etag(archived)
+        )
+
+
+class TenantRestoreView(_Closing):
+    """Open it again."""
+
+    @extend_schema(
+        operation_id="tenant_restore",
+        summary="Restore a folder or workspace",
+        parameters=[IF_MATCH],
+        request=None,
+        responses={200: TenantSerializer, **problems(404, 409)},
+        tags=["tenants"],
+    )
+    def post(self, request: Request, **kwargs: Any) -> Response:
+        """Open it and what was archived along with it."""
+        restored = self.act(request, tenant_restore)
+        return Response(TenantSerializer(restored).data, headers=etag(restored))

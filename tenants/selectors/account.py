@@ -1,0 +1,106 @@
+"""Reading accounts and groups: the whole of them is for operators, one by name for who adds members."""
+
+from __future__ import annotations
+
+import uuid
+
+from axes.models import AccessAttempt
+from django.conf import settings
+from django.db.models import Count, QuerySet
+from django.utils.translation import gettext as _
+
+from foundation import clock
+from foundation.actor import Actor
+from foundation.errors import FieldError, Invalid, NotFound
+from tenants import permissions
+from tenants.models import AccountKind, Group, GroupMember, Tenant, User
+from tenants.permissions import Permission
+
+
+def user_list(*, viewer: Actor) -> QuerySet[User]:
+    """Every person's account, by name. Raises: PermissionDenied."""
+    permissions.require(viewer, Permission.MEMBER_EDIT)
+    return User.objects.filter(kind=AccountKind.PERSON).order_by("username", "pk")
+
+
+def user_get(*, viewer: Actor, user_id: uuid.UUID) -> User:
+    """One person's account. Raises: PermissionDenied, NotFound."""
+    user = user_list(viewer=viewer).filter(pk=user_id).first()
+    if user is None:
+        raise NotFound(_("There is no such user."))
+    return user
+
+
+def locked_usernames() -> frozenset[str]:
+    """Names that too many wrong passwords have locked somewhere, at this moment."""
+    attempts = AccessAttempt.objects.filter(
+        failures_since_start__gte=settings.AXES_FAILURE_LIMIT,
+        attempt_time__gt=clock.now() - settings.AXES_COOLOFF_TIME,
+    )
+    return frozenset(name for name in attempts.values_list("username", flat=True) if name)
+
+
+def user_named(name: str, field: str = "user") -> User:
+    """The open account of that very name, for who may add members somewhere.
+
+    Raises: Invalid naming `field`.
+    """
+    user = User.objects.filter(username=name, is_active=True).select_related("home").first()
+    if user is None:
+        raise _unknown(field, _("There is no user named %(name)s.") % {"name": name})
+    return user
+
+
+def group_named(name: str, field: str = "group") -> Group:
+    """The group of that very name. Raises: Invalid naming `field`."""
+    group = Group.unscoped.filter(name=name).first()
+    if group is None:
+        raise _unknown(field, _("There is no group named %(name)s.") % {"name": name})
+    return group
+
+
+def _unknown(field: str, message: str) -> Invalid:
+    return Invalid(message, errors=[FieldError(field, "unknown", message)])
+
+
+def group_list(*, viewer: Actor) -> QuerySet[Group]:
+    """All groups by name, each with `size`. Raises: PermissionDenied."""
+    permissions.require(viewer, Permission.MEMBER_EDIT)
+    return Group.unscoped.annotate(size=Count("people")).order_by("name", "pk")
+
+
+def group_get(*, viewer: Actor, group_id: uuid.UUID) -> Group:
+    """One group with `size`. Raises: PermissionDenied, NotFound."""
+    group = group_list(viewer=viewer).filter(pk=group_id).first()
+    if group is None:
+        raise NotFound(_("There is no such group."))
+    return group
+
+
+def group_people(*, viewer: Actor, group: Group) -> list[User]:
+    """Who is in a group, by name. Raises: PermissionDenied."""
+    permissions.require(viewer, Permission.MEMBER_EDIT)
+    rows = GroupMember.unscoped.filter(group=group).select_related("user")
+    return [row.user for row in rows.order_by("user__username", "pk")]
+
+
+def service_account_list(*, viewer: Actor, tenant: Tenant) -> QuerySet[User]:
+    """Open service accounts of a tenant, by name.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.MEMBER_EDIT, tenant)
+    accounts = User.objects.filter(kind=AccountKind.SERVICE, home=tenant, is_active=True)
+    return accounts.select_related("home").order_by("username", "pk")
+
+
+def service_account_get(*, viewer: Actor, tenant: Tenant, name: str) -> User:
+    """One of them by its name, with or without the `@<tenant>` behind it.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    full = name if "@" in name else f"{name}@{tenant.slug}"
+    account = service_account_list(viewer=viewer, tenant=tenant).filter(username=full).first()
+    if account is None:
+        raise NotFound(_("There is no such service account."))
+    return account
