@@ -18,12 +18,12 @@ class TenantSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=TenantKind.choices)
     slug = serializers.CharField()
     name = serializers.CharField()
-    parent = serializers.UUIDField(source="parent_id", allow_null=True)
+    parent = serializers.UUIDField(source="parent_id", allow_null=True)  # type: ignore[assignment]
     archived_at = serializers.DateTimeField(allow_null=True)
 
 
 class TenantCreateSerializer(StrictSerializer):
-    parent = serializers.UUIDField(help_text="The folder above.")
+    parent = serializers.UUIDField(help_text="The folder above.")  # type: ignore[assignment]
     kind = serializers.ChoiceField(choices=TenantKind.choices)
     name = serializers.CharField(max_length=120)
     slug = serializers.CharField(
@@ -40,7 +40,7 @@ class TenantRenameSerializer(StrictSerializer):
 
 
 class TenantMoveSerializer(StrictSerializer):
-    parent = serializers.UUIDField(help_text="The folder to move below.")
+    parent = serializers.UUIDField(help_text="The folder to move below.")  # type: ignore[assignment]
 
 
 class RightSerializer(serializers.Serializer[Any]):
