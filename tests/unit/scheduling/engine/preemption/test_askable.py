@@ -1,0 +1,160 @@
+"""Whom the quota tree lets a job ask at all, and what all of them could give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduling.engine import FairSharing, Preemptor, ShareStrategy, Snapshot
+from scheduling.engine.model import (
+    AllocationMode,
+    Instant,
+    PreemptionPolicy,
+    PreemptOthers,
+    PreemptWithin,
+)
+from scheduling.engine.preemption.askable import Askable, askable
+from scheduling.engine.preemption.candidates import Roster
+from scheduling.engine.preemption.contest import Contest, Effort
+from scheduling.engine.preemption.reach import Reach
+from scheduling.engine.preemption.trial import Trial
+from tests.unit.scheduling.engine.preemption.worlds import (
+    CARDS,
+    NOW,
+    PLATFORM,
+    RECLAIM,
+    cohort,
+    names,
+    running,
+    search,
+    wants,
+)
+
+SIDES = {"a": "left", "b": "left", "c": "right", "d": "right"}
+FINAL, INITIAL = ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE, ShareStrategy.LESS_INITIAL_SHARE
+FAIR, BY_SHARES = FairSharing(), FairSharing(preempt_within_nominal=False)
+
+
+def cell(used: Mapping[str, int], parents: Mapping[str, str], **facts: Any) -> Snapshot:
+    """Four queues that own 3 each, with jobs of one card each."""
+    jobs = [running(f"{queue}{n}", queue, 1) for queue, count in used.items() for n in range(count)]
+    return cohort(dict.fromkeys("abcd", 3), jobs, parents=parents, **facts)
+
+
+def contest_of(snapshot: Snapshot, preemptor: Preemptor) -> Contest:
+    return Contest(
+        roster=Roster(snapshot, PLATFORM, NOW),
+        preemptor=preemptor,
+        trial=Trial(snapshot, None),
+        effort=Effort(9),
+    )
+
+
+def asked(snapshot: Snapshot, fair: FairSharing | None, cards: int, **facts: Any) -> tuple[Askable, Contest]:
+    contest = contest_of(snapshot, wants(snapshot, "a", cards, **facts))
+    before = snapshot.to_json()
+    found = askable(contest, fair, Reach(contest.roster))
+    assert snapshot.to_json() == before and not contest.charged
+    return found, contest
+
+
+@pytest.mark.parametrize(
+    ("parents", "used", "fair", "cards", "queues"),
+    [
+        ({}, {"b": 4, "c": 3}, None, 3, "ab"),
+        ({}, {"b": 4, "c": 3}, FAIR, 3, "ab"),
+        ({}, {"b": 4, "c": 4}, FAIR, 3, "abc"),
+        # It would borrow 3, and each of them borrows 1: shares let nobody go.
+        ({}, {"b": 4, "c": 4}, FAIR, 6, "a"),
+        ({}, {"b": 4, "c": 4}, None, 6, "abc"),
+        ({}, {"b": 4, "c": 6}, FAIR, 6, "ac"),
+        ({}, {"b": 4, "c": 7}, BY_SHARES, 7, "ac"),
+        # What could leave of its own queue counts on its side.
+        ({}, {"a": 3, "b": 4, "c": 4}, FAIR, 3, "abc"),
+        # Fair sharing goes into no side that owns what it uses; the rules go to any queue above its own.
+        (SIDES, {"b": 4, "c": 5, "d": 1}, FAIR, 3, "ab"),
+        (SIDES, {"b": 4, "c": 5, "d": 1}, None, 3, "abc"),
+        (SIDES, {"b": 4, "c": 5, "d": 2}, FAIR, 3, "abc"),
+        (SIDES, {"b": 2, "c": 5, "d": 2}, FAIR, 3, "ac"),
+    ],
+)
+def test_queues_that_could_give_somebody(
+    parents: Mapping[str, str], used: Mapping[str, int], fair: FairSharing | None, cards: int, queues: str
+) -> None:
+    found, _ = asked(cell(used, parents), fair, cards, priority=1)
+    assert "".join(sorted(found.policies)) == queues
+    assert {name: policy for name, policy in found.policies.items() if name != "a"} == {
+        name: RECLAIM.reclaim for name in queues if name != "a"
+    }
+    assert found.policies.get("a") == RECLAIM.within_queue
+
+
+@pytest.mark.parametrize(
+    ("policy", "queues"),
+    [
+        (PreemptionPolicy(within_queue=PreemptWithin.NEVER, reclaim=PreemptOthers.ANY), "b"),
+        (PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.NEVER), "a"),
+    ],
+)
+def test_a_policy_that_lets_nobody_go_asks_nobody(policy: PreemptionPolicy, queues: str) -> None:
+    for fair in (None, FAIR):
+        found, _ = asked(cell({"a": 2, "b": 4}, {}, policy=policy), fair, 1, priority=1)
+        assert "".join(sorted(found.policies)) == queues
+
+
+def test_what_could_be_freed_adds_up_on_the_way_to_the_root() -> None:
+    snapshot = cell({"a": 2, "b": 4, "c": 5, "d": 4}, SIDES)
+    found, _ = asked(snapshot, None, 3, priority=1)
+    assert found.freed == {"a": {CARDS: 2}, "left": {CARDS: 2 + 4}, "all": {CARDS: 2 + 4 + 5 + 4}}
+    found, _ = asked(snapshot, None, 3, priority=0)
+    assert found.freed == {"a": {}, "left": {CARDS: 4}, "all": {CARDS: 4 + 5 + 4}}
+
+
+@pytest.mark.parametrize(
+    ("used", "cards", "facts", "hopeless"),
+    [
+        ({"b": 12}, 12, {}, False),  # all of it could be freed, as far as one can tell
+        ({"b": 12}, 13, {}, True),
+        ({"b": 3, "c": 3, "d": 3}, 3, {}, False),
+        ({"b": 3, "c": 3, "d": 3}, 4, {}, True),
+        ({"a": 3, "b": 4}, 5, {"priority": 1}, False),
+        ({"a": 3, "b": 4}, 3, {"preemptible": False, "priority": 1}, False),
+        ({"a": 3, "b": 4}, 4, {"preemptible": False, "priority": 1}, True),
+        ({"a": 3, "b": 4}, 1, {"preemptible": False, "priority": 0}, True),
+        ({"b": 12}, 0, {}, False),
+    ],
+)
+def test_a_request_that_would_not_fit_with_everybody_gone_is_hopeless(
+    used: Mapping[str, int], cards: int, facts: Mapping[str, Any], hopeless: bool
+) -> None:
+    found, contest = asked(cell(used, {}), None, cards, **facts)
+    assert found.hopeless(contest) is hopeless
+
+
+def test_every_amount_that_is_asked_for_counts() -> None:
+    snapshot = cell({"b": 12}, {})
+    found, contest = asked(snapshot, None, 3)
+    contest.preemptor = replace(contest.preemptor, usage={CARDS._replace(flavor="other"): 0, CARDS: 13})
+    assert found.hopeless(contest)
+
+
+@pytest.mark.parametrize("mode", [AllocationMode.STATIC, AllocationMode.DYNAMIC])
+def test_places_are_tried_with_the_job_not_yet_counted(mode: AllocationMode) -> None:
+    # Under fair sharing its usage is charged while victims are taken, and not while it is seated.
+    jobs = [running(f"b{n}", "b", 1, admitted_at=Instant(9_000 + n)) for n in range(8)]
+    snapshot = cohort({"a": 4, "b": 4}, jobs)
+    seen: list[int] = []
+
+    def room() -> bool:
+        seen.append(snapshot.quota.usage("a", CARDS))
+        return snapshot.quota.usage("b", CARDS) <= 5
+
+    preemptor = wants(snapshot, "a", 2)
+    preemptor = replace(preemptor, queue=replace(preemptor.queue, allocation_mode=mode))
+    found = search(snapshot, preemptor, fair=True, room=room)
+    assert names(found) == ["b5", "b6", "b7"]
+    assert set(seen) == {0}
+    assert snapshot.quota.usage("a", CARDS) == 0
