@@ -44,7 +44,7 @@ def test_lower_priority_and_later_jobs_leave_and_no_more_than_needed(limit: int,
     ("queues", "limit", "leave"),
     [
         (["a", "b"], 10, ["early"]),
-        (["a", "b"], 8, ["early", "other"]),
+        (["a", "b"], 8, ["late", "other"]),
         (["b"], 3, ["other"]),
         (["b"], 4, []),
         ([], 0, []),
