@@ -53,6 +53,8 @@ def platform(
             **os.environ,
             "ALLOTMENT_HOME": folder,
             "ALLOTMENT_DEMO": "off",
+            "ALLOTMENT_RATE_READS": "0",  # what is measured is the platform, not its limits
+            "ALLOTMENT_RATE_WRITES": "0",
             "PORT": str(port),
             "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
             **(environment or {}),

@@ -27,7 +27,14 @@ class Permission(StrEnum):
 _P = Permission
 _VIEWER: Final = frozenset({_P.TENANT_VIEW, _P.QUOTA_VIEW, _P.JOB_VIEW})
 _EDITOR: Final = _VIEWER | {_P.JOB_SUBMIT, _P.JOB_STOP_OWN}
-_ADMIN: Final = _EDITOR | {_P.TENANT_EDIT, _P.MEMBER_EDIT, _P.QUOTA_EDIT, _P.QUEUE_EDIT, _P.JOB_STOP_ANY}
+_ADMIN: Final = _EDITOR | {
+    _P.TENANT_EDIT,
+    _P.MEMBER_EDIT,
+    _P.QUOTA_EDIT,
+    _P.QUEUE_EDIT,
+    _P.JOB_STOP_ANY,
+    _P.AUDIT_VIEW,
+}
 
 ROLE_PERMISSIONS: Final[dict[str, frozenset[Permission]]] = {
     Role.VIEWER: _VIEWER,

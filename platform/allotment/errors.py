@@ -6,16 +6,30 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults
 
 from foundation import problems
-from foundation.errors import NotFound
+from foundation.errors import AllotmentError, Invalid, NotFound, PermissionDenied
 
 _API = "/api/"
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What never became a request: a host that is not ours, a header that cannot be read."""
+    if not request.path.startswith(_API):
+        return defaults.bad_request(request, exception)
+    return _problem(Invalid())
+
+
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Refused before any view was asked."""
+    if not request.path.startswith(_API):
+        return defaults.permission_denied(request, exception)
+    return _problem(PermissionDenied())
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """No such address."""
     if not request.path.startswith(_API):
         return defaults.page_not_found(request, exception)
-    return JsonResponse(problems.of_error(NotFound()), status=404, content_type=problems.CONTENT_TYPE)
+    return _problem(NotFound())
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -23,3 +37,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if not request.path.startswith(_API):
         return defaults.server_error(request)
     return problems.server_error(request)
+
+
+def _problem(error: AllotmentError) -> HttpResponse:
+    body = problems.of_error(error)
+    return JsonResponse(body, status=error.status, content_type=problems.CONTENT_TYPE)

@@ -25,6 +25,7 @@ def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, 
         "roll-up": _entry("telemetry.tasks.roll_up", 60.0),
         "sample-user-usage": _entry("scheduling.tasks.sample_user_usage", 300.0),
         "prune": _entry("scheduling.tasks.prune", 100.0),
+        "seal-audit": _entry("foundation.tasks.seal_audit", 5.0),
         "heartbeat": _entry("foundation.tasks.heartbeat", 10.0),
     }
     if demo:

@@ -24,5 +24,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("frontend.urls")),
 ]
 
+handler400 = "allotment.errors.bad_request"
+handler403 = "allotment.errors.permission_denied"
 handler404 = "allotment.errors.not_found"
 handler500 = "allotment.errors.server_error"

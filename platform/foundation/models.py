@@ -63,7 +63,10 @@ class Versioned(models.Model):
 
 
 class AuditRecord(BaseModel):
-    """Who did what to what, and when; append-only, written in the transaction of the change."""
+    """Who did what to what, and when; append-only, written in the transaction of the change.
+
+    On PostgreSQL triggers refuse to change or remove a row, whoever asks.
+    """
 
     actor_id = models.UUIDField(null=True, db_index=True)
     actor_name = models.CharField(max_length=150)
@@ -79,9 +82,30 @@ class AuditRecord(BaseModel):
 
     class Meta(BaseModel.Meta):
         ordering: ClassVar = ["-created_at", "-id"]
+        indexes: ClassVar = [
+            models.Index(fields=["-created_at", "-id"], name="audit_by_time"),
+            models.Index(fields=["tenant_id", "-created_at", "-id"], name="audit_of_tenant_by_time"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.actor_name} {self.action} {self.entity} {self.entity_id}"
+
+
+class AuditSeal(models.Model):
+    """A link of the chain over the audit records; append-only as they are. See `foundation.audit_chain`."""
+
+    number = models.PositiveBigIntegerField(primary_key=True)
+    record_id = models.UUIDField(unique=True)
+    hash = models.CharField(max_length=64)
+
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.hash}"
 
 
 class IdempotencyKey(BaseModel):

@@ -1,13 +1,20 @@
-"""The worker's sign of life: written by a task, so it proves that tasks are being finished."""
+"""The worker's sign of life, written by a task, so it proves that tasks are being finished; and the seals
+of the audit."""
 
 from __future__ import annotations
 
 from celery import shared_task
 
-from foundation import health
+from foundation import audit_chain, health
 
 
 @shared_task(name="foundation.tasks.heartbeat")
 def heartbeat() -> None:
     """Note that a worker has finished a task."""
     health.beat("worker")
+
+
+@shared_task(name="foundation.tasks.seal_audit")
+def seal_audit() -> None:
+    """Link the audit records of late into the chain."""
+    audit_chain.seal()

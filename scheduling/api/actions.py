@@ -13,8 +13,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation import audit
 from foundation import problems as problem_bodies
-from foundation.errors import AllotmentError
+from foundation.errors import AllotmentError, PermissionDenied
 from foundation.versions import etag, if_match
 from scheduling.api.serializers import (
     BatchResultSerializer,
@@ -163,5 +164,18 @@ class JobActionsView(_Action):
             with transaction.atomic():
                 changed = self.change(request, action, ref, **extra)
         except AllotmentError as error:
+            if isinstance(error, PermissionDenied):
+                self._note_denied(action, ref, error)
             return item | {"problem": problem_bodies.of_error(error)}
         return item | {"succeeded": True, "job": changed}
+
+    def _note_denied(self, action: str, ref: str, error: PermissionDenied) -> None:
+        # The answer as a whole is no denial, so nobody else writes this one down.
+        job = job_get(viewer=self.viewer, workspace=self.workspace, ref=ref)
+        audit.denied(
+            self.viewer,
+            entity="job",
+            entity_id=job.pk,
+            tenant_id=job.workspace_id,
+            attempt={"action": action, "code": error.code},
+        )

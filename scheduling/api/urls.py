@@ -6,7 +6,7 @@ from typing import Final
 
 from django.urls import path
 
-from scheduling.api import actions, explain, operator, views
+from scheduling.api import actions, explain, operator, stream, views
 
 _JOBS: Final = "workspaces/<slug:ws>/jobs"
 _JOB: Final = f"{_JOBS}/<str:job>"
@@ -22,6 +22,7 @@ urlpatterns = [
     path(f"{_JOB}/priority", actions.JobPriorityView.as_view(), name="job-priority"),
     path(f"{_JOB}/clone", actions.JobCloneView.as_view(), name="job-clone"),
     path(f"{_JOB}/explain", explain.JobExplainView.as_view(), name="job-explain"),
+    path("events", stream.EventStreamView.as_view(), name="events"),
     path("workspaces/<slug:ws>/job-actions", actions.JobActionsView.as_view(), name="job-actions"),
     path("admin/nodes/<str:name>/holds", operator.NodeHoldsView.as_view(), name="admin-node-holds"),
     path("admin/devices/<str:uuid>/holds", operator.DeviceHoldsView.as_view(), name="admin-device-holds"),

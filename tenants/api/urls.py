@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from tenants.api import accounts, keys, members, tenants, views
+from tenants.api import accounts, audit, keys, members, tenants, views
 
 _WORKSPACES = [
     path("workspaces", views.WorkspacesView.as_view(), name="workspaces"),
@@ -12,6 +12,8 @@ _WORKSPACES = [
     path("workspaces/<slug:ws>/keys", keys.AccessKeysView.as_view(), name="keys"),
     path("workspaces/<slug:ws>/keys/<str:prefix>", keys.AccessKeyView.as_view(), name="key"),
     path("workspaces/<slug:ws>/keys/<str:prefix>/rotate", keys.AccessKeyRotateView.as_view()),
+    path("workspaces/<slug:ws>/audit", audit.WorkspaceAuditView.as_view(), name="audit"),
+    path("workspaces/<slug:ws>/audit/export", audit.WorkspaceAuditExportView.as_view(), name="audit-export"),
 ]
 
 _ME = [
@@ -38,6 +40,8 @@ _TENANTS = [
 ]
 
 _ADMIN = [
+    path("admin/audit", audit.AuditView.as_view(), name="admin-audit"),
+    path("admin/audit/export", audit.AuditExportView.as_view(), name="admin-audit-export"),
     path("admin/members", members.PlatformMembersView.as_view()),
     path("admin/members/<uuid:member>", members.PlatformMemberView.as_view()),
     path("admin/roles", members.PlatformRolesView.as_view()),

@@ -72,6 +72,11 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("admin/quota-revisions/{revision}/revert", "POST"): (401, 404, 404, 404, 404, 404),
     ("admin/quota-file", "GET"): EVERYBODY,
     ("admin/quota-file", "POST"): (401, 400, 400, 400, 400, 400),
+    ("workspaces/{ws}/audit", "GET"): (401, 404, 403, 403, 200, 200),
+    ("workspaces/{ws}/audit/export", "GET"): (401, 404, 403, 403, 200, 200),
+    ("events", "GET"): (401, 404, 200, 200, 200, 200),
+    ("admin/audit", "GET"): OPERATORS,
+    ("admin/audit/export", "GET"): OPERATORS,
     ("admin/clusters", "GET"): OPERATORS,
     ("admin/nodes", "GET"): OPERATORS,
     ("admin/nodes/{name}", "GET"): OPERATORS,
@@ -82,7 +87,7 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("metrics/series", "GET"): OPERATORS,
     **access_tenancy.TENANCY,
 }
-QUERY: Final = {"metrics/series": "?level=cluster"}
+QUERY: Final = {"metrics/series": "?level=cluster", "events": "?workspace=team-a"}
 
 
 def routes() -> list[str]:
@@ -146,7 +151,7 @@ def test_who_may_do_what(who: str, w: World, job: Job, as_user: As) -> None:
 
 def test_a_key_whose_scopes_cover_nothing_here_opens_no_route(w: World, job: Job) -> None:
     token = access_key_create(
-        acting_user=w.platform_admin, user=w.platform_admin, name="narrow", scopes=("audit.view",)
+        acting_user=w.platform_admin, user=w.platform_admin, name="narrow", scopes=("member.edit",)
     )[1]
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")

@@ -53,6 +53,8 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "foundation.rate_limit_middleware.RateLimitMiddleware",
+    "allotment.denials.DenialMiddleware",
     "axes.middleware.AxesMiddleware",  # last: it answers in place of a locked-out login
 ]
 
@@ -170,6 +172,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["foundation.parsers.BoundedJsonParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_THROTTLE_CLASSES": ["foundation.rate_limit.CallerRate"],
     "EXCEPTION_HANDLER": "foundation.problems.exception_handler",
     "URL_FORMAT_OVERRIDE": None,
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
@@ -202,6 +205,13 @@ SPECTACULAR_SETTINGS = {
         "PreemptWithinEnum": "quotas.models.queue.PreemptWithin",
         "WhenCanEnum": "quotas.models.queue.WhenCan",
     },
+}
+
+# A minute, per access key, user or address; 0 is no limit. Counted in the cache of the processes together.
+ALLOTMENT_RATES = {
+    "read": env.number("ALLOTMENT_RATE_READS", default=1200),
+    "write": env.number("ALLOTMENT_RATE_WRITES", default=600),
+    "sign-in": env.number("ALLOTMENT_RATE_FAILED_SIGN_INS", default=60),
 }
 
 # --- Platform -------------------------------------------------------------------------------------

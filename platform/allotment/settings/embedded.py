@@ -23,6 +23,8 @@ ALLOTMENT_BROKER_URL = env.address(
     "ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES, default=paths.broker_url(HOME)
 )
 
+CACHES = {"default": env.cache(ALLOTMENT_BROKER_URL)}
+
 # Static files are served straight from the packages: no collecting step before the first start.
 STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True

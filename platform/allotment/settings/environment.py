@@ -123,6 +123,19 @@ def _sqlite(entry: dict[str, Any]) -> dict[str, Any]:
     return {**entry, "OPTIONS": {**options, **entry.get("OPTIONS", {})}}
 
 
+def cache(broker_url: str) -> dict[str, Any]:
+    """The Django cache beside the queues of the broker, which all processes share; short time limits, because
+    what is kept there may be missed."""
+    if broker_url.startswith("memory:"):
+        return {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    return {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": broker_url.replace("redis+socket://", "unix://", 1),
+        "KEY_PREFIX": "allotment",
+        "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5},
+    }
+
+
 def writable_home(base: Path) -> Path:
     """Creates the folder of the installation, readable by its owner only, and returns it."""
     try:

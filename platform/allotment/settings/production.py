@@ -29,6 +29,8 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     raise env.SettingError("ALLOTMENT_DATABASE_URL", "must be PostgreSQL; SQLite has no row locks")
 ALLOTMENT_BROKER_URL = env.address("ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES[:3])
 
+CACHES = {"default": env.cache(ALLOTMENT_BROKER_URL)}
+
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},

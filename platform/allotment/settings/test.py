@@ -25,6 +25,9 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 # The queue lives in the process; a test that needs a real broker starts one.
 ALLOTMENT_BROKER_URL = env.address("ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES, default="memory://")
 
+# Tests ask as often as they like; those of the limits set their own.
+ALLOTMENT_RATES = dict.fromkeys(ALLOTMENT_RATES, 0)
+
 # Hashing a password costs 0.1 s on purpose; a thousand test users cannot afford it.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # `Client.login` passes no request, which axes refuses; the lockout's own tests switch it on.

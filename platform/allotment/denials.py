@@ -1,0 +1,81 @@
+"""Writes down every denied attempt, of the API and of the console, in one place.
+
+Denied is: not signed in or with a wrong key (401), not allowed (403), and the address of a tenant that the
+caller may not see, which answers as if there were none (404). A page that sends strangers to sign in denies
+nobody. The record is written after the answer is made, so a change that was rolled back leaves it standing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+
+from foundation import audit
+from foundation.actor import SystemActor
+from tenants import permissions
+from tenants.models import Tenant, User
+from tenants.permissions import Permission
+
+_ALWAYS: Final = frozenset({401, 403})
+_NAMES: Final = ("ws", "workspace", "tenant")
+_ENTITY_ID_MAX: Final = 64
+_NOBODY: Final = SystemActor("anonymous")
+
+
+class DenialMiddleware:
+    """See the module; it stands below the middleware that names the request."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if response.status_code in _ALWAYS or response.status_code == 404:
+            self._note(request, response)
+        return response
+
+    def _note(self, request: HttpRequest, response: HttpResponse) -> None:
+        user = getattr(request, "user", None)
+        actor = user if isinstance(user, User) else None
+        tenant = _tenant(request)
+        if response.status_code == 404 and (
+            tenant is None or actor is None or permissions.may(actor, Permission.TENANT_VIEW, tenant)
+        ):
+            return
+        match = request.resolver_match
+        audit.denied(
+            actor or _NOBODY,
+            entity="route",
+            entity_id=(match.view_name if match else "")[:_ENTITY_ID_MAX],
+            tenant_id=tenant.pk if tenant else None,
+            attempt={
+                "method": request.method,
+                "path": request.path[:300],  # without the query, which may hold anything
+                "status": response.status_code,
+                "code": _code(response),
+            },
+        )
+
+
+def _code(response: Any) -> str:
+    data = getattr(response, "data", None)
+    return str(data.get("code", "")) if isinstance(data, dict) else ""
+
+
+def _tenant(request: HttpRequest) -> Tenant | None:
+    """The tenant that the address names, whether or not the caller may see it."""
+    values = request.resolver_match.kwargs if request.resolver_match else {}
+    for name in _NAMES:
+        if name in values and "\x00" not in str(values[name]):
+            return _found(str(values[name]))
+    return None
+
+
+def _found(ref: str) -> Tenant | None:
+    try:
+        return Tenant.unscoped.filter(pk=uuid.UUID(ref)).first()
+    except ValueError:
+        return Tenant.unscoped.filter(slug=ref).first()

@@ -1,0 +1,132 @@
+"""A chain of hashes over the audit: who changes, removes or inserts a record afterwards is found out.
+
+A record is written in the transaction of its change and takes no part in the chain there: one head that
+every writer locked would make all writers wait for each other, and could deadlock with the cell's lock.
+Instead a sweep, one at a time, links what was committed since into the chain, in the order in which it
+finds it. Each seal hashes the seal before it, its own number and the whole record. What is not sealed yet
+is seconds old.
+
+A chain cannot show that its own end was cut off together with its records. Whoever must rule that out
+notes `number:hash` of the last seal elsewhere from time to time, and has it checked (`expect`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.db.models import Exists, OuterRef
+
+from foundation.models import AuditRecord, AuditSeal
+
+_LOCK: Final = 0x616C6C6F
+"""Key of the advisory lock that sealers take, one at a time."""
+_LATEST: Final = timedelta(hours=1)
+"""No transaction lasts longer: what is older than this before the last seal has been sealed."""
+_CHUNK: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The first place where the chain does not hold. `why` is MISSING_SEAL, MISSING_RECORD or CHANGED."""
+
+    number: int
+    record_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How many seals hold, the first that does not, the last that does, and how many records have none."""
+
+    sealed: int
+    broken: Break | None
+    head: str
+    unsealed: int
+
+
+def digest(before: str, number: int, record: AuditRecord) -> str:
+    """The hash of one seal: SHA-256 in hex over the seal before it, its number and the record."""
+    text = json.dumps([before, number, _content(record)], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _content(record: AuditRecord) -> dict[str, Any]:
+    fields = {field.attname: getattr(record, field.attname) for field in AuditRecord._meta.concrete_fields}
+    at = record.created_at.astimezone(UTC).isoformat(timespec="microseconds")
+    kept = {"before", "after"}
+    plain = {name: value if name in kept or value is None else str(value) for name, value in fields.items()}
+    return plain | {"created_at": at}
+
+
+@transaction.atomic
+def seal(limit: int = 5000) -> int:
+    """Link committed records into the chain, at most `limit`; returns how many. Safe at any time, twice."""
+    _one_at_a_time()
+    last = AuditSeal.unscoped.order_by("-number").first()
+    number, before = (last.number, last.hash) if last else (0, "")
+    seals: list[AuditSeal] = []
+    for record in _unsealed(last)[:limit]:
+        number += 1
+        before = digest(before, number, record)
+        seals.append(AuditSeal(number=number, record_id=record.pk, hash=before))
+    AuditSeal.unscoped.bulk_create(seals, batch_size=_CHUNK)
+    return len(seals)
+
+
+def _one_at_a_time() -> None:
+    # SQLite has one writer at a time anyway.
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+
+
+def _unsealed(last: AuditSeal | None) -> Any:
+    sealed = AuditSeal.unscoped.filter(record_id=OuterRef("pk"))
+    records = AuditRecord.unscoped.filter(~Exists(sealed)).order_by("created_at", "pk")
+    newest = AuditRecord.unscoped.filter(pk=last.record_id).first() if last else None
+    return records.filter(created_at__gte=newest.created_at - _LATEST) if newest else records
+
+
+def verify(expect: tuple[int, str] | None = None) -> Verdict:
+    """Walk the chain from its beginning; `expect` is a seal that was noted outside, as (number, hash)."""
+    number, before = 0, ""
+    for seals in _chunks():
+        records = AuditRecord.unscoped.in_bulk([row.record_id for row in seals])
+        for row in seals:
+            why = _fault(row, number + 1, before, records.get(row.record_id))
+            if not why and expect is not None and row.number == expect[0] and row.hash != expect[1]:
+                why = "CHANGED"
+            if why:
+                at = number + 1 if why == "MISSING_SEAL" else row.number
+                record_id = "" if why == "MISSING_SEAL" else str(row.record_id)
+                return Verdict(number, Break(at, record_id, why), f"{number}:{before}", _waiting())
+            number, before = row.number, row.hash
+    cut_off = expect is not None and number < expect[0]
+    broken = Break(number + 1, "", "MISSING_SEAL") if cut_off else None
+    return Verdict(number, broken, f"{number}:{before}", _waiting())
+
+
+def _fault(row: AuditSeal, number: int, before: str, record: AuditRecord | None) -> str:
+    if row.number != number:
+        return "MISSING_SEAL"
+    if record is None:
+        return "MISSING_RECORD"
+    return "" if digest(before, number, record) == row.hash else "CHANGED"
+
+
+def _chunks() -> Iterator[Sequence[AuditSeal]]:
+    after = 0
+    while seals := list(AuditSeal.unscoped.filter(number__gt=after).order_by("number")[:_CHUNK]):
+        yield seals
+        after = seals[-1].number
+
+
+def _waiting() -> int:
+    sealed = AuditSeal.unscoped.filter(record_id=OuterRef("pk"))
+    return AuditRecord.unscoped.filter(~Exists(sealed)).count()

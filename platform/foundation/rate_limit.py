@@ -1,0 +1,110 @@
+"""Rate limits: so many reads and writes a minute per access key, user or address, told in every answer.
+
+Counted in the shared cache by an atomic increment, so that all web processes count together. Fixed windows
+of one minute: simple enough that `RateLimit-Reset` is the truth. When the cache cannot be asked, nobody is
+counted and no header claims otherwise: a limit must not take the API down with the broker.
+
+Failed sign-ins are counted per address and looked at before anything else, so that guessing keys is slow;
+see `foundation.rate_limit_middleware`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from django.conf import settings
+from django.core.cache import cache
+from redis.exceptions import RedisError
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+from foundation import clock
+
+if TYPE_CHECKING:
+    # Views load their default throttles, this one among them, while their own module is loading.
+    from rest_framework.views import APIView
+
+log = structlog.get_logger(__name__)
+WINDOW_S: Final = 60
+_PAUSE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a caller has used of a limit in the present window, which ends in `reset_s` seconds."""
+
+    limit: int
+    used: int
+    reset_s: int
+
+    @property
+    def exceeded(self) -> bool:
+        return self.used > self.limit
+
+    def headers(self) -> dict[str, str]:
+        """As in draft-ietf-httpapi-ratelimit-headers-07."""
+        values = {
+            "RateLimit-Limit": str(self.limit),
+            "RateLimit-Remaining": str(max(0, self.limit - self.used)),
+            "RateLimit-Reset": str(self.reset_s),
+            "RateLimit-Policy": f"{self.limit};w={WINDOW_S}",
+        }
+        return values | ({"Retry-After": str(self.reset_s)} if self.exceeded else {})
+
+
+class _Counter:
+    """Counts in the cache, and leaves it alone for a while after it failed."""
+
+    def __init__(self) -> None:
+        self._paused_until = 0.0
+
+    def count(self, bucket: str, who: str, by: int) -> Standing | None:
+        """Add `by` to what `who` has used of the bucket; None without a limit or without a cache."""
+        limit = settings.ALLOTMENT_RATES.get(bucket, 0)
+        if not limit or time.monotonic() < self._paused_until:
+            return None
+        now = clock.now().timestamp()
+        window, into = divmod(int(now), WINDOW_S)
+        key = f"rate:{bucket}:{who}:{window}"
+        try:
+            cache.add(key, 0, timeout=2 * WINDOW_S)
+            used = cache.incr(key, by) if by else cache.get(key, 0)
+        except (RedisError, OSError, ValueError) as error:
+            self._paused_until = time.monotonic() + _PAUSE_S
+            log.warning("requests are not counted", why=str(error))
+            return None
+        return Standing(limit, used, WINDOW_S - into)
+
+
+counter = _Counter()
+
+
+class CallerRate(BaseThrottle):
+    """Counts the requests of an access key, a user or an address; reads and writes apart."""
+
+    standing: Standing | None = None
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        bucket = "read" if request.method in SAFE_METHODS else "write"
+        self.standing = counter.count(bucket, _caller(request), 1)
+        request._request.rate_standing = self.standing  # type: ignore[attr-defined]
+        return self.standing is None or not self.standing.exceeded
+
+    def wait(self) -> float | None:
+        return self.standing.reset_s if self.standing else None
+
+
+def _caller(request: Request) -> str:
+    key = getattr(request.auth, "pk", None)
+    if key is not None:
+        return f"key:{key}"
+    user = request.user.pk if request.user else None
+    return f"user:{user}" if user else f"address:{address_of(request)}"
+
+
+def address_of(request: Any) -> str:
+    return str(request.META.get("REMOTE_ADDR", ""))

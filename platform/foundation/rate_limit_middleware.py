@@ -1,0 +1,52 @@
+"""Tells callers where they stand with the limits, and turns away whoever fails to sign in over and over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation import problems, rate_limit
+from foundation.errors import AllotmentError
+from foundation.rate_limit import Standing, address_of
+
+_API: Final = "/api/"
+
+
+class TooManyRequests(AllotmentError):
+    """More than the limit within one window."""
+
+    code = "THROTTLED"
+    title = gettext_lazy("Too many requests")
+    status = 429
+
+
+class RateLimitMiddleware:
+    """Writes the headers, and turns away whoever fails to sign in over and over."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not request.path.startswith(_API):
+            return self.get_response(request)
+        failures = rate_limit.counter.count("sign-in", address_of(request), 0)
+        if failures is not None and failures.used >= failures.limit:
+            return _turned_away(failures)
+        response = self.get_response(request)
+        if response.status_code == 401:
+            rate_limit.counter.count("sign-in", address_of(request), 1)
+        standing: Standing | None = getattr(request, "rate_standing", None)
+        for name, value in (standing.headers() if standing else {}).items():
+            response[name] = value
+        return response
+
+
+def _turned_away(standing: Standing) -> HttpResponse:
+    error = TooManyRequests(_("Too many requests without a valid sign-in. Try again later."))
+    response = JsonResponse(problems.of_error(error), status=error.status, content_type=problems.CONTENT_TYPE)
+    response["Retry-After"] = str(standing.reset_s)
+    return response

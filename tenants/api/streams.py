@@ -1,0 +1,73 @@
+"""What answers that flow have in common: they take any `Accept`, no proxy holds them back, and whoever reads
+one for long is asked again who they are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from importlib import import_module
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils.translation import gettext as _
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+
+from foundation import clock
+from foundation.errors import PermissionDenied
+from tenants.models import AccessKey, User
+
+
+class AnyAccept(BaseContentNegotiation):
+    """The view knows what it answers; its problems are JSON whatever was asked for."""
+
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
+        return next(iter(parsers), None)
+
+    def select_renderer(
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        renderer = next(iter(renderers))
+        return renderer, renderer.media_type
+
+
+def flowing(content: AsyncIterator[str], content_type: str, **headers: str) -> StreamingHttpResponse:
+    """A response that sends each piece as it comes; `_` in the names of headers stands for a hyphen."""
+    response = StreamingHttpResponse(content, content_type=content_type)
+    response["X-Accel-Buffering"] = "no"
+    response["Cache-Control"] = "no-store"
+    for name, value in headers.items():
+        response[name.replace("_", "-")] = value
+    return response
+
+
+def signed_in_still(request: Request) -> User:
+    """Whoever made this request, read afresh, while key or session are good as they were then.
+
+    Raises: PermissionDenied with code ACCESS_LOST.
+    """
+    user = _by_key(request.auth) if isinstance(request.auth, AccessKey) else _by_session(request)
+    if user is None or not user.is_active:
+        raise PermissionDenied(_("Your access has ended."), code="ACCESS_LOST")
+    return user
+
+
+def _by_key(known: AccessKey) -> User | None:
+    key = AccessKey.unscoped.select_related("user").filter(pk=known.pk, revoked_at__isnull=True).first()
+    if key is None or (key.expires_at is not None and key.expires_at <= clock.now()):
+        return None
+    return key.user
+
+
+def _by_session(request: Request) -> User | None:
+    """The user of the session as it is stored now: gone after sign-out or a changed password."""
+    session_key = getattr(getattr(request, "session", None), "session_key", None)
+    if session_key is None:
+        return None
+    fresh: Any = HttpRequest()
+    fresh.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    user = get_user(fresh)
+    return user if isinstance(user, User) else None

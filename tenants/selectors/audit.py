@@ -1,0 +1,71 @@
+"""Reading the audit: of the platform by its auditors, of a tenant by those who administer it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.db.models import Q, QuerySet
+
+from foundation import keyset
+from foundation.actor import Actor
+from foundation.listing import Column, Condition, Kind, narrow
+from foundation.models import AuditRecord
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+COLUMNS: Final = {
+    "id": Column("id", Kind.ID),
+    "at": Column("created_at", Kind.TIME),
+    "actor": Column("actor_name"),
+    "actor_id": Column("actor_id", Kind.ID),
+    "action": Column("action"),
+    "entity": Column("entity"),
+    "entity_id": Column("entity_id"),
+    "tenant_id": Column("tenant_id", Kind.ID),
+    "result": Column("result"),
+    "address": Column("address"),
+    "request_id": Column("request_id"),
+}
+"""What the audit can be filtered by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """What is looked for: from `since` up to and without `until`; `text` anywhere in who, what or which."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str = ""
+    conditions: Sequence[Condition] = ()
+
+
+def audit_query(
+    *, viewer: Actor, tenant: Tenant | None = None, filters: AuditFilter = AuditFilter()
+) -> QuerySet[AuditRecord]:
+    """Records of one tenant, or of the whole platform, that match.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.AUDIT_VIEW, tenant)
+    records: QuerySet[AuditRecord] = narrow(AuditRecord.unscoped.all(), filters.conditions)
+    if tenant is not None:
+        records = records.filter(tenant_id=tenant.pk)
+    if filters.since is not None:
+        records = records.filter(created_at__gte=filters.since)
+    if filters.until is not None:
+        records = records.filter(created_at__lt=filters.until)
+    if filters.text:
+        found = (Q(**{f"{name}__icontains": filters.text}) for name in ("actor_name", "action", "entity_id"))
+        records = records.filter(next(found) | next(found) | next(found))
+    return records
+
+
+def audit_page(
+    records: QuerySet[AuditRecord], *, cursor: str | None, limit: int
+) -> tuple[list[AuditRecord], str | None]:
+    """The next records, newest first, and the cursor after them. Raises: Invalid for a bad cursor."""
+    return keyset.page(records, sort="-created_at", cursor=cursor, limit=limit)

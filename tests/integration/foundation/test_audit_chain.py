@@ -1,0 +1,149 @@
+"""The chain over the audit: it holds, it names the first break, and PostgreSQL lets nobody break it."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.db import ProgrammingError, connection, transaction
+
+from foundation import audit, audit_chain
+from foundation.actor import SYSTEM
+from foundation.audit_chain import Break
+from foundation.models import AuditRecord, AuditSeal
+from tests.fixtures.postgres import PostgresServer
+
+
+def write(count: int = 1) -> list[AuditRecord]:
+    return [
+        audit.record(
+            SYSTEM, "job.submit", entity="job", entity_id=str(number), after={"share": 0.1, "名": "值"}
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.django_db
+def test_what_was_written_holds_and_grows() -> None:
+    assert (audit_chain.verify().sealed, audit_chain.verify().broken) == (0, None)
+    write(3)
+    assert audit_chain.verify().unsealed == 3
+
+    assert audit_chain.seal(limit=2) == 2
+    assert audit_chain.seal() == 1
+    write(1)
+    assert (audit_chain.seal(), audit_chain.seal()) == (1, 0)
+
+    verdict = audit_chain.verify()
+    assert (verdict.sealed, verdict.broken, verdict.unsealed) == (4, None, 0)
+    assert verdict.head == f"4:{AuditSeal.unscoped.get(number=4).hash}"
+
+
+@pytest.mark.django_db
+def test_a_record_of_a_transaction_that_ended_late_is_sealed_then() -> None:
+    first, second = write(2)
+    moved = AuditRecord.unscoped.filter(pk=first.pk)
+    late = moved.get()
+    moved.delete()
+    audit_chain.seal()
+    late.save(force_insert=True)
+
+    assert audit_chain.seal() == 1
+    assert audit_chain.verify().broken is None
+    assert list(AuditSeal.unscoped.order_by("number").values_list("record_id", flat=True)) == [
+        second.pk,
+        first.pk,
+    ]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "column", ["actor_name", "action", "entity_id", "tenant_id", "before", "after", "result", "created_at"]
+)
+def test_the_first_changed_record_is_named(column: str) -> None:
+    records = write(4)
+    audit_chain.seal()
+    other = {
+        "tenant_id": records[0].pk,
+        "before": {"a": 1},
+        "after": {},
+        "created_at": records[0].created_at,
+    }
+
+    for row in records[2:]:
+        AuditRecord.unscoped.filter(pk=row.pk).update(**{column: other.get(column, "else")})
+
+    verdict = audit_chain.verify()
+    assert (verdict.sealed, verdict.broken) == (2, Break(3, str(records[2].pk), "CHANGED"))
+
+
+@pytest.mark.django_db
+def test_what_is_missing_is_named() -> None:
+    records = write(4)
+    audit_chain.seal()
+    head = audit_chain.verify().head
+
+    AuditRecord.unscoped.filter(pk=records[1].pk).delete()
+    assert audit_chain.verify().broken == Break(2, str(records[1].pk), "MISSING_RECORD")
+    AuditSeal.unscoped.filter(number=1).delete()
+    assert audit_chain.verify().broken == Break(1, "", "MISSING_SEAL")
+    AuditSeal.unscoped.all().delete()
+    assert audit_chain.verify().broken is None, "an end that was cut off shows only against a noted head"
+    number, _, seal = head.partition(":")
+    assert audit_chain.verify((int(number), seal)).broken == Break(1, "", "MISSING_SEAL")
+
+
+@pytest.mark.django_db
+def test_the_command_tells_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = write(2)[1]
+    out = tmp_path / "out.json"
+
+    call_command("audit_verify", "--json", str(out))
+    verdict = json.loads(out.read_text())
+    assert (verdict["sealed"], verdict["broken"]) == (2, None)
+    call_command("audit_verify", "--expect", verdict["head"])
+    AuditRecord.unscoped.filter(pk=record.pk).update(action="job.cancel")
+    with pytest.raises(SystemExit) as ended:
+        call_command("audit_verify")
+
+    assert ended.value.code == 1
+    assert f"BROKEN at seal 2: record {record.pk}: CHANGED" in capsys.readouterr().out
+
+
+@pytest.mark.server
+def test_postgresql_refuses_to_change_or_remove(on_postgres: PostgresServer) -> None:
+    write(1)
+    audit_chain.seal()
+
+    for table in ("foundation_auditrecord", "foundation_auditseal"):
+        column = "action" if table.endswith("record") else "hash"
+        for statement in (f"UPDATE {table} SET {column} = ''", f"DELETE FROM {table}", f"TRUNCATE {table}"):
+            with (
+                pytest.raises(ProgrammingError, match="append-only"),
+                transaction.atomic(),
+                connection.cursor() as cursor,
+            ):
+                cursor.execute(statement)
+    assert audit_chain.verify().broken is None
+    call_command("migrate", "foundation", "0002", verbosity=0)
+    call_command("migrate", "foundation", verbosity=0)
+
+
+@pytest.mark.server
+def test_many_writers_and_sealers_make_one_chain(on_postgres: PostgresServer) -> None:
+    def work(number: int) -> None:
+        try:
+            for _ in range(10):
+                write(1) if number % 2 else audit_chain.seal()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    audit_chain.seal()
+
+    verdict = audit_chain.verify()
+    assert (verdict.sealed, verdict.broken, verdict.unsealed) == (40, None, 0)

@@ -1,0 +1,196 @@
+"""The event stream, as uvicorn serves it over a real PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from django.db import connection, connections, transaction
+from django.db.models import Q
+
+from foundation import clock
+from scheduling.models import JobEvent
+from scheduling.selectors.feed import EventFeed, event_latest
+from scheduling.transitions import note
+from tenants.models import AccessKey, Member
+from tests.builders import jobs, tenancy
+from tests.builders.world import World, world
+from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.wait import wait_until
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def w(on_postgres: PostgresServer) -> World:
+    return world()
+
+
+@pytest.fixture
+def served(on_postgres: PostgresServer, w: World) -> Iterator[str]:
+    """The address of the API, served by a process of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    name = str(connections.databases["default"]["NAME"])
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "uvicorn", "allotment.asgi:application", "--port", str(port)),
+            *("--lifespan", "off", "--log-level", "warning", "--timeout-graceful-shutdown", "1"),
+        ],
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "allotment.settings.test",
+            "TEST_DATABASE_URL": on_postgres.url(name),
+        },
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        wait_until(lambda: _alive(address), "uvicorn answers", within_s=60)
+        yield f"{address}/api/v1"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _alive(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/livez").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _open(address: str, token: str, **headers: str) -> Any:
+    sent = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream", **headers}
+    return httpx.stream("GET", address, headers=sent, timeout=httpx.Timeout(10, read=40))
+
+
+def _messages(lines: Iterator[str]) -> Iterator[dict[str, str]]:
+    """Each message as its fields; a comment has the field `comment`."""
+    message: dict[str, str] = {}
+    for line in lines:
+        if not line:
+            yield message
+            message = {}
+            continue
+        name, _, value = line.partition(":")
+        message[name or "comment"] = value.strip()
+
+
+def _next_event(messages: Iterator[dict[str, str]]) -> tuple[str, dict[str, Any], str]:
+    message = next(found for found in messages if "event" in found)
+    return message["event"], json.loads(message["data"]), message.get("id", "")
+
+
+def test_events_arrive_resume_and_end_with_the_membership(w: World, served: str) -> None:
+    token = tenancy.access_key(w.editor)
+    job = jobs.job(w.queue, w.editor, "alpha")
+    foreign = jobs.job(w.other_queue, w.outsider, "theirs")
+
+    with _open(f"{served}/events?workspace=team-a", token) as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert response.headers["x-accel-buffering"] == "no"
+        messages = _messages(response.iter_lines())
+        assert next(messages) == {"retry": "3000"}
+        note(foreign, "suspended", now=clock.now())
+        first = note(job, "suspended", now=clock.now(), actor="ed")
+        kind, data, key = _next_event(messages)
+        assert (kind, data["code"], data["name"], key) == ("job", "suspended", "alpha", str(first.pk))
+
+    second = note(job, "resumed", now=clock.now())
+    with _open(f"{served}/events?workspace=team-a", token, **{"Last-Event-ID": key}) as response:
+        messages = _messages(response.iter_lines())
+        assert _next_event(messages)[2] == str(second.pk)
+        Member.unscoped.filter(user=w.editor).delete()
+        note(job, "cancelled", now=clock.now())
+        kind, data, _ = _next_event(messages)
+        assert (kind, data) == ("end", {"code": "NOT_FOUND"})
+        assert list(messages) == []
+
+
+def test_the_stream_ends_with_the_key_and_lives_by_heartbeats(w: World, served: str) -> None:
+    token = tenancy.access_key(w.editor)
+
+    with _open(f"{served}/events?workspace=team-a", token) as response:
+        messages = _messages(response.iter_lines())
+        next(messages)
+        assert next(messages) == {"comment": "still here"}
+        AccessKey.unscoped.update(revoked_at=clock.now())
+        assert _next_event(messages)[:2] == ("end", {"code": "ACCESS_LOST"})
+
+
+def test_the_stream_ends_with_the_session(w: World, served: str) -> None:
+    with httpx.Client(base_url=served.removesuffix("/api/v1"), timeout=40) as client:
+        client.get("/login")
+        csrf = client.cookies["allotment_csrf"]
+        form = {"username": "ed", "password": "a long password 1", "csrfmiddlewaretoken": csrf}
+        assert client.post("/login", data=form).status_code == 302
+        with client.stream("GET", "/api/v1/events?workspace=team-a") as response:
+            messages = _messages(response.iter_lines())
+            next(messages)
+            w.editor.set_password("another long password 2")
+            w.editor.save()
+            assert _next_event(messages)[:2] == ("end", {"code": "ACCESS_LOST"})
+
+
+def test_who_may_not_read_gets_a_problem_and_no_stream(w: World, served: str) -> None:
+    token = tenancy.access_key(w.outsider)
+
+    for query, headers, status in [
+        ("?workspace=team-a", {}, 404),
+        ("", {}, 403),
+        ("?workspace=team-b", {"Last-Event-ID": "x"}, 400),
+        ("?colour=red", {}, 400),
+    ]:
+        with _open(f"{served}/events{query}", token, **headers) as response:
+            assert response.status_code == status, query
+            assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_an_event_that_is_committed_late_is_not_missed(w: World) -> None:
+    job = jobs.job(w.queue, w.editor, "alpha")
+    feed = EventFeed(event_latest())
+    noted, go_on = threading.Event(), threading.Event()
+
+    def late() -> None:
+        try:
+            with transaction.atomic():
+                note(job, "late", now=clock.now())
+                noted.set()
+                assert go_on.wait(30)
+        finally:
+            connection.close()
+
+    writer = threading.Thread(target=late)
+    writer.start()
+    assert noted.wait(30)
+    note(job, "early", now=clock.now())
+
+    assert [list(feed.poll(Q())) for _ in range(3)] == [[], [], []], "what is below may yet come"
+    go_on.set()
+    writer.join()
+    assert [event.code for event in feed.poll(Q())] == ["late", "early"]
+
+
+def test_an_event_that_was_rolled_back_holds_nobody_up(w: World) -> None:
+    job = jobs.job(w.queue, w.editor, "alpha")
+    feed = EventFeed(event_latest())
+    for _ in range(3):
+        with transaction.atomic():
+            note(job, "undone", now=clock.now())
+            transaction.set_rollback(True)
+        note(job, "kept", now=clock.now())
+
+    found = [event.code for _ in range(2) for event in feed.poll(Q())]
+
+    assert found == ["kept"] * 3
+    assert feed.cursor == JobEvent.unscoped.order_by("-pk").values_list("pk", flat=True)[0]
