@@ -151,7 +151,7 @@ def test_who_may_do_what(who: str, w: World, job: Job, as_user: As) -> None:
 
 def test_a_key_whose_scopes_cover_nothing_here_opens_no_route(w: World, job: Job) -> None:
     token = access_key_create(
-        acting_user=w.platform_admin, user=w.platform_admin, name="narrow", scopes=("member.edit",)
+        acting_user=w.platform_admin, user=w.platform_admin, name="narrow", scopes=("cluster.edit",)
     )[1]
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
