@@ -20,6 +20,7 @@ from typing import TypeVar
 from benchmarks.cells import NOW, Cell, CellSize, build
 from benchmarks.churn import carried_out, churn, refill
 from benchmarks.report import Report, Row, limits, own_peak_rss_mib
+from foundation.garbage import uncollected
 from scheduling.engine import Delta, EngineConfig, FairSharing, run_cycle
 from scheduling.engine.model import CycleResult, Instant
 
@@ -92,7 +93,7 @@ def measure(nodes: int, settling: int, cycles: int) -> Run:
     cell, built = _timed(lambda: build(size))
     running = len(cell.snapshot.allocations)
     gc.collect()
-    result, first_s = _timed(lambda: run_cycle(cell.snapshot, CONFIG, NOW))
+    result, first_s = _timed(partial(_cycle, cell, NOW))
     found = Run(size, running, built, result, first_s)
     for number in range(1, settling + cycles + 1):
         now = Instant(NOW + number * CYCLE_S)
@@ -100,7 +101,7 @@ def measure(nodes: int, settling: int, cycles: int) -> Run:
         change = refill if number <= settling else churn
         _, changing = _timed(partial(_apply, cell, change(cell, now)))
         gc.collect()
-        result, taken = _timed(partial(run_cycle, cell.snapshot, CONFIG, now))
+        result, taken = _timed(partial(_cycle, cell, now))
         if number <= settling:
             found.settling.append(taken)
             continue
@@ -108,6 +109,12 @@ def measure(nodes: int, settling: int, cycles: int) -> Run:
         found.later.append(taken)
         found.decided.append(len(result.decisions))
     return found
+
+
+def _cycle(cell: Cell, now: Instant) -> CycleResult:
+    """One cycle as the platform runs it."""
+    with uncollected():
+        return run_cycle(cell.snapshot, CONFIG, now)
 
 
 def _apply(cell: Cell, delta: Delta) -> None:

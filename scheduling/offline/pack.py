@@ -5,7 +5,6 @@ The run asks the engine for every place; here arrivals are counted and curves ar
 
 from __future__ import annotations
 
-import gc
 import math
 import time
 from collections import defaultdict
@@ -16,6 +15,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
+from foundation.garbage import uncollected
 from scheduling.engine import (
     Asked,
     EngineConfig,
@@ -127,7 +127,7 @@ def run_pack(
     if not capacity or not order:
         raise UsageError("there are no cards or no arrivals to pack")
     run = _Run(nodes, pods, order, policy, seed, _Stopwatch(clock))
-    with _no_cycles(), run.watch:
+    with uncollected(), run.watch:
         loaded = run.arrive(math.inf if departures is None else LOAD * capacity, progress)
     if departures is not None and loaded:
         run.depart(departures, seed)
@@ -157,18 +157,6 @@ class _Stopwatch:
             yield
         finally:
             self.__enter__()
-
-
-@contextmanager
-def _no_cycles() -> Iterator[None]:
-    """A run keeps all that it makes, without cycles; looking for garbage in it again and again is vain."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Run:

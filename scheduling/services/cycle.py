@@ -9,6 +9,7 @@ import structlog
 
 from clusters.models import Cell
 from foundation import clock, faults, health, leases, outbox
+from foundation.garbage import uncollected
 from scheduling import commit, engine
 from scheduling.commit import Committed
 from scheduling.engine.model import Instant
@@ -37,8 +38,9 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
         if wait_s > 0:
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=wait_s)
             return None
-        taken = cell_snapshot(cell_id)
-        result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
+        with uncollected():
+            taken = cell_snapshot(cell_id)
+            result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
         faults.point("cycle.before_commit")
         try:
             done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
