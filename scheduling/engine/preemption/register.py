@@ -57,7 +57,7 @@ class Holding:
         """The tasks that the job can do without, in the order in which they leave."""
         if self._spared is None:
             staying = () if self.job.fixed else tuple(task for task in self.tasks if not task.leaving)
-            self._spared = surplus(self.job, staying)
+            self._spared = surplus(self.job, staying) if staying else ()
         return self._spared
 
 

@@ -100,7 +100,8 @@ class Books:
             held = self._held.get(job_id)
             if held is None:
                 return ()
-            known = self._sorted[job_id] = tuple(held[key] for key in sorted(held))
+            order = sorted(held) if len(held) > 1 else held
+            known = self._sorted[job_id] = tuple(held[key] for key in order)
         return known
 
     def holders(self, queue_id: str) -> tuple[str, ...]:
