@@ -50,6 +50,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     "frontend:job-list",
                     covers=("frontend:job-new", "frontend:job-detail"),
                 ),
+                Entry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
             ),
         ),
     ),
@@ -58,6 +59,13 @@ GROUPS: dict[str, tuple[Group, ...]] = {
             "",
             (
                 Entry("overview", _("Overview"), "layout-dashboard", "frontend:ops-overview"),
+                Entry(
+                    "quotas",
+                    _("Quotas"),
+                    "layers",
+                    "frontend:ops-quotas",
+                    covers=("frontend:ops-quota-save",),
+                ),
                 Entry("nodes", _("Nodes"), "server", "frontend:ops-nodes", covers=("frontend:ops-node",)),
             ),
         ),

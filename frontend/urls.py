@@ -6,6 +6,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from frontend.pages import access, account, home, search
+from frontend.pages.quotas import page as quota_page
 from frontend.pages.workspace import job, job_actions, job_new, jobs, overview
 
 app_name = "frontend"
@@ -13,6 +14,7 @@ app_name = "frontend"
 _WORKSPACE = [
     path("overview", overview.overview, name="workspace-overview"),
     path("overview/live", overview.overview_live, name="workspace-overview-live"),
+    path("quota", quota_page.workspace_quota, name="workspace-quota"),
     path("jobs", jobs.job_list, name="job-list"),
     path("jobs/live", jobs.job_list_live, name="job-list-live"),
     path("jobs/new", job_new.job_new, name="job-new"),

@@ -119,14 +119,15 @@ class QuotaTable:
         for flavor in self.flavors.values():
             for resource in Resource:
                 self._add_lines(lines, flavor, resource)
-        return [self._node_quota(pk, lines[pk]) for pk in wanted]
+        rows = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").in_bulk(wanted)
+        return [self._node_quota(rows[pk], lines[pk]) for pk in wanted]
 
-    def _node_quota(self, pk: uuid.UUID, lines: Sequence[QuotaLine]) -> NodeQuota:
-        below = [self._demand[leaf] for leaf in self._below(pk) if leaf in self._demand]
+    def _node_quota(self, node: QuotaNode, lines: Sequence[QuotaLine]) -> NodeQuota:
+        below = [self._demand[leaf] for leaf in self._below(node.pk) if leaf in self._demand]
         return NodeQuota(
-            node=self.nodes[pk],
-            name=self.names[pk],
-            queue=self.names[pk].rpartition(" / ")[2] if self.nodes[pk].is_queue else "",
+            node=node,
+            name=self.names[node.pk],
+            queue=node.queue.name if node.is_queue else "",
             lines=lines,
             pending_jobs=sum(demand.jobs for demand in below),
             pending_cards=sum(demand.cards for demand in below),

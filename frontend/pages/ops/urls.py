@@ -5,11 +5,16 @@ from __future__ import annotations
 from django.urls import path
 
 from frontend.pages.ops import node, nodes, overview
+from frontend.pages.quotas import edit, history, page
 
 urlpatterns = [
     path("overview", overview.overview, name="ops-overview"),
     path("overview/live", overview.overview_live, name="ops-overview-live"),
     path("overview/charts/<slug:kind>", overview.overview_chart, name="ops-overview-chart"),
+    path("quotas", page.ops_quotas, name="ops-quotas"),
+    path("quotas/<uuid:node>/<uuid:flavor>", edit.save, name="ops-quota-save"),
+    path("quotas/<uuid:node>/<uuid:flavor>/check", edit.check, name="ops-quota-check"),
+    path("quotas/revisions/<uuid:revision>/revert", history.revert, name="ops-quota-revert"),
     path("nodes", nodes.nodes, name="ops-nodes"),
     path("nodes-live", nodes.nodes_live, name="ops-nodes-live"),
     path("nodes/<str:name>", node.node, name="ops-node"),

@@ -1,0 +1,1 @@
+"""Pages about quota: what everybody has, changing it, and what was changed."""

@@ -1,0 +1,107 @@
+"""Setting the limits of one node in one pool: typed, foreseen, saved."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from clusters.models import Flavor
+from foundation.errors import AllotmentError, NotFound, PermissionDenied, Refused
+from frontend.pages.frame import login_required, viewer
+from frontend.pages.quotas import form
+from frontend.pages.quotas.page import Open, resource_of, show
+from quotas.selectors.quota_table import NodeQuota, node_quota, quota_node_get, tenant_get
+from quotas.services.quota import NodeAmounts, quota_set
+from quotas.services.quota_preview import QuotaPreview, quota_preview
+from quotas.words import amount_words
+from tenants.models import User
+
+
+@require_POST
+@login_required
+def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpResponse:
+    """Save what is typed, or show the form again with what is wrong; `fill` only fills it in."""
+    who = viewer(request)
+    found, pool = _place(who, node, flavor)
+    typed = form.read(request.POST.dict(), pool)
+    tenant = tenant_get(who, request.POST.get("tenant", "").replace("\x00", ""))
+    if "fill" in request.POST:
+        return show(request, tenant, Open(found, pool, typed))
+    try:
+        revision = quota_set(
+            acting_user=who,
+            node=found.node,
+            amounts=form.amounts(typed, form.shown(found, pool), pool),
+            version=_version(typed),
+            reason=typed.reason,
+            shrink=typed.choice,
+        )
+    except (NotFound, PermissionDenied):
+        raise
+    except AllotmentError as error:
+        opened = Open(found, pool, typed.marked(error.errors))
+        return show(request, tenant, opened, error.detail, status=error.status)
+    if revision is None:
+        messages.info(request, _("Nothing was different, so nothing was saved."))
+    else:
+        messages.success(request, _("The quota of %(name)s is saved.") % {"name": found.name})
+    query = urlencode({"tenant": tenant.slug, "resource": resource_of(request).value})
+    return redirect(f"{reverse('frontend:ops-quotas')}?{query}")
+
+
+@require_POST
+@login_required
+def check(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpResponse:
+    """What saving would do; writes nothing."""
+    who = viewer(request)
+    found, pool = _place(who, node, flavor)
+    typed = form.read(request.POST.dict(), pool)
+    effect: dict[str, Any]
+    try:
+        amounts = form.amounts(typed, form.shown(found, pool), pool)
+        preview = quota_preview(
+            acting_user=who,
+            cell_id=found.node.cell_id,
+            changes=[NodeAmounts(found.node, amounts, _version(typed))],
+            shrink=typed.choice,
+        )
+        effect = {"preview": preview, "over": _over(preview)}
+    except Refused as error:
+        effect = {"refusal": error.detail}
+    except AllotmentError as error:
+        effect = {"refusal": error.errors[0].message if error.errors else error.detail}
+    return render(request, "frontend/quotas/effect.html", effect)
+
+
+def _place(who: User, node: uuid.UUID, flavor: uuid.UUID) -> tuple[NodeQuota, Flavor]:
+    found = node_quota(who, quota_node_get(who, node))
+    pool = Flavor.unscoped.filter(pk=flavor, cluster__cell_id=found.node.cell_id)
+    chosen = pool.select_related("cluster").first()
+    if chosen is None:
+        raise NotFound
+    return found, chosen
+
+
+def _version(typed: form.Typed) -> int | None:
+    text = typed.version
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+
+
+def _over(preview: QuotaPreview) -> list[str]:
+    return [
+        _("%(node)s uses %(used)s and would have %(limit)s.")
+        % {
+            "node": preview.names[over.node_id],
+            "used": amount_words(over.resource, over.used),
+            "limit": amount_words(over.resource, over.limit),
+        }
+        for over in preview.over_quota
+    ]

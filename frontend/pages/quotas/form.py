@@ -1,0 +1,147 @@
+"""The form of one node in one pool: every limit as text, because `unlimited` and 0 are both answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from clusters.models import Flavor
+from foundation.errors import FieldError, Invalid
+from foundation.quantities import Resource
+from frontend.pages.quotas.rows import TITLES
+from quotas.selectors.quota_table import NodeQuota, QuotaLine
+from quotas.services.quota import Shrink
+from quotas.services.quota_plan import Keep, QuotaAmount
+
+LIMITS: Final = ("nominal", "borrowing_limit", "lending_limit")
+TYPED: Final[dict[Resource, str]] = {
+    Resource.GPU_CARDS: "",
+    Resource.GPU_CORES: "%",
+    Resource.GPU_MEMORY: "MiB",
+    Resource.CPU: "m",
+    Resource.MEMORY: "MiB",
+}
+"""The unit in which a limit is typed: the resource's own."""
+_WORDS: Final = ("unlimited", "∞", "不限")
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One limit as typed. `error` is what is wrong with it."""
+
+    name: str
+    label: str
+    value: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FormRow:
+    """One resource with its limits."""
+
+    resource: Resource
+    title: str
+    unit: str
+    boxes: Sequence[Box]
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """All of the form."""
+
+    rows: Sequence[FormRow]
+    reason: str = ""
+    shrink: str = ""
+    version: str = ""
+
+    @property
+    def choice(self) -> Shrink | None:
+        return Shrink(self.shrink) if self.shrink in list(Shrink) else None
+
+    def marked(self, errors: Sequence[FieldError]) -> Typed:
+        """The same with the errors beside their boxes."""
+        by_name = {error.field: error.message for error in errors}
+        rows = [
+            replace(row, boxes=[replace(box, error=by_name.get(box.name, "")) for box in row.boxes])
+            for row in self.rows
+        ]
+        return replace(self, rows=rows)
+
+
+def shown(node: NodeQuota, flavor: Flavor) -> Typed:
+    """The form as things are."""
+    lines = {line.resource: line for line in node.lines if line.flavor.pk == flavor.pk}
+    empty = QuotaLine(flavor, Resource.CPU, 0, 0, 0, None, None, 0, 0, 0)
+    values = {
+        f"{resource.value}.{limit}": _text(getattr(lines.get(resource, empty), limit))
+        for resource in TITLES
+        for limit in LIMITS
+    }
+    return Typed(_rows(values), version=str(node.node.version))
+
+
+def read(data: Mapping[str, str], flavor: Flavor) -> Typed:
+    """The form as typed; `gpus` beside `fill` stands for the compute and memory of so many whole cards."""
+    values = {
+        f"{r.value}.{limit}": data.get(f"{r.value}.{limit}", "").strip() for r in TITLES for limit in LIMITS
+    }
+    gpus = data.get("gpus", "").strip()
+    if "fill" in data and gpus.isascii() and gpus.isdigit() and len(gpus) < 10:
+        cards = int(gpus)
+        if values["gpu.cards.nominal"].lower() not in _WORDS:
+            values["gpu.cards.nominal"] = str(cards)
+        values["gpu.cores.nominal"] = str(cards * 100)
+        values["gpu.memory.nominal"] = str(cards * flavor.card_memory_mib)
+    return Typed(_rows(values), data.get("reason", "")[:500], data.get("shrink", ""), data.get("version", ""))
+
+
+def amounts(typed: Typed, before: Typed, flavor: Flavor) -> list[QuotaAmount]:
+    """The limits that differ from what is there; the others stay as they are.
+
+    Raises: Invalid that names each box with something else than a whole number or `unlimited`.
+    """
+    was = {box.name: box.value for row in before.rows for box in row.boxes}
+    errors: list[FieldError] = []
+    found = []
+    for row in typed.rows:
+        limits = [Keep.AS_IS if box.value == was[box.name] else _limit(box, errors) for box in row.boxes]
+        if any(not isinstance(limit, Keep) for limit in limits):
+            nominal, borrowing, lending = limits
+            place = f"{row.resource.value}."
+            found.append(QuotaAmount(flavor, row.resource, nominal, borrowing, lending, place))
+    if errors:
+        raise Invalid(_("Some of the amounts cannot be read."), errors=errors)
+    return found
+
+
+def _limit(box: Box, errors: list[FieldError]) -> int | None:
+    if box.value.lower() in _WORDS:
+        return None
+    if box.value.isascii() and box.value.isdigit() and len(box.value) <= 19:
+        return int(box.value)
+    errors.append(FieldError(box.name, "AMOUNT", _("A whole number, or unlimited.")))
+    return None
+
+
+def _rows(values: Mapping[str, str]) -> list[FormRow]:
+    labels = {"nominal": _("Nominal"), "borrowing_limit": _("May borrow"), "lending_limit": _("May lend")}
+    return [
+        FormRow(
+            resource,
+            str(title),
+            TYPED[resource],
+            [
+                Box(name, f"{title}: {labels[limit]}", values[name])
+                for limit in LIMITS
+                for name in (f"{resource.value}.{limit}",)
+            ],
+        )
+        for resource, title in TITLES.items()
+    ]
+
+
+def _text(value: int | None) -> str:
+    return "unlimited" if value is None else str(value)

@@ -1,0 +1,108 @@
+"""The history of quotas in words, and taking a change back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST
+
+from foundation.errors import Conflict, Refused
+from foundation.quantities import Resource
+from frontend.pages.frame import login_required, viewer
+from frontend.pages.quotas.rows import TITLES
+from quotas.models import QuotaChange, QuotaRevision
+from quotas.selectors.quota_history import quota_revision_get
+from quotas.services.quota import Shrink
+from quotas.services.quota_revert import quota_revert
+from quotas.words import amount_words
+from tenants import permissions
+from tenants.models import User
+from tenants.permissions import Permission
+
+SOURCES: Final[dict[str, str | Promise]] = {
+    "edit": gettext_lazy("edited"),
+    "revert": gettext_lazy("taken back"),
+    "import": gettext_lazy("imported"),
+    "request": gettext_lazy("request approved"),
+    "loan": gettext_lazy("lent"),
+    "loan-returned": gettext_lazy("loan returned"),
+}
+_SHOWN: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One revision in words: its limits from and to, and whether it can be taken back here."""
+
+    revision: QuotaRevision
+    source: str
+    lines: Sequence[str]
+    more: int
+    reverted: bool
+    may_revert: bool
+
+
+def entry(who: User, revision: QuotaRevision) -> Entry:
+    """What the history shows of a revision whose `changes` and `reverted_by` are at hand."""
+    changes = list(revision.changes.all())
+    lines = [line for change in changes for line in change_lines(change)]
+    reverted = bool(revision.reverted_by.all())
+    return Entry(
+        revision,
+        str(SOURCES.get(revision.source, revision.source)),
+        lines[:_SHOWN],
+        max(0, len(lines) - _SHOWN),
+        reverted,
+        not reverted and all(_may_edit(who, change) for change in changes),
+    )
+
+
+def change_lines(change: QuotaChange) -> list[str]:
+    """What became of each limit of a change: `Team A · a100 · Compute: 8 cards → 12 cards`."""
+    resource = Resource(change.resource)
+    tenant = change.node.tenant.name
+    name = f"{tenant} / {change.node.queue.name}" if change.node.is_queue else tenant
+    place = f"{name} · {change.flavor.name} · {TITLES[resource]}"
+    limits = (
+        ("", change.nominal_before, change.nominal_after),
+        (f" · {_('may borrow')}", change.borrowing_before, change.borrowing_after),
+        (f" · {_('may lend')}", change.lending_before, change.lending_after),
+    )
+    return [
+        f"{place}{word}: {amount_words(resource, before)} → {amount_words(resource, after)}"
+        for word, before, after in limits
+        if before != after
+    ]
+
+
+def _may_edit(who: User, change: QuotaChange) -> bool:
+    node = change.node
+    return permissions.may(who, Permission.QUOTA_EDIT, node.tenant if node.is_queue else node.tenant.parent)
+
+
+@require_POST
+@login_required
+def revert(request: HttpRequest, revision: uuid.UUID) -> HttpResponse:
+    """Take a change back, and return to where it was asked for."""
+    who = viewer(request)
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
+        back = reverse("frontend:ops-quotas")
+    try:
+        quota_revert(acting_user=who, revision=quota_revision_get(who, revision), shrink=Shrink.LET_RUN)
+    except (Conflict, Refused) as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, _("The change was taken back. What runs above its quota goes on for now."))
+    return redirect(back)

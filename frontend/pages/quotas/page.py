@@ -1,0 +1,156 @@
+"""The quota of a tenant with its children, for who divides it and for who has it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from clusters.models import Cell, Flavor
+from foundation.errors import NotFound
+from foundation.quantities import Resource
+from frontend import parts
+from frontend.pages.frame import frame, login_required, viewer
+from frontend.pages.quotas.form import Typed, shown
+from frontend.pages.quotas.history import entry
+from frontend.pages.quotas.rows import TITLES, Links, pools
+from quotas.selectors.quota_history import quota_history
+from quotas.selectors.quota_table import NodeQuota, quota_nodes, tenant_get, tenant_quota_table
+from tenants import permissions
+from tenants.models import Tenant, User
+from tenants.permissions import Permission
+from tenants.selectors.tenant import tenant_list, workspace_get
+
+PER_PAGE: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The form that is open below its table."""
+
+    node: NodeQuota
+    flavor: Flavor
+    typed: Typed
+
+
+@require_GET
+@login_required
+def ops_quotas(request: HttpRequest) -> HttpResponse:
+    """A tenant's quota among its children; `?tenant=` names it, the topmost in sight is the first."""
+    who = viewer(request)
+    seen = tenant_list(viewer=who)
+    slug = request.GET.get("tenant", "").replace("\x00", "")
+    if not slug and not seen:
+        raise NotFound
+    tenant = tenant_get(who, slug or seen[0].slug)
+    return show(request, tenant)
+
+
+@require_GET
+@login_required
+def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
+    """What a workspace has, to read."""
+    place = workspace_get(viewer=viewer(request), slug=workspace)
+    frame(request, place)
+    return render(request, "frontend/quotas/quotas.html", _context(request, place, None, "", ops=False))
+
+
+def show(
+    request: HttpRequest, tenant: Tenant, opened: Open | None = None, refusal: str = "", status: int = 200
+) -> HttpResponse:
+    """The page with a form that was refused, or without one unless the address asks for it."""
+    frame(request, label=_("Quotas"), trail=tenant.name)
+    found = _context(request, tenant, opened, refusal, ops=True)
+    return render(request, "frontend/quotas/quotas.html", found, status=status)
+
+
+def resource_of(request: HttpRequest) -> Resource:
+    """The resource that `?resource=` names; compute for any other word."""
+    word = request.GET.get("resource", "")
+    return Resource(word) if word in {item.value for item in TITLES} else Resource.GPU_CORES
+
+
+def _context(
+    request: HttpRequest, tenant: Tenant, opened: Open | None, refusal: str, *, ops: bool
+) -> dict[str, Any]:
+    who, resource = viewer(request), resource_of(request)
+    cells = _cells(who, tenant)
+    cell = next((c for c in cells if c.name == request.GET.get("cell")), cells[0] if cells else None)
+    nodes = tenant_quota_table(who, tenant, cell) if cell else []
+    form = opened or (_asked(request, nodes) if ops else None)
+    # What the tenant has is decided above it, what is below it by its own admins.
+    above, divides = (permissions.may(who, Permission.QUOTA_EDIT, of) for of in (tenant.parent, tenant))
+
+    def may_edit(node: NodeQuota) -> bool:
+        return ops and (above if node.node.tenant_id == tenant.pk and not node.queue else divides)
+
+    links = Links(
+        open=lambda node: "" if node.queue else _address(ops, node.node.tenant, resource),
+        edit=lambda node, flavor: _edit_address(tenant, node, flavor, resource) if may_edit(node) else "",
+    )
+    editing = (form.node.node.pk, form.flavor.pk) if form else None
+    history = Paginator(quota_history(who, tenant), PER_PAGE).get_page(request.GET.get("page"))
+    return {
+        "tenant": tenant,
+        "workspace": tenant,
+        "ops": ops,
+        "crumbs": _crumbs(who, tenant, resource) if ops else (),
+        "chips": [parts.Chip(label=str(title), value=item.value) for item, title in TITLES.items()],
+        "resource": resource,
+        "pools": pools(nodes, resource, links, editing),
+        "form": form,
+        "refusal": refusal,
+        "page": history,
+        "revisions": [entry(who, revision) for revision in history],
+        "limits_locked": bool(form and form.node.queue and not above),
+        "gpu_pool": bool(form and form.flavor.card_model),
+        "back": {"next": _address(ops, tenant, resource)},
+    }
+
+
+def _cells(who: User, tenant: Tenant) -> list[Cell]:
+    return list({node.cell_id: node.cell for node in quota_nodes(who, tenant)}.values())
+
+
+def _asked(request: HttpRequest, nodes: Sequence[NodeQuota]) -> Open | None:
+    """The form that `?edit=<node>&flavor=<id>` asks for, where both are on the page."""
+    for node in nodes:
+        if str(node.node.pk) != request.GET.get("edit"):
+            continue
+        flavors = Flavor.unscoped.filter(cluster__cell_id=node.node.cell_id).select_related("cluster")
+        for flavor in flavors:
+            if str(flavor.pk) == request.GET.get("flavor"):
+                return Open(node, flavor, shown(node, flavor))
+    return None
+
+
+def _address(ops: bool, tenant: Tenant, resource: Resource) -> str:
+    if not ops:
+        return ""
+    query = urlencode({"tenant": tenant.slug, "resource": resource.value})
+    return f"{reverse('frontend:ops-quotas')}?{query}"
+
+
+def _edit_address(shown_tenant: Tenant, node: NodeQuota, flavor: Flavor, resource: Resource) -> str:
+    query = {
+        "tenant": shown_tenant.slug,
+        "resource": resource.value,
+        "edit": node.node.pk,
+        "flavor": flavor.pk,
+    }
+    return f"{reverse('frontend:ops-quotas')}?{urlencode(query)}#quota-form"
+
+
+def _crumbs(who: User, tenant: Tenant, resource: Resource) -> list[parts.Crumb]:
+    seen = {t.pk: t for t in tenant_list(viewer=who)}
+    above = [seen[uuid.UUID(pk)] for pk in tenant.ancestor_ids()[:-1] if uuid.UUID(pk) in seen]
+    return [parts.Crumb(label=t.name, url=_address(True, t, resource)) for t in above]

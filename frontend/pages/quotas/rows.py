@@ -1,0 +1,139 @@
+"""The quota table as lines to draw: one table per pool, the tenant first, then its children."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clusters.models import Flavor
+from foundation.quantities import Resource
+from frontend import formats
+from frontend.capacity import Meter
+from quotas.selectors.quota_table import NodeQuota, QuotaLine
+
+UNITS: Final[dict[Resource, tuple[str | Promise, float]]] = {
+    Resource.GPU_CORES: (gettext_lazy("GPUs"), 100),
+    Resource.GPU_CARDS: (gettext_lazy("cards"), 1),
+    Resource.GPU_MEMORY: ("GiB", 1024),
+    Resource.CPU: (gettext_lazy("cores"), 1000),
+    Resource.MEMORY: ("GiB", 1024),
+}
+"""The unit that people read, and how much of the resource's own unit it is."""
+TITLES: Final[dict[Resource, str | Promise]] = {
+    Resource.GPU_CORES: gettext_lazy("Compute"),
+    Resource.GPU_CARDS: gettext_lazy("Cards and slices"),
+    Resource.GPU_MEMORY: gettext_lazy("GPU memory"),
+    Resource.CPU: gettext_lazy("CPU"),
+    Resource.MEMORY: gettext_lazy("Memory"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One node in one pool, its amounts in words."""
+
+    node_id: uuid.UUID
+    name: str
+    url: str
+    own: bool
+    meter: Meter
+    nominal: str
+    kept: str
+    allocated: str
+    borrowed: str
+    lent: str
+    borrowing_limit: str
+    lending_limit: str
+    pending: str
+    edit_url: str
+    edited: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """The table of one pool; `unit` is that of all its amounts."""
+
+    flavor: Flavor
+    unit: str
+    lines: Sequence[Line]
+    edited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where a line leads to: the tenant's own page, and the form; empty where there is none."""
+
+    open: Callable[[NodeQuota], str]
+    edit: Callable[[NodeQuota, Flavor], str]
+
+
+def amount(resource: Resource, value: int | None) -> str:
+    """An amount in the unit that people read, or `unlimited`."""
+    if value is None:
+        return _("unlimited")
+    return formats.number(value / UNITS[resource][1], 1).removesuffix(".0")
+
+
+def pools(
+    nodes: Sequence[NodeQuota],
+    resource: Resource,
+    links: Links,
+    editing: tuple[uuid.UUID, uuid.UUID] | None = None,
+) -> list[Pool]:
+    """One table per pool in which any of the nodes has, or uses, something of the resource.
+
+    The first node is the tenant itself. `editing` is the node and flavor whose form is open.
+    """
+    flavors = {
+        line.flavor.pk: line.flavor for node in nodes for line in node.lines if line.resource == resource
+    }
+    found = []
+    for flavor in flavors.values():
+        lines = [
+            _line(node, line, links, own=index == 0, edited=editing == (node.node.pk, flavor.pk))
+            for index, node in enumerate(nodes)
+            for line in (_of(node, flavor, resource),)
+        ]
+        edited = any(line.edited for line in lines)
+        found.append(Pool(flavor=flavor, unit=str(UNITS[resource][0]), lines=lines, edited=edited))
+    return sorted(found, key=lambda pool: (pool.flavor.name, str(pool.flavor.pk)))
+
+
+def _of(node: NodeQuota, flavor: Flavor, resource: Resource) -> QuotaLine:
+    for line in node.lines:
+        if (line.flavor.pk, line.resource) == (flavor.pk, resource):
+            return line
+    return QuotaLine(flavor, resource, 0, 0, 0, None, None, 0, 0, 0)
+
+
+def _line(node: NodeQuota, line: QuotaLine, links: Links, *, own: bool, edited: bool) -> Line:
+    resource, unit = line.resource, UNITS[line.resource]
+    return Line(
+        node_id=node.node.pk,
+        name=node.queue or node.node.tenant.name,
+        url="" if own else links.open(node),
+        own=own,
+        meter=Meter(
+            nominal=(line.nominal or 0) / unit[1],
+            allocated=line.allocated / unit[1],
+            borrowed=line.borrowed / unit[1],
+            lent=line.lent / unit[1],
+            unit=str(unit[0]),
+        ),
+        nominal=amount(resource, line.nominal),
+        kept=amount(resource, line.kept),
+        allocated=amount(resource, line.allocated),
+        borrowed=amount(resource, line.borrowed) if line.borrowed else formats.MISSING,
+        lent=amount(resource, line.lent) if line.lent else formats.MISSING,
+        borrowing_limit=amount(resource, line.borrowing_limit),
+        lending_limit=amount(resource, line.lending_limit),
+        pending=formats.number(node.pending_cards) if node.pending_jobs else formats.MISSING,
+        edit_url=links.edit(node, line.flavor),
+        edited=edited,
+    )

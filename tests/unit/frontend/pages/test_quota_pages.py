@@ -1,0 +1,161 @@
+"""Quota pages: who may see and change what, what a refused save keeps, and how many queries it takes."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from foundation.quantities import Resource
+from quotas.models import Quota, QuotaRevision
+from tenants.models import Role
+from tests.builders import quotas, tenancy
+from tests.builders.world import World, world
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def there() -> World:
+    """The root keeps 10 cards, each team has 8 in its queue."""
+    made = world()
+    root = quotas.quota_node(made.cell, tenancy.root())
+    Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS).update(nominal=10)
+    return made
+
+
+@pytest.fixture
+def admin(there: World, client: Client) -> Client:
+    """An admin of the folder, who is no operator of the platform."""
+    client.force_login(tenancy.user("anna", tenancy.root(), Role.ADMIN))
+    return client
+
+
+def form_of(there: World, **typed: str) -> dict[str, str]:
+    node = quotas.quota_node(there.cell, there.workspace)
+    values = {
+        f"{resource.value}.{limit}": text
+        for resource in Resource
+        for limit, text in (
+            ("nominal", "8"),
+            ("borrowing_limit", "unlimited"),
+            ("lending_limit", "unlimited"),
+        )
+    }
+    amounts = {"gpu.cores": "800", "gpu.memory": str(8 * 40960), "cpu": "10000000", "memory": "100000000"}
+    values |= {f"{name}.nominal": amount for name, amount in amounts.items()}
+    return values | {"version": str(node.version), "tenant": "root", **typed}
+
+
+def place(there: World) -> str:
+    node = quotas.quota_node(there.cell, there.workspace)
+    return f"/ops/quotas/{node.pk}/{there.flavor.pk}"
+
+
+def test_a_folder_with_its_children(there: World, admin: Client) -> None:
+    text = admin.get("/ops/quotas?resource=gpu.cards").content.decode()
+    assert "Team A" in text
+    assert "keeps 10 for all below to share" in text
+    assert "/ops/quotas?tenant=team-a" in text
+
+
+@pytest.mark.parametrize("who", ["viewer", "editor", "admin"])
+def test_a_member_sees_the_quota_of_the_workspace_and_nothing_of_others(
+    there: World, client: Client, who: str
+) -> None:
+    client.force_login(getattr(there, who))
+    text = client.get("/w/team-a/quota").content.decode()
+    assert "default" in text
+    assert "Team B" not in text
+    assert client.get("/w/team-b/quota").status_code == 404
+    assert client.get("/ops/quotas?tenant=team-b").status_code == 404
+    assert client.get("/ops/quotas?tenant=no-such").status_code == 404
+
+
+def test_only_those_above_may_edit(there: World, client: Client) -> None:
+    client.force_login(there.admin)
+    form = form_of(there, **{"gpu.cards.nominal": "9"})
+    assert client.post(place(there), form | {"tenant": "team-a"}).status_code == 403
+    client.force_login(there.outsider)
+    assert client.post(place(there), form).status_code == 404
+    assert not QuotaRevision.unscoped.exists()
+
+
+def test_an_edit_is_saved_and_told(there: World, admin: Client) -> None:
+    typed = {"gpu.cards.nominal": "9", "gpu.cards.lending_limit": "0", "reason": "one more"}
+    answer = admin.post(place(there), form_of(there, **typed), follow=True)
+    text = answer.content.decode()
+    assert "The quota of Team A is saved." in text
+    assert "8 cards → 9 cards" in text
+    assert "one more" in text
+    row = Quota.unscoped.get(node=quotas.quota_node(there.cell, there.workspace), resource="gpu.cards")
+    assert (row.nominal, row.lending_limit) == (1, 0)
+
+
+def test_a_refused_save_says_the_sums_and_keeps_what_was_typed(there: World, admin: Client) -> None:
+    answer = admin.post(place(there), form_of(there, **{"gpu.cards.nominal": "19", "reason": "mine"}))
+    text = answer.content.decode()
+    assert answer.status_code == 422
+    assert "Root has 26 cards of a100" in text
+    assert 'value="19"' in text
+    assert 'value="mine"' in text
+
+
+def test_what_cannot_be_read_is_marked(there: World, admin: Client) -> None:
+    answer = admin.post(place(there), form_of(there, **{"gpu.cards.nominal": "many"}))
+    assert answer.status_code == 400
+    assert "A whole number, or unlimited." in answer.content.decode()
+
+
+def test_whole_gpus_fill_in_what_belongs_together(there: World, admin: Client) -> None:
+    text = admin.post(place(there), form_of(there, gpus="3", fill="1")).content.decode()
+    assert 'name="gpu.cores.nominal" value="300"' in text
+    assert f'name="gpu.memory.nominal" value="{3 * 40960}"' in text
+    assert not QuotaRevision.unscoped.exists()
+
+
+def test_the_effect_is_told_before_saving(there: World, admin: Client) -> None:
+    check = f"{place(there)}/check"
+    assert "Nothing is different yet." in admin.post(check, form_of(there)).content.decode()
+    changed = admin.post(check, form_of(there, **{"gpu.cards.nominal": "9"})).content.decode()
+    assert "Would have to leave" in changed
+    too_much = admin.post(check, form_of(there, **{"gpu.cards.nominal": "99"})).content.decode()
+    assert "what is below it would have" in too_much
+    assert not QuotaRevision.unscoped.exists()
+
+
+def test_a_form_that_is_too_old_is_refused(there: World, admin: Client) -> None:
+    admin.post(place(there), form_of(there, **{"gpu.cards.nominal": "9"}))
+    old = form_of(there, **{"gpu.cards.nominal": "10", "version": "0"})
+    assert admin.post(place(there), old).status_code == 412
+
+
+def test_a_change_is_taken_back_from_its_history(there: World, admin: Client) -> None:
+    admin.post(place(there), form_of(there, **{"gpu.cards.nominal": "9"}))
+    revision = QuotaRevision.unscoped.get()
+    undo = f"/ops/quotas/revisions/{revision.pk}/revert"
+    assert admin.get(undo).status_code == 405
+    text = admin.post(undo, {"next": "/ops/quotas"}, follow=True).content.decode()
+    assert "The change was taken back." in text
+    assert "9 cards → 8 cards" in text
+    text = admin.post(undo, {"next": "https://example.com/"}, follow=True).content.decode()
+    assert "revert the later change first" in text
+
+
+def test_the_page_in_chinese(there: World, admin: Client) -> None:
+    text = admin.get("/ops/quotas", headers={"Accept-Language": "zh-hans"}).content.decode()
+    assert "名义配额" in text
+
+
+@pytest.mark.parametrize("page", ["/ops/quotas", "/w/team-a/quota"])
+def test_queries_do_not_grow_with_the_tree(there: World, client: Client, page: str) -> None:
+    client.force_login(there.platform_admin)
+    client.get(page)
+    with CaptureQueriesContext(connection) as few:
+        client.get(page)
+    for number in range(4):
+        quotas.queue(there.cell, tenancy.workspace(f"team-{number}"), [there.flavor], cards=1)
+    with CaptureQueriesContext(connection) as many:
+        client.get(page)
+    assert len(many) <= len(few) + 4
