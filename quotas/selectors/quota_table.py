@@ -31,8 +31,8 @@ class QuotaLine:
     """One flavor and resource of one node, in the resource's unit; None is unlimited.
 
     `nominal` = `kept` + `given`: what the node has, what it keeps for itself, what its children have.
-    `allocated` is in use below it, `borrowed` the part of it from outside, `lent` what others hold of
-    the node's own now, shared among all lenders in proportion to what they leave unused.
+    `allocated` is in use at and below it, `borrowed` the part of it above what the node has, `lent` what
+    others hold now of what the node has and leaves unused.
     """
 
     flavor: Flavor
@@ -62,25 +62,6 @@ class NodeQuota:
     def etag(self) -> str:
         """The strong entity tag of the node's quota."""
         return f'"{self.node.version}"'
-
-
-@dataclass(slots=True)
-class _Use:
-    """What one node itself has of one key, and how it stands."""
-
-    kept: Amount
-    lending_limit: Amount
-    used: int = 0
-    lent: int = 0
-
-    @property
-    def borrowed(self) -> int:
-        return 0 if self.kept is None else max(0, self.used - self.kept)
-
-    @property
-    def spare(self) -> int:
-        free = 0 if self.kept is None else max(0, self.kept - self.used)
-        return free if self.lending_limit is None else min(free, self.lending_limit)
 
 
 class QuotaTable:
@@ -140,14 +121,11 @@ class QuotaTable:
         if not limits and not used:
             return
         has = totals(self.parents, {pk: one.nominal for pk, one in limits.items()})
-        uses = self._uses(limits, used)
+        allocated = self._allocated(used)
+        borrowed = {pk: _above(has[pk], allocated[pk]) for pk in has}
+        lent = self._lent(has, limits, allocated, borrowed)
         for pk, found in lines.items():
-            below = [uses[leaf] for leaf in self._below(pk)]
-            borrowed, lent = sum(use.borrowed for use in below), sum(use.lent for use in below)
-            # What one child lends to another does not leave the node.
-            inside = min(borrowed, lent)
-            allocated = sum(use.used for use in below)
-            if pk not in limits and has[pk] == 0 and not allocated:
+            if pk not in limits and has[pk] == 0 and not allocated[pk]:
                 continue
             own = limits.get(pk, NOTHING)
             found.append(
@@ -159,34 +137,75 @@ class QuotaTable:
                     given=_sum(has[child] for child in self.children(pk)),
                     borrowing_limit=own.borrowing_limit,
                     lending_limit=own.lending_limit,
-                    allocated=allocated,
-                    borrowed=borrowed - inside,
-                    lent=lent - inside,
+                    allocated=allocated[pk],
+                    borrowed=borrowed[pk],
+                    lent=lent[pk],
                 )
             )
 
-    def _uses(
-        self, limits: Mapping[uuid.UUID, Limits], used: Mapping[uuid.UUID, int]
-    ) -> dict[uuid.UUID, _Use]:
-        uses = {
-            pk: _Use(own.nominal, own.lending_limit, used.get(pk, 0))
-            for pk in self.nodes
-            for own in (limits.get(pk, NOTHING),)
-        }
-        spare = sum(use.spare for use in uses.values())
-        rest = min(spare, sum(use.borrowed for use in uses.values()))
-        for pk in sorted(uses, key=str):
-            use = uses[pk]
-            use.lent = rest * use.spare // spare if spare else 0
-            spare -= use.spare
-            rest -= use.lent
-        return uses
+    def _allocated(self, used: Mapping[uuid.UUID, int]) -> dict[uuid.UUID, int]:
+        """What is in use at and below each node."""
+        found = dict.fromkeys(self.nodes, 0)
+        for leaf, amount in used.items():
+            above: uuid.UUID | None = leaf
+            while above is not None:
+                found[above] += amount
+                above = self.parents[above]
+        return found
+
+    def _lent(
+        self,
+        has: Mapping[uuid.UUID, Amount],
+        limits: Mapping[uuid.UUID, Limits],
+        allocated: Mapping[uuid.UUID, int],
+        borrowed: Mapping[uuid.UUID, int],
+    ) -> dict[uuid.UUID, int]:
+        """What others hold of each node, from the root down.
+
+        Whoever borrows takes first what a node above keeps for all below it, then what its children leave
+        unused, in proportion; rounded so that the sums agree.
+        """
+        ordered = [pk for pk, parent in self.parents.items() if parent is None]
+        for pk in ordered:
+            ordered.extend(self._children[pk])
+        spare = self._spare(ordered, has, limits, allocated)
+        found = dict.fromkeys(self.nodes, 0)
+        for pk in ordered:
+            children, kept = self._children[pk], limits.get(pk, NOTHING).nominal
+            inside = sum(borrowed[child] for child in children) - borrowed[pk]
+            left = sum(spare[child] for child in children)
+            rest = 0 if kept is None else min(left, max(0, inside + found[pk] - kept))
+            for child in children:
+                found[child] = rest * spare[child] // left if left else 0
+                left -= spare[child]
+                rest -= found[child]
+        return found
+
+    def _spare(
+        self,
+        ordered: Sequence[uuid.UUID],
+        has: Mapping[uuid.UUID, Amount],
+        limits: Mapping[uuid.UUID, Limits],
+        allocated: Mapping[uuid.UUID, int],
+    ) -> dict[uuid.UUID, int]:
+        """What each node leaves unused and may lend; `ordered` are the nodes, parents first."""
+        found: dict[uuid.UUID, int] = {}
+        for pk in reversed(ordered):
+            own, total = limits.get(pk, NOTHING), has[pk]
+            below = (own.nominal or 0) + sum(found[child] for child in self._children[pk])
+            free = 0 if total is None else min(below, max(0, total - allocated[pk]))
+            found[pk] = free if own.lending_limit is None else min(free, own.lending_limit)
+        return found
 
     def _below(self, node_id: uuid.UUID) -> list[uuid.UUID]:
         found = [node_id]
         for pk in found:
             found.extend(self._children[pk])
         return found
+
+
+def _above(has: Amount, used: int) -> int:
+    return 0 if has is None else max(0, used - has)
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:

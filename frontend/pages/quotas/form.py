@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
 from foundation.errors import FieldError, Invalid
@@ -17,11 +19,11 @@ from quotas.services.quota import Shrink
 from quotas.services.quota_plan import Keep, QuotaAmount
 
 LIMITS: Final = ("nominal", "borrowing_limit", "lending_limit")
-TYPED: Final[dict[Resource, str]] = {
+TYPED: Final[dict[Resource, str | Promise]] = {
     Resource.GPU_CARDS: "",
     Resource.GPU_CORES: "%",
     Resource.GPU_MEMORY: "MiB",
-    Resource.CPU: "m",
+    Resource.CPU: gettext_lazy("millicores"),
     Resource.MEMORY: "MiB",
 }
 """The unit in which a limit is typed: the resource's own."""
@@ -132,7 +134,7 @@ def _rows(values: Mapping[str, str]) -> list[FormRow]:
         FormRow(
             resource,
             str(title),
-            TYPED[resource],
+            str(TYPED[resource]),
             [
                 Box(name, f"{title}: {labels[limit]}", values[name])
                 for limit in LIMITS

@@ -11,7 +11,7 @@ from foundation.quantities import Resource
 from quotas.errors import BelowUse, ExceedsParent
 from quotas.models import LedgerEntry, Quota, QuotaNode, QuotaRevision
 from quotas.selectors.quota_history import quota_history
-from quotas.selectors.quota_table import tenant_quota_table
+from quotas.selectors.quota_table import NodeQuota, tenant_quota_table
 from quotas.services.quota import Keep, NodeAmounts, QuotaAmount, Shrink, quota_change, quota_set
 from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_revert import quota_revert
@@ -251,14 +251,37 @@ def running(here: Department, name: str, node: Node, *, priority: int) -> Job:
     return job
 
 
-def test_the_table_shows_what_is_kept_given_used_borrowed_and_lent(here: Department) -> None:
+def test_the_table_shows_what_is_kept_given_and_used(here: Department) -> None:
     quotas.used(here.queue_a, here.flavor, CARDS, 9)
     quotas.used(here.queue_b, here.flavor, CARDS, 1)
     own, a, b = tenant_quota_table(here.anna, here.folder, here.cell)
     (line,) = own.lines
     assert (line.nominal, line.kept, line.given, line.allocated) == (22, 10, 12, 10)
     assert (line.borrowed, line.lent) == (0, 0)
-    assert [(n.name, n.lines[0].nominal, n.lines[0].borrowed) for n in (a, b)] == [
-        ("Team A", 8, 1),
-        ("Team B", 4, 0),
-    ]
+    # What the folder keeps for all is taken first, so nobody lends.
+    assert [(n.name, *amounts(n)) for n in (a, b)] == [("Team A", 8, 1, 0), ("Team B", 4, 0, 0)]
+
+
+def test_the_table_shows_who_borrows_and_who_lends(here: Department) -> None:
+    Quota.unscoped.filter(node=here.node).update(nominal=0)
+    c = tenancy.workspace("team-c", here.folder)
+    queue_c = quotas.queue(here.cell, c, [here.flavor])
+    quotas.quota(queue_c.node, here.flavor, CARDS, 4, lending_limit=1)
+    quotas.used(here.queue_a, here.flavor, CARDS, 11)
+    found = tenant_quota_table(here.anna, here.folder, here.cell)
+    assert [amounts(node)[1:] for node in found] == [(0, 0), (3, 0), (0, 2), (0, 1)]
+    (queue,) = tenant_quota_table(here.anna, c, here.cell)[1:]
+    assert amounts(queue) == (4, 0, 1)
+
+
+def test_a_team_below_what_it_has_borrows_nothing_though_its_queue_does(here: Department) -> None:
+    here.set(here.a, 12)
+    quotas.used(here.queue_a, here.flavor, CARDS, 10)
+    own, queue = tenant_quota_table(here.anna, here.a, here.cell)
+    assert (amounts(own)[1:], amounts(queue)[1:]) == ((0, 0), (2, 0))
+
+
+def amounts(node: NodeQuota) -> tuple[int | None, int, int]:
+    """Nominal, borrowed and lent of its only line."""
+    (line,) = node.lines
+    return line.nominal, line.borrowed, line.lent
