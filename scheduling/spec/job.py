@@ -93,7 +93,7 @@ def _min_available(job: Section, least: int, most: int) -> int:
 
 
 def _environment(job: Section) -> dict[str, str]:
-    raw = job.values.get("environment") or {}
+    raw = job.value("environment", {})
     if not isinstance(raw, Mapping):
         job.add("environment", "TYPE", _("must be a mapping of names to values"))
         return {}

@@ -38,7 +38,7 @@ def read_placement(job: Section) -> dict[str, Any]:
 
 
 def _selector(part: Section) -> dict[str, str]:
-    raw = part.values.get("node_selector") or {}
+    raw = part.value("node_selector", {})
     if not isinstance(raw, Mapping) or len(raw) > 64:
         part.add("node_selector", "TYPE", _("must be a mapping of at most 64 labels"))
         return {}

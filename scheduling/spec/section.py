@@ -152,7 +152,12 @@ class Section:
 
     def section(self, key: str, known: Collection[str]) -> Section:
         """The mapping below `key`; an absent one is empty."""
-        return Section.read(self.values.get(key) or {}, self.at(key), known, self.problems)
+        return Section.read(self.value(key, {}), self.at(key), known, self.problems)
+
+    def value(self, key: str, default: Any) -> Any:
+        """What stands below `key`, however empty; `default` when nothing does."""
+        value = self.values.get(key)
+        return default if value is None else value
 
     def refuse(self, key: str, message: str) -> None:
         """Note that a field which the file format knows is not supported yet, when it is used."""

@@ -95,7 +95,7 @@ def _weight(term: Section) -> int:
 
 
 def _labels(part: Section, key: str) -> dict[str, str]:
-    raw = part.values.get(key) or {}
+    raw = part.value(key, {})
     if not isinstance(raw, Mapping) or len(raw) > 64:
         part.add(key, "TYPE", _("must be a mapping of at most 64 labels"))
         return {}
