@@ -8,6 +8,11 @@ from quotas.api import quota_views, views
 
 urlpatterns = [
     path("workspaces/<slug:ws>/queues", views.QueuesView.as_view(), name="queues"),
+    path(
+        "workspaces/<slug:ws>/queues/<slug:queue>/preset",
+        views.QueuePresetView.as_view(),
+        name="queue-preset",
+    ),
     path("workspaces/<slug:ws>/quota", views.QuotaView.as_view(), name="quota"),
     path("admin/quotas", quota_views.AdminQuotasView.as_view(), name="admin-quotas"),
     path("admin/quotas/<uuid:node>", quota_views.AdminQuotaView.as_view(), name="admin-quota"),

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import ClassVar
 
 from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.listing import Column, Kind
 from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
-from quotas.selectors.queue import queue_list
+from quotas.selectors.queue import queue_get, queue_list
 from quotas.selectors.quota import workspace_quota
+from quotas.services.queue_preset import Preset, queue_preset
 from tenants.api.base import WorkspaceView
+from tenants.api.bodies import StrictSerializer
 from tenants.api.pages import list_of, listed
-from tenants.api.query import ListQuery
+from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import problems
 from tenants.permissions import Permission
 
@@ -76,3 +79,31 @@ class QuotaView(WorkspaceView):
     def get(self, request: Request, ws: str) -> Response:
         """Answer one row per queue, flavor and resource, the workspace's own first."""
         return listed(request, QuotaQuery, workspace_quota(self.viewer, self.workspace), QuotaRowSerializer)
+
+
+class PresetSerializer(StrictSerializer):
+    preset = serializers.ChoiceField(choices=[preset.value for preset in Preset])
+
+
+class QueuePresetView(WorkspaceView):
+    """What a queue is for."""
+
+    points = {"POST": Permission.QUEUE_EDIT}
+
+    @extend_schema(
+        operation_id="queue_preset",
+        summary="Give a queue the settings of a preset",
+        description="Its strategy, its flavors and its quota stay.",
+        request=PresetSerializer,
+        responses={200: QueueSerializer, **problems(400, 404)},
+        tags=["quotas"],
+    )
+    def post(self, request: Request, ws: str, queue: str) -> Response:
+        """Set them all at once."""
+        read_query(request, NoQuery)
+        found = queue_get(self.viewer, self.workspace, queue)
+        wanted = PresetSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        preset = Preset(wanted.validated_data["preset"])
+        queue_preset(acting_user=self.viewer, queue=found, preset=preset)
+        return Response(QueueSerializer(found).data)

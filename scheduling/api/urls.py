@@ -6,7 +6,7 @@ from typing import Final
 
 from django.urls import path
 
-from scheduling.api import actions, explain, operator, stream, views
+from scheduling.api import actions, explain, operator, priority, stream, views
 
 _JOBS: Final = "workspaces/<slug:ws>/jobs"
 _JOB: Final = f"{_JOBS}/<str:job>"
@@ -24,6 +24,13 @@ urlpatterns = [
     path(f"{_JOB}/explain", explain.JobExplainView.as_view(), name="job-explain"),
     path("events", stream.EventStreamView.as_view(), name="events"),
     path("workspaces/<slug:ws>/job-actions", actions.JobActionsView.as_view(), name="job-actions"),
+    path("admin/priority-classes", priority.PriorityClassesView.as_view(), name="admin-priority-classes"),
+    path("admin/priority-grants", priority.PriorityGrantsView.as_view(), name="admin-priority-grants"),
+    path(
+        "admin/priority-grants/<uuid:grant>",
+        priority.PriorityGrantView.as_view(),
+        name="admin-priority-grant",
+    ),
     path("admin/nodes/<str:name>/holds", operator.NodeHoldsView.as_view(), name="admin-node-holds"),
     path("admin/devices/<str:uuid>/holds", operator.DeviceHoldsView.as_view(), name="admin-device-holds"),
 ]

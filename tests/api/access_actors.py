@@ -29,13 +29,14 @@ PARENT_ADMIN: Final[dict[Route, int]] = {
     ("tenants/{tenant}/move", "POST"): 200,
     ("tenants/{tenant}/archive", "POST"): 200,
     ("tenants/{tenant}/restore", "POST"): 200,
+    ("admin/priority-grants", "POST"): 400,
 }
 
 _READS: Final = (
     "me", "me/keys", "workspaces", "workspaces/{ws}", "workspaces/{ws}/keys", "workspaces/{ws}/audit",
     "workspaces/{ws}/audit/export", "admin/audit", "admin/audit/export", "admin/quotas", "admin/quota-file",
     "tenants", "tenants/{tenant}", "tenants/{tenant}/members", "tenants/{tenant}/permissions",
-    "tenants/{tenant}/roles",
+    "tenants/{tenant}/roles", "admin/priority-classes", "admin/priority-grants",
 )  # fmt: skip
 _OWN: Final[dict[Route, int]] = {
     ("me/keys", "POST"): 201,
@@ -50,6 +51,7 @@ _ABSENT: Final[tuple[Route, ...]] = (
     ("workspaces/{ws}/keys/{prefix}", "DELETE"),
     ("workspaces/{ws}/keys/{prefix}/rotate", "POST"),
     ("admin/quota-revisions/{revision}/revert", "POST"),
+    ("admin/priority-grants/{grant}", "DELETE"),
     *(("tenants/{tenant}/members/{member}", method) for method in ("GET", "PATCH", "DELETE")),
     *(("tenants/{tenant}/roles/{role}", method) for method in ("GET", "PATCH", "DELETE")),
 )

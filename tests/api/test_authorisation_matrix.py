@@ -30,6 +30,8 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "workspaces/{ws}/jobs/{job}/clone": {"name": "copy"},
     "admin/quotas/{node}": {"amounts": [{"flavor": "a100", "resource": "gpu.cards", "nominal": 8}]},
     "admin/quota-revisions/{revision}/revert": {},
+    "admin/priority-grants": {"tenant": "team-a", "priority_class": "normal"},
+    "workspaces/{ws}/queues/{queue}/preset": {"preset": "balanced"},
     "workspaces/{ws}/job-actions": {"action": "cancel", "jobs": ["known"]},
 }
 
@@ -69,6 +71,11 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("admin/quotas/{node}", "PATCH"): (401, 404, 403, 403, 200, 200),
     ("admin/quotas/{node}/history", "GET"): MEMBERS,
     ("admin/quota-revisions/{revision}/revert", "POST"): (401, 404, 404, 404, 404, 404),
+    ("workspaces/{ws}/queues/{queue}/preset", "POST"): (401, 404, 403, 403, 200, 200),
+    ("admin/priority-classes", "GET"): EVERYBODY,
+    ("admin/priority-grants", "GET"): EVERYBODY,
+    ("admin/priority-grants", "POST"): (401, 404, 403, 403, 403, 400),
+    ("admin/priority-grants/{grant}", "DELETE"): (401, 404, 404, 404, 404, 404),
     ("admin/quota-file", "GET"): EVERYBODY,
     ("admin/quota-file", "POST"): (401, 400, 400, 400, 400, 400),
     ("workspaces/{ws}/audit", "GET"): (401, 404, 403, 403, 200, 200),
@@ -113,7 +120,8 @@ def address(route: str, w: World, job: Job) -> str:
     values = {"ws": w.workspace.slug, "job": str(job.pk), "prefix": "deadbeef", "name": "node-1"}
     values |= {**access_tenancy.VALUES, "tenant": str(w.workspace.pk)}
     values["uuid"] = w.nodes[0].devices.first().uuid
-    values |= {"node": str(w.queue.node_id), "revision": str(w.cell.pk)}
+    values |= {"node": str(w.queue.node_id), "revision": str(w.cell.pk), "grant": str(w.cell.pk)}
+    values["queue"] = w.queue.name
     return "/api/v1/" + re.sub(r"\{(\w+)\}", lambda match: values[match[1]], route) + QUERY.get(route, "")
 
 

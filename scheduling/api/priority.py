@@ -1,0 +1,133 @@
+"""Priority classes, and who may use the raised ones."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.listing import Column, Kind
+from quotas.selectors.quota_table import tenant_get
+from scheduling.selectors.priority_grant import (
+    priority_class_all,
+    priority_class_get,
+    priority_grant_get,
+    priority_grant_list,
+)
+from scheduling.services.priority_grant import priority_grant, priority_revoke
+from tenants.api.base import PlatformView
+from tenants.api.bodies import StrictSerializer
+from tenants.api.pages import list_of, listed
+from tenants.api.query import ListQuery, NoQuery, read_query
+from tenants.api.schema import problems
+from tenants.permissions import Permission
+
+
+class PriorityClassSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    value = serializers.IntegerField(help_text="Above 0 a tenant needs a grant.")
+
+
+class GrantSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    tenant = serializers.CharField(source="tenant.slug", help_text="It and everything below it.")
+    priority_class = serializers.CharField(source="priority_class.name")
+    created_at = serializers.DateTimeField()
+
+
+class GrantCreateSerializer(StrictSerializer):
+    tenant = serializers.SlugField(max_length=63)
+    priority_class = serializers.SlugField(max_length=63)
+
+
+class ClassesQuery(ListQuery):
+    columns: ClassVar = {"name": Column("name"), "value": Column("value", Kind.NUMBER)}
+
+
+class GrantsQuery(ListQuery):
+    columns: ClassVar = {
+        "tenant": Column("tenant.slug"),
+        "priority_class": Column("priority_class.name"),
+    }
+
+
+class PriorityClassesView(PlatformView):
+    """All priority classes."""
+
+    points = {"GET": Permission.TENANT_VIEW}
+
+    @extend_schema(
+        operation_id="priority_class_list",
+        summary="Priority classes, highest first",
+        parameters=[ClassesQuery],
+        responses={200: list_of(PriorityClassSerializer), **problems(400)},
+        tags=["priorities"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer one page of classes."""
+        return listed(request, ClassesQuery, priority_class_all(), PriorityClassSerializer)
+
+
+class PriorityGrantsView(PlatformView):
+    """Who may use raised classes."""
+
+    points = {"GET": Permission.TENANT_VIEW, "POST": Permission.QUEUE_EDIT}
+
+    def may_see_again(self) -> None:
+        """Whoever still sees the tenant of the grant."""
+        body = self.request.data
+        tenant_get(self.viewer, str(body.get("tenant", "")) if isinstance(body, dict) else "")
+
+    @extend_schema(
+        operation_id="priority_grant_list",
+        summary="Grants of priority classes to tenants that you see",
+        parameters=[GrantsQuery],
+        responses={200: list_of(GrantSerializer), **problems(400)},
+        tags=["priorities"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer one page of grants by tenant."""
+        return listed(request, GrantsQuery, priority_grant_list(viewer=self.viewer), GrantSerializer)
+
+    @extend_schema(
+        operation_id="priority_grant_create",
+        summary="Let a tenant and everything below it use a priority class",
+        request=GrantCreateSerializer,
+        responses={201: GrantSerializer, **problems(400, 404)},
+        tags=["priorities"],
+    )
+    def post(self, request: Request) -> Response:
+        """Grant a class; granting it again answers the grant that is there."""
+        read_query(request, NoQuery)
+        wanted = GrantCreateSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        grant = priority_grant(
+            acting_user=self.viewer,
+            tenant=tenant_get(self.viewer, wanted.validated_data["tenant"]),
+            priority_class=priority_class_get(wanted.validated_data["priority_class"]),
+        )
+        headers = {"Location": f"{request.path}/{grant.pk}"}
+        return Response(GrantSerializer(grant).data, status=201, headers=headers)
+
+
+class PriorityGrantView(PlatformView):
+    """One grant."""
+
+    points = {"DELETE": Permission.QUEUE_EDIT}
+
+    @extend_schema(
+        operation_id="priority_grant_delete",
+        summary="Take a grant back",
+        responses={204: None, **problems(400, 404)},
+        tags=["priorities"],
+    )
+    def delete(self, request: Request, grant: uuid.UUID) -> Response:
+        """Take it back; jobs that were submitted with the class keep it."""
+        read_query(request, NoQuery)
+        found = priority_grant_get(viewer=self.viewer, pk=grant)
+        priority_revoke(acting_user=self.viewer, grant=found)
+        return Response(status=204)

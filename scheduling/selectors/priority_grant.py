@@ -1,0 +1,48 @@
+"""Reading which priority classes were granted to whom."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from scheduling.models import PriorityClass, PriorityGrant
+from tenants import permissions
+
+
+def priority_class_all() -> QuerySet[PriorityClass]:
+    """Every class, highest first. Their names and values are no secret."""
+    return PriorityClass.unscoped.order_by("-value", "name")
+
+
+def priority_class_get(name: str) -> PriorityClass:
+    """One class by name.
+
+    Raises: NotFound.
+    """
+    found = PriorityClass.unscoped.filter(name=name).first()
+    if found is None:
+        raise NotFound(_("There is no priority class named %(name)s.") % {"name": name})
+    return found
+
+
+def priority_grant_list(*, viewer: Actor) -> QuerySet[PriorityGrant]:
+    """Grants of tenants in the viewer's sight, by tenant and class."""
+    grants = PriorityGrant.unscoped.filter(tenant__in=permissions.visible_tenants(viewer))
+    return grants.select_related("tenant__parent", "priority_class").order_by(
+        "tenant__slug", "-priority_class__value", "pk"
+    )
+
+
+def priority_grant_get(*, viewer: Actor, pk: uuid.UUID) -> PriorityGrant:
+    """One grant.
+
+    Raises: NotFound, also for one of a tenant out of sight.
+    """
+    found = priority_grant_list(viewer=viewer).filter(pk=pk).first()
+    if found is None:
+        raise NotFound(_("There is no such grant of a priority class."))
+    return found

@@ -1,0 +1,71 @@
+"""Granting priority classes: who stands above a tenant says which raised ones it may use."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from foundation import audit
+from foundation.actor import Actor
+from foundation.errors import Invalid, PermissionDenied
+from scheduling.models import PriorityClass, PriorityGrant
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+@transaction.atomic
+def priority_grant(*, acting_user: Actor, tenant: Tenant, priority_class: PriorityClass) -> PriorityGrant:
+    """Let a tenant and everything below it submit with a class. Granting it again changes nothing.
+
+    Raises: NotFound, PermissionDenied, also for a class that the tenant above does not have itself;
+    Invalid for a class that everybody may use.
+    """
+    _require(acting_user, tenant)
+    if priority_class.value <= 0:
+        message = _("Everybody may use the priority class %(name)s.") % {"name": priority_class.name}
+        raise Invalid(message, code="GRANT_NEEDLESS")
+    if not permissions.may(acting_user, Permission.QUEUE_EDIT) and not _has(tenant.parent, priority_class):
+        message = _("%(tenant)s does not have the priority class %(name)s itself.")
+        raise PermissionDenied(message % {"tenant": tenant.parent, "name": priority_class.name})
+    grant, made = PriorityGrant.unscoped.get_or_create(tenant=tenant, priority_class=priority_class)
+    if made:
+        _record(acting_user, "priority-grant.create", grant)
+    return grant
+
+
+@transaction.atomic
+def priority_revoke(*, acting_user: Actor, grant: PriorityGrant) -> None:
+    """Take a grant back. Jobs that were submitted with the class keep it.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    _require(acting_user, grant.tenant)
+    _record(acting_user, "priority-grant.delete", grant)
+    grant.delete()
+
+
+def _require(acting_user: Actor, tenant: Tenant) -> None:
+    """The right is needed above the tenant: nobody raises their own priority."""
+    permissions.require(acting_user, Permission.TENANT_VIEW, tenant)
+    if not permissions.may(acting_user, Permission.QUEUE_EDIT, tenant.parent):
+        message = _("Which priorities %(tenant)s may use is decided above it.")
+        raise PermissionDenied(message % {"tenant": tenant})
+
+
+def _has(tenant: Tenant | None, priority_class: PriorityClass) -> bool:
+    grants = PriorityGrant.unscoped.filter(priority_class=priority_class)
+    return tenant is not None and grants.filter(tenant_id__in=tenant.ancestor_ids()).exists()
+
+
+def _record(acting_user: Actor, action: str, grant: PriorityGrant) -> None:
+    named = {"tenant": grant.tenant.slug, "priority_class": grant.priority_class.name}
+    audit.record(
+        acting_user,
+        action,
+        entity="priority-grant",
+        entity_id=grant.pk,
+        tenant_id=grant.tenant_id,
+        before=named if action.endswith("delete") else None,
+        after=None if action.endswith("delete") else named,
+    )
