@@ -22,9 +22,10 @@ class AllotmentConfig(AppConfig):
 
     def ready(self) -> None:
         """Says what readiness means for the parts that only the composition root knows."""
-        from allotment import checks  # noqa: PLC0415 (the check of the relay reads a model)
+        from allotment import checks, sign_ins  # noqa: PLC0415 (both read models)
 
         checks.register()
+        sign_ins.register()
         password_changed.connect(_forget_first_password)
 
 

@@ -22,7 +22,7 @@ from tenants.permissions import Permission
 _ALWAYS: Final = frozenset({401, 403})
 _NAMES: Final = ("ws", "workspace", "tenant")
 _ENTITY_ID_MAX: Final = 64
-_NOBODY: Final = SystemActor("anonymous")
+NOBODY: Final = SystemActor("anonymous")
 
 
 class DenialMiddleware:
@@ -47,7 +47,7 @@ class DenialMiddleware:
             return
         match = request.resolver_match
         audit.denied(
-            actor or _NOBODY,
+            actor or NOBODY,
             entity="route",
             entity_id=(match.view_name if match else "")[:_ENTITY_ID_MAX],
             tenant_id=tenant.pk if tenant else None,

@@ -72,6 +72,21 @@ def test_every_denied_attempt_is_written_once(w: World, as_user: As) -> None:
     assert "beef" not in json.dumps([row.after for row in found])
 
 
+def test_a_failed_sign_in_is_written_without_what_was_typed(w: World) -> None:
+    page = Client()
+
+    for username in ("ed", "hunter2 typed in the wrong box", "a\x00"):
+        page.post("/login", {"username": username, "password": "wrong guess"})
+
+    rows = list(AuditRecord.unscoped.filter(entity="user").order_by("created_at", "pk"))
+    assert [(row.actor_name, row.result, row.after["username"]) for row in rows] == [
+        ("anonymous", "denied", "ed"),
+        ("anonymous", "denied", ""),
+    ]
+    assert rows[0].entity_id == str(w.editor.pk) and rows[0].address
+    assert "hunter2" not in json.dumps([row.after for row in rows])
+
+
 def test_what_one_of_many_is_denied_is_written_too(w: World, as_user: As) -> None:
     job = jobs.job(w.queue, w.admin, "alpha")
 
