@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from allauth.account.signals import user_logged_in
 from django.db.models.signals import post_delete, post_save
 
-from tenants import grants
+from tenants import grants, oidc
 from tenants.models import CustomRole, GroupMember, Member, Tenant
 
 
 def connect() -> None:
-    """Forget remembered grants when anything they depend on is written."""
+    """Forget remembered grants when anything they depend on is written; take groups from a sign-in."""
     for model in (Member, GroupMember, CustomRole, Tenant):
         post_save.connect(_forget, sender=model, dispatch_uid=f"grants-save-{model.__name__}")
         post_delete.connect(_forget, sender=model, dispatch_uid=f"grants-delete-{model.__name__}")
+
+    user_logged_in.connect(oidc.follow_groups, dispatch_uid="oidc-groups")
 
 
 def _forget(sender: object, **_: Any) -> None:

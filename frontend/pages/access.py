@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
 LOCKED_OUT_STATUS = 429
 
@@ -17,6 +19,14 @@ class SignIn(LoginView):
 
     template_name = "frontend/login.html"
     redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """The form, and the identity providers to offer beside it: (name, address)."""
+        apps = settings.SOCIALACCOUNT_PROVIDERS.get("openid_connect", {}).get("APPS", [])
+        providers = [
+            (app["name"], reverse("openid_connect_login", args=[app["provider_id"]])) for app in apps
+        ]
+        return super().get_context_data(**kwargs) | {"providers": providers}
 
 
 def locked_out(

@@ -21,6 +21,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(API, include("quotas.api.urls")),
     path(API, include("scheduling.api.urls")),
     path(API, include("telemetry.api.urls")),
+    # Without a provider in the settings these answer 404.
+    path("", include("allauth.socialaccount.providers.openid_connect.urls")),
     path("", include("frontend.urls")),
 ]
 

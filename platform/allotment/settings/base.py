@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from allotment import paths
 from allotment.logs import configure_structlog, logging_config
 from allotment.settings import environment as env
+from allotment.settings.oidc import *
 
 HOME = paths.home()
 
@@ -37,6 +38,10 @@ INSTALLED_APPS = [
     "django_htmx",
     "lucide",
     "axes",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
 ]
 
 MIDDLEWARE = [
@@ -55,6 +60,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "foundation.rate_limit_middleware.RateLimitMiddleware",
     "allotment.denials.DenialMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",  # last: it answers in place of a locked-out login
 ]
 
@@ -121,7 +127,7 @@ CONTENT_SECURITY_POLICY = {
         "img-src": ["'self'", "data:"],
         "style-src": ["'self'", "'unsafe-inline'"],
         "frame-ancestors": ["'none'"],
-        "form-action": ["'self'"],
+        "form-action": ["'self'", *ALLOTMENT_OIDC_ORIGINS],
         "base-uri": ["'self'"],
     }
 }

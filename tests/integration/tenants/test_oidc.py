@@ -1,0 +1,136 @@
+"""Signing in by a real OpenID Connect provider, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from django.test import Client
+
+from allotment.settings.oidc import provider
+from foundation.models import AuditRecord
+from tenants import permissions
+from tenants.models import Member, Role, User
+from tenants.permissions import Permission
+from tests.builders import tenancy
+from tests.fixtures import oidc_provider
+
+pytestmark = pytest.mark.django_db
+SignIn = Callable[..., tuple[Client, Any]]
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[str]:
+    """The address of the provider."""
+    program = Path(oidc_provider.__file__)
+    with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def sign_in(issuer: str, settings: Any) -> SignIn:
+    """Go from the sign-in page to the provider and back as a persona; the client and the last answer."""
+    settings.SOCIALACCOUNT_PROVIDERS = provider(
+        issuer, oidc_provider.CLIENT_ID, oidc_provider.CLIENT_SECRET, "Acme SSO"
+    )
+
+    def run(**persona: Any) -> tuple[Client, Any]:
+        httpx.post(f"{issuer}/persona", json=persona)
+        client = Client()
+        assert "Sign in with Acme SSO" in client.get("/login").content.decode()
+        away = client.post("/oidc/sso/login/")
+        assert away["Location"].startswith(f"{issuer}/authorize?")
+        back = urlsplit(httpx.get(away["Location"]).headers["Location"])
+        return client, client.get(f"{back.path}?{back.query}")
+
+    return run
+
+
+def ada(*groups: str, **more: Any) -> dict[str, Any]:
+    return {
+        "sub": "1815",
+        "preferred_username": "ada",
+        "email": "ada@acme.test",
+        "groups": list(groups),
+        **more,
+    }
+
+
+def test_the_first_sign_in_makes_the_account_and_later_ones_find_it(sign_in: SignIn) -> None:
+    client, answer = sign_in(**ada())
+    assert answer.status_code == 302 and answer["Location"] == "/"
+    me = client.get("/api/v1/me").json()
+    assert (me["username"], me["memberships"]) == ("ada", [])
+    user = User.objects.get(username="ada")
+    assert user.email == "ada@acme.test" and not user.has_usable_password()
+    assert AuditRecord.unscoped.get(action="user.create").after == {"username": "ada", "by": "oidc"}
+    sign_in(**ada(preferred_username="ada.l"))
+    assert User.objects.count() == 1, "the subject tells who it is, whatever the name"
+
+
+def test_groups_come_and_go_with_the_claim(sign_in: SignIn) -> None:
+    team = tenancy.workspace("team-a")
+    tenancy.group_member(tenancy.group("ML", claim="ml-engineers"), team, Role.EDITOR)
+    local = tenancy.group("Local")
+    sign_in(**ada("ml-engineers", "unknown-here"))
+    user = User.objects.get(username="ada")
+    local.people.create(user=user)
+    assert permissions.may(user, Permission.JOB_SUBMIT, team)
+
+    client, _ = sign_in(**ada("unknown-here"))
+    assert not permissions.may(user, Permission.TENANT_VIEW, team)
+    assert client.get("/api/v1/workspaces/team-a").status_code == 404
+    assert [row.group.name for row in user.in_groups.all()] == ["Local"], "groups of the platform stay"
+    note = AuditRecord.unscoped.filter(action="user.groups").first()
+    assert note is not None and note.before == {"lost": ["ML"]}
+
+
+def test_the_admin_group_of_the_settings_lets_the_first_admin_in(sign_in: SignIn, settings: Any) -> None:
+    settings.ALLOTMENT_OIDC_ADMIN_GROUPS = ["platform"]
+    sign_in(**ada("platform"))
+    user = User.objects.get(username="ada")
+    assert permissions.granted(user) == set(Permission)
+    assert Member.unscoped.get().group.claim == "platform"
+    sign_in(**ada())
+    assert permissions.granted(user) == frozenset()
+
+
+def test_a_name_that_exists_here_is_not_taken_over(sign_in: SignIn) -> None:
+    local = tenancy.user("ada", None, Role.PLATFORM_ADMIN)
+    User.objects.filter(pk=local.pk).update(email="ada@acme.test")
+    client, _ = sign_in(**ada())
+    assert client.get("/api/v1/me").json()["platform_permissions"] == []
+    assert User.objects.exclude(pk=local.pk).get().username != "ada"
+
+
+def test_a_closed_account_and_a_refusal_lead_back_to_the_sign_in_page(sign_in: SignIn) -> None:
+    sign_in(**ada())
+    User.objects.update(is_active=False)
+    client, answer = sign_in(**ada())
+    assert answer["Location"] == "/login" and client.get("/api/v1/me").status_code in (401, 403)
+    assert "This account is closed" in client.get("/login").content.decode()
+    client, answer = sign_in()
+    assert answer["Location"] == "/login"
+    assert "failed" in client.get("/login").content.decode()
+
+
+def test_an_answer_that_nobody_asked_for_is_refused(sign_in: SignIn) -> None:
+    stranger = Client()
+    answer = stranger.get("/oidc/sso/login/callback/?code=x&state=y")
+    assert answer["Location"] == "/login"
+    assert stranger.get("/api/v1/me").status_code in (401, 403)
+
+
+def test_without_a_provider_there_is_no_such_page(client: Client) -> None:
+    assert "Sign in with" not in client.get("/login").content.decode()
+    assert client.get("/oidc/sso/login/").status_code == 404
