@@ -53,6 +53,13 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                 Entry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
             ),
         ),
+        Group(
+            _("Access"),
+            (
+                Entry("members", _("Members"), "users", "frontend:workspace-members"),
+                Entry("keys", _("Access keys"), "key-round", "frontend:workspace-keys"),
+            ),
+        ),
     ),
     OPERATIONS: (
         Group(
@@ -67,6 +74,13 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     covers=("frontend:ops-quota-save",),
                 ),
                 Entry("nodes", _("Nodes"), "server", "frontend:ops-nodes", covers=("frontend:ops-node",)),
+                Entry(
+                    "tenants",
+                    _("Tenants"),
+                    "network",
+                    "frontend:ops-tenants",
+                    covers=("frontend:ops-tenant",),
+                ),
             ),
         ),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
-from frontend.pages import access, account, home, search
+from frontend.pages import access, account, home, keys, members, search
 from frontend.pages.quotas import page as quota_page
 from frontend.pages.workspace import job, job_actions, job_new, jobs, overview
 
@@ -25,6 +25,8 @@ _WORKSPACE = [
     path("jobs/<str:job>/cancel", job_actions.cancel, name="job-cancel"),
     path("jobs/<str:job>/suspend", job_actions.suspend, name="job-suspend"),
     path("jobs/<str:job>/resume", job_actions.resume, name="job-resume"),
+    path("members", members.workspace_members, name="workspace-members"),
+    path("keys", keys.workspace_keys, name="workspace-keys"),
 ]
 
 urlpatterns = [
@@ -32,6 +34,7 @@ urlpatterns = [
     path("login", access.SignIn.as_view(), name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
     path("account", account.account, name="account"),
+    path("account/keys", keys.own_keys, name="account-keys"),
     path("search", search.search, name="search"),
     path("w/<slug:workspace>", overview.start, name="workspace"),
     path("w/<slug:workspace>/", include(_WORKSPACE)),

@@ -32,7 +32,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
     def login(self, request: HttpRequest, user: User) -> None:
         """Open the session with the backend that finds the user again in the next request."""
-        user.backend = _BACKEND  # type: ignore[attr-defined]
+        user.backend = _BACKEND
         super().login(request, user)
 
     def respond_user_inactive(self, request: HttpRequest, user: User) -> HttpResponse:

@@ -23,6 +23,7 @@ __all__ = [
     "ROLE_PERMISSIONS",
     "Permission",
     "granted",
+    "granted_anywhere",
     "may",
     "require",
     "require_cover",
@@ -38,6 +39,11 @@ def granted(actor: Actor, tenant: Tenant | None = None) -> frozenset[Permission]
         return frozenset(Permission)
     path = tenant.path if tenant is not None else None
     return frozenset().union(*(grant.points for grant in grants_of(actor) if grant.counts_on(path)))
+
+
+def granted_anywhere(actor: Actor) -> frozenset[Permission]:
+    """All points that `actor` has on any tenant or on the platform: what a key of theirs may be good for."""
+    return frozenset().union(*(grant.points for grant in grants_of(actor)))
 
 
 def may(actor: Actor, permission: Permission, tenant: Tenant | None = None) -> bool:

@@ -96,6 +96,6 @@ def _facts(request: HttpRequest, who: User) -> list[tuple[str, object]]:
 def _memberships(who: User) -> list[tuple[str, str]]:
     """Where the user belongs and in which role."""
     return [
-        (member.tenant.name if member.tenant else _("The whole platform"), role_word(member.role))
+        (member.tenant.name if member.tenant else _("The whole platform"), role_word(member.role_name))
         for member in membership_list(viewer=who)
     ]

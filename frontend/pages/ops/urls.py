@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from frontend.pages.ops import node, nodes, overview
+from frontend.pages.ops import node, nodes, overview, tenant_tree
 from frontend.pages.quotas import edit, history, page
 
 urlpatterns = [
@@ -15,6 +15,8 @@ urlpatterns = [
     path("quotas/<uuid:node>/<uuid:flavor>", edit.save, name="ops-quota-save"),
     path("quotas/<uuid:node>/<uuid:flavor>/check", edit.check, name="ops-quota-check"),
     path("quotas/revisions/<uuid:revision>/revert", history.revert, name="ops-quota-revert"),
+    path("tenants", tenant_tree.tree, name="ops-tenants"),
+    path("tenants/<uuid:tenant>", tenant_tree.tenant, name="ops-tenant"),
     path("nodes", nodes.nodes, name="ops-nodes"),
     path("nodes-live", nodes.nodes_live, name="ops-nodes-live"),
     path("nodes/<str:name>", node.node, name="ops-node"),
