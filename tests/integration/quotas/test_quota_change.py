@@ -240,6 +240,29 @@ def test_a_preview_names_who_could_start(here: Department) -> None:
     assert found.reclaimed.jobs == []
 
 
+def test_a_preview_names_whose_jobs_would_be_taken_back(here: Department) -> None:
+    (node,) = clusters.nodes(here.flavor, 1)
+    for queue in (here.queue_a, here.queue_b):
+        for resource in (Resource.CPU, Resource.MEMORY, Resource.GPU_CORES, Resource.GPU_MEMORY):
+            quotas.quota(queue.node, here.flavor, resource, None)
+    for name in ("first", "second"):
+        running(here, name, node, priority=0)
+    jobs.job(here.queue_b, here.anna, "wide", roles=[jobs.RoleOf(cards=8)])
+    Quota.unscoped.filter(node=here.queue_b.node, resource=CARDS).update(borrowing_limit=0)
+    wanted = [(here.at(here.a), 0), (here.queue_a.node, 0), (here.at(here.b), 8), (here.queue_b.node, 8)]
+    found = quota_preview(
+        acting_user=here.anna,
+        cell_id=here.cell.pk,
+        changes=[NodeAmounts(node, here.cards(cards)) for node, cards in wanted],
+        shrink=Shrink.LET_RUN,
+    )
+    assert [job.name for job in found.reclaimed.jobs] == ["first", "second"]
+    assert [(found.names[over.node_id], over.limit) for over in found.over_quota] == [
+        ("Team A", 0),
+        ("Team A / default", 0),
+    ]
+
+
 def running(here: Department, name: str, node: Node, *, priority: int) -> Job:
     """A job of team A that holds four cards."""
     rank = jobs.priority_class(f"p{priority}", priority)

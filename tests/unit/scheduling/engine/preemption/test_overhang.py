@@ -1,4 +1,4 @@
-"""Who leaves at once where a quota was lowered below its use."""
+"""Who leaves when a quota was lowered below its use and somebody said: now."""
 
 from __future__ import annotations
 
@@ -6,76 +6,40 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine.model import FlavorResource, Instant, Job, JobState
-from scheduling.engine.preemption.overhang import overhang
-from tests.unit.scheduling.engine.preemption.worlds import CARDS, cohort, held, running
+from scheduling.engine import overhang
+from scheduling.engine.model import Instant, Job, JobState
+from tests.unit.scheduling.engine.preemption.worlds import CARDS, cohort, running
 
-JOBS = [
-    running("fixed", "a", 2, preemptible=False, admitted_at=Instant(9_999)),
-    running("high", "a", 2, priority=5, admitted_at=Instant(9_998)),
-    running("early", "a", 3, admitted_at=Instant(9_000)),
-    running("late", "a", 1, admitted_at=Instant(9_500)),
-    running("unknown", "a", 1, admitted_at=None, submitted_at=Instant(8_000)),
-    running("other", "b", 4),
-    running("going", "a", 4, state=JobState.LEAVING),
-]
-
-
-@pytest.mark.parametrize(
-    ("limit", "leave"),
-    [
-        (9, []),
-        (8, ["late"]),
-        (7, ["early"]),  # `late` and `early` would do; `early` alone does
-        (6, ["early"]),
-        (5, ["late", "early"]),
-        (4, ["late", "early", "unknown"]),
-        (3, ["late", "early", "high"]),
-        (2, ["late", "early", "unknown", "high"]),
-        (1, ["late", "early", "high", "fixed"]),
-        (0, ["late", "early", "unknown", "high", "fixed"]),
-    ],
-)
-def test_lower_priority_and_later_jobs_leave_and_no_more_than_needed(limit: int, leave: list[str]) -> None:
-    assert overhang(cohort({"a": 9, "b": 9}, JOBS), ["a"], CARDS, limit) == leave
+# Jobs as (name, cards, other facts); what may stay; who leaves, in order.
+CASES = {
+    "nobody within the limit": ([("a", 4, {})], 4, []),
+    "lower priority first": ([("a", 4, {"priority": 1}), ("b", 4, {})], 4, ["b"]),
+    "of equals the last to start": (
+        [("a", 4, {"admitted_at": Instant(1)}), ("b", 4, {"admitted_at": Instant(2)})], 4, ["b"],
+    ),
+    "who may not be preempted comes last": (
+        [("a", 4, {"preemptible": False}), ("b", 4, {"priority": 9})], 4, ["b"],
+    ),
+    "but leaves when nothing else is left": ([("a", 4, {"preemptible": False})], 3, ["a"]),
+    "who need not leave after all stays": ([("a", 8, {"priority": 1}), ("b", 1, {})], 1, ["a"]),
+    "all of them for nothing": ([("a", 4, {}), ("b", 2, {"priority": 1})], 0, ["a", "b"]),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("queues", "limit", "leave"),
-    [
-        (["a", "b"], 10, ["early"]),
-        (["a", "b"], 8, ["late", "other"]),
-        (["b"], 3, ["other"]),
-        (["b"], 4, []),
-        ([], 0, []),
-    ],
-)
-def test_all_queues_below_a_node_count_together(queues: list[str], limit: int, leave: list[str]) -> None:
-    assert overhang(cohort({"a": 9, "b": 9}, JOBS), queues, CARDS, limit) == leave
+@pytest.mark.parametrize(("rows", "limit", "leaving"), CASES.values(), ids=CASES)
+def test_who_leaves(rows: list[tuple[str, int, dict[str, object]]], limit: int, leaving: list[str]) -> None:
+    jobs = [running(name, "q", cards, **facts) for name, cards, facts in rows]
+    snapshot = cohort({"q": 4}, jobs)
+    assert overhang(snapshot, {"q"}, CARDS, limit) == leaving
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (running("z", "a", 1, priority=1), running("b", "a", 1, priority=2)),
-        (running("z", "a", 1), running("b", "a", 1, preemptible=False)),
-        (running("z", "a", 1, admitted_at=Instant(9_001)), running("b", "a", 1)),
-        (running("z", "a", 1, admitted_at=None, submitted_at=Instant(9_001)), running("b", "a", 1)),
-        (running("a", "a", 1), running("b", "a", 1)),
-    ],
-)
-def test_the_order_in_which_they_leave(first: Job, second: Job) -> None:
-    for jobs in ([first, second], [second, first]):
-        assert overhang(cohort({"a": 2}, jobs), ["a"], CARDS, 1) == [first.id]
+def test_other_queues_are_left_alone() -> None:
+    snapshot = cohort({"q": 4, "r": 4}, [running("mine", "q", 4), running("theirs", "r", 8)])
+    assert overhang(snapshot, {"q"}, CARDS, 4) == []
+    assert overhang(snapshot, {"q", "r"}, CARDS, 4) == ["theirs"]
 
 
-def test_who_holds_nothing_of_it_or_leaves_already_stays_out_of_it() -> None:
-    other = FlavorResource("other", CARDS.resource)
-    jobs: list[Job] = [running("x", "a", 2), running("y", "a", 3)]
-    snapshot = cohort({"a": 9}, jobs)
-    assert overhang(snapshot, ["a"], other, 0) == []
-    leaving = replace(held(jobs[1])[0], leaving=True)
-    snapshot.give_back(leaving.id)
-    snapshot.take(leaving)
-    assert overhang(snapshot, ["a"], CARDS, 4) == []
-    assert overhang(snapshot, ["a"], CARDS, 3) == ["x"]
+def test_what_leaves_already_counts_as_gone() -> None:
+    going: Job = replace(running("going", "q", 4), state=JobState.LEAVING)
+    snapshot = cohort({"q": 4}, [going, running("staying", "q", 4)])
+    assert overhang(snapshot, {"q"}, CARDS, 4) == []
