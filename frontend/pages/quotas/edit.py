@@ -17,7 +17,7 @@ from clusters.models import Flavor
 from foundation.errors import AllotmentError, NotFound, PermissionDenied, Refused
 from frontend.pages.frame import login_required, viewer
 from frontend.pages.quotas import form
-from frontend.pages.quotas.page import Open, resource_of, show
+from frontend.pages.quotas.page import Open, resource_of, resource_word, show
 from quotas.selectors.quota_table import NodeQuota, node_quota, quota_node_get, tenant_get
 from quotas.services.quota import NodeAmounts, quota_set
 from quotas.services.quota_preview import QuotaPreview, quota_preview
@@ -53,7 +53,7 @@ def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespon
         messages.info(request, _("Nothing was different, so nothing was saved."))
     else:
         messages.success(request, _("The quota of %(name)s is saved.") % {"name": found.name})
-    query = urlencode({"tenant": tenant.slug, "resource": resource_of(request).value})
+    query = urlencode({"tenant": tenant.slug, "resource": resource_word(resource_of(request))})
     return redirect(f"{reverse('frontend:ops-quotas')}?{query}")
 
 

@@ -79,6 +79,11 @@ def resource_of(request: HttpRequest) -> Resource:
     return Resource(word) if word in {item.value for item in TITLES} else Resource.GPU_CORES
 
 
+def resource_word(resource: Resource) -> str:
+    """The resource in an address; compute is what an address without one shows."""
+    return "" if resource is Resource.GPU_CORES else resource.value
+
+
 def _context(
     request: HttpRequest, tenant: Tenant, opened: Open | None, refusal: str, *, ops: bool
 ) -> dict[str, Any]:
@@ -104,8 +109,8 @@ def _context(
         "workspace": tenant,
         "ops": ops,
         "crumbs": _crumbs(who, tenant, resource) if ops else (),
-        "chips": [parts.Chip(label=str(title), value=item.value) for item, title in TITLES.items()],
-        "resource": resource,
+        "chips": [parts.Chip(label=str(title), value=resource_word(item)) for item, title in TITLES.items()],
+        "resource": resource_word(resource),
         "pools": pools(nodes, resource, links, editing),
         "form": form,
         "refusal": refusal,
@@ -136,14 +141,14 @@ def _asked(request: HttpRequest, nodes: Sequence[NodeQuota]) -> Open | None:
 def _address(ops: bool, tenant: Tenant, resource: Resource) -> str:
     if not ops:
         return ""
-    query = urlencode({"tenant": tenant.slug, "resource": resource.value})
+    query = urlencode({"tenant": tenant.slug, "resource": resource_word(resource)})
     return f"{reverse('frontend:ops-quotas')}?{query}"
 
 
 def _edit_address(shown_tenant: Tenant, node: NodeQuota, flavor: Flavor, resource: Resource) -> str:
     query = {
         "tenant": shown_tenant.slug,
-        "resource": resource.value,
+        "resource": resource_word(resource),
         "edit": node.node.pk,
         "flavor": flavor.pk,
     }

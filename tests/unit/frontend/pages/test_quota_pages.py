@@ -58,6 +58,8 @@ def test_a_folder_with_its_children(there: World, admin: Client) -> None:
     assert "Team A" in text
     assert "keeps 10 for all below to share" in text
     assert "/ops/quotas?tenant=team-a" in text
+    assert 'aria-current="true">Cards and slices' in text
+    assert 'aria-current="true">Compute' in admin.get("/ops/quotas").content.decode()
 
 
 @pytest.mark.parametrize("who", ["viewer", "editor", "admin"])
