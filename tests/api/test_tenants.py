@@ -85,7 +85,10 @@ def test_members_by_user_and_group_with_built_in_and_custom_roles(w: World, as_u
     assert sources == {"ml"}
     gone = admin.delete(made["Location"], headers={"If-Match": changed["ETag"]})
     assert gone.status_code == 204 and not Member.unscoped.filter(group__name="ml").exists()
-    too_much = admin.post(f"{base}/roles", {"name": "Spy", "points": ["audit.view"]})
+    keeper = {"name": "Keeper", "points": ["tenant.view", "member.edit"]}
+    admin.post(f"{base}/roles", keeper)
+    admin.post(f"{base}/members", {"user": "vera", "role": "keeper"})
+    too_much = as_user(w.viewer).post(f"{base}/roles", {"name": "Spy", "points": ["job.stop-any"]})
     assert (too_much.status_code, too_much.json()["code"]) == (403, "CANNOT_GRANT")
 
 
