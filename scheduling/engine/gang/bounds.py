@@ -19,7 +19,7 @@ from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.placement.question import card_parts, members
 from scheduling.engine.placement.shape import resolve
-from scheduling.engine.preemption.seats import Seats, Slots, countable
+from scheduling.engine.preemption.seats import Seats, countable, slots_of
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -60,7 +60,7 @@ class Counted:
     def __init__(self, board: Board) -> None:
         task = board.question.task
         self.board = board
-        self.slots = Slots(board)
+        self.slots = slots_of(board)
         self.each = task.cards if task.whole else task.cores * task.cards
         self._free: Ints = np.zeros(0, np.int64)
         self._seen = self._epoch = -1
@@ -119,8 +119,7 @@ def seats_left(board: Board, needed: int) -> int | None:
     """How many of so many tasks find seats one after the other; None where counting is not exact."""
     if not countable(board):
         return None
-    shelf = _shelf_of(board.question.fleet)
-    return min(needed, int(np.minimum(shelf.of(board).slots.now(), needed).sum()))
+    return min(needed, int(np.minimum(slots_of(board).now(), needed).sum()))
 
 
 def _shelf_of(fleet: Fleet) -> _Shelf:

@@ -25,7 +25,7 @@ from scheduling.engine.preemption.fillback import fill_back, fill_back_dearest, 
 from scheduling.engine.preemption.ground import Ground
 from scheduling.engine.preemption.policy import may_push_anyone
 from scheduling.engine.preemption.reach import Reach
-from scheduling.engine.preemption.seats import Seats, Slots, countable
+from scheduling.engine.preemption.seats import Seats, countable, slots_of
 from scheduling.engine.preemption.targets import Alike, Preemptor, Room, Target, TargetSet
 from scheduling.engine.preemption.trial import Trial
 from scheduling.engine.state.snapshot import Snapshot
@@ -70,7 +70,6 @@ class VictimSearch:
         bounded = fair is not None and options.share_loss_s is not None
         self._share_loss_s = float(options.share_loss_s or 0) if bounded else float("inf")
         self._ground: Ground | None = None
-        self._slots: dict[Board, Slots] = {}
 
     def find(
         self,
@@ -203,10 +202,7 @@ class VictimSearch:
         """Counted seats for a shape; None where counting would not be exact."""
         if not countable(board):
             return None
-        known = self._slots.get(board)
-        if known is None:
-            known = self._slots[board] = Slots(board)
-        return Seats(known, needed)
+        return Seats(slots_of(board), needed)
 
     def _clearing(self, contest: Contest) -> Clearing | None:
         """Which rows to clear; None where the order of the candidates alone decides."""

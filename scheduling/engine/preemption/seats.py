@@ -21,6 +21,8 @@ from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
 # Vetoes whose answer follows from the amounts that are free on a row.
 COUNTED = frozenset(("pods", "cpu", "memory", "card-cores", "card-memory"))
 PLENTY = 2**31
+# Shapes of which the slots are kept with a fleet.
+KEPT = 4096
 
 
 def countable(board: Board) -> bool:
@@ -40,26 +42,49 @@ class Slots:
         # Cards of each row of which the shape could have a part.
         self.cards: Ints = np.zeros(0, np.int64)
         self._counts: Ints = np.zeros(0, np.int64)
-        self._seen = self._revised = 0
-        self._epoch = -1
+        self._seen = self._epoch = -1
 
     def now(self) -> Ints:
         """How many more tasks each row could take. `[rows]`, not to be written to."""
         fleet = self.board.question.fleet
         rows: Rows = ALL_ROWS
-        if self._epoch == fleet.epoch and self._revised == len(fleet.revised):
+        if self._epoch == fleet.epoch:
+            # Rows of which something lasting changed are among those that were touched.
             changed = sorted(set(fleet.touched[self._seen :]))
             if not changed:
                 return self._counts
             rows = np.array(changed, np.int64)
-        self._seen, self._revised, self._epoch = len(fleet.touched), len(fleet.revised), fleet.epoch
-        free = np.where(self.board.lasting()[rows], slots(self.board.question, rows), 0)
+        self._seen, self._epoch = len(fleet.touched), fleet.epoch
+        # What lasts is brought up to date first: the cards that count are part of it.
+        lasting = self.board.lasting()[rows]
+        free = np.where(lasting, slots(self.board.question, rows), 0)
         cards: Ints = self.board.question.fitting(rows).sum(axis=1)
         if isinstance(rows, slice):
             self._counts, self.cards = free, cards
         else:
             self._counts[rows], self.cards[rows] = free, cards
         return self._counts
+
+
+class _Shelf:
+    """The slots that are kept with a fleet from cycle to cycle."""
+
+    follows_fleet = True
+
+    def __init__(self) -> None:
+        self.slots: dict[Board, Slots] = {}
+
+
+def slots_of(board: Board) -> Slots:
+    """The slots for a board's shape; the same for all who ask."""
+    memo = board.question.fleet.memo
+    shelf = memo.get(_Shelf)
+    if not isinstance(shelf, _Shelf) or len(shelf.slots) > KEPT:
+        shelf = memo[_Shelf] = _Shelf()
+    known = shelf.slots.get(board)
+    if known is None:
+        known = shelf.slots[board] = Slots(board)
+    return known
 
 
 class Row:

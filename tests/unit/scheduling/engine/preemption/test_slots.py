@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from scheduling.engine import Delta, NodePut
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.board import Board
-from scheduling.engine.preemption.seats import Seats, Slots, countable
+from scheduling.engine.preemption.seats import Seats, Slots, countable, slots_of
 from tests.unit.scheduling.engine.builders import CARD_MIB, role
 from tests.unit.scheduling.engine.preemption.stand import board_of, on, site
 
@@ -188,3 +189,21 @@ def test_rows_are_counted_again_where_something_changed() -> None:
         assert (whole.now().tolist(), part.now().tolist()) == ([2, 1, 2], [4, 2, 4])
     assert (whole.now().tolist(), part.now().tolist()) == ([2, 0, 1], [4, 0, 3])
     assert whole.cards.tolist() == [2, 0, 1]
+
+
+def test_nodes_that_change_are_counted_again() -> None:
+    snapshot = site([2, 2], {"a": 4}, [])
+    slots = slots_of(board_of(snapshot, role(1, 1)))
+    assert slots is slots_of(slots.board)
+    assert slots.now().tolist() == [2, 2]
+    first, second = snapshot.fleet.nodes
+    broken = (replace(second.devices[0], healthy=False), *second.devices[1:])
+    for changed, left in (
+        (replace(first, schedulable=False), [0, 2]),
+        (replace(second, devices=broken), [0, 1]),
+        (first, [2, 1]),
+        (second, [2, 2]),
+    ):
+        snapshot.apply(Delta((NodePut(changed),)))
+        assert slots.now().tolist() == left
+        assert slots_of(slots.board) is slots
