@@ -2,9 +2,9 @@
 
 The first cycle runs on a snapshot that no cycle has seen, with a full line of gangs. Then the cell comes
 to rest: decisions take effect, and new gangs come for those that started, until the line is full of such
-as have to wait. Before each of the later cycles the last decisions take effect and one percent changes:
-running tasks end, gangs come, nodes change. The series repeats the measurement on smaller cells; time per
-n log n must not grow with them.
+as have to wait and a cycle decides nothing. Before each of the later cycles the last decisions take effect
+and one percent changes: running tasks end, gangs come, nodes change. The series repeats the measurement on
+smaller cells; time per n log n must not grow with them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def run() -> Report:
         Row("cycle after 1 % change, ms, median", MILLI * _median(largest.later), bounds["warm_ms"]),
         Row("cycle after 1 % change, ms, slowest", MILLI * max(largest.later)),
         Row("decisions after 1 % change, median", _median(largest.decided)),
+        Row("cycles until at rest", len(largest.settling)),
         Row("cycles until at rest, s, slowest", max(largest.settling, default=0.0)),
+        Row("cycle at rest, ms", MILLI * largest.settling[-1]),
         Row("applying 1 % change, ms, median", MILLI * _median(largest.applied)),
         Row("building the snapshot, s", largest.built),
         Row("peak memory, MiB", own_peak_rss_mib(), bounds["peak_mib"]),
@@ -95,20 +97,29 @@ def measure(nodes: int, settling: int, cycles: int) -> Run:
     gc.collect()
     result, first_s = _timed(partial(_cycle, cell, NOW))
     found = Run(size, running, built, result, first_s)
-    for number in range(1, settling + cycles + 1):
-        now = Instant(NOW + number * CYCLE_S)
-        _, deciding = _timed(partial(_apply, cell, carried_out(cell, result, now)))
-        change = refill if number <= settling else churn
-        _, changing = _timed(partial(_apply, cell, change(cell, now)))
-        gc.collect()
-        result, taken = _timed(partial(_cycle, cell, now))
-        if number <= settling:
-            found.settling.append(taken)
-            continue
-        found.applied.append(deciding + changing)
+    now = NOW
+    while result.decisions and len(found.settling) < settling:
+        now = Instant(now + CYCLE_S)
+        result, taken, _ = _next(cell, result, refill, now)
+        found.settling.append(taken)
+    for _ in range(cycles):
+        now = Instant(now + CYCLE_S)
+        result, taken, applied = _next(cell, result, churn, now)
+        found.applied.append(applied)
         found.later.append(taken)
         found.decided.append(len(result.decisions))
     return found
+
+
+def _next(
+    cell: Cell, last: CycleResult, change: Callable[[Cell, Instant], Delta], now: Instant
+) -> tuple[CycleResult, float, float]:
+    """The last decisions and a change take effect, and a cycle runs; seconds of the cycle, and before it."""
+    _, deciding = _timed(partial(_apply, cell, carried_out(cell, last, now)))
+    _, changing = _timed(partial(_apply, cell, change(cell, now)))
+    gc.collect()
+    result, taken = _timed(partial(_cycle, cell, now))
+    return result, taken, deciding + changing
 
 
 def _cycle(cell: Cell, now: Instant) -> CycleResult:
