@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,6 +27,18 @@ def write(count: int = 1) -> list[AuditRecord]:
     ]
 
 
+@pytest.fixture
+def unguarded(db: None) -> Iterator[None]:
+    """With all rights on the server: nothing that guards the tables is awake."""
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        yield
+        cursor.execute("RESET session_replication_role")
+
+
 @pytest.mark.django_db
 def test_what_was_written_holds_and_grows() -> None:
     assert (audit_chain.verify().sealed, audit_chain.verify().broken) == (0, None)
@@ -42,7 +55,7 @@ def test_what_was_written_holds_and_grows() -> None:
     assert verdict.head == f"4:{AuditSeal.unscoped.get(number=4).hash}"
 
 
-@pytest.mark.django_db
+@pytest.mark.usefixtures("unguarded")
 def test_a_record_of_a_transaction_that_ended_late_is_sealed_then() -> None:
     first, second = write(2)
     moved = AuditRecord.unscoped.filter(pk=first.pk)
@@ -59,7 +72,7 @@ def test_a_record_of_a_transaction_that_ended_late_is_sealed_then() -> None:
     ]
 
 
-@pytest.mark.django_db
+@pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize(
     "column", ["actor_name", "action", "entity_id", "tenant_id", "before", "after", "result", "created_at"]
 )
@@ -80,7 +93,7 @@ def test_the_first_changed_record_is_named(column: str) -> None:
     assert (verdict.sealed, verdict.broken) == (2, Break(3, str(records[2].pk), "CHANGED"))
 
 
-@pytest.mark.django_db
+@pytest.mark.usefixtures("unguarded")
 def test_what_is_missing_is_named() -> None:
     records = write(4)
     audit_chain.seal()
@@ -96,7 +109,7 @@ def test_what_is_missing_is_named() -> None:
     assert audit_chain.verify((int(number), seal)).broken == Break(1, "", "MISSING_SEAL")
 
 
-@pytest.mark.django_db
+@pytest.mark.usefixtures("unguarded")
 def test_the_command_tells_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = write(2)[1]
     out = tmp_path / "out.json"
