@@ -15,6 +15,7 @@ class Permission(StrEnum):
     QUOTA_VIEW = "quota.view"
     QUOTA_EDIT = "quota.edit"
     QUEUE_EDIT = "queue.edit"
+    POLICY_EDIT = "policy.edit"
     JOB_VIEW = "job.view"
     JOB_SUBMIT = "job.submit"
     JOB_STOP_OWN = "job.stop-own"
@@ -32,6 +33,7 @@ _ADMIN: Final = _EDITOR | {
     _P.MEMBER_EDIT,
     _P.QUOTA_EDIT,
     _P.QUEUE_EDIT,
+    _P.POLICY_EDIT,
     _P.JOB_STOP_ANY,
     _P.AUDIT_VIEW,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from telemetry.services.collect import samples_collect
+from telemetry.services.idle import idle_report
 from telemetry.services.prune import prune
 from telemetry.services.roll_up import roll_up as condense
 
@@ -13,6 +14,12 @@ from telemetry.services.roll_up import roll_up as condense
 def collect_samples() -> None:
     """Read every healthy cluster once."""
     samples_collect()
+
+
+@shared_task(name="telemetry.tasks.report_idle")
+def report_idle() -> None:
+    """Suspend jobs that were idle for longer than their workspace's policy allows."""
+    idle_report()
 
 
 @shared_task(name="telemetry.tasks.roll_up")

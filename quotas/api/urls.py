@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.urls import path
 
-from quotas.api import quota_views, views
+from quotas.api import queue_settings, quota_views, views
 
 urlpatterns = [
     path("workspaces/<slug:ws>/queues", views.QueuesView.as_view(), name="queues"),
+    path("workspaces/<slug:ws>/queues/<slug:queue>", queue_settings.QueueView.as_view(), name="queue"),
     path(
         "workspaces/<slug:ws>/queues/<slug:queue>/preset",
         views.QueuePresetView.as_view(),

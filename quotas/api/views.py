@@ -10,6 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.listing import Column, Kind
+from foundation.versions import etag, if_match
+from quotas.api.queue_settings import QueueCreateSerializer, QueueDetailSerializer, opened
 from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
 from quotas.selectors.queue import queue_get, queue_list
 from quotas.selectors.quota import workspace_quota
@@ -18,7 +20,7 @@ from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import IF_MATCH_OPTIONAL, problems
 from tenants.permissions import Permission
 
 
@@ -50,7 +52,7 @@ class QuotaQuery(ListQuery):
 class QueuesView(WorkspaceView):
     """Queues of a workspace."""
 
-    points = {"GET": Permission.QUOTA_VIEW}
+    points = {"GET": Permission.QUOTA_VIEW, "POST": Permission.QUEUE_EDIT}
 
     @extend_schema(
         operation_id="queue_list",
@@ -62,6 +64,19 @@ class QueuesView(WorkspaceView):
     def get(self, request: Request, ws: str) -> Response:
         """Answer one page of queues by name."""
         return listed(request, QueuesQuery, queue_list(self.viewer, self.workspace), QueueSerializer)
+
+    @extend_schema(
+        operation_id="queue_create",
+        summary="Open a queue",
+        description="It has no quota of its own yet.",
+        request=QueueCreateSerializer,
+        responses={201: QueueDetailSerializer, **problems(400, 404, 409)},
+        tags=["quotas"],
+    )
+    def post(self, request: Request, ws: str) -> Response:
+        """Open it, with its leaf in the quota tree."""
+        read_query(request, NoQuery)
+        return opened(self, request)
 
 
 class QuotaView(WorkspaceView):
@@ -94,6 +109,7 @@ class QueuePresetView(WorkspaceView):
         operation_id="queue_preset",
         summary="Give a queue the settings of a preset",
         description="Its strategy, its flavors and its quota stay.",
+        parameters=[IF_MATCH_OPTIONAL],
         request=PresetSerializer,
         responses={200: QueueSerializer, **problems(400, 404)},
         tags=["quotas"],
@@ -105,5 +121,6 @@ class QueuePresetView(WorkspaceView):
         wanted = PresetSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         preset = Preset(wanted.validated_data["preset"])
-        queue_preset(acting_user=self.viewer, queue=found, preset=preset)
-        return Response(QueueSerializer(found).data)
+        expected = if_match(request, required=False)
+        queue_preset(acting_user=self.viewer, queue=found, preset=preset, expected=expected)
+        return Response(QueueSerializer(found).data, headers=etag(found))

@@ -7,7 +7,7 @@ from typing import ClassVar
 from django.db import models
 
 from clusters.models import Cell, Flavor
-from foundation.models import BaseModel
+from foundation.models import BaseModel, Versioned
 from quotas.models.quota import QuotaNode
 from tenants.models import Tenant
 
@@ -50,7 +50,7 @@ class Preference(models.TextChoices):
     PREEMPTION = "preemption-over-borrowing", "Preempt rather than borrow"
 
 
-class Queue(BaseModel):
+class Queue(BaseModel, Versioned):
     """A leaf of the quota tree. Presets are combinations of its settings, not a setting of their own.
 
     `preemption` off means that nobody leaves for its jobs, whatever the rules below it say. `reclaim` is

@@ -12,6 +12,7 @@ from foundation import audit
 from foundation.actor import Actor
 from foundation.errors import Conflict, Invalid
 from foundation.identifiers import is_dns_label
+from foundation.versions import advance
 from quotas.models import AllocationMode, Queue, QueueFlavor, QuotaNode, StopPolicy, Strategy
 from quotas.services.quota import quota_changed, quota_node_ensure
 from tenants import permissions
@@ -82,6 +83,7 @@ def queue_stop(*, acting_user: Actor, queue: Queue, policy: StopPolicy) -> Queue
     """
     permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     before = queue.stop_policy
+    advance(queue, expected=None)
     queue.stop_policy = policy
     queue.save(update_fields=["stop_policy"])
     audit.record(

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from foundation import audit
 from foundation.actor import Actor
+from foundation.versions import advance
 from quotas.models import AllocationMode, PreemptOthers, PreemptWithin, Preference, Queue, WhenCan
 from quotas.services.quota import quota_changed
 from tenants import permissions
@@ -48,14 +49,15 @@ def preset_settings(preset: Preset) -> Mapping[str, Any]:
 
 
 @transaction.atomic
-def queue_preset(*, acting_user: Actor, queue: Queue, preset: Preset) -> Queue:
+def queue_preset(*, acting_user: Actor, queue: Queue, preset: Preset, expected: int | None = None) -> Queue:
     """Give a queue the settings of a preset; its strategy and its quota stay.
 
-    Raises: PermissionDenied.
+    Raises: PermissionDenied, PreconditionFailed.
     """
     permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     settings = preset_settings(preset)
     before = {name: getattr(queue, name) for name in settings}
+    advance(queue, expected=expected)
     for name, value in settings.items():
         setattr(queue, name, value)
     queue.save(update_fields=list(settings))

@@ -23,12 +23,14 @@ from scheduling.api.serializers import (
     CloneSerializer,
     JobSerializer,
     PrioritySerializer,
+    SubmittedSerializer,
 )
 from scheduling.api.views import accepted
 from scheduling.models import Job
 from scheduling.selectors.job import job_get
 from scheduling.services.job import job_cancel, job_priority, job_resume, job_submit, job_suspend
-from scheduling.spec import parse_job, to_mapping
+from scheduling.services.job_read import job_read
+from scheduling.spec import to_mapping
 from tenants.api.base import WorkspaceView
 from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
@@ -119,7 +121,7 @@ class JobCloneView(WorkspaceView):
         operation_id="job_clone",
         summary="Submit a job like this one",
         request=CloneSerializer,
-        responses={202: JobSerializer, **problems(404, 409, 422)},
+        responses={202: SubmittedSerializer, **problems(404, 409, 422)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str, job: str) -> Response:
@@ -130,9 +132,10 @@ class JobCloneView(WorkspaceView):
         workspace, user = self.workspace, self.viewer
         mapping = to_mapping(job_get(viewer=user, workspace=workspace, ref=job))
         mapping.pop("name", None)
-        spec = parse_job(mapping | wanted.validated_data)
-        made = job_submit(acting_user=user, workspace=workspace, spec=spec)
-        return accepted(made, request.path.removesuffix(f"/{job}/clone"))
+        body = mapping | wanted.validated_data
+        reading = job_read(acting_user=user, workspace=workspace, body=body)
+        made = job_submit(acting_user=user, workspace=workspace, spec=reading.spec)
+        return accepted(made, request.path.removesuffix(f"/{job}/clone"), reading)
 
 
 class JobActionsView(_Action):

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.listing import Column, Kind
+from foundation.versions import etag, if_match
 from quotas.selectors.quota_table import tenant_get
 from scheduling.selectors.priority_grant import (
     priority_class_all,
@@ -18,18 +19,33 @@ from scheduling.selectors.priority_grant import (
     priority_grant_get,
     priority_grant_list,
 )
+from scheduling.services.priority_class import VALUE_MAX, priority_class_create, priority_class_update
 from scheduling.services.priority_grant import priority_grant, priority_revoke
 from tenants.api.base import PlatformView
 from tenants.api.bodies import StrictSerializer
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import IF_MATCH, problems
 from tenants.permissions import Permission
 
 
 class PriorityClassSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     value = serializers.IntegerField(help_text="Above 0 a tenant needs a grant.")
+    description = serializers.CharField()
+    retired_at = serializers.DateTimeField(allow_null=True, help_text="Since then no new job takes it.")
+
+
+class PriorityClassCreateSerializer(StrictSerializer):
+    name = serializers.CharField(max_length=63)
+    value = serializers.IntegerField(min_value=-VALUE_MAX, max_value=VALUE_MAX)
+    description = serializers.CharField(max_length=200, default="", allow_blank=True)
+
+
+class PriorityClassChangeSerializer(StrictSerializer):
+    value = serializers.IntegerField(min_value=-VALUE_MAX, max_value=VALUE_MAX, required=False)
+    description = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    retired = serializers.BooleanField(required=False)
 
 
 class GrantSerializer(serializers.Serializer[Any]):
@@ -58,7 +74,7 @@ class GrantsQuery(ListQuery):
 class PriorityClassesView(PlatformView):
     """All priority classes."""
 
-    points = {"GET": Permission.TENANT_VIEW}
+    points = {"GET": Permission.TENANT_VIEW, "POST": Permission.QUEUE_EDIT}
 
     @extend_schema(
         operation_id="priority_class_list",
@@ -70,6 +86,60 @@ class PriorityClassesView(PlatformView):
     def get(self, request: Request) -> Response:
         """Answer one page of classes."""
         return listed(request, ClassesQuery, priority_class_all(), PriorityClassSerializer)
+
+    @extend_schema(
+        operation_id="priority_class_create",
+        summary="Make a priority class",
+        request=PriorityClassCreateSerializer,
+        responses={201: PriorityClassSerializer, **problems(400, 409)},
+        tags=["priorities"],
+    )
+    def post(self, request: Request) -> Response:
+        """Make it; above 0 nobody may use it before it is granted."""
+        read_query(request, NoQuery)
+        wanted = PriorityClassCreateSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        made = priority_class_create(acting_user=self.viewer, **wanted.validated_data)
+        headers = {"Location": f"{request.path}/{made.name}", **etag(made)}
+        return Response(PriorityClassSerializer(made).data, status=201, headers=headers)
+
+
+class PriorityClassView(PlatformView):
+    """One priority class, by name."""
+
+    points = {"GET": Permission.TENANT_VIEW, "PATCH": Permission.QUEUE_EDIT}
+
+    @extend_schema(
+        operation_id="priority_class_get",
+        summary="One priority class",
+        responses={200: PriorityClassSerializer, **problems(400, 404)},
+        tags=["priorities"],
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """Answer the class."""
+        read_query(request, NoQuery)
+        found = priority_class_get(name)
+        return Response(PriorityClassSerializer(found).data, headers=etag(found))
+
+    @extend_schema(
+        operation_id="priority_class_update",
+        summary="Change, retire or bring back a priority class",
+        description="Jobs keep the value that they were submitted with.",
+        parameters=[IF_MATCH],
+        request=PriorityClassChangeSerializer,
+        responses={200: PriorityClassSerializer, **problems(400, 404, 409)},
+        tags=["priorities"],
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Change what is named."""
+        read_query(request, NoQuery)
+        found, expected = priority_class_get(name), if_match(request)
+        wanted = PriorityClassChangeSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        changed = priority_class_update(
+            acting_user=self.viewer, priority_class=found, expected=expected, **wanted.validated_data
+        )
+        return Response(PriorityClassSerializer(changed).data, headers=etag(changed))
 
 
 class PriorityGrantsView(PlatformView):

@@ -74,6 +74,17 @@ class JobSerializer(serializers.Serializer[Any]):
         return sum(role.replicas for role in job.roles.all())
 
 
+class FilledSerializer(serializers.Serializer[Any]):
+    """A field that the job file left open and a default of the workspace's policy decided."""
+
+    field = serializers.CharField()
+    value = serializers.JSONField()
+
+
+class SubmittedSerializer(JobSerializer):
+    defaults = FilledSerializer(many=True)
+
+
 class PositionSerializer(serializers.Serializer[Any]):
     """Where a queued job stands. What is ahead is counted, never named."""
 
@@ -106,6 +117,7 @@ class DryRunSerializer(serializers.Serializer[Any]):
     tasks = serializers.IntegerField()
     min_run_s = serializers.IntegerField(help_text="As capped.")
     demand = serializers.DictField(child=serializers.IntegerField(), help_text="Per resource, in its unit.")
+    defaults = FilledSerializer(many=True)
 
 
 class EventSerializer(serializers.Serializer[Any]):

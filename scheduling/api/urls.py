@@ -6,7 +6,7 @@ from typing import Final
 
 from django.urls import path
 
-from scheduling.api import actions, explain, operator, priority, stream, views
+from scheduling.api import actions, explain, operator, policy, priority, stream, views
 
 _JOBS: Final = "workspaces/<slug:ws>/jobs"
 _JOB: Final = f"{_JOBS}/<str:job>"
@@ -25,6 +25,12 @@ urlpatterns = [
     path("events", stream.EventStreamView.as_view(), name="events"),
     path("workspaces/<slug:ws>/job-actions", actions.JobActionsView.as_view(), name="job-actions"),
     path("admin/priority-classes", priority.PriorityClassesView.as_view(), name="admin-priority-classes"),
+    path(
+        "admin/priority-classes/<str:name>", priority.PriorityClassView.as_view(), name="admin-priority-class"
+    ),
+    path("admin/policies", policy.PoliciesView.as_view(), name="admin-policies"),
+    path("tenants/<uuid:tenant>/policy", policy.TenantPolicyView.as_view(), name="tenant-policy"),
+    path("workspaces/<slug:ws>/policy", policy.WorkspacePolicyView.as_view(), name="workspace-policy"),
     path("admin/priority-grants", priority.PriorityGrantsView.as_view(), name="admin-priority-grants"),
     path(
         "admin/priority-grants/<uuid:grant>",

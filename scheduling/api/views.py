@@ -15,8 +15,10 @@ from scheduling.api.queries import EventQuery, JobListQuery
 from scheduling.api.serializers import (
     DryRunSerializer,
     EventSerializer,
+    FilledSerializer,
     JobDetailSerializer,
     JobSerializer,
+    SubmittedSerializer,
     TaskSerializer,
 )
 from scheduling.models import Job
@@ -24,7 +26,8 @@ from scheduling.selectors.event import job_events
 from scheduling.selectors.job import JobFilter, job_get, job_list
 from scheduling.selectors.task import job_tasks
 from scheduling.services.job import Submission, job_check, job_submit
-from scheduling.spec import JobSpec, parse_job
+from scheduling.services.job_read import Reading, job_read
+from scheduling.spec import JobSpec
 from tenants.api.base import WorkspaceView
 from tenants.api.pages import answer, list_of
 from tenants.api.query import NoQuery, OffsetQuery, read_query
@@ -71,29 +74,34 @@ class JobsView(WorkspaceView):
     @extend_schema(
         operation_id="job_submit",
         summary="Submit a job",
-        description="Accepted means queued; the engine decides from there. A job file is JSON or YAML.",
+        description=(
+            "Accepted means queued; the engine decides from there. A job file is JSON or YAML. What it "
+            "leaves open is filled in by the defaults of the workspace's policy, named in `defaults`."
+        ),
         request={"application/json": JobFileSerializer, "application/yaml": JobFileSerializer},
-        responses={200: DryRunSerializer, 202: JobSerializer, **problems(422)},
+        responses={200: DryRunSerializer, 202: SubmittedSerializer, **problems(422)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str) -> Response:
         """Submit the job of the body, or with `dry_run` say what it would ask for."""
         read_query(request, NoQuery)
         workspace, user = self.workspace, self.viewer
-        spec = parse_job(request.data)
+        reading = job_read(acting_user=user, workspace=workspace, body=request.data)
         if dry_run_of(request):
-            checked = job_check(acting_user=user, workspace=workspace, spec=spec)
-            return Response(DryRunSerializer(_effect(checked)).data)
-        return accepted(job_submit(acting_user=user, workspace=workspace, spec=spec), request.path)
+            checked = job_check(acting_user=user, workspace=workspace, spec=reading.spec)
+            return Response(DryRunSerializer(_effect(checked, reading)).data)
+        job = job_submit(acting_user=user, workspace=workspace, spec=reading.spec)
+        return accepted(job, request.path, reading)
 
 
-def accepted(job: Job, jobs: str) -> Response:
+def accepted(job: Job, jobs: str, reading: Reading) -> Response:
     """The answer to a submission; `jobs` is the address of the list it joins."""
     headers = {"Location": f"{jobs}/{job.pk}", **etag(job)}
-    return Response(JobSerializer(job).data, status=202, headers=headers)
+    defaults = FilledSerializer(reading.filled, many=True).data
+    return Response({**JobSerializer(job).data, "defaults": defaults}, status=202, headers=headers)
 
 
-def _effect(checked: Submission) -> dict[str, Any]:
+def _effect(checked: Submission, reading: Reading) -> dict[str, Any]:
     spec: JobSpec = checked.spec
     return {
         "dry_run": True,
@@ -103,6 +111,7 @@ def _effect(checked: Submission) -> dict[str, Any]:
         "tasks": spec.task_count,
         "min_run_s": checked.min_run_s,
         "demand": spec.demand(),
+        "defaults": reading.filled,
     }
 
 

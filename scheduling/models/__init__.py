@@ -15,6 +15,7 @@ from scheduling.models.job import (
 )
 from scheduling.models.priority_grant import PriorityGrant
 from scheduling.models.user_usage import UserUsage
+from scheduling.models.workspace_policy import WorkspacePolicy
 
 __all__ = [
     "HOLDING_STATES",
@@ -37,4 +38,5 @@ __all__ = [
     "Task",
     "TaskState",
     "UserUsage",
+    "WorkspacePolicy",
 ]

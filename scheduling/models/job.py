@@ -47,11 +47,13 @@ HOLDING_STATES: Final = (
 )
 
 
-class PriorityClass(BaseModel):
-    """A named priority that a workspace may grant."""
+class PriorityClass(BaseModel, Versioned):
+    """A named priority that a workspace may grant. No new job takes one that is retired; its jobs keep it."""
 
     name = models.SlugField(max_length=63, unique=True)
     value = models.IntegerField()
+    description = models.CharField(max_length=200, blank=True, default="")
+    retired_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.value})"

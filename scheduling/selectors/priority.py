@@ -12,10 +12,12 @@ from tenants.permissions import Permission
 
 
 def priority_class_list(*, viewer: Actor, workspace: Tenant) -> list[PriorityClass]:
-    """Classes that need no grant or are granted to the workspace or a folder above it, highest first.
+    """Classes in use that need no grant or are granted to the workspace or a folder above it, highest first.
 
     Raises: NotFound, PermissionDenied.
     """
     permissions.require(viewer, Permission.JOB_VIEW, workspace)
     allowed = Q(value__lte=0) | Q(grants__tenant_id__in=workspace.ancestor_ids())
-    return list(PriorityClass.unscoped.filter(allowed).distinct().order_by("-value", "name"))
+    return list(
+        PriorityClass.unscoped.filter(allowed, retired_at__isnull=True).distinct().order_by("-value", "name")
+    )

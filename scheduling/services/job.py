@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import prefetch_related_objects
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from foundation import audit, clock, outbox
 from foundation.errors import Conflict, FieldError, Invalid, Refused
@@ -25,6 +26,8 @@ from scheduling.models import (
     PriorityClass,
     PriorityGrant,
 )
+from scheduling.policy import Effective, combine, violations
+from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services import feasibility, lifecycle
 from scheduling.services.job_rows import create_rows
 from scheduling.spec import JobSpec
@@ -39,6 +42,12 @@ PENDING_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_JOBS_MAX", 10_000)
 MIN_RUN_MAX_S: Final = getattr(settings, "ALLOTMENT_MIN_RUN_MAX_S", 3600)
 """The longest protection from preemption a job may ask for."""
 _TRIES: Final = 3
+
+
+class PolicyDenied(Refused):
+    """The policy of the workspace, or of a folder above it, does not allow the job."""
+
+    code = "POLICY_DENIED"
 
 
 class TooManyPending(Refused):
@@ -62,15 +71,18 @@ def job_check(*, acting_user: User, workspace: Tenant, spec: JobSpec) -> Submiss
     """Check everything a submission would check, and write nothing.
 
     Raises: PermissionDenied, NotFound; Invalid for an unknown queue or class; Refused for a class that
-    is not granted; TooManyPending; NeverFits; Conflict for an archived workspace.
+    is not granted; PolicyDenied with every breach; TooManyPending; NeverFits; Conflict for an archived
+    workspace.
     """
     permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
     require_live(workspace)
     queue = _queue(workspace, spec.queue)
     priority = _priority(workspace, spec.priority_class)
+    policy = combine(path_policies(workspace))
+    _check_policy(spec, policy)
     _check_pending(workspace)
     feasibility.check(spec, queue)
-    return Submission(spec, queue, priority, min(spec.min_run_s, MIN_RUN_MAX_S), acting_user)
+    return Submission(spec, queue, priority, _protection(spec, policy), acting_user)
 
 
 def job_submit(*, acting_user: User, workspace: Tenant, spec: JobSpec, now: datetime | None = None) -> Job:
@@ -259,6 +271,10 @@ def _priority(workspace: Tenant, name: str) -> PriorityClass:
         message = _("There is no priority class named %(name)s.") % {"name": name}
         errors = [FieldError("priority_class", "UNKNOWN", message)]
         raise Invalid(message, code="PRIORITY_CLASS_UNKNOWN", errors=errors)
+    if found.retired_at is not None:
+        message = _("The priority class %(name)s is retired.") % {"name": name}
+        errors = [FieldError("priority_class", "RETIRED", message)]
+        raise Refused(message, code="PRIORITY_CLASS_RETIRED", errors=errors)
     if found.value > 0 and not _granted(workspace, found):
         message = _("The workspace may not use the priority class %(name)s.") % {"name": name}
         errors = [FieldError("priority_class", "NOT_GRANTED", message)]
@@ -269,6 +285,22 @@ def _priority(workspace: Tenant, name: str) -> PriorityClass:
 def _granted(workspace: Tenant, priority: PriorityClass) -> bool:
     above = workspace.ancestor_ids()
     return PriorityGrant.unscoped.filter(priority_class=priority, tenant_id__in=above).exists()
+
+
+def _check_policy(spec: JobSpec, policy: Effective) -> None:
+    breaches = violations(spec, policy)
+    if breaches:
+        message = ngettext(
+            "The policy of the workspace does not allow this job, in one respect.",
+            "The policy of the workspace does not allow this job, in %(count)s respects.",
+            len(breaches),
+        )
+        raise PolicyDenied(message % {"count": len(breaches)}, errors=breaches)
+
+
+def _protection(spec: JobSpec, policy: Effective) -> int:
+    limit = policy.maximum.get("min_run_s")
+    return min(spec.min_run_s, MIN_RUN_MAX_S, *([limit.amount] if limit else []))
 
 
 def _check_pending(workspace: Tenant) -> None:

@@ -63,7 +63,7 @@ def _role(job: Section, index: int, raw: Any) -> RoleSpec:
             resources, "cpu", resources.quantity("cpu", parse_cpu, Millicores(0)), _CPU_MAX
         ),
         memory_mib=_bounded(
-            resources, "memory", resources.quantity("memory", _memory, Mebibytes(0)), _MEMORY_MAX
+            resources, "memory", resources.quantity("memory", read_memory, Mebibytes(0)), _MEMORY_MAX
         ),
         gpu=_gpu(resources) if resources.has("gpu") else None,
         image=role.text("image"),
@@ -78,7 +78,8 @@ def _bounded(section: Section, key: str, amount: int, high: int) -> int:
     return amount
 
 
-def _memory(text: Any) -> Mebibytes:
+def read_memory(text: Any) -> Mebibytes:
+    """Memory as a job file writes it, with its unit. Raises: QuantityError."""
     # Kubernetes reads a bare number as bytes; whoever writes 64 means 64 GiB and would get nothing.
     if _NO_UNIT.fullmatch(str(text).strip()):
         raise QuantityError(gettext_noop("name the unit of memory, as in 64Gi or 20480Mi"))
@@ -153,7 +154,7 @@ def _slice_memory(gpu: Section) -> tuple[int | None, int | None]:
         return None, None
     if str(gpu.values["memory"]).strip().endswith("%"):
         return None, gpu.quantity("memory", lambda value: int(parse_percent(value)), 1)
-    amount = _bounded(gpu, "memory", gpu.quantity("memory", _memory, Mebibytes(1)), _MEMORY_MAX)
+    amount = _bounded(gpu, "memory", gpu.quantity("memory", read_memory, Mebibytes(1)), _MEMORY_MAX)
     if amount < 1:
         gpu.add("memory", "RANGE", _("must be more than nothing"))
     return amount, None

@@ -36,7 +36,8 @@ _READS: Final = (
     "me", "me/keys", "workspaces", "workspaces/{ws}", "workspaces/{ws}/keys", "workspaces/{ws}/audit",
     "workspaces/{ws}/audit/export", "admin/audit", "admin/audit/export", "admin/quotas", "admin/quota-file",
     "tenants", "tenants/{tenant}", "tenants/{tenant}/members", "tenants/{tenant}/permissions",
-    "tenants/{tenant}/roles", "admin/priority-classes", "admin/priority-grants",
+    "tenants/{tenant}/roles", "admin/priority-classes", "admin/priority-grants", "admin/policies",
+    "tenants/{tenant}/policy", "workspaces/{ws}/policy",
 )  # fmt: skip
 _OWN: Final[dict[Route, int]] = {
     ("me/keys", "POST"): 201,
@@ -52,6 +53,8 @@ _ABSENT: Final[tuple[Route, ...]] = (
     ("workspaces/{ws}/keys/{prefix}/rotate", "POST"),
     ("admin/quota-revisions/{revision}/revert", "POST"),
     ("admin/priority-grants/{grant}", "DELETE"),
+    ("admin/priority-classes/{name}", "GET"),
+    ("admin/priority-classes/{name}", "PATCH"),
     *(("tenants/{tenant}/members/{member}", method) for method in ("GET", "PATCH", "DELETE")),
     *(("tenants/{tenant}/roles/{role}", method) for method in ("GET", "PATCH", "DELETE")),
 )

@@ -31,7 +31,12 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "admin/quotas/{node}": {"amounts": [{"flavor": "a100", "resource": "gpu.cards", "nominal": 8}]},
     "admin/quota-revisions/{revision}/revert": {},
     "admin/priority-grants": {"tenant": "team-a", "priority_class": "normal"},
+    "workspaces/{ws}/queues": {"name": "second", "flavors": ["a100"]},
+    "workspaces/{ws}/queues/{queue}": {"stop_policy": "none"},
     "workspaces/{ws}/queues/{queue}/preset": {"preset": "balanced"},
+    "admin/priority-classes": {"name": "urgent", "value": 10},
+    "admin/priority-classes/{name}": {"value": 10},
+    "tenants/{tenant}/policy": {"maximum": {"max_run_s": 864000}},
     "workspaces/{ws}/job-actions": {"action": "cancel", "jobs": ["known"]},
 }
 
@@ -42,6 +47,7 @@ ANYBODY = (200, 200, 200, 200, 200, 200)
 EVERYBODY = (401, 200, 200, 200, 200, 200)
 MEMBERS = (401, 404, 200, 200, 200, 200)
 OPERATORS = (401, 403, 403, 403, 403, 200)
+GONE = (401, 404, 404, 404, 404, 404)
 STOPPERS = (401, 404, 403, 202, 202, 202)
 TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("schema", "GET"): ANYBODY,
@@ -71,8 +77,19 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("admin/quotas/{node}", "PATCH"): (401, 404, 403, 403, 200, 200),
     ("admin/quotas/{node}/history", "GET"): MEMBERS,
     ("admin/quota-revisions/{revision}/revert", "POST"): (401, 404, 404, 404, 404, 404),
+    ("workspaces/{ws}/queues", "POST"): (401, 404, 403, 403, 201, 201),
+    ("workspaces/{ws}/queues/{queue}", "GET"): MEMBERS,
+    ("workspaces/{ws}/queues/{queue}", "PATCH"): (401, 404, 403, 403, 200, 200),
     ("workspaces/{ws}/queues/{queue}/preset", "POST"): (401, 404, 403, 403, 200, 200),
     ("admin/priority-classes", "GET"): EVERYBODY,
+    ("admin/priority-classes", "POST"): (401, 403, 403, 403, 403, 201),
+    ("admin/priority-classes/{name}", "GET"): GONE,
+    ("admin/priority-classes/{name}", "PATCH"): GONE,
+    ("admin/policies", "GET"): EVERYBODY,
+    ("tenants/{tenant}/policy", "GET"): MEMBERS,
+    ("tenants/{tenant}/policy", "PUT"): (401, 404, 403, 403, 200, 200),
+    ("tenants/{tenant}/policy", "DELETE"): (401, 404, 403, 403, 204, 204),
+    ("workspaces/{ws}/policy", "GET"): MEMBERS,
     ("admin/priority-grants", "GET"): EVERYBODY,
     ("admin/priority-grants", "POST"): (401, 404, 403, 403, 403, 400),
     ("admin/priority-grants/{grant}", "DELETE"): (401, 404, 404, 404, 404, 404),

@@ -81,7 +81,7 @@ def test_nobody_sees_grants_of_others(w: World, high: PriorityClass, as_user: As
     client = as_user(w.admin)
     assert client.get(GRANTS).json()["items"] == []
     assert client.delete(f"{GRANTS}/{theirs.pk}").status_code == 404
-    assert client.get("/api/v1/admin/priority-classes").json()["items"][0] == {"name": "high", "value": 100}
+    assert client.get("/api/v1/admin/priority-classes").json()["items"][0]["value"] == 100
 
 
 def test_a_queue_takes_a_preset(w: World, as_user: As) -> None:

@@ -24,11 +24,12 @@ from frontend.pages.workspace.job_values import FormValues, read_rest, to_form, 
 from frontend.pages.workspace.spec_text import spec_text
 from quotas.selectors.pool import Pool, pool_list
 from quotas.selectors.queue import queue_list
-from scheduling.models import PriorityClass
+from scheduling.models import Job, PriorityClass
 from scheduling.selectors.job import job_get
 from scheduling.selectors.priority import priority_class_list
 from scheduling.services.job import job_submit
-from scheduling.spec import load_text, parse_job
+from scheduling.services.job_read import job_read
+from scheduling.spec import load_text
 from scheduling.spec import to_mapping as job_mapping
 from tenants import permissions
 from tenants.models import Tenant, User
@@ -77,7 +78,7 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
         _edit(draft, action)
         return _show(request, place, choices, draft)
     try:
-        job = job_submit(acting_user=who, workspace=place, spec=parse_job(_body(draft)))
+        job = _submitted(who, place, draft)
     except (NotFound, PermissionDenied):
         raise
     except AllotmentError as error:
@@ -85,6 +86,11 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
         return _show(request, place, choices, draft, status=error.status)
     messages.success(request, _("%(name)s is submitted. The engine looks at it now.") % {"name": job.name})
     return redirect(job_address(place.slug, job.pk))
+
+
+def _submitted(who: User, place: Tenant, draft: _Draft) -> Job:
+    reading = job_read(acting_user=who, workspace=place, body=_body(draft))
+    return job_submit(acting_user=who, workspace=place, spec=reading.spec)
 
 
 @require_POST

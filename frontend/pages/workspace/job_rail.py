@@ -17,9 +17,11 @@ from frontend.capacity import Meter
 from quotas.selectors.pool import Pool
 from quotas.selectors.quota import QuotaRow, workspace_quota
 from scheduling.models import GpuRequestMode
+from scheduling.policy import Filled
 from scheduling.preview import preview
 from scheduling.services.job import job_check
-from scheduling.spec import JobSpec, RoleSpec, parse_job
+from scheduling.services.job_read import job_read
+from scheduling.spec import JobSpec, RoleSpec
 from tenants.models import Tenant, User
 
 
@@ -43,12 +45,14 @@ class Verdict:
     helps: Sequence[SafeString] = ()
     errors: Sequence[FieldError] = ()
     after: Sequence[PoolAfter] = ()
+    filled: Sequence[Filled] = ()
 
 
 def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequence[Pool]) -> Verdict:
     """Check a job file as a submission would, and say where it would go."""
     try:
-        spec = parse_job(body)
+        reading = job_read(acting_user=who, workspace=workspace, body=body)
+        spec = reading.spec
         submission = job_check(acting_user=who, workspace=workspace, spec=spec)
     except AllotmentError as error:
         return refusal(error)
@@ -56,13 +60,15 @@ def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequen
     seen = preview(submission)
     if seen.starts:
         text = _("Quota and cards for it are free at this moment.")
-        return Verdict("running", _("It could start at once"), text, after=after)
+        title = _("It could start at once")
+        return Verdict("running", title, text, after=after, filled=reading.filled)
     return Verdict(
         "waiting",
         _("It would wait"),
         reasons.reason_sentence(seen.reason, seen.numbers),
         reasons.help_sentences(seen.reason, seen.numbers, seen.help),
         after=after,
+        filled=reading.filled,
     )
 
 

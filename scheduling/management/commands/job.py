@@ -15,7 +15,8 @@ from scheduling.management.results import USAGE, acting_user, refusals, write_js
 from scheduling.models import Job
 from scheduling.selectors.job import JobFilter, job_get, job_list
 from scheduling.services.job import job_cancel, job_submit
-from scheduling.spec import load_text, parse_job
+from scheduling.services.job_read import job_read
+from scheduling.spec import load_text
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
@@ -57,8 +58,9 @@ class Command(BaseCommand):
             self.stdout.write(shown.get())
 
     def _submit(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
-        spec = parse_job(load_text(_read(options["file"])))
-        job = job_submit(acting_user=user, workspace=workspace, spec=spec)
+        body = load_text(_read(options["file"]))
+        reading = job_read(acting_user=user, workspace=workspace, body=body)
+        job = job_submit(acting_user=user, workspace=workspace, spec=reading.spec)
         return JobSerializer(job).data, [job]
 
     def _list(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:

@@ -1,0 +1,159 @@
+"""Opening a queue and changing its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from clusters.models import Cell, Flavor
+from foundation.errors import FieldError, Invalid
+from foundation.versions import etag, if_match
+from quotas.api.serializers import QueueSerializer
+from quotas.models import (
+    AllocationMode,
+    PreemptOthers,
+    PreemptWithin,
+    Preference,
+    Queue,
+    StopPolicy,
+    Strategy,
+    WhenCan,
+)
+from quotas.selectors.queue import queue_get
+from quotas.selectors.queue_flavors import cell_named, flavors_named
+from quotas.services.queue import queue_create
+from quotas.services.queue_preset import Preset, queue_preset
+from quotas.services.queue_settings import preset_of, queue_update
+from tenants.api.base import WorkspaceView
+from tenants.api.bodies import StrictSerializer
+from tenants.api.query import NoQuery, read_query
+from tenants.api.schema import IF_MATCH, problems
+from tenants.permissions import Permission
+
+_PRIORITY_MAX = 2**31 - 1
+
+
+class QueueDetailSerializer(QueueSerializer):
+    preset = serializers.SerializerMethodField(help_text="null: the settings are those of no preset.")
+
+    @extend_schema_field(serializers.ChoiceField(choices=[one.value for one in Preset], allow_null=True))
+    def get_preset(self, queue: Queue) -> str | None:
+        found = preset_of(queue)
+        return found.value if found else None
+
+
+class QueueChangeSerializer(StrictSerializer):
+    """What is not named stays. A preset is applied first, and what else is named on top of it."""
+
+    preset = serializers.ChoiceField(choices=[one.value for one in Preset], required=False)
+    strategy = serializers.ChoiceField(choices=Strategy.choices, required=False)
+    stop_policy = serializers.ChoiceField(choices=StopPolicy.choices, required=False)
+    allocation_mode = serializers.ChoiceField(choices=AllocationMode.choices, required=False)
+    preemption = serializers.BooleanField(required=False)
+    within_queue = serializers.ChoiceField(choices=PreemptWithin.choices, required=False)
+    reclaim = serializers.ChoiceField(choices=PreemptOthers.choices, required=False)
+    while_borrowing = serializers.ChoiceField(choices=PreemptOthers.choices, required=False)
+    max_priority = serializers.IntegerField(
+        required=False, allow_null=True, min_value=-_PRIORITY_MAX, max_value=_PRIORITY_MAX
+    )
+    when_can_borrow = serializers.ChoiceField(choices=WhenCan.choices, required=False)
+    when_can_preempt = serializers.ChoiceField(choices=WhenCan.choices, required=False)
+    preference = serializers.ChoiceField(choices=Preference.choices, required=False)
+    backfill = serializers.BooleanField(required=False)
+    user_shares = serializers.BooleanField(required=False)
+    flavors = serializers.ListField(
+        child=serializers.CharField(max_length=127), required=False, max_length=64,
+        help_text="In the order of trying; `cluster/flavor` where two clusters have one of that name.",
+    )  # fmt: skip
+
+
+class QueueCreateSerializer(StrictSerializer):
+    name = serializers.CharField(max_length=63)
+    cell = serializers.CharField(max_length=63, required=False, help_text="Default: the only one.")
+    flavors = serializers.ListField(child=serializers.CharField(max_length=127), max_length=64)
+    preset = serializers.ChoiceField(choices=[one.value for one in Preset], default=Preset.BALANCED.value)
+    strategy = serializers.ChoiceField(choices=Strategy.choices, default=Strategy.BEST_EFFORT.value)
+
+
+class QueueView(WorkspaceView):
+    """One queue, by name."""
+
+    points: ClassVar = {"GET": Permission.QUOTA_VIEW, "PATCH": Permission.QUEUE_EDIT}
+
+    @extend_schema(
+        operation_id="queue_get",
+        summary="One queue with its settings",
+        responses={200: QueueDetailSerializer, **problems(400, 404)},
+        tags=["quotas"],
+    )
+    def get(self, request: Request, ws: str, queue: str) -> Response:
+        """Answer the queue."""
+        read_query(request, NoQuery)
+        return self._shown(queue)
+
+    @extend_schema(
+        operation_id="queue_update",
+        summary="Change settings of a queue",
+        description="Held queues admit nothing; a draining one gives back what it holds as well.",
+        parameters=[IF_MATCH],
+        request=QueueChangeSerializer,
+        responses={200: QueueDetailSerializer, **problems(400, 404, 409)},
+        tags=["quotas"],
+    )
+    def patch(self, request: Request, ws: str, queue: str) -> Response:
+        """Change what is named, all or nothing."""
+        read_query(request, NoQuery)
+        found, expected = queue_get(self.viewer, self.workspace, queue), if_match(request)
+        wanted = QueueChangeSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        values: dict[str, Any] = dict(wanted.validated_data)
+        preset = values.pop("preset", None)
+        names = values.pop("flavors", None)
+        queue_update(
+            acting_user=self.viewer,
+            queue=found,
+            values=values,
+            preset=Preset(preset) if preset else None,
+            flavors=None if names is None else _flavors(found.cell, names),
+            expected=expected,
+        )
+        return self._shown(queue)
+
+    def _shown(self, queue: str) -> Response:
+        found = queue_get(self.viewer, self.workspace, queue)
+        return Response(QueueDetailSerializer(found).data, headers=etag(found))
+
+
+def opened(view: WorkspaceView, request: Request) -> Response:
+    """Open the queue of the body; the answer of `POST …/queues`."""
+    wanted = QueueCreateSerializer(data=request.data)
+    wanted.is_valid(raise_exception=True)
+    values = wanted.validated_data
+    cell = cell_named(values.get("cell"))
+    made = queue_create(
+        acting_user=view.viewer,
+        cell=cell,
+        workspace=view.workspace,
+        name=values["name"],
+        flavors=_flavors(cell, values["flavors"]),
+        strategy=Strategy(values["strategy"]),
+    )
+    queue_preset(acting_user=view.viewer, queue=made, preset=Preset(values["preset"]))
+    found = queue_get(view.viewer, view.workspace, made.name)
+    headers = {"Location": f"{request.path}/{made.name}", **etag(found)}
+    return Response(QueueDetailSerializer(found).data, status=201, headers=headers)
+
+
+def _flavors(cell: Cell, names: Sequence[str]) -> list[Flavor]:
+    found, wrong = flavors_named(cell, names)
+    if wrong:
+        message = _("There is no flavor of that name in the cell, or more than one: name cluster/flavor.")
+        errors = [FieldError(f"flavors.{index}", "UNKNOWN", message) for index in wrong]
+        raise Invalid(message, code="FLAVOR_UNKNOWN", errors=errors)
+    return found

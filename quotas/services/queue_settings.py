@@ -1,0 +1,105 @@
+"""The settings of a queue, changed one by one or as a preset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from clusters.models import Flavor
+from foundation import audit
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
+from foundation.versions import advance
+from quotas.models import LedgerEntry, PreemptOthers, Queue, QueueFlavor
+from quotas.services.queue_preset import Preset, preset_settings
+from quotas.services.quota import quota_changed
+from tenants import permissions
+from tenants.permissions import Permission
+
+SETTINGS: Final[tuple[str, ...]] = (
+    "strategy", "stop_policy", "allocation_mode", "preemption", "within_queue", "reclaim", "while_borrowing",
+    "max_priority", "when_can_borrow", "when_can_preempt", "preference", "backfill", "user_shares",
+)  # fmt: skip
+
+
+def preset_of(queue: Queue) -> Preset | None:
+    """The preset whose settings the queue has, if it has just those of one."""
+    for preset in Preset:
+        if all(getattr(queue, name) == value for name, value in preset_settings(preset).items()):
+            return preset
+    return None
+
+
+@transaction.atomic
+def queue_update(
+    *,
+    acting_user: Actor,
+    queue: Queue,
+    values: Mapping[str, Any],
+    preset: Preset | None = None,
+    flavors: Sequence[Flavor] | None = None,
+    expected: int | None = None,
+) -> Queue:
+    """Change the named `SETTINGS`, on top of those of `preset`, and the flavors in their order of trying.
+
+    Pushing out whoever ranks higher elsewhere in order to borrow is decided above the workspace, as raised
+    priorities are: a team does not help itself at the cost of others.
+    Raises: PermissionDenied; PreconditionFailed; Invalid for flavors; Conflict for one that is in use.
+    """
+    permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
+    values = {**(preset_settings(preset) if preset else {}), **values}
+    _require_above(acting_user, queue, values)
+    advance(queue, expected=expected)
+    names = [name for name in SETTINGS if name in values]
+    before: dict[str, Any] = {name: getattr(queue, name) for name in names}
+    for name in names:
+        setattr(queue, name, values[name])
+    if names:
+        queue.save(update_fields=names)
+    after: dict[str, Any] = {name: values[name] for name in names}
+    if flavors is not None:
+        before["flavors"], after["flavors"] = _reorder(queue, flavors), [one.name for one in flavors]
+    audit.record(
+        acting_user,
+        "queue.update",
+        entity="queue",
+        entity_id=queue.pk,
+        tenant_id=queue.workspace_id,
+        before=before,
+        after=after,
+    )
+    quota_changed(queue.cell_id)
+    return queue
+
+
+def _require_above(acting_user: Actor, queue: Queue, values: Mapping[str, Any]) -> None:
+    wanted = values.get("while_borrowing", queue.while_borrowing)
+    reach = values.get("max_priority", queue.max_priority)
+    harmless = wanted != PreemptOthers.ANY or (wanted, reach) == (queue.while_borrowing, queue.max_priority)
+    if not harmless and not permissions.may(acting_user, Permission.QUEUE_EDIT, queue.workspace.parent):
+        message = _("Whether %(tenant)s may push out higher priorities to borrow is decided above it.")
+        errors = [FieldError("while_borrowing", "DECIDED_ABOVE", message % {"tenant": queue.workspace})]
+        raise PermissionDenied(message % {"tenant": queue.workspace}, errors=errors)
+
+
+def _reorder(queue: Queue, flavors: Sequence[Flavor]) -> list[str]:
+    """Give the queue these flavors; returns the names of those it had."""
+    rows = list(QueueFlavor.unscoped.filter(queue=queue).select_related("flavor").order_by("position", "pk"))
+    if not flavors or len({one.pk for one in flavors}) < len(flavors):
+        message = _("A queue needs flavors, each once.")
+        raise Invalid(message, errors=[FieldError("flavors", "REQUIRED", message)])
+    leaving = [row.flavor for row in rows if row.flavor_id not in {one.pk for one in flavors}]
+    held = LedgerEntry.unscoped.filter(node_id=queue.node_id, flavor__in=leaving, used__gt=0).select_related(
+        "flavor"
+    )
+    for usage in held.order_by("flavor__name")[:1]:
+        message = _("Jobs of the queue hold something of %(flavor)s.") % {"flavor": usage.flavor}
+        raise Conflict(message, code="FLAVOR_IN_USE", errors=[FieldError("flavors", "IN_USE", message)])
+    QueueFlavor.unscoped.filter(queue=queue).delete()
+    QueueFlavor.unscoped.bulk_create(
+        QueueFlavor(queue=queue, flavor=flavor, position=position) for position, flavor in enumerate(flavors)
+    )
+    return [row.flavor.name for row in rows]

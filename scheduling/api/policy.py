@@ -1,0 +1,190 @@
+"""Workspace policies: what a tenant demands of the jobs below it, and what counts in the end."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.listing import Column, Kind
+from foundation.versions import etag, if_match
+from scheduling.policy import Effective
+from scheduling.policy.fields import FIELDS
+from scheduling.policy.stating import Statement
+from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
+from scheduling.services.workspace_policy import policy_delete, policy_set
+from tenants.api.base import PlatformView, WorkspaceView
+from tenants.api.bodies import StrictSerializer
+from tenants.api.pages import list_of, listed
+from tenants.api.place import PlaceView
+from tenants.api.query import ListQuery, NoQuery, read_query
+from tenants.api.schema import IF_MATCH, problems
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+_LIMITS = "By field: " + ", ".join(FIELDS) + ". Limits are written as in a job file."
+
+
+class StatementSerializer(StrictSerializer):
+    """What one tenant demands."""
+
+    defaults = serializers.DictField(
+        default=dict, help_text="A part of a job file; its `roles` is one mapping, for every role."
+    )
+    minimum = serializers.DictField(default=dict, help_text=_LIMITS)
+    maximum = serializers.DictField(default=dict, help_text=_LIMITS)
+    images = serializers.ListField(
+        child=serializers.CharField(),
+        default=None,
+        allow_null=True,
+        help_text="Patterns, `*` for any text; null allows every image.",
+    )
+    idle_timeout_s = serializers.IntegerField(
+        default=None, allow_null=True, help_text="A job whose cards did nothing for so long is suspended."
+    )
+
+
+class LimitSerializer(serializers.Serializer[Any]):
+    value = serializers.JSONField(help_text="As it was written.")
+    tenant = serializers.CharField(source="tenant.name", help_text="Who demands it.")
+
+
+class ImagesSerializer(serializers.Serializer[Any]):
+    patterns = serializers.ListField(child=serializers.CharField())
+    tenant = serializers.CharField(source="tenant.name")
+
+
+class EffectivePolicySerializer(serializers.Serializer[Any]):
+    """What counts. An image must match a pattern of every entry of `images`."""
+
+    defaults = serializers.DictField()
+    minimum = serializers.DictField(child=LimitSerializer())
+    maximum = serializers.DictField(child=LimitSerializer())
+    images = ImagesSerializer(many=True)
+    idle_timeout_s = LimitSerializer(allow_null=True)
+
+
+class PolicySerializer(serializers.Serializer[Any]):
+    """The own demands of a tenant."""
+
+    tenant = serializers.CharField(source="tenant.slug")
+    defaults = serializers.DictField()
+    minimum = serializers.DictField()
+    maximum = serializers.DictField()
+    images = serializers.ListField(child=serializers.CharField(), allow_null=True)
+    idle_timeout_s = serializers.IntegerField(allow_null=True)
+
+
+class TenantPolicySerializer(PolicySerializer):
+    effective = serializers.SerializerMethodField(help_text="Together with those above.")
+
+    @extend_schema_field(EffectivePolicySerializer)
+    def get_effective(self, policy: Any) -> Any:
+        return EffectivePolicySerializer(self.context["effective"]).data
+
+
+class PoliciesQuery(ListQuery):
+    columns: ClassVar = {
+        "tenant": Column("tenant.slug"),
+        "idle_timeout_s": Column("idle_timeout_s", Kind.NUMBER),
+    }
+
+
+class PoliciesView(PlatformView):
+    """All policies in sight."""
+
+    points: ClassVar = {"GET": Permission.TENANT_VIEW}
+
+    @extend_schema(
+        operation_id="policy_list",
+        summary="Policies of the tenants that you see",
+        parameters=[PoliciesQuery],
+        responses={200: list_of(PolicySerializer), **problems(400)},
+        tags=["policies"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer one page of policies by tenant."""
+        return listed(request, PoliciesQuery, policy_list(viewer=self.viewer), PolicySerializer)
+
+
+class TenantPolicyView(PlaceView):
+    """The policy of one tenant."""
+
+    points: ClassVar = {
+        "GET": Permission.TENANT_VIEW,
+        "PUT": Permission.POLICY_EDIT,
+        "DELETE": Permission.POLICY_EDIT,
+    }
+
+    @extend_schema(
+        operation_id="policy_get",
+        summary="What a tenant demands of jobs, and what counts there",
+        responses={200: TenantPolicySerializer, **problems(400, 404)},
+        tags=["policies"],
+    )
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Answer the policy; one that was never set demands nothing and has version 0."""
+        read_query(request, NoQuery)
+        return self._shown(self.tenant)
+
+    @extend_schema(
+        operation_id="policy_set",
+        summary="Set what a tenant demands of jobs",
+        description=(
+            "Replaces the whole policy. A child can tighten what a tenant above it demands and never "
+            "loosen it. Jobs that were submitted before are not asked."
+        ),
+        parameters=[IF_MATCH],
+        request=StatementSerializer,
+        responses={200: TenantPolicySerializer, **problems(400, 404, 409)},
+        tags=["policies"],
+    )
+    def put(self, request: Request, **kwargs: Any) -> Response:
+        """Replace the policy."""
+        read_query(request, NoQuery)
+        tenant, expected = self.tenant, if_match(request)
+        wanted = StatementSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        statement = Statement(**wanted.validated_data)
+        policy_set(acting_user=self.viewer, tenant=tenant, statement=statement, expected=expected)
+        return self._shown(tenant)
+
+    @extend_schema(
+        operation_id="policy_delete",
+        summary="Demand nothing any more",
+        parameters=[IF_MATCH],
+        responses={204: None, **problems(404, 409)},
+        tags=["policies"],
+    )
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Remove the policy; what tenants above demand stays."""
+        read_query(request, NoQuery)
+        policy_delete(acting_user=self.viewer, tenant=self.tenant, expected=if_match(request))
+        return Response(status=204)
+
+    def _shown(self, tenant: Tenant) -> Response:
+        policy = policy_own(viewer=self.viewer, tenant=tenant)
+        effective = policy_effective(viewer=self.viewer, tenant=tenant)
+        body = TenantPolicySerializer(policy, context={"effective": effective}).data
+        return Response(body, headers=etag(policy))
+
+
+class WorkspacePolicyView(WorkspaceView):
+    """What counts for jobs of a workspace."""
+
+    points: ClassVar = {"GET": Permission.TENANT_VIEW}
+
+    @extend_schema(
+        operation_id="workspace_policy_get",
+        summary="What jobs of a workspace must keep, and what is filled in for them",
+        responses={200: EffectivePolicySerializer, **problems(400, 404)},
+        tags=["policies"],
+    )
+    def get(self, request: Request, ws: str) -> Response:
+        """Answer the combined policy of the workspace and every folder above it."""
+        read_query(request, NoQuery)
+        effective: Effective = policy_effective(viewer=self.viewer, tenant=self.workspace)
+        return Response(EffectivePolicySerializer(effective).data)

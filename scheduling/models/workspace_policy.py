@@ -1,0 +1,26 @@
+"""What a tenant demands of the jobs that are submitted at it and below it."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from foundation.models import BaseModel, Versioned
+from tenants.models import Tenant
+
+
+class WorkspacePolicy(BaseModel, Versioned):
+    """The policy of one tenant; what counts in a workspace is combined by `scheduling.policy`.
+
+    `minimum` and `maximum` map names of `scheduling.policy.fields` to limits as a job file writes them.
+    `images` lists patterns, None allows every image. Idle for `idle_timeout_s` means suspended.
+    """
+
+    tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="workspace_policy")
+    defaults = models.JSONField(default=dict, blank=True)
+    minimum = models.JSONField(default=dict, blank=True)
+    maximum = models.JSONField(default=dict, blank=True)
+    images = models.JSONField(null=True, blank=True)
+    idle_timeout_s = models.PositiveIntegerField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"policy of {self.tenant}"

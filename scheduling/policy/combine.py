@@ -1,0 +1,102 @@
+"""The policies on the path from the root to a tenant, as one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from scheduling.policy.fields import amount_of
+from scheduling.policy.trees import merged, put, value_at
+from tenants.models import Tenant
+
+
+class Stated(Protocol):
+    """What one tenant demands; a row of `WorkspacePolicy`."""
+
+    @property
+    def tenant(self) -> Tenant: ...
+    @property
+    def defaults(self) -> dict[str, Any]: ...
+    @property
+    def minimum(self) -> dict[str, Any]: ...
+    @property
+    def maximum(self) -> dict[str, Any]: ...
+    @property
+    def images(self) -> list[str] | None: ...
+    @property
+    def idle_timeout_s(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit that counts, as it was written, in the field's unit, and who set it."""
+
+    value: Any
+    amount: int
+    tenant: Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Patterns of which an image must match one."""
+
+    patterns: Sequence[str]
+    tenant: Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """What counts for a tenant. `defaults` has the shape of a job file whose `roles` is one mapping."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    minimum: Mapping[str, Limit] = field(default_factory=dict)
+    maximum: Mapping[str, Limit] = field(default_factory=dict)
+    images: Sequence[Images] = ()
+    idle_timeout_s: Limit | None = None
+
+
+def combine(policies: Sequence[Stated]) -> Effective:
+    """One policy out of those on a path, the root's first; of two equal limits the upper one is named."""
+    defaults: dict[str, Any] = {}
+    minimum: dict[str, Limit] = {}
+    maximum: dict[str, Limit] = {}
+    images: list[Images] = []
+    idle: Limit | None = None
+    for policy in policies:
+        defaults = merged(policy.defaults, defaults)
+        for name, limit in _limits(policy.minimum, policy.tenant).items():
+            if name not in minimum or limit.amount > minimum[name].amount:
+                minimum[name] = limit
+        for name, limit in _limits(policy.maximum, policy.tenant).items():
+            if name not in maximum or limit.amount < maximum[name].amount:
+                maximum[name] = limit
+        if policy.images is not None:
+            images.append(Images(tuple(policy.images), policy.tenant))
+        wait = policy.idle_timeout_s
+        if wait is not None and (idle is None or wait < idle.amount):
+            idle = Limit(wait, wait, policy.tenant)
+    return Effective(_within(defaults, minimum, maximum), minimum, maximum, tuple(images), idle)
+
+
+def _limits(stated: Mapping[str, Any], tenant: Tenant) -> dict[str, Limit]:
+    return {name: Limit(value, amount_of(name, value), tenant) for name, value in sorted(stated.items())}
+
+
+def _within(
+    defaults: Mapping[str, Any], minimum: Mapping[str, Limit], maximum: Mapping[str, Limit]
+) -> dict[str, Any]:
+    """The defaults brought to the limits. A job that names no run time gets the longest that is allowed."""
+    found = copy.deepcopy(dict(defaults))
+    for name, limit in maximum.items():
+        value = value_at(found, name)
+        if (value is None and name == "max_run_s") or (
+            value is not None and amount_of(name, value) > limit.amount
+        ):
+            put(found, name, limit.value)
+    for name, limit in minimum.items():
+        value = value_at(found, name)
+        if value is not None and amount_of(name, value) < limit.amount:
+            put(found, name, limit.value)
+    return found

@@ -1,0 +1,67 @@
+"""Filling in what a job file leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+# What belongs to one mode of cards only, and is filled in for jobs of that mode.
+_OF_MODE: Final = {"cores": "slice", "memory": "slice", "profile": "mig"}
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """One field that a default decided; `field` is its path in the job file."""
+
+    field: str
+    value: Any
+
+
+def fill(body: Any, defaults: Mapping[str, Any]) -> tuple[Any, list[Filled]]:
+    """The job file with its gaps filled, and which they were. What is null counts as left open.
+
+    A role that asks for no cards gets none. What is not a job file at all is left to whoever reads it.
+    """
+    if not isinstance(body, Mapping) or not defaults:
+        return body, []
+    filled: list[Filled] = []
+    of_roles = defaults.get("roles", {})
+    job = _fill(body, {key: value for key, value in defaults.items() if key != "roles"}, "", filled)
+    roles = job.get("roles")
+    if isinstance(roles, list) and of_roles:
+        job["roles"] = [_role(role, of_roles, f"roles.{index}", filled) for index, role in enumerate(roles)]
+    return job, filled
+
+
+def _role(role: Any, defaults: Mapping[str, Any], path: str, filled: list[Filled]) -> Any:
+    if not isinstance(role, Mapping):
+        return role
+    resources = role.get("resources")
+    gpu = resources.get("gpu") if isinstance(resources, Mapping) else None
+    wanted = dict(defaults)
+    if isinstance(defaults.get("resources"), Mapping):
+        wanted["resources"] = {key: value for key, value in defaults["resources"].items() if key != "gpu"}
+        cards = defaults["resources"].get("gpu")
+        if isinstance(gpu, Mapping) and isinstance(cards, Mapping):
+            mode = gpu.get("mode") or cards.get("mode") or "whole"
+            fitting = {key: value for key, value in cards.items() if _OF_MODE.get(key, mode) == mode}
+            wanted["resources"]["gpu"] = fitting
+    return _fill(role, wanted, path, filled)
+
+
+def _fill(
+    have: Mapping[str, Any], defaults: Mapping[str, Any], path: str, filled: list[Filled]
+) -> dict[str, Any]:
+    found = dict(have)
+    for key, value in defaults.items():
+        at = f"{path}.{key}" if path else key
+        own = found.get(key)
+        if isinstance(value, Mapping) and (own is None or isinstance(own, Mapping)):
+            below = _fill(own or {}, value, at, filled)
+            if below:
+                found[key] = below
+        elif own is None:
+            found[key] = value
+            filled.append(Filled(at, value))
+    return found

@@ -1,0 +1,150 @@
+"""Whether a policy makes sense, asked before it is written: every mistake at once, each with its field."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from foundation.errors import FieldError, Invalid
+from foundation.quantities import QuantityError
+from scheduling.policy.combine import Stated, combine
+from scheduling.policy.fields import FIELDS, amount_of, unknown_field
+from scheduling.policy.trees import put, value_at
+from scheduling.spec import parse_job
+from tenants.models import Tenant
+
+IDLE_LEAST_S: Final = 300
+IDLE_MOST_S: Final = 6600
+"""What a card did is known this far back in full detail, and a job is not idle by guess."""
+PATTERNS_MAX: Final = 100
+_STARS_MAX: Final = 5
+_LONGEST: Final = 300
+# These hang together with other fields of the same job, so that no one value suits every job.
+_NO_DEFAULT: Final = ("name", "gang", "roles.name", "roles.min_replicas")
+# A default is a part of a job file: what it leaves open is no mistake, and modes exclude each other.
+_PARTIAL: Final = frozenset({"REQUIRED", "CONTRADICTION"})
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a tenant demands; see `WorkspacePolicy` for the fields."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    minimum: Mapping[str, Any] = field(default_factory=dict)
+    maximum: Mapping[str, Any] = field(default_factory=dict)
+    images: Sequence[str] | None = None
+    idle_timeout_s: int | None = None
+
+    def values(self) -> dict[str, Any]:
+        """The fields as they are stored."""
+        return {
+            "defaults": dict(self.defaults),
+            "minimum": dict(self.minimum),
+            "maximum": dict(self.maximum),
+            "images": None if self.images is None else list(self.images),
+            "idle_timeout_s": self.idle_timeout_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A statement as one more policy on the path."""
+
+    tenant: Tenant
+    defaults: dict[str, Any]
+    minimum: dict[str, Any]
+    maximum: dict[str, Any]
+    images: list[str] | None
+    idle_timeout_s: int | None
+
+
+def check(statement: Statement, tenant: Tenant, above: Sequence[Stated]) -> None:
+    """Refuse what cannot be meant.
+
+    Raises: Invalid (code POLICY_INVALID) with an error per field.
+    """
+    errors = [*_limits(statement), *_defaults(statement.defaults), *_images(statement.images)]
+    idle = statement.idle_timeout_s
+    if idle is not None and not IDLE_LEAST_S <= idle <= IDLE_MOST_S:
+        limits = {"low": IDLE_LEAST_S, "high": IDLE_MOST_S}
+        message = _("must be from %(low)s to %(high)s") % limits
+        errors.append(FieldError("idle_timeout_s", "RANGE", message))
+    if not errors:
+        errors += _contradictions(statement, tenant, above)
+    if errors:
+        raise Invalid(
+            _("The policy has mistakes; nothing was changed."), code="POLICY_INVALID", errors=errors
+        )
+
+
+def _limits(statement: Statement) -> Iterator[FieldError]:
+    for side, limits in (("minimum", statement.minimum), ("maximum", statement.maximum)):
+        for name, value in limits.items():
+            if name not in FIELDS:
+                yield FieldError(f"{side}.{name}", "UNKNOWN", unknown_field())
+                continue
+            try:
+                amount_of(name, value)
+            except QuantityError as error:
+                yield FieldError(f"{side}.{name}", "QUANTITY", _(error.sentence) % error.values)
+
+
+def _defaults(defaults: Mapping[str, Any]) -> Iterator[FieldError]:
+    for path in _NO_DEFAULT:
+        if value_at(defaults, path) is not None:
+            message = _("has no default: it depends on the job")
+            yield FieldError(f"defaults.{path}", "NO_DEFAULT", message)
+    of_roles = defaults.get("roles", {})
+    if not isinstance(of_roles, Mapping):
+        message = _("must be a mapping: it is the default of every role")
+        yield FieldError("defaults.roles", "TYPE", message)
+        return
+    try:
+        parse_job(_sample(defaults, of_roles))
+    except Invalid as refused:
+        for error in refused.errors:
+            if error.code not in _PARTIAL:
+                where = error.field.replace("roles.0", "roles", 1)
+                yield FieldError(f"defaults.{where}", error.code, error.message)
+
+
+def _sample(defaults: Mapping[str, Any], of_roles: Mapping[str, Any]) -> dict[str, Any]:
+    """A job with nothing but the defaults, its cards of the mode that the defaults are for."""
+    role = copy.deepcopy(dict(of_roles))
+    role.pop("min_replicas", None)
+    gpu = value_at(role, "resources.gpu")
+    if isinstance(gpu, Mapping) and "mode" not in gpu:
+        put(role, "resources.gpu.mode", "mig" if "profile" in gpu else "slice")
+    rest = {key: value for key, value in defaults.items() if key not in ("roles", "name", "gang")}
+    return {**rest, "roles": [role]}
+
+
+def _images(patterns: Sequence[str] | None) -> Iterator[FieldError]:
+    if patterns is not None and len(patterns) > PATTERNS_MAX:
+        message = _("must have at most %(limit)s entries") % {"limit": PATTERNS_MAX}
+        yield FieldError("images", "TOO_LONG", message)
+        return
+    for index, pattern in enumerate(patterns or ()):
+        if not pattern.strip() or len(pattern) > _LONGEST or pattern.count("*") > _STARS_MAX:
+            message = _("name an image, with at most %(stars)s stars for any text, as in pytorch/*")
+            yield FieldError(f"images.{index}", "FORMAT", message % {"stars": _STARS_MAX})
+
+
+def _contradictions(statement: Statement, tenant: Tenant, above: Sequence[Stated]) -> Iterator[FieldError]:
+    """Limits that no job could keep, alone or together with those above."""
+    policy = combine([*above, _Own(tenant=tenant, **statement.values())])
+    for name, least in policy.minimum.items():
+        most = policy.maximum.get(name)
+        if most is None or least.amount <= most.amount:
+            continue
+        side = "minimum" if least.tenant.pk == tenant.pk else "maximum"
+        limits = {"least": least.value, "above": least.tenant, "most": most.value, "below": most.tenant}
+        message = (
+            _("no job could keep it: %(above)s demands at least %(least)s, %(below)s at most %(most)s")
+            % limits
+        )
+        yield FieldError(f"{side}.{name}", "CONTRADICTION", message)

@@ -1,0 +1,68 @@
+"""What a job does against a policy: everything at once, each with its field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from django.utils.translation import gettext as _
+
+from foundation.errors import FieldError
+from scheduling.policy.combine import Effective, Images, Limit
+from scheduling.policy.fields import CAPPED, FIELDS, Found
+from scheduling.spec import JobSpec
+
+
+def violations(spec: JobSpec, policy: Effective) -> list[FieldError]:
+    """Every breach, in the order of the limits; none means that the policy allows the job."""
+    return [*_below(spec, policy), *_above(spec, policy), *_images(spec, policy)]
+
+
+def _below(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
+    for name, limit in policy.minimum.items():
+        for found in FIELDS[name].places(spec):
+            if found.unit_differs:
+                yield _other_unit(found, limit)
+            elif found.amount is not None and found.amount < limit.amount:
+                message = _("must be at least %(limit)s by the policy of %(tenant)s")
+                yield FieldError(found.path, "BELOW_MINIMUM", message % _names(limit))
+
+
+def _above(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
+    for name, limit in policy.maximum.items():
+        for found in FIELDS[name].places(spec) if name not in CAPPED else ():
+            if found.unit_differs and name not in policy.minimum:
+                yield _other_unit(found, limit)
+            elif not found.unit_differs and (found.amount is None or found.amount > limit.amount):
+                message = _("must be at most %(limit)s by the policy of %(tenant)s")
+                yield FieldError(found.path, "ABOVE_MAXIMUM", message % _names(limit))
+
+
+def _other_unit(found: Found, limit: Limit) -> FieldError:
+    message = _("name it in Mi or Gi: the policy of %(tenant)s limits it to %(limit)s")
+    return FieldError(found.path, "NOT_COMPARABLE", message % _names(limit))
+
+
+def _names(limit: Limit) -> dict[str, str]:
+    return {"limit": str(limit.value), "tenant": str(limit.tenant)}
+
+
+def _images(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
+    for index, role in enumerate(spec.roles):
+        for rule in policy.images:
+            if not _matches(role.image, rule.patterns):
+                yield FieldError(f"roles.{index}.image", "IMAGE_NOT_ALLOWED", _not_allowed(rule))
+
+
+def _not_allowed(rule: Images) -> str:
+    if not rule.patterns:
+        return _("%(tenant)s allows no image at all") % {"tenant": rule.tenant}
+    allowed = {"tenant": rule.tenant, "patterns": ", ".join(rule.patterns)}
+    return _("%(tenant)s allows only images like these: %(patterns)s") % allowed
+
+
+def _matches(image: str, patterns: Sequence[str]) -> bool:
+    """Whether the whole name matches a pattern, in which `*` alone is special and stands for any text."""
+    return any(
+        re.fullmatch(".*".join(re.escape(part) for part in pattern.split("*")), image) for pattern in patterns
+    )

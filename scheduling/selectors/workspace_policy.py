@@ -1,0 +1,47 @@
+"""Reading workspace policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db.models import QuerySet
+
+from foundation.actor import Actor
+from scheduling.models import WorkspacePolicy
+from scheduling.policy import Effective, combine
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+def policy_list(*, viewer: Actor) -> QuerySet[WorkspacePolicy]:
+    """Policies of tenants in the viewer's sight, by tenant."""
+    rows = WorkspacePolicy.unscoped.filter(tenant__in=permissions.visible_tenants(viewer))
+    return rows.select_related("tenant__parent").order_by("tenant__slug", "pk")
+
+
+def policy_own(*, viewer: Actor, tenant: Tenant) -> WorkspacePolicy:
+    """What the tenant itself demands; where nothing was set, a row at version 0 that is not stored.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.TENANT_VIEW, tenant)
+    found = WorkspacePolicy.unscoped.filter(tenant=tenant).select_related("tenant").first()
+    return found or WorkspacePolicy(tenant=tenant)
+
+
+def policy_effective(*, viewer: Actor, tenant: Tenant) -> Effective:
+    """What counts for jobs of the tenant: its policy and those above it. They bind whoever sees it, so that
+    their limits and the names of the tenants that set them are no secret here.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.TENANT_VIEW, tenant)
+    return combine(path_policies(tenant))
+
+
+def path_policies(tenant: Tenant) -> Sequence[WorkspacePolicy]:
+    """The policies on the path down to a tenant, the root's first; for services, which check themselves."""
+    above = tenant.ancestor_ids()
+    rows = WorkspacePolicy.unscoped.filter(tenant_id__in=above).select_related("tenant")
+    return sorted(rows, key=lambda row: above.index(str(row.tenant_id)))

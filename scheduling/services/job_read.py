@@ -1,0 +1,33 @@
+"""From what a user wrote to a specification, with what the workspace's policy fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from foundation.actor import Actor
+from scheduling.policy import Filled, combine, fill
+from scheduling.selectors.workspace_policy import path_policies
+from scheduling.spec import JobSpec, parse_job
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A specification, and the fields that a default of the policy decided."""
+
+    spec: JobSpec
+    filled: Sequence[Filled]
+
+
+def job_read(*, acting_user: Actor, workspace: Tenant, body: Any) -> Reading:
+    """Read a job file as it would be submitted to `workspace`.
+
+    Raises: NotFound, PermissionDenied; Invalid (code SPEC_INVALID) with every mistake.
+    """
+    permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
+    whole, filled = fill(body, combine(path_policies(workspace)).defaults)
+    return Reading(parse_job(whole), filled)

@@ -1,0 +1,110 @@
+"""Priority classes: made, changed and retired by whoever runs the platform."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from foundation import audit, clock
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError, Invalid
+from foundation.identifiers import is_dns_label
+from foundation.versions import advance
+from scheduling.models import PriorityClass
+from tenants import permissions
+from tenants.permissions import Permission
+
+DEFAULT: Final = "normal"
+"""The class of jobs that name none."""
+VALUE_MAX: Final = 1_000_000
+
+
+@transaction.atomic
+def priority_class_create(
+    *, acting_user: Actor, name: str, value: int, description: str = ""
+) -> PriorityClass:
+    """Make a class. Above 0 a tenant needs a grant to use it.
+
+    Raises: PermissionDenied; Invalid for the name or the value; Conflict when the name is taken.
+    """
+    permissions.require(acting_user, Permission.QUEUE_EDIT)
+    if not is_dns_label(name):
+        message = _("use lower-case letters, digits and hyphens, as in train-1")
+        raise Invalid(message, errors=[FieldError("name", "FORMAT", message)])
+    made = PriorityClass(name=name, value=_value(value), description=description)
+    try:
+        with transaction.atomic():
+            made.save(force_insert=True)
+    except IntegrityError as error:
+        message = _("There is a priority class named %(name)s already.") % {"name": name}
+        errors = [FieldError("name", "NAME_TAKEN", message)]
+        raise Conflict(message, code="NAME_TAKEN", errors=errors) from error
+    _note(acting_user, "create", made, None)
+    return made
+
+
+@transaction.atomic
+def priority_class_update(
+    *,
+    acting_user: Actor,
+    priority_class: PriorityClass,
+    value: int | None = None,
+    description: str | None = None,
+    retired: bool | None = None,
+    expected: int | None = None,
+) -> PriorityClass:
+    """Change a class; what is not named stays. Jobs keep the value that they were submitted with.
+
+    A retired class keeps its grants, for the day it comes back, and takes no new job.
+    Raises: PermissionDenied; Invalid; PreconditionFailed; Conflict for retiring the class of jobs that
+    name none.
+    """
+    permissions.require(acting_user, Permission.QUEUE_EDIT)
+    before = _described(priority_class)
+    advance(priority_class, expected=expected)
+    if value is not None:
+        priority_class.value = _value(value)
+    if description is not None:
+        priority_class.description = description
+    if retired is not None:
+        priority_class.retired_at = _retirement(priority_class, retired)
+    priority_class.save(update_fields=["value", "description", "retired_at"])
+    _note(acting_user, "update", priority_class, before)
+    return priority_class
+
+
+def _value(value: int) -> int:
+    if abs(value) > VALUE_MAX:
+        message = _("must be from %(low)s to %(high)s") % {"low": -VALUE_MAX, "high": VALUE_MAX}
+        raise Invalid(message, errors=[FieldError("value", "RANGE", message)])
+    return value
+
+
+def _retirement(priority_class: PriorityClass, retired: bool) -> datetime | None:
+    if retired and priority_class.name == DEFAULT:
+        message = _("Jobs that name no class take this one; it cannot be retired.")
+        raise Conflict(message, code="CLASS_NEEDED", errors=[FieldError("retired", "NEEDED", message)])
+    return (priority_class.retired_at or clock.now()) if retired else None
+
+
+def _described(found: PriorityClass) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "value": found.value,
+        "description": found.description,
+        "retired": found.retired_at is not None,
+    }
+
+
+def _note(actor: Actor, verb: str, found: PriorityClass, before: dict[str, Any] | None) -> None:
+    audit.record(
+        actor,
+        f"priority-class.{verb}",
+        entity="priority-class",
+        entity_id=found.pk,
+        before=before,
+        after=_described(found),
+    )

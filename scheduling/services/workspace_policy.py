@@ -1,0 +1,89 @@
+"""Setting and removing the policy of a tenant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from foundation import audit
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from foundation.versions import advance, require_current
+from scheduling.models import WorkspacePolicy
+from scheduling.policy.stating import Statement, check
+from scheduling.selectors.workspace_policy import path_policies
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+from tenants.services.tree import require_live
+
+
+@transaction.atomic
+def policy_set(
+    *, acting_user: Actor, tenant: Tenant, statement: Statement, expected: int | None = None
+) -> WorkspacePolicy:
+    """Replace what a tenant demands of the jobs below it. Jobs that were submitted before are not asked.
+
+    `expected` is the version that was read, 0 where there was no policy.
+    Raises: NotFound, PermissionDenied; Invalid with an error for each field that is wrong, or that
+    contradicts what the tenant or one above it demands; PreconditionFailed; Conflict when archived.
+    """
+    permissions.require(acting_user, Permission.POLICY_EDIT, tenant)
+    require_live(tenant)
+    # The tenant's row is locked, so that of two who set the first policy one sees the other's.
+    Tenant.unscoped.select_for_update().get(pk=tenant.pk)
+    above = [policy for policy in path_policies(tenant) if policy.tenant_id != tenant.pk]
+    check(statement, tenant, above)
+    found = WorkspacePolicy.unscoped.filter(tenant=tenant).first()
+    before = None if found is None else _described(found)
+    policy = found or WorkspacePolicy(tenant=tenant)
+    require_current(policy, expected)
+    for name, value in statement.values().items():
+        setattr(policy, name, value)
+    if found is None:
+        policy.version = 1
+        policy.save(force_insert=True)
+    else:
+        advance(policy, expected=expected)
+        policy.save(update_fields=list(statement.values()))
+    _note(acting_user, "policy.set", policy, before, _described(policy))
+    return policy
+
+
+@transaction.atomic
+def policy_delete(*, acting_user: Actor, tenant: Tenant, expected: int | None = None) -> None:
+    """Remove what a tenant demands; what those above it demand stays.
+
+    Raises: NotFound, also where there is no policy; PermissionDenied; PreconditionFailed.
+    """
+    permissions.require(acting_user, Permission.POLICY_EDIT, tenant)
+    policy = WorkspacePolicy.unscoped.filter(tenant=tenant).select_related("tenant").first()
+    if policy is None:
+        raise NotFound
+    advance(policy, expected=expected)
+    _note(acting_user, "policy.delete", policy, _described(policy), None)
+    policy.delete()
+
+
+def _described(policy: WorkspacePolicy) -> dict[str, Any]:
+    names = ("defaults", "minimum", "maximum", "images", "idle_timeout_s")
+    return {name: getattr(policy, name) for name in names}
+
+
+def _note(
+    actor: Actor,
+    action: str,
+    policy: WorkspacePolicy,
+    before: dict[str, Any] | None,
+    after: dict[str, Any] | None,
+) -> None:
+    audit.record(
+        actor,
+        action,
+        entity="policy",
+        entity_id=policy.pk,
+        tenant_id=policy.tenant_id,
+        before=before,
+        after=after,
+    )
