@@ -291,7 +291,7 @@ def _check_policy(spec: JobSpec, policy: Effective) -> None:
     breaches = violations(spec, policy)
     if breaches:
         message = ngettext(
-            "The policy of the workspace does not allow this job, in one respect.",
+            "The policy of the workspace does not allow this job, in %(count)s respect.",
             "The policy of the workspace does not allow this job, in %(count)s respects.",
             len(breaches),
         )
