@@ -39,6 +39,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	cd client && ../$(BIN)/mypy
 	$(BIN)/lint-imports
 	DJANGO_SETTINGS_MODULE=allotment.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
 	DJANGO_SETTINGS_MODULE=allotment.settings.test $(BIN)/python manage.py check --fail-level WARNING

@@ -6,7 +6,7 @@ from typing import Final
 
 from django.urls import path
 
-from scheduling.api import actions, explain, operator, policy, priority, stream, views
+from scheduling.api import actions, explain, logs, operator, policy, priority, stream, views
 
 _JOBS: Final = "workspaces/<slug:ws>/jobs"
 _JOB: Final = f"{_JOBS}/<str:job>"
@@ -16,6 +16,7 @@ urlpatterns = [
     path(_JOB, views.JobView.as_view(), name="job"),
     path(f"{_JOB}/events", views.JobEventsView.as_view(), name="job-events"),
     path(f"{_JOB}/tasks", views.JobTasksView.as_view(), name="job-tasks"),
+    path(f"{_JOB}/logs", logs.JobLogsView.as_view(), name="job-logs"),
     path(f"{_JOB}/cancel", actions.JobCancelView.as_view(), name="job-cancel"),
     path(f"{_JOB}/suspend", actions.JobSuspendView.as_view(), name="job-suspend"),
     path(f"{_JOB}/resume", actions.JobResumeView.as_view(), name="job-resume"),

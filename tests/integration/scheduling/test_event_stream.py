@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connection, transaction
 from django.db.models import Q
 
 from foundation import clock
@@ -23,8 +19,8 @@ from scheduling.transitions import note
 from tenants.models import AccessKey, Member
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
+from tests.fixtures.api_server import api_server
 from tests.fixtures.postgres import PostgresServer
-from tests.fixtures.wait import wait_until
 
 pytestmark = pytest.mark.server
 
@@ -37,35 +33,8 @@ def w(on_postgres: PostgresServer) -> World:
 @pytest.fixture
 def served(on_postgres: PostgresServer, w: World) -> Iterator[str]:
     """The address of the API, served by a process of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    name = str(connections.databases["default"]["NAME"])
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "uvicorn", "allotment.asgi:application", "--port", str(port)),
-            *("--lifespan", "off", "--log-level", "warning", "--timeout-graceful-shutdown", "1"),
-        ],
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "allotment.settings.test",
-            "TEST_DATABASE_URL": on_postgres.url(name),
-        },
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_until(lambda: _alive(address), "uvicorn answers", within_s=60)
+    with api_server(on_postgres) as address:
         yield f"{address}/api/v1"
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _alive(address: str) -> bool:
-    try:
-        return httpx.get(f"{address}/livez").status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def _open(address: str, token: str, **headers: str) -> Any:

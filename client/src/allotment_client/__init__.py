@@ -1,0 +1,37 @@
+"""Typed client of Allotment's REST API.
+
+>>> from allotment_client import Client, configuration
+>>> with Client(configuration()) as client:
+...     job = client.submit("vision", {"roles": [{"resources": {"gpu": {"cards": 1}}}]})
+...     client.wait("vision", job["id"], deadline_s=3600)
+
+Everything that the platform refuses is a `Problem` with its stable code and the fields that are wrong.
+"""
+
+from allotment_client.client import Client
+from allotment_client.config import Configuration, configuration
+from allotment_client.errors import (
+    ConfigurationError,
+    DeadlineExceeded,
+    FieldProblem,
+    Problem,
+    ServerUnreachable,
+)
+from allotment_client.shapes import Explanation, Job, JobEvent, LogLine, QuotaRow, Reason
+
+__all__ = [
+    "Client",
+    "Configuration",
+    "ConfigurationError",
+    "DeadlineExceeded",
+    "Explanation",
+    "FieldProblem",
+    "Job",
+    "JobEvent",
+    "LogLine",
+    "Problem",
+    "QuotaRow",
+    "Reason",
+    "ServerUnreachable",
+    "configuration",
+]

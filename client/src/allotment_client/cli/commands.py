@@ -1,0 +1,134 @@
+"""What each command does: one or two calls, then a table or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from allotment_client.cli.show import (
+    event_line,
+    explained,
+    job_table,
+    quota_table,
+    show,
+    show_line,
+)
+from allotment_client.client import Client
+from allotment_client.errors import ConfigurationError
+from allotment_client.shapes import Job
+
+Command = Callable[[Client, str, argparse.Namespace], int]
+
+
+def submit(client: Client, workspace: str, options: argparse.Namespace) -> int:
+    """Submit the file as it is: the server reads YAML and tells every mistake by field."""
+    job = client.submit(
+        workspace,
+        _read(options.file),
+        dry_run=options.dry_run,
+        idempotency_key=options.idempotency_key,
+    )
+    if options.dry_run:
+        demand = ", ".join(f"{name} {amount}" for name, amount in sorted(job.get("demand", {}).items()))
+        show(options.output, job, lambda: f"{job['name']} would be accepted; it asks for {demand}.")
+    elif not options.wait or options.output != "json":
+        show(options.output, job, lambda: job_table([job]))
+    for filled in job.get("defaults", ()):
+        print(f"filled in by policy: {filled['field']} = {filled['value']}", file=sys.stderr)
+    if options.dry_run or not options.wait:
+        return 0
+    return _ended(client.wait(workspace, job["id"], deadline_s=options.timeout), options.output)
+
+
+def listing(client: Client, workspace: str, options: argparse.Namespace) -> int:
+    """One table of jobs, and what happens afterwards with `--watch`."""
+    jobs = list(
+        client.jobs(
+            workspace,
+            states=tuple(options.state),
+            queue=options.queue,
+            mine=options.mine,
+            limit=options.limit,
+        )
+    )
+    show(options.output, {"items": jobs}, lambda: job_table(jobs))
+    if not options.watch:
+        return 0
+    for event in client.watch(workspace):
+        show_line(options.output, event, event_line(event))
+    return 0
+
+
+def logs(client: Client, workspace: str, options: argparse.Namespace) -> int:
+    """Lines with their task in front."""
+    if options.follow:
+        lines = client.follow_logs(workspace, options.job, task=options.task, limit=options.tail)
+    else:
+        query = {"task": options.task, "attempt": options.attempt, "limit": options.tail}
+        lines = iter(client.logs(workspace, options.job, **query))
+    for line in lines:
+        show_line(options.output, line, f"{line['task']} {line['at'] or ''} {line['text']}")
+    return 0
+
+
+def explain(client: Client, workspace: str, options: argparse.Namespace) -> int:
+    """Why it waits."""
+    found = client.explain(workspace, options.job)
+    show(options.output, found, lambda: explained(found))
+    return 0
+
+
+def get(client: Client, workspace: str, options: argparse.Namespace) -> int:
+    """One job."""
+    job = client.job(workspace, options.job)
+    show(options.output, job, lambda: job_table([job]))
+    return 0
+
+
+def cancel(client: Client, workspace: str, options: argparse.Namespace) -> int:
+    """End it."""
+    job = client.cancel(workspace, options.job)
+    show(options.output, job, lambda: job_table([job]))
+    return 0
+
+
+def quota(client: Client, workspace: str, options: argparse.Namespace) -> int:
+    """The quota of the workspace and its queues."""
+    rows = client.quota(workspace)
+    show(options.output, {"items": rows}, lambda: quota_table(rows))
+    return 0
+
+
+def wait(client: Client, workspace: str, options: argparse.Namespace) -> int:
+    """0 when it succeeded, 1 when it ended otherwise."""
+    return _ended(client.wait(workspace, options.job, deadline_s=options.timeout), options.output)
+
+
+def watch(client: Client, workspace: str, options: argparse.Namespace) -> int:
+    """Events until the time is up; without `--timeout` for ever."""
+    until = None if options.timeout is None else time.monotonic() + options.timeout
+    for event in client.watch(workspace, after=options.after, until=until):
+        show_line(options.output, event, event_line(event))
+    return 0
+
+
+def me(client: Client, _workspace: str, options: argparse.Namespace) -> int:
+    """Whom the key belongs to."""
+    found = client.me()
+    show(options.output, found, lambda: "\n".join(f"{name}: {value}" for name, value in found.items()))
+    return 0
+
+
+def _ended(job: Job, output: str) -> int:
+    show(output, job, lambda: job_table([job]))
+    return 0 if job["state"] == "succeeded" else 1
+
+
+def _read(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: {error}") from error

@@ -1,0 +1,145 @@
+"""`allotment-client`: submit, list, logs, explain, quota, wait, watch, cancel, me.
+
+Exit status: 0 done; 1 the job did not succeed; 2 bad usage or configuration; 3 the server refused; 4 the
+server cannot be reached; 5 the deadline passed first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from allotment_client.cli import commands
+from allotment_client.client import Client
+from allotment_client.config import FILE, KEY, URL, WORKSPACE, configuration
+from allotment_client.errors import ConfigurationError, DeadlineExceeded, Problem, ServerUnreachable
+
+DONE: Final = 0
+NOT_SUCCEEDED: Final = 1
+USAGE: Final = 2
+REFUSED: Final = 3
+UNREACHABLE: Final = 4
+TOO_LATE: Final = 5
+_INTERRUPTED: Final = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        settings = configuration(url=options.url, workspace=options.workspace, file=options.config)
+        if options.needs_workspace and not settings.workspace:
+            raise ConfigurationError(f"Which workspace? Give --workspace, or set {WORKSPACE}.")
+        with Client(settings) as client:
+            return int(options.run(client, settings.workspace, options))
+    except ConfigurationError as error:
+        return _say(error, USAGE)
+    except Problem as error:
+        return _say(error, REFUSED)
+    except ServerUnreachable as error:
+        return _say(error, UNREACHABLE)
+    except DeadlineExceeded as error:
+        return _say(error, TOO_LATE)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read has enough; Python would complain once more when it closes what is closed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+
+
+def _say(error: Exception, status: int) -> int:
+    print(f"allotment-client: {error}", file=sys.stderr)
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of all commands."""
+    top = argparse.ArgumentParser(
+        prog="allotment-client",
+        description="Submit and follow jobs of an Allotment server.",
+        epilog=f"The server is {URL}, the access key {KEY}, or what {FILE} (a YAML file) says.",
+    )
+    verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND")
+
+    submit = _verb(verbs, "submit", commands.submit, "submit a job file")
+    submit.add_argument("-f", "--file", required=True, help="the job file, YAML or JSON; - for stdin")
+    submit.add_argument("--dry-run", action="store_true", help="only say what it would ask for")
+    submit.add_argument("--idempotency-key", default="", metavar="KEY", help="send again with it: one job")
+    submit.add_argument("--wait", action="store_true", help="wait for its end")
+    _deadline(submit)
+
+    listing = _verb(verbs, "list", commands.listing, "list jobs, newest first")
+    listing.add_argument("--state", action="append", default=[], help="only these; may be repeated")
+    listing.add_argument("--queue", default="", help="only of this queue")
+    listing.add_argument("--mine", action="store_true", help="only one's own")
+    listing.add_argument("--limit", type=_count, default=50, help="at most so many (default 50)")
+    listing.add_argument("--watch", action="store_true", help="then show what happens, as it happens")
+
+    logs = _verb(verbs, "logs", commands.logs, "show what a job printed")
+    logs.add_argument("job", help="id or name")
+    logs.add_argument("--task", default="", help="only of this one, as in worker-0")
+    logs.add_argument("--attempt", type=_count, help="default: the latest")
+    logs.add_argument("--tail", type=_count, default=500, metavar="LINES", help="the last so many lines")
+    logs.add_argument("--follow", action="store_true", help="go on until the job has ended")
+
+    _verb(verbs, "explain", commands.explain, "say why a job waits").add_argument("job", help="id or name")
+    _verb(verbs, "get", commands.get, "show one job").add_argument("job", help="id or name")
+    _verb(verbs, "cancel", commands.cancel, "end a job").add_argument("job", help="id or name")
+    _verb(verbs, "quota", commands.quota, "show the quota of the workspace and its use")
+
+    wait = _verb(verbs, "wait", commands.wait, "wait for the end of a job; 0 means that it succeeded")
+    wait.add_argument("job", help="id or name")
+    _deadline(wait)
+
+    watch = _verb(verbs, "watch", commands.watch, "show what happens to jobs, as it happens")
+    watch.add_argument("--after", type=int, help="the id of the last event seen: nothing is missed")
+    _deadline(watch)
+
+    _verb(verbs, "me", commands.me, "show whom the key belongs to", needs_workspace=False)
+    return top
+
+
+def _verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: commands.Command,
+    text: str,
+    *,
+    needs_workspace: bool = True,
+) -> argparse.ArgumentParser:
+    added = verbs.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".")
+    added.add_argument("-w", "--workspace", default="", help=f"default: {WORKSPACE}")
+    added.add_argument("--url", default="", help=f"address of the server; default: {URL}")
+    added.add_argument("--config", type=Path, default=None, help="a configuration file")
+    added.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    added.set_defaults(run=run, needs_workspace=needs_workspace)
+    return added
+
+
+def _deadline(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--timeout", type=_seconds, metavar="S", help="give up after so many seconds")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError("must be a whole number above 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 < found < 10**9:
+        raise argparse.ArgumentTypeError("must be a number of seconds above 0")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Answers for people: tables of aligned columns; and for programs: JSON, one document or one line each."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from allotment_client.shapes import Explanation, Job, JobEvent, QuotaRow, Reason
+
+
+def show(output: str, value: Any, text: Callable[[], str]) -> None:
+    """Print one answer."""
+    print(json.dumps(value, ensure_ascii=False, indent=2) if output == "json" else text(), flush=True)
+
+
+def show_line(output: str, value: Any, text: str) -> None:
+    """Print one of many, as soon as it is there."""
+    print(json.dumps(value, ensure_ascii=False) if output == "json" else clean(text), flush=True)
+
+
+def clean(text: str) -> str:
+    """Without control characters: what a job printed must not drive the terminal."""
+    return "".join(char if char == "\t" or unicodedata.category(char) != "Cc" else "\ufffd" for char in text)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[str] = frozenset()) -> str:
+    """Columns as wide as their widest cell, those named in `right` aligned to the right."""
+    cells = [[clean(cell) for cell in row] for row in rows]
+    widths = [max(_width(row[index]) for row in [list(heads), *cells]) for index in range(len(heads))]
+    lines = []
+    for row in [list(heads), *cells]:
+        parts = []
+        for head, cell, width in zip(heads, row, widths, strict=True):
+            gap = " " * (width - _width(cell))
+            parts.append(gap + cell if head in right else cell + gap)
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def job_table(jobs: Sequence[Job]) -> str:
+    """Jobs, one a line."""
+    rows = [
+        (
+            job["name"],
+            job["state"],
+            (job.get("reason") or Reason()).get("code", "") or job.get("end_reason", ""),
+            str(job["cards"]),
+            job["queue"],
+            job["priority_class"],
+            job["submitted_by"],
+            job["submitted_at"][:19].replace("T", " "),
+            job["id"],
+        )
+        for job in jobs
+    ]
+    heads = ("NAME", "STATE", "REASON", "CARDS", "QUEUE", "PRIORITY", "BY", "SUBMITTED (UTC)", "ID")
+    return table(heads, rows, right=frozenset({"CARDS"}))
+
+
+def quota_table(rows: Sequence[QuotaRow]) -> str:
+    """Quota, one line per queue, flavor and resource; amounts in the unit of the resource."""
+    shown = [
+        (
+            row["queue"] or "(workspace)",
+            row["flavor"],
+            row["resource"],
+            _amount(row["nominal"]),
+            str(row["used"]),
+            str(row["borrowed"]),
+            _amount(row["available"]),
+        )
+        for row in rows
+    ]
+    heads = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "USED", "BORROWED", "AVAILABLE")
+    return table(heads, shown, right=frozenset(heads[3:]))
+
+
+def _amount(value: int | None) -> str:
+    return "unlimited" if value is None else str(value)
+
+
+def explained(found: Explanation) -> str:
+    """State, reason with its numbers, what would help, and the place in the queue."""
+    lines = [f"state: {found['state']}"]
+    reason = found.get("reason")
+    if reason:
+        lines.append(f"reason: {reason['code']}{_numbers(reason.get('numbers'))}")
+        for item in reason.get("help", ()):
+            lines.append(f"would help: {item.get('code', '')}{_numbers(item.get('numbers'))}")
+    position = found.get("position")
+    if position:
+        ahead, cards = position["position_in_local_queue"], position["cards_ahead"]
+        lines.append(f"ahead of it: {ahead} jobs with {cards} cards")
+    if found.get("promised_until"):
+        lines.append(f"a place is kept until {found['promised_until']}")
+    return "\n".join(lines)
+
+
+def _numbers(numbers: dict[str, Any] | None) -> str:
+    plain = {name: value for name, value in (numbers or {}).items() if not isinstance(value, dict | list)}
+    return f" ({', '.join(f'{name} {value}' for name, value in plain.items())})" if plain else ""
+
+
+def event_line(event: JobEvent) -> str:
+    """One event on one line."""
+    return f"{event['id']}  {event['at'][:19]}  {event['name']}  {event['code']}{_numbers(event['numbers'])}"

@@ -1,0 +1,97 @@
+"""The shapes of answers, for type checkers. Fields that a newer server adds are simply there."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class Help(TypedDict, total=False):
+    code: str
+    numbers: dict[str, Any]
+
+
+class Reason(TypedDict, total=False):
+    """Why a job waits: a stable code, its numbers, what would help, and since when."""
+
+    code: str
+    message: str
+    numbers: dict[str, Any]
+    help: list[Help]
+    since: str | None
+
+
+class FilledDefault(TypedDict):
+    field: str
+    value: Any
+
+
+class Job(TypedDict, total=False):
+    """A job; `spec` and `position` where one job was asked for, `defaults` after a submission, and
+    `demand` (by resource) of a rehearsal.
+    """
+
+    id: str
+    name: str
+    kind: str
+    state: str
+    reason: Reason | None
+    workspace: str
+    queue: str
+    priority_class: str
+    preemptible: bool
+    submitted_by: str
+    cards: int
+    tasks: int
+    attempt: int
+    end_reason: str
+    submitted_at: str
+    admitted_at: str | None
+    started_at: str | None
+    finished_at: str | None
+    defaults: list[FilledDefault]
+    demand: dict[str, int]
+    position: dict[str, int] | None
+    spec: dict[str, Any]
+
+
+class Explanation(TypedDict, total=False):
+    state: str
+    reason: Reason | None
+    position: dict[str, int] | None
+    promised_until: str | None
+    decisions: list[dict[str, Any]]
+
+
+class QuotaRow(TypedDict):
+    """Amounts in the unit of the resource; None is unlimited. `queue` is empty on the workspace's rows."""
+
+    queue: str
+    cluster: str
+    flavor: str
+    resource: str
+    nominal: int | None
+    borrowing_limit: int | None
+    lending_limit: int | None
+    used: int
+    borrowed: int
+    available: int | None
+    potential: int | None
+
+
+class LogLine(TypedDict):
+    task: str
+    at: str | None
+    text: str
+
+
+class JobEvent(TypedDict):
+    """What happened to a job; `id` is what a stream continues after."""
+
+    id: int
+    at: str
+    code: str
+    actor: str
+    numbers: dict[str, Any]
+    job: str
+    name: str
+    workspace: str

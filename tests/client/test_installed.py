@@ -1,0 +1,167 @@
+"""The wheel of the client, alone in a fresh environment, against a real server and a simulated cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+from clusters.models import Cell, Cluster
+from scheduling.models import Job, JobState
+from tenants.models import Role
+from tests.builders import clusters, jobs, quotas, tenancy
+from tests.builders.pipeline import simulated_cluster, step
+from tests.fixtures.api_server import api_server
+from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.wait import wait_until
+
+pytestmark = pytest.mark.server
+
+SOURCE = Path(__file__).resolve().parents[2] / "client"
+JOB = """
+name: train
+roles:
+  - {name: worker, replicas: 2, resources: {cpu: 1, memory: 1Gi, gpu: {cards: 1}}}
+simulate: {run_s: 200}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`allotment-client` in an environment that holds the wheel, what it requires, and nothing else."""
+    place = tmp_path_factory.mktemp("client")
+    offline = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
+    pip = [sys.executable, "-m", "pip"]
+    _run([*pip, "wheel", *offline, "--no-build-isolation", "--wheel-dir", str(place), str(SOURCE)])
+    _run([sys.executable, "-m", "venv", "--without-pip", str(place / "venv")])
+    python = place / "venv" / "bin" / "python"
+    (wheel,) = place.glob("allotment_client-*.whl")
+    _run([*pip, "--python", str(python), "install", *offline, str(wheel)])
+    home = _run([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
+    _copy_required(["httpx", "PyYAML"], Path(home))
+    return python.with_name("allotment-client")
+
+
+def _copy_required(names: list[str], home: Path) -> None:
+    """Copy distributions and what they require from here: the tests install nothing from the internet."""
+    done: set[str] = set()
+    while names:
+        name = names.pop()
+        if name in done:
+            continue
+        done.add(name)
+        found = distribution(name)
+        for file in found.files or ():
+            if ".." not in file.parts and file.locate().is_file():  # type: ignore[attr-defined]
+                target = home / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(file.read_binary())
+        for requirement in found.requires or ():
+            if "extra ==" not in requirement and "python_version <" not in requirement:
+                names.append(re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0])
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class Shell:
+    """Runs the program as a user of the workspace would."""
+
+    def __init__(self, program: Path, address: str, key: str) -> None:
+        self.program, self.key = program, key
+        self.environment = {
+            "ALLOTMENT_URL": address,
+            "ALLOTMENT_KEY": key,
+            "ALLOTMENT_WORKSPACE": "team-a",
+            "HOME": str(program.parent),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(self.program), *arguments],
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
+        running = self.start(*arguments)
+        out, errors = running.communicate(stdin, timeout=60)
+        assert self.key not in out + errors
+        return running.returncode, out, errors
+
+
+@pytest.fixture
+def stage(on_postgres: PostgresServer, program: Path) -> Iterator[tuple[Shell, Cell, Cluster]]:
+    cell = clusters.cell()
+    cluster, flavor = simulated_cluster(cell, nodes=1, cards=4, speed=100)
+    place = tenancy.workspace("team-a")
+    quotas.gpu_quota(quotas.quota_node(cell, tenancy.root()), flavor, 0)
+    quotas.queue(cell, place, [flavor], cards=4)
+    jobs.priority_class()
+    key = tenancy.access_key(tenancy.user("ed", place, Role.EDITOR))
+    with api_server(on_postgres) as address:
+        yield Shell(program, address, key), cell, cluster
+
+
+@pytest.mark.timeout(150)
+def test_a_job_from_its_file_to_its_end(stage: tuple[Shell, Cell, Cluster]) -> None:
+    shell, cell, cluster = stage
+
+    def reached(state: JobState) -> bool:
+        step(cell, cluster)
+        return Job.unscoped.filter(name="train", state=state).exists()
+
+    assert shell("submit", "-f", "-", "--dry-run", stdin=JOB)[0] == 0
+    watching = shell.start("watch", "--after", "0", "--timeout", "60", "-o", "json")
+    code, out, _errors = shell("submit", "-f", "-", "--idempotency-key", "once", "-o", "json", stdin=JOB)
+    assert code == 0
+    again = shell("submit", "-f", "-", "--idempotency-key", "once", "-o", "json", stdin=JOB)
+    assert json.loads(again[1])["id"] == json.loads(out)["id"]
+    assert Job.unscoped.count() == 1
+
+    code, _out, errors = shell("wait", "train", "--timeout", "0.1")
+    assert (code, "queued" in errors) == (5, True)
+    assert "PENDING_EVALUATION" in shell("explain", "train")[1]
+    waiting = shell.start("wait", "train", "--timeout", "60", "-o", "json")
+    wait_until(lambda: reached(JobState.RUNNING), "the job runs", within_s=30)
+    assert "running" in shell("list", "--state", "running")[1]
+    assert "found 1 GPU" in shell("logs", "train", "--task", "worker-1")[1]
+    used = [row["used"] for row in json.loads(shell("quota", "-o", "json")[1])["items"] if row["queue"]]
+    assert 2 in used
+    wait_until(lambda: reached(JobState.SUCCEEDED), "the job has ended", within_s=30)
+    out, _errors = waiting.communicate(timeout=30)
+    assert (waiting.returncode, json.loads(out)["state"]) == (0, "succeeded")
+
+    assert watching.stdout is not None
+    seen = []
+    while not seen or seen[-1] != "succeeded":
+        seen.append(json.loads(watching.stdout.readline())["code"])
+    watching.terminate()
+    watching.communicate(timeout=30)
+    assert seen[0] == "submitted"
+
+
+@pytest.mark.timeout(150)
+def test_refusals_name_the_field_and_have_their_own_status(stage: tuple[Shell, Cell, Cluster]) -> None:
+    shell = stage[0]
+    code, _out, errors = shell("submit", "-f", "-", stdin="roles: [{replicas: many}]\n")
+    assert (code, "SPEC_INVALID" in errors, "roles.0.replicas" in errors) == (3, True, True)
+    assert shell("get", "nothing")[0] == 3
+    assert shell("submit", "-f", "/nowhere/job.yaml")[0] == 2
+    assert shell("wait")[0] == 2
+    shell.environment["ALLOTMENT_KEY"] = "alt_00000000_wrong"
+    code, _out, errors = shell("me")
+    assert (code, "alt_00000000_wrong" in errors) == (3, False)
