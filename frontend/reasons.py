@@ -29,6 +29,7 @@ _COUNTS = frozenset(
         *("position", "waiting", "ahead", "victims", "attempts", "nodes", "cards", "tasks", "ahead_cards"),
         "jobs",
         *("cards_per_task", "most_free_on_one_node", "free_cards"),
+        *("used_hours", "budget_hours"),
     }
 )
 

@@ -29,6 +29,18 @@ SENTENCES: dict[str, Sentences] = {
         _("It asks for more than the queue can ever have, borrowing included."),
     ),
     "POLICY_DENIED": (
+        _(
+            "One user may hold %(user_limit)s in this workspace; %(held)s are held or promised, and it asks"
+            " for %(asked)s."
+        ),
+        _(
+            "The budget of %(budget_of)s is used up this month: %(used_hours)s of %(budget_hours)s GPU-hours."
+            " Only preemptible jobs start in %(preemptible_in)s."
+        ),
+        _(
+            "The budget of %(budget_of)s is used up this month: %(used_hours)s of %(budget_hours)s GPU-hours."
+            " Nothing new starts in %(flavor)s."
+        ),
         _("%(policy)s refuses it: asked %(asked)s, allowed %(limit)s."),
         _("%(policy)s refuses it."),
         _("A policy, user limit, budget or priority right refuses it."),
@@ -163,6 +175,9 @@ USUAL_HELP: dict[str, Sentences] = {
         _("Ask for less, or request more quota."),
     ),
     "POLICY_DENIED": (
+        _("Wait until other jobs of the same user end; together they may hold %(user_limit)s."),
+        _("Make it preemptible: then it may start in %(preemptible_in)s."),
+        _("Wait for the next month, or ask an admin above %(budget_of)s for more GPU-hours."),
         _("Stay within %(limit)s, or ask an admin of the workspace."),
         _("Ask an admin of the workspace."),
     ),

@@ -8,6 +8,7 @@ from typing import Any
 
 from foundation import clock
 from scheduling import engine
+from scheduling.allowances import Allowances
 from scheduling.engine.model import Instant
 from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import ASKED, asked_job
@@ -38,6 +39,8 @@ def preview(submission: Submission) -> Preview:
     taken = cell_snapshot(queue.cell_id)
     user = str(submission.submitted_by.pk)
     job = asked_job(submission.spec, queue, user=user, priority=submission.priority.value, now=now)
+    limits = Allowances([queue.workspace], now=now)
+    job = limits.apply(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)
     taken.snapshot.apply(engine.Delta((engine.JobPut(job),)))
     result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
     outcome = next(item for item in result.outcomes if item.job == ASKED)

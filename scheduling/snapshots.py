@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from clusters.models import Device, Flavor, GpuMode, Node
+from foundation import clock
 from foundation.quantities import Resource
 from quotas.models import AllocationMode, Queue, QueueFlavor
 from quotas.selectors.tree import tree_rows
 from scheduling import engine
+from scheduling.allowances import Allowances
 from scheduling.engine import model as em
 from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import Past, engine_job, placement_rules, toleration, watched_workspaces
@@ -51,7 +53,7 @@ def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
     claims = claims_of(cell_id)
     # What is used is read before who holds it: what is given back meanwhile then still counts as used.
     quota_nodes = engine_quota_nodes(cell_id)
-    seen = _jobs(cell_id, jobs, watched, frozenset(claims))
+    seen = _limited(_jobs(cell_id, jobs, watched, frozenset(claims)), jobs)
     nodes, flavors = _nodes(cell_id, devices), engine_flavors(cell_id)
     snapshot = engine.Snapshot(
         nodes=nodes,
@@ -243,6 +245,18 @@ def _jobs(
         engine_job(job, roles[job.pk], watched=watched, past=pasts.get(job.pk, Past()))
         for job in jobs
         if job.pk in roles
+    ]
+
+
+def _limited(seen: list[em.Job], rows: Sequence[Job]) -> list[em.Job]:
+    """The jobs with the limits of their users and what their tenants' budgets do not let start."""
+    found = Allowances({row.workspace_id: row.workspace for row in rows}.values(), now=clock.now())
+    if not found.any:
+        return seen
+    by_id = {str(row.pk): row for row in rows}
+    return [
+        found.apply(job, workspace_id=by_id[job.id].workspace_id, user_id=by_id[job.id].submitted_by_id)
+        for job in seen
     ]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from foundation import health, metrics, outbox
-from quotas import effect
+from quotas import effect, evidence
 from scheduling import metrics as scheduling_metrics
 from scheduling import potential, tasks
 from scheduling.quota_effect import foresee
 from scheduling.selectors.pending import pending_demand
+from scheduling.selectors.use import use_evidence
 from scheduling.services import feasibility
 from scheduling.services.drain import quota_drain
 from scheduling.tenant_tree import JobTreeWatcher
@@ -24,6 +25,7 @@ def connect() -> None:
     feasibility.register(potential.misfit)
     effects.register("scheduling", JobTreeWatcher())
     effect.register(effect.Answers(foresee=foresee, drain=quota_drain, pending=pending_demand))
+    evidence.register("use", use_evidence)
     health.register("worker", health.worker_heartbeat())
     health.register(
         "cycle",

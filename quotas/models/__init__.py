@@ -1,3 +1,5 @@
+from quotas.models.budget import Budget, BudgetAction, GpuUse
+from quotas.models.override import Override, OverrideAmount, OverrideState
 from quotas.models.queue import (
     AllocationMode,
     PreemptOthers,
@@ -11,10 +13,19 @@ from quotas.models.queue import (
 )
 from quotas.models.quota import LedgerEntry, Quota, QuotaNode
 from quotas.models.quota_change import QuotaChange, QuotaRevision, Source
+from quotas.models.quota_request import OPEN_STATES, QuotaRequest, RequestState
+from quotas.models.user_limit import UserLimit
 
 __all__ = [
+    "OPEN_STATES",
     "AllocationMode",
+    "Budget",
+    "BudgetAction",
+    "GpuUse",
     "LedgerEntry",
+    "Override",
+    "OverrideAmount",
+    "OverrideState",
     "PreemptOthers",
     "PreemptWithin",
     "Preference",
@@ -23,9 +34,12 @@ __all__ = [
     "Quota",
     "QuotaChange",
     "QuotaNode",
+    "QuotaRequest",
     "QuotaRevision",
+    "RequestState",
     "Source",
     "StopPolicy",
     "Strategy",
+    "UserLimit",
     "WhenCan",
 ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
 
 from clusters.models import Cell, Flavor
+from foundation import clock
 from foundation.models import BaseModel, Versioned
 from foundation.quantities import Resource
+from quotas.months import month_of
 from tenants.models import Tenant
 
 RESOURCE_CHOICES = [(resource.value, resource.value) for resource in Resource]
@@ -66,14 +69,25 @@ class Quota(BaseModel):
         return f"{self.node} {self.flavor} {self.resource}"
 
 
+def _this_month() -> date:
+    return month_of(clock.now())
+
+
 class LedgerEntry(models.Model):
-    """How much a queue holds now. Changed only by `quotas.services.ledger`."""
+    """How much a queue holds now. Changed only by `quotas.services.ledger`.
+
+    Compute is counted over time as well: by the moment t of `month`, `core_ms` + `used` x (t - start of the
+    month) percent points x milliseconds were held in it. So holding costs nothing while it lasts, and what
+    changes `used` moves `core_ms` in the same statement; it may be below zero.
+    """
 
     id = models.BigAutoField(primary_key=True)
     node = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="ledger")
     flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="ledger")
     resource = models.CharField(max_length=20, choices=RESOURCE_CHOICES)
     used = models.BigIntegerField(default=0)
+    month = models.DateField(default=_this_month)
+    core_ms = models.BigIntegerField(default=0)
 
     unscoped: ClassVar[models.Manager[LedgerEntry]] = models.Manager()
 

@@ -12,7 +12,7 @@ nodes, cards, and last of all the hints.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,6 +26,7 @@ from quotas.selectors.tree import tree_load
 from scheduling.commit import admission, giving_way
 from scheduling.commit.batch import CHUNK, Batch
 from scheduling.commit.bundles import Bundle, bundles_of
+from scheduling.commit.limits import Limits
 from scheduling.commit.reasons import commit_reasons
 from scheduling.engine import model as em
 from scheduling.models import Allocation, Decision, Job, JobEvent
@@ -103,7 +104,8 @@ class _Commit:
         jobs = _lock_jobs(bundles)
         current = {key for key, job in jobs.items() if job.version == self.taken.jobs[key].version}
         _lock_allocations(jobs, bundles)
-        batch = Batch(cell, self.now, self.taken, tree_load(self.cell_id), jobs)
+        limits = Limits(_admitted(bundles, jobs), self.now)
+        batch = Batch(cell, self.now, self.taken, tree_load(self.cell_id), jobs, limits)
         tasks = admission.tasks_of(decision for bundle in bundles for decision in bundle.decisions)
         for bundle in bundles:
             if bundle.jobs <= current and self._carry_out(batch, bundle, tasks):
@@ -133,6 +135,11 @@ def _lock_jobs(bundles: Iterable[Bundle]) -> dict[str, Job]:
         for job in rows.select_for_update(of=("self",), no_key=True).order_by("pk"):
             jobs[str(job.pk)] = job
     return jobs
+
+
+def _admitted(bundles: Iterable[Bundle], jobs: Mapping[str, Job]) -> list[Job]:
+    starting = (d.job for bundle in bundles for d in bundle.decisions if d.kind is em.DecisionKind.ADMIT)
+    return [jobs[job] for job in starting if job in jobs]
 
 
 def _lock_allocations(jobs: dict[str, Job], bundles: Iterable[Bundle]) -> None:

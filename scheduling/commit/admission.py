@@ -46,7 +46,9 @@ def start(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     job = batch.jobs[decision.job]
     amounts = _amounts(decision)
     queue_node = str(job.queue.node_id)
-    if not _fits(batch.tree, queue_node, amounts) or not admit(job, now=batch.now):
+    if not _fits(batch.tree, queue_node, amounts) or not batch.limits.allow(job, amounts):
+        return False
+    if not admit(job, now=batch.now):
         return False
     for key, amount in amounts.items():
         batch.tree.add_usage(queue_node, key, amount)
@@ -131,7 +133,7 @@ def write(batch: Batch) -> None:
     """
     if not batch.admitted:
         return
-    ledger_reserve(batch.ledger)
+    ledger_reserve(batch.ledger, now=batch.now)
     nodes_take(batch.nodes)
     devices_take(batch.devices)
     Attempt.unscoped.bulk_create(batch.attempts, batch_size=CHUNK)

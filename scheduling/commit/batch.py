@@ -14,6 +14,7 @@ from clusters.services.grants import DeviceAmount, NodeAmount
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey
 from quotas.tree import QuotaTree
+from scheduling.commit.limits import Limits
 from scheduling.engine import model as em
 from scheduling.models import (
     Allocation,
@@ -40,6 +41,7 @@ class Batch:
     taken: CellSnapshot
     tree: QuotaTree[TreeKey]
     jobs: Mapping[str, Job]
+    limits: Limits
     attempts: list[Attempt] = field(default_factory=list)
     allocations: list[Allocation] = field(default_factory=list)
     slices: list[DeviceSlice] = field(default_factory=list)

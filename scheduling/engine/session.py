@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from scheduling.engine.actions.admission.allowances import Allowances
 from scheduling.engine.actions.equivalence import likes_of
 from scheduling.engine.config import EngineConfig, resolve_config
 from scheduling.engine.model import (
@@ -56,6 +57,7 @@ class Session:
         self.first_choice: Table[Usage] = _table(snapshot.limits_memo, "first choice", self.likes)
         self.least: Table[list[tuple[str, Usage]]] = _table(snapshot.limits_memo, "least", self.likes)
         self.users = Users(snapshot, config.user_shares, now)
+        self.allowances = Allowances(snapshot, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
         self._taught = _placer(snapshot, self.tools)
         self._victims: VictimSearch | None = None

@@ -34,7 +34,7 @@ def allocations_release(allocations: Iterable[Allocation], *, now: datetime) -> 
         freed.update(charges(queue.node_id, allocation.flavor_id, allocation.charge))
         nodes[allocation.node_id] += NodeAmount(allocation.cpu_millicores, allocation.memory_mib)
     if released:
-        ledger_free(freed)
+        ledger_free(freed, now=now)
         nodes_give_back(nodes)
         devices_give_back(_free_slices(released))
         for cell_id in sorted(cells):

@@ -98,7 +98,9 @@ class Consolidate:
         ready = job.backoff_until is None or job.backoff_until <= session.now
         free = not session.snapshot.holds(job.id) and job.id not in session.snapshot.claims
         allowed = job.preemptible or not session.config.consolidation.preemptible_only
-        return job.state is JobState.QUEUED and ready and free and allowed
+        # Seats are looked for in every flavor, and without asking what a user may hold.
+        limited = job.barred or (job.allowances and known is None)
+        return job.state is JobState.QUEUED and ready and free and allowed and not limited
 
     def _make_way(self, session: Session, gains: Gains) -> None:
         """Evict and move together for the first job of a line that has a right to room and finds none."""
@@ -168,6 +170,7 @@ class Consolidate:
                 numbers=numbers,
             )
         )
+        session.allowances.give(job, gain.opening.seats)
         session.record(
             Outcome(
                 job=job.id,

@@ -43,6 +43,8 @@ def equivalence(job: Job) -> Hashable:
         job.preempts_after,
         job.replaces,
         job.max_run_s,
+        job.allowances,
+        job.barred,
     )
 
 

@@ -41,7 +41,9 @@ class Turn:
             self._failed[self._session.likes.of(self.head)] = outcome
         if self._tries_left is not None:
             self._tries_left -= 1
-        if self.queue.strategy is Strategy.STRICT_FIFO or self._tries_left == 0:
+        # Whom a limit of their own holds up does not hold up those behind.
+        blocks = self.queue.strategy is Strategy.STRICT_FIFO and outcome.reason is not Reason.POLICY_DENIED
+        if blocks or self._tries_left == 0:
             self._close()
         else:
             self._advance()

@@ -33,7 +33,8 @@ def explain_rest(session: Session) -> None:
                 session.record(explain(session, queue, session.job(job_id), head=head, ahead=ahead))
             if known is None or known.status is OutcomeStatus.WAITING:
                 ahead += 1
-                head = head or (job_id if known is not None else None)
+                blocks = known is not None and known.reason is not Reason.POLICY_DENIED
+                head = head or (job_id if blocks else None)
 
 
 def explain(session: Session, queue: Queue, job: Job, *, head: str | None, ahead: int) -> Outcome:
@@ -41,6 +42,9 @@ def explain(session: Session, queue: Queue, job: Job, *, head: str | None, ahead
     lasting = lasting_refusal(session, queue, job)
     if lasting is not None:
         return lasting
+    denied = session.allowances.denied(queue, job)
+    if denied is not None:
+        return Outcome(job=job.id, status=OutcomeStatus.WAITING, reason=denied.reason, numbers=denied.numbers)
     position = ahead + 1
     if queue.stop_policy is not StopPolicy.NONE:
         return _waits(

@@ -17,6 +17,8 @@ from scheduling.engine.model.inventory import (
 from scheduling.engine.model.job import (
     AffinityOperator,
     Allocation,
+    Allowance,
+    Barred,
     Claim,
     DeviceSlice,
     DomainTasks,
@@ -74,6 +76,8 @@ __all__ = [
     "AffinityOperator",
     "Allocation",
     "AllocationMode",
+    "Allowance",
+    "Barred",
     "Charge",
     "Claim",
     "Considered",

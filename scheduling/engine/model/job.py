@@ -9,7 +9,7 @@ from enum import StrEnum
 from scheduling.engine.model.inventory import Extended, HostPort, Toleration
 from scheduling.engine.model.kinds import GpuMode, Instant, JobState, QosClass, TopologyMode
 from scheduling.engine.model.profiles import parse_profile
-from scheduling.engine.model.quota import Charge
+from scheduling.engine.model.quota import Charge, ResourceName
 
 
 class AffinityOperator(StrEnum):
@@ -221,6 +221,30 @@ class Role:
         return self.replicas if self.min_replicas is None else self.min_replicas
 
 
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """A cap on what jobs hold together: those that name the same `id`. `held` is what they hold now."""
+
+    id: str
+    resource: ResourceName
+    limit: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """A flavor in which a job may not start: the budget of `tenant`, in GPU-hours, is used up there.
+
+    `preemptible_only`: it could start if it were preemptible.
+    """
+
+    flavor: str
+    tenant: str
+    used_hours: int
+    budget_hours: int
+    preemptible_only: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One job. Run times in seconds; `backoff_until` is when it may be tried again.
@@ -235,7 +259,8 @@ class Job:
     do nothing, which they have since `idle_since`; None leaves it to the configuration, negative is
     never. `unplaced` marks a job that holds quota and is to get places now that it lacks. `lost_nodes`
     names nodes that failed under its tasks, the first of which is to be replaced. A job that is not
-    `movable` may have to leave, but nobody moves it elsewhere to make room.
+    `movable` may have to leave, but nobody moves it elsewhere to make room. `allowances` are the caps that
+    it counts against, `barred` the flavors whose budget does not let it start.
     """
 
     id: str
@@ -267,6 +292,8 @@ class Job:
     unplaced: bool = False
     lost_nodes: tuple[str, ...] = ()
     movable: bool = True
+    allowances: tuple[Allowance, ...] = ()
+    barred: tuple[Barred, ...] = ()
 
     @property
     def since(self) -> Instant | None:

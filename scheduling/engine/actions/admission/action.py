@@ -74,6 +74,8 @@ class _Run:
 
     def _keep_promises(self) -> None:
         for claim, job, queue in self._claims.due():
+            if not self._session.allowances.allows(job, claim.allocations):
+                continue
             if stands(self._session.snapshot, claim.allocations):
                 self._session.record(self._docket.honour(queue, job, claim.allocations))
         for outcome in self._claims.book():

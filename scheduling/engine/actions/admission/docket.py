@@ -52,9 +52,11 @@ class Docket:
         Those that are leaving count twice: as still there when the job is to start now, and as gone
         when it asks whether anybody else would have to leave for it.
         """
-        short = self._short_of_spare(queue, job)
+        denied = self._session.allowances.refused(queue, job)
+        short = self._short_of_spare(queue, job) | denied
         if short and len(short) == sum(name in self._snapshot.flavors for name in queue.flavors):
-            return self.ledger.refuse(_untried(queue, job), next(iter(short.values())), Verdict.RESERVED)
+            why = next(iter((denied or short).values()))
+            return self.ledger.refuse(_untried(queue, job), why, Verdict.RESERVED)
         behind, shunned = self._claims.behind(queue, job), frozenset(short)
         with self._claims.without(behind):
             entry = self._later(queue, job, shunned, fresh=bool(behind)) if self._outlook else None

@@ -52,6 +52,7 @@ class Ledger:
             )
         )
         session.users.charge(entry.queue, entry.job, placed)
+        session.allowances.give(entry.job, placed)
         self._trace(entry, Verdict.ADMITTED)
         return admitted(entry.job, len(placed))
 
@@ -63,6 +64,7 @@ class Ledger:
         until = Instant(session.now + session.config.preemption.claim_s)
         for allocation in entry.placed:
             self._snapshot.take(allocation)
+        session.allowances.give(entry.job, entry.placed)
         session.decisions.append(
             Decision(
                 kind=DecisionKind.PARK,
@@ -84,6 +86,7 @@ class Ledger:
 
     def withdraw(self, job: Job) -> None:
         """A promise that somebody before it in the line took over."""
+        self._session.allowances.take_back(job.id)
         self._session.decisions.append(Decision(kind=DecisionKind.PARK, job=job.id))
 
     def borrowed(self, queue: Queue) -> Borrowed:

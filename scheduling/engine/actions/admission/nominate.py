@@ -75,14 +75,14 @@ class Nominator:
         mark = statement.checkpoint()
         replaced = tuple(held.id for held in self._snapshot.held(job.replaces)) if job.replaces else ()
         if self._session.config.housekeeping.surplus_later:
-            return self._at(statement, queue, job, ask, replaced, smallest(job))
-        full = self._at(statement, queue, job, ask, replaced, None)
+            return self._allowed_at(statement, queue, job, ask, replaced, smallest(job))
+        full = self._allowed_at(statement, queue, job, ask, replaced, None)
         if full.refusal is None:
             return full
 
         def attempt(counts: Counts) -> Counts | None:
             statement.rollback(mark)
-            reduced = self._at(statement, queue, job, ask, replaced, counts)
+            reduced = self._allowed_at(statement, queue, job, ask, replaced, counts)
             return counts if reduced.refusal is None else None
 
         counts = largest(job, attempt)
@@ -101,6 +101,24 @@ class Nominator:
         """Seat an entry's tasks by its assignment, inside the statement."""
         placer = GangPlacer(self._snapshot, self._session.placer, full, entry.previous)
         return placer.place(statement, entry.queue, entry.job, entry.assignment)
+
+    def _allowed_at(
+        self,
+        statement: Statement,
+        queue: Queue,
+        job: Job,
+        ask: Ask,
+        replaced: tuple[str, ...],
+        counts: Counts | None,
+    ) -> Entry:
+        """One size, refused where the job's allowances do not hold it."""
+        mark = statement.checkpoint()
+        entry = self._at(statement, queue, job, ask, replaced, counts)
+        over = self._session.allowances.over(job, entry.assignment.usage) if job.allowances else None
+        if over is None or entry.refusal is not None:
+            return entry
+        statement.rollback(mark)
+        return replace(entry, refusal=over, placed=(), found=TargetSet())
 
     def _at(
         self,

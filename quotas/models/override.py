@@ -1,0 +1,82 @@
+"""Quota that moves for a while: a loan between tenants, or a reservation from what is above."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+
+from clusters.models import Cell, Flavor
+from foundation.models import BaseModel, Versioned
+from quotas.models.quota import RESOURCE_CHOICES, QuotaNode
+from quotas.models.quota_change import QuotaRevision
+
+
+class OverrideState(models.TextChoices):
+    PLANNED = "planned", "Planned"
+    ACTIVE = "active", "Active"
+    ENDED = "ended", "Ended"
+    CANCELLED = "cancelled", "Cancelled"
+    MISSED = "missed", "Never started"
+
+
+class Override(Versioned, BaseModel):
+    """What `lender` keeps goes to `borrower` from `starts_at` until `ends_at`, and returns by itself.
+
+    `problem` is why it could not start yet. `ended_at` is when it ended in fact, `returned` what came back
+    by `<flavor> <resource>` where that was less than was lent.
+    """
+
+    cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="overrides")
+    lender = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="lent_out")
+    borrower = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="borrowed_in")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    state = models.CharField(max_length=10, choices=OverrideState.choices, default=OverrideState.PLANNED)
+    reason = models.CharField(max_length=500, blank=True, default="")
+    actor_id = models.UUIDField(null=True)
+    actor_name = models.CharField(max_length=150)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ended_by = models.CharField(max_length=150, blank=True, default="")
+    problem = models.CharField(max_length=1000, blank=True, default="")
+    returned = models.JSONField(default=dict, blank=True)
+    started_by = models.ForeignKey(
+        QuotaRevision, on_delete=models.PROTECT, null=True, blank=True, related_name="starts"
+    )
+    returned_by = models.ForeignKey(
+        QuotaRevision, on_delete=models.PROTECT, null=True, blank=True, related_name="returns"
+    )
+
+    class Meta(BaseModel.Meta):
+        ordering: ClassVar = ["-starts_at", "-id"]
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(ends_at__gt=F("starts_at")), name="override_window_in_order"),
+            models.CheckConstraint(condition=~Q(lender=F("borrower")), name="override_between_two"),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["state", "ends_at"], name="override_due"),
+            models.Index(fields=["cell", "state"], name="override_of_cell"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.lender} → {self.borrower}"
+
+
+class OverrideAmount(BaseModel):
+    """How much of one flavor and resource an override moves."""
+
+    override = models.ForeignKey(Override, on_delete=models.CASCADE, related_name="amounts")
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="overrides")
+    resource = models.CharField(max_length=20, choices=RESOURCE_CHOICES)
+    amount = models.PositiveBigIntegerField()
+
+    class Meta(BaseModel.Meta):
+        ordering: ClassVar = ["id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["override", "flavor", "resource"], name="override_amount_once"),
+            models.CheckConstraint(condition=Q(amount__gt=0), name="override_amount_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.resource} of {self.flavor}"

@@ -1,0 +1,41 @@
+"""How much one user may hold in a workspace."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from foundation.models import BaseModel, Versioned
+from quotas.models.quota import RESOURCE_CHOICES
+from tenants.models import Tenant
+
+
+class UserLimit(Versioned, BaseModel):
+    """A cap on what the jobs of a user hold at once, all queues and flavors of the workspace together.
+
+    Without a user it is that of everybody who has none of their own. `amount` None is unlimited, which
+    only makes sense as somebody's own.
+    """
+
+    workspace = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="user_limits")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, related_name="limits"
+    )
+    resource = models.CharField(max_length=20, choices=RESOURCE_CHOICES)
+    amount = models.PositiveBigIntegerField(null=True, blank=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["workspace", "user", "resource"], name="user_limit_once"),
+            models.UniqueConstraint(
+                fields=["workspace", "resource"],
+                condition=Q(user__isnull=True),
+                name="user_limit_once_for_everybody",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user or '*'} in {self.workspace}: {self.resource} {self.amount}"

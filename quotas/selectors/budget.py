@@ -1,0 +1,177 @@
+"""What tenants used of their GPU-hours. Sums of a few rows of the ledger, never of allocations."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
+
+from clusters.models import Flavor
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from foundation.quantities import Resource
+from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry
+from quotas.months import CORE_MS_PER_GPU_HOUR, month_of, start_ms, to_ms
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """A budget with its use in `month`, in percent points of a card x milliseconds."""
+
+    budget: Budget
+    month: date
+    core_ms: int
+
+    @property
+    def used_hours(self) -> float:
+        return round(self.core_ms / CORE_MS_PER_GPU_HOUR, 3)
+
+    @property
+    def percent(self) -> int:
+        """Rounded down, so that 100 means used up; a budget of nothing is used up from the start."""
+        limit = self.budget.gpu_hours * CORE_MS_PER_GPU_HOUR
+        return min(self.core_ms * 100 // limit, 2**31 - 1) if limit else 100
+
+    @property
+    def exhausted(self) -> bool:
+        return self.percent >= 100
+
+    @property
+    def state(self) -> str:
+        """`ok`, `warning` from its first threshold on, `exhausted`."""
+        if self.exhausted:
+            return "exhausted"
+        return "warning" if any(self.percent >= step for step in self.budget.thresholds) else "ok"
+
+
+class GpuHours:
+    """Use of compute in the month of `now`, by the path of the tenant and the flavor: one query."""
+
+    def __init__(self, now: datetime, below: Sequence[str] | None = None) -> None:
+        """`below` are paths of tenants; others are left out."""
+        self.month, since = month_of(now), start_ms(month_of(now))
+        self._used: Counter[tuple[str, uuid.UUID]] = Counter()
+        rows = LedgerEntry.unscoped.filter(resource=Resource.GPU_CORES.value)
+        if below is not None:
+            places = Q(pk__in=[])
+            for path in below:
+                places |= Q(node__tenant__path__startswith=path)
+            rows = rows.filter(places)
+        for path, flavor, month, used, core_ms in rows.values_list(
+            "node__tenant__path", "flavor_id", "month", "used", "core_ms"
+        ):
+            if month <= self.month:
+                before = core_ms if month == self.month else 0
+                self._used[path, flavor] += before + used * (to_ms(now) - since)
+
+    def of(self, path: str, flavor_id: uuid.UUID | None = None) -> int:
+        """What a tenant and all below it used, of one flavor or of all."""
+        return sum(
+            amount
+            for (at, flavor), amount in self._used.items()
+            if at.startswith(path) and flavor_id in (None, flavor)
+        )
+
+    def by_flavor(self, path: str) -> Mapping[uuid.UUID, int]:
+        """The same for each flavor of which anything was used."""
+        found: Counter[uuid.UUID] = Counter()
+        for (at, flavor), amount in self._used.items():
+            if at.startswith(path):
+                found[flavor] += amount
+        return found
+
+
+def budget_uses(budgets: Iterable[Budget], *, now: datetime) -> list[BudgetUse]:
+    """Budgets with what was used of them this month, in their order. `budget.tenant` should be selected."""
+    listed = list(budgets)
+    hours = GpuHours(now, sorted({budget.tenant.path for budget in listed}))
+    return [
+        BudgetUse(budget, hours.month, hours.of(budget.tenant.path, budget.flavor_id)) for budget in listed
+    ]
+
+
+def _budgets() -> QuerySet[Budget]:
+    return Budget.unscoped.select_related("tenant__parent", "flavor__cluster").order_by(
+        "tenant__path", "flavor__name", "pk"
+    )
+
+
+def budget_list(viewer: Actor, *, now: datetime) -> list[BudgetUse]:
+    """Budgets of all tenants in sight whose quota the viewer may see."""
+    seen = _budgets().filter(tenant__in=permissions.visible_tenants(viewer))
+    may: dict[uuid.UUID, bool] = {}
+    found = []
+    for budget in seen:
+        if budget.tenant_id not in may:
+            may[budget.tenant_id] = permissions.may(viewer, Permission.QUOTA_VIEW, budget.tenant)
+        if may[budget.tenant_id]:
+            found.append(budget)
+    return budget_uses(found, now=now)
+
+
+def budget_get(viewer: Actor, pk: uuid.UUID) -> Budget:
+    """One budget. Raises: NotFound, also for one of a tenant out of sight; PermissionDenied."""
+    budget = _budgets().filter(pk=pk).first()
+    if budget is None:
+        raise NotFound(_("There is no such budget."))
+    permissions.require(viewer, Permission.QUOTA_VIEW, budget.tenant)
+    return budget
+
+
+def budgets_above(workspace: Tenant) -> list[Budget]:
+    """The budgets that a workspace counts against: its own and those of every folder above it."""
+    return list(_budgets().filter(tenant__in=[uuid.UUID(pk) for pk in workspace.ancestor_ids()]))
+
+
+def workspace_budgets(viewer: Actor, workspace: Tenant, *, now: datetime) -> list[BudgetUse]:
+    """What counts for a workspace, the topmost folder's first.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    return budget_uses(budgets_above(workspace), now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class MonthUse:
+    """GPU-hours of one flavor in one month."""
+
+    month: date
+    flavor: Flavor
+    core_ms: int
+
+    @property
+    def gpu_hours(self) -> float:
+        return round(self.core_ms / CORE_MS_PER_GPU_HOUR, 3)
+
+
+def gpu_hours_by_month(viewer: Actor, tenant: Tenant, *, now: datetime) -> list[MonthUse]:
+    """What a tenant and all below it used, the present month first, then those that are over.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+    sums: defaultdict[tuple[date, uuid.UUID], int] = defaultdict(int)
+    hours = GpuHours(now, [tenant.path])
+    for flavor, amount in hours.by_flavor(tenant.path).items():
+        sums[hours.month, flavor] += amount
+    closed = GpuUse.unscoped.filter(node__tenant__path__startswith=tenant.path)
+    for month, flavor, amount in closed.values_list("month", "flavor_id", "core_ms"):
+        sums[month, flavor] += amount
+    flavors = Flavor.unscoped.select_related("cluster").in_bulk({flavor for __, flavor in sums})
+    found = [MonthUse(month, flavors[flavor], amount) for (month, flavor), amount in sums.items()]
+    found.sort(key=lambda use: (use.flavor.name, str(use.flavor.pk)))
+    return sorted(found, key=lambda use: use.month, reverse=True)
+
+
+def holding_back(budgets: Iterable[BudgetUse]) -> list[BudgetUse]:
+    """Those that are used up and stop somebody from starting."""
+    return [use for use in budgets if use.exhausted and use.budget.action != BudgetAction.WARN]

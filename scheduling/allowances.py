@@ -1,0 +1,122 @@
+"""Limits of users and budgets of tenants as the engine takes them: with each job.
+
+Both are read twice: for the snapshot, and again under the cell's lock by the commit, where jobs of one
+user that were admitted together by different snapshots would otherwise go beyond a limit together.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from clusters.models import Flavor
+from quotas.models import Budget, BudgetAction, UserLimit
+from quotas.months import CORE_MS_PER_GPU_HOUR
+from quotas.selectors.budget import BudgetUse, budget_uses, holding_back
+from scheduling.engine import model as em
+from scheduling.models import Allocation
+from tenants.models import Tenant
+
+Who = tuple[uuid.UUID, uuid.UUID]
+"""(workspace, user)."""
+
+
+class Allowances:
+    """What limits the jobs of some workspaces at one moment; two queries where nobody is limited."""
+
+    def __init__(self, workspaces: Iterable[Tenant], *, now: datetime, locked: bool = False) -> None:
+        """`locked`: nobody else admits jobs of these workspaces until the transaction ends."""
+        self._places = {workspace.pk: workspace for workspace in workspaces}
+        limits = UserLimit.unscoped.filter(workspace__in=self._places).order_by("pk")
+        self._limits: defaultdict[uuid.UUID, list[UserLimit]] = defaultdict(list)
+        for limit in limits.select_for_update(of=("self",)) if locked else limits:
+            self._limits[limit.workspace_id].append(limit)
+        self._held = _held(self._limits)
+        self._spent = self._exhausted(now)
+        self._caps: dict[Who, tuple[em.Allowance, ...]] = {}
+
+    def of_user(self, workspace_id: uuid.UUID, user_id: uuid.UUID) -> tuple[em.Allowance, ...]:
+        """The caps of one user: for each resource their own, else that of everybody."""
+        who = workspace_id, user_id
+        if workspace_id not in self._limits:
+            return ()
+        if who not in self._caps:
+            self._caps[who] = self._caps_of(who)
+        return self._caps[who]
+
+    @property
+    def any(self) -> bool:
+        """Whether anybody is limited at all."""
+        return bool(self._limits or self._spent)
+
+    def apply(self, job: em.Job, *, workspace_id: uuid.UUID, user_id: uuid.UUID) -> em.Job:
+        """The job with what limits it. With its budget used up nobody moves it: it could not come back."""
+        caps = self.of_user(workspace_id, user_id)
+        gpus = any(role.request.gpu for role in job.roles)
+        barred = self.barred(workspace_id, preemptible=job.preemptible) if gpus else ()
+        if not caps and not barred:
+            return job
+        return replace(job, allowances=caps, barred=barred, movable=job.movable and not barred)
+
+    def barred(self, workspace_id: uuid.UUID, *, preemptible: bool) -> tuple[em.Barred, ...]:
+        """The flavors in which no such job of a workspace may take GPUs because a budget is used up.
+
+        One without a flavor bars all of them, and is told before those of one flavor.
+        """
+        found: dict[str, em.Barred] = {}
+        for use, flavors in self._spent.get(workspace_id, ()):
+            only = use.budget.action == BudgetAction.PREEMPTIBLE_ONLY
+            if not (only and preemptible):
+                for flavor in flavors:
+                    found.setdefault(flavor, _barred(use, flavor, only=only))
+        return tuple(found[flavor] for flavor in sorted(found))
+
+    def _caps_of(self, who: Who) -> tuple[em.Allowance, ...]:
+        chosen: dict[str, UserLimit] = {}
+        for limit in self._limits[who[0]]:
+            if limit.user_id == who[1] or (limit.user_id is None and limit.resource not in chosen):
+                chosen[limit.resource] = limit
+        held, name = self._held.get(who, Counter[str]()), f"{who[0]}/{who[1]}"
+        return tuple(
+            em.Allowance(name, resource, limit.amount, held[resource])
+            for resource, limit in sorted(chosen.items())
+            if limit.amount is not None
+        )
+
+    def _exhausted(self, now: datetime) -> Mapping[uuid.UUID, Sequence[tuple[BudgetUse, list[str]]]]:
+        above = {pk: set(map(uuid.UUID, place.ancestor_ids())) for pk, place in self._places.items()}
+        named: set[uuid.UUID] = set().union(*above.values())
+        acting = Budget.unscoped.filter(tenant__in=named).exclude(action=BudgetAction.WARN)
+        budgets = list(acting.select_related("tenant").order_by("tenant__path", "pk"))
+        if not budgets:
+            return {}
+        spent = holding_back(budget_uses(budgets, now=now))
+        spent.sort(key=lambda use: (use.budget.flavor_id is not None, use.budget.tenant.path))
+        every = list(map(str, Flavor.unscoped.exclude(card_model="").values_list("pk", flat=True)))
+        found: defaultdict[uuid.UUID, list[tuple[BudgetUse, list[str]]]] = defaultdict(list)
+        for pk, names in above.items():
+            for use in spent:
+                if use.budget.tenant_id in names:
+                    flavor = use.budget.flavor_id
+                    found[pk].append((use, [str(flavor)] if flavor else every))
+        return found
+
+
+def _held(limits: Mapping[uuid.UUID, Sequence[UserLimit]]) -> dict[Who, Counter[str]]:
+    """What the users of limited workspaces hold now, in all cells."""
+    held: defaultdict[Who, Counter[str]] = defaultdict(Counter)
+    if limits:
+        rows = Allocation.unscoped.filter(released_at__isnull=True, attempt__job__workspace__in=list(limits))
+        for place, user, charge in rows.values_list(
+            "attempt__job__workspace_id", "attempt__job__submitted_by_id", "charge"
+        ):
+            held[place, user].update(charge)
+    return dict(held)
+
+
+def _barred(use: BudgetUse, flavor: str, *, only: bool) -> em.Barred:
+    hours = use.core_ms // CORE_MS_PER_GPU_HOUR
+    return em.Barred(flavor, use.budget.tenant.name, hours, use.budget.gpu_hours, preemptible_only=only)

@@ -1,0 +1,39 @@
+"""Limits of users and budgets, asked again under the cell's lock for what is admitted now."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from foundation.quantities import Resource
+from quotas.selectors.tree import TreeKey
+from scheduling.allowances import Allowances
+from scheduling.models import Job
+
+
+class Limits:
+    """What one transaction may still give to whom. Others who admit jobs of the same workspaces wait."""
+
+    def __init__(self, jobs: Iterable[Job], now: datetime) -> None:
+        places = {job.workspace_id: job.workspace for job in jobs}
+        self._allowances = Allowances((places[pk] for pk in sorted(places)), now=now, locked=True)
+        self._given: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
+
+    def allow(self, job: Job, amounts: Mapping[TreeKey, int]) -> bool:
+        """Whether a job may have that much; if so, it counts from now on."""
+        asked: Counter[str] = Counter()
+        for (_, resource), amount in amounts.items():
+            asked[resource] += amount
+        place, user = job.workspace_id, job.submitted_by_id
+        for cap in self._allowances.of_user(place, user):
+            more = asked[cap.resource]
+            if more and cap.held + self._given[place, user, cap.resource] + more > cap.limit:
+                return False
+        barred = {item.flavor for item in self._allowances.barred(place, preemptible=job.preemptible)}
+        if any(amount and key == Resource.GPU_CORES and f in barred for (f, key), amount in amounts.items()):
+            return False
+        for resource, amount in asked.items():
+            self._given[place, user, resource] += amount
+        return True
