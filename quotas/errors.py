@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from foundation.errors import Refused
+from foundation.errors import Conflict, Refused
 
 
 class ExceedsParent(Refused):
@@ -19,3 +19,31 @@ class BelowUse(Refused):
 
     code = "QUOTA_BELOW_USE"
     title = _("More is in use than this quota would allow")
+
+
+class LenderShort(Refused):
+    """A node would lend more than it keeps at some moment of the loan."""
+
+    code = "LOAN_EXCEEDS_LENDER"
+    title = _("More would be lent than is there")
+
+
+class OverrideClosed(Conflict):
+    """The loan has ended, or never began."""
+
+    code = "LOAN_CLOSED"
+    title = _("This loan is over")
+
+
+class RequestNotPending(Conflict):
+    """The request was decided, withdrawn or has expired meanwhile."""
+
+    code = "REQUEST_NOT_PENDING"
+    title = _("The request no longer waits for a decision")
+
+
+class RequestOpen(Conflict):
+    """The asker has an open request for the same quota."""
+
+    code = "REQUEST_OPEN"
+    title = _("You have asked for this quota already")

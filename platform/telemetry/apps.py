@@ -6,3 +6,9 @@ class TelemetryConfig(AppConfig):
 
     name = "telemetry"
     verbose_name = "Telemetry"
+
+    def ready(self) -> None:
+        from quotas import evidence  # noqa: PLC0415 (models are loaded only from here on)
+        from telemetry.series.idle_hours import idle_evidence  # noqa: PLC0415 (as above)
+
+        evidence.register("idle", idle_evidence)

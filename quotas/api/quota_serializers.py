@@ -97,12 +97,16 @@ class AmountSerializer(serializers.Serializer[Any]):
     )
 
     def to_internal_value(self, data: Any) -> Any:
-        # A serializer inside a list is not given its body, so what it does not know is looked for here.
-        unknown = sorted(set(data) - set(self.fields)) if isinstance(data, dict) else []
-        if unknown:
-            message = _("There is no such field; there are: %(known)s") % {"known": ", ".join(self.fields)}
-            raise serializers.ValidationError(dict.fromkeys(unknown, message), code="unknown")
+        refuse_unknown(self, data)
         return super().to_internal_value(data)
+
+
+def refuse_unknown(shape: serializers.Serializer[Any], data: Any) -> None:
+    """For a serializer inside a list, which is not given its body. Raises: ValidationError."""
+    unknown = sorted(set(data) - set(shape.fields)) if isinstance(data, dict) else []
+    if unknown:
+        message = _("There is no such field; there are: %(known)s") % {"known": ", ".join(shape.fields)}
+        raise serializers.ValidationError(dict.fromkeys(unknown, message), code="unknown")
 
 
 class ShrinkSerializer(StrictSerializer):

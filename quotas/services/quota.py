@@ -118,8 +118,28 @@ def quota_change(
         raise _below_use(plan)
     if not plan.changes:
         return None
+    expected = {change.node.pk: change.version for change in changes}
+    revision = plan_write(
+        acting_user, plan, reason=reason, source=source, expected=expected, on_top=on_top, reverts=reverts
+    )
+    if shrink is Shrink.DRAIN:
+        effect.answers().drain(acting_user, plan.overhangs)
+    return revision
+
+
+def plan_write(
+    acting_user: Actor,
+    plan: QuotaPlan,
+    *,
+    reason: str,
+    source: Source,
+    expected: Mapping[uuid.UUID, int | None] | None = None,
+    on_top: bool = False,
+    reverts: QuotaRevision | None = None,
+) -> QuotaRevision:
+    """Store a plan with its revision, audit and hint; the caller has checked it under the cell's lock."""
     revision = QuotaRevision.unscoped.create(
-        cell_id=cell_id,
+        cell_id=plan.cell_id,
         actor_id=acting_user.pk,
         actor_name=acting_user.get_username(),
         reason=reason,
@@ -127,11 +147,9 @@ def quota_change(
         on_top=on_top,
         reverts=reverts,
     )
-    _write(plan, revision, changes)
+    _write(plan, revision, expected or {})
     _record(acting_user, plan, revision)
-    if shrink is Shrink.DRAIN:
-        effect.answers().drain(acting_user, plan.overhangs)
-    quota_changed(cell_id)
+    quota_changed(plan.cell_id)
     return revision
 
 
@@ -157,29 +175,36 @@ def quota_set(
 
 
 def _require(acting_user: Actor, change: NodeAmounts, *, on_top: bool) -> None:
-    """What a node has is decided above it, so that nobody raises their own quota.
-
-    The admins of a workspace divide what it has among its queues. How far a queue may reach beyond that,
-    or close itself to others, is no matter of dividing: its limits are set from above the workspace.
-    """
-    node = change.node
-    above = node.tenant.parent
-    permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+    permissions.require(acting_user, Permission.QUOTA_VIEW, change.node.tenant)
     if on_top:
         permissions.require(acting_user, Permission.QUOTA_EDIT)
         return
     limits = any(
         not isinstance(limit, Keep) for a in change.amounts for limit in (a.borrowing_limit, a.lending_limit)
     )
-    decider = node.tenant if node.is_queue and not limits else above
+    require_decider(acting_user, change.node, limits=limits)
+
+
+def decider_of(node: QuotaNode, *, limits: bool) -> Tenant | None:
+    """Whose admins say what a node has; None is the platform.
+
+    It is decided above the node, so that nobody raises their own quota. The admins of a workspace divide
+    what it has among its queues. How far a queue may reach beyond that, or close itself to others, is no
+    matter of dividing: with `limits`, that too is decided above the workspace.
+    """
+    return node.tenant if node.is_queue and not limits else node.tenant.parent
+
+
+def require_decider(acting_user: Actor, node: QuotaNode, *, limits: bool) -> None:
+    """Check that a user decides about a node. Raises: PermissionDenied."""
+    decider = decider_of(node, limits=limits)
     if not permissions.may(acting_user, Permission.QUOTA_EDIT, decider):
         message = _("What %(tenant)s has is decided above it: ask an admin of %(above)s.")
         names = {"tenant": node.tenant, "above": decider or _("the platform")}
         raise PermissionDenied(message % names)
 
 
-def _write(plan: QuotaPlan, revision: QuotaRevision, changes: Sequence[NodeAmounts]) -> None:
-    expected = {change.node.pk: change.version for change in changes}
+def _write(plan: QuotaPlan, revision: QuotaRevision, expected: Mapping[uuid.UUID, int | None]) -> None:
     touched = QuotaNode.unscoped.filter(pk__in={key[0] for key in plan.rows})
     for node in touched.order_by("pk"):
         advance(node, expected=expected.get(node.pk))

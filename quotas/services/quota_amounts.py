@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,24 +20,43 @@ def amounts_of(node: QuotaNode, items: Sequence[Mapping[str, Any]]) -> list[Quot
 
     Raises: Invalid for a flavor that the node's cell does not have, or has in several clusters.
     """
-    flavors = list(
-        Flavor.unscoped.filter(cluster__cell_id=node.cell_id).select_related("cluster").order_by("pk")
-    )
+    flavors = _flavors(node.cell_id)
     return [_amount(item, flavors, f"amounts.{index}.") for index, item in enumerate(items)]
 
 
-def _amount(item: Mapping[str, Any], flavors: Sequence[Flavor], place: str) -> QuotaAmount:
-    cluster = item.get("cluster", "")
-    named = [f for f in flavors if f.name == item["flavor"] and cluster in ("", f.cluster.name)]
+def flavor_of(cell_id: uuid.UUID, item: Mapping[str, Any], place: str) -> Flavor:
+    """The flavor that `flavor`, and where needed `cluster`, of an item name.
+
+    Raises: Invalid for one that the cell does not have, or has in several clusters.
+    """
+    return _flavor(item, _flavors(cell_id), place)
+
+
+def _flavors(cell_id: uuid.UUID) -> list[Flavor]:
+    rows = Flavor.unscoped.filter(cluster__cell_id=cell_id)
+    return list(rows.select_related("cluster").order_by("pk"))
+
+
+def flavor_among(flavors: Sequence[Flavor], name: str, cluster: str, place: str = "") -> Flavor:
+    """The flavor of that name; with an empty cluster there must be but one. Raises: Invalid."""
+    named = [f for f in flavors if f.name == name and cluster in ("", f.cluster.name)]
     if not named:
-        message = _("There is no flavor named %(name)s.") % {"name": item["flavor"]}
+        message = _("There is no flavor named %(name)s.") % {"name": name}
         raise Invalid(message, errors=[FieldError(f"{place}flavor", "UNKNOWN", message)])
     if len(named) > 1:
         clusters = ", ".join(flavor.cluster.name for flavor in named)
         message = _("Several clusters have this flavor; name one of: %(clusters)s.") % {"clusters": clusters}
         raise Invalid(message, errors=[FieldError(f"{place}cluster", "AMBIGUOUS", message)])
+    return named[0]
+
+
+def _flavor(item: Mapping[str, Any], flavors: Sequence[Flavor], place: str) -> Flavor:
+    return flavor_among(flavors, item["flavor"], item.get("cluster", ""), place)
+
+
+def _amount(item: Mapping[str, Any], flavors: Sequence[Flavor], place: str) -> QuotaAmount:
     return QuotaAmount(
-        named[0],
+        _flavor(item, flavors, place),
         Resource(item["resource"]),
         item.get("nominal", Keep.AS_IS),
         item.get("borrowing_limit", Keep.AS_IS),

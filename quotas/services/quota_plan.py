@@ -79,10 +79,12 @@ class QuotaPlan:
     overhangs: Sequence[Overhang]
 
 
-class _Tables:
+class QuotaTables:
     """The rows of a cell by (flavor, resource)."""
 
-    def __init__(self, rows: TreeRows) -> None:
+    def __init__(self, cell_id: uuid.UUID) -> None:
+        self.cell_id = cell_id
+        rows: TreeRows = tree_rows(cell_id)
         self.nodes = {node.pk: node for node in rows.nodes}
         self.parents = {node.pk: node.parent_id for node in rows.nodes}
         self.quotas = {
@@ -104,6 +106,10 @@ class _Tables:
     def kept(self, flavor_id: uuid.UUID, resource: Resource) -> dict[uuid.UUID, Amount]:
         return {node: self.limits((node, flavor_id, resource)).nominal for node in self.parents}
 
+    def total(self, node: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> Amount:
+        """What a node has, its children included."""
+        return totals(self.parents, self.kept(flavor_id, resource))[node]
+
 
 def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bool = False) -> QuotaPlan:
     """Work out what would be stored, from the rows of this moment.
@@ -111,8 +117,8 @@ def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bo
     Raises: Invalid for a negative or huge amount, a flavor of another cell or one limit named twice;
     ExceedsParent with every sum that does not hold.
     """
-    wanted = _wanted(cell_id, changes)
-    tables = _Tables(tree_rows(cell_id))
+    wanted = wanted_amounts(cell_id, changes)
+    tables = QuotaTables(cell_id)
     planned: list[Planned] = []
     rows: dict[RowKey, Limits] = {}
     refused: list[tuple[Excess, QuotaAmount]] = []
@@ -132,12 +138,16 @@ def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bo
         rows |= _rows(tables, division, of, flavor_id, resource)
     if refused:
         raise _exceeds(refused)
-    return QuotaPlan(cell_id, planned, rows, _overhangs(planned, tables))
+    return QuotaPlan(cell_id, planned, rows, overhangs(planned, tables))
 
 
-def _wanted(
+def wanted_amounts(
     cell_id: uuid.UUID, changes: Sequence[NodeAmounts]
 ) -> dict[tuple[uuid.UUID, Resource], dict[uuid.UUID, QuotaAmount]]:
+    """What is asked for by flavor and resource, then by node.
+
+    Raises: Invalid for a negative or huge amount, a flavor of another cell or one limit named twice.
+    """
     found: defaultdict[tuple[uuid.UUID, Resource], dict[uuid.UUID, QuotaAmount]] = defaultdict(dict)
     for change in changes:
         for amount in change.amounts:
@@ -175,7 +185,7 @@ def _borders(amount: QuotaAmount, was: Limits) -> tuple[Amount, Amount]:
 
 
 def _rows(
-    tables: _Tables,
+    tables: QuotaTables,
     division: Division,
     of: Mapping[uuid.UUID, QuotaAmount],
     flavor_id: uuid.UUID,
@@ -197,7 +207,8 @@ def _limits(row: Quota) -> Limits:
     return Limits(row.nominal, row.borrowing_limit, row.lending_limit)
 
 
-def _overhangs(planned: Iterable[Planned], tables: _Tables) -> list[Overhang]:
+def overhangs(planned: Iterable[Planned], tables: QuotaTables) -> list[Overhang]:
+    """What is used beyond lowered limits."""
     found = []
     for change in planned:
         used = tables.used[change.node.pk, change.flavor.pk, change.resource]

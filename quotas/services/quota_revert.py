@@ -42,8 +42,11 @@ def quota_revert(
 def revert_changes(revision: QuotaRevision) -> list[NodeAmounts]:
     """What would have to be set to take a revision back.
 
-    Raises: Conflict when a limit was changed again since.
+    Raises: Conflict when a limit was changed again since, and for a loan, which is ended instead.
     """
+    if revision.source in (Source.LOAN, Source.LOAN_RETURNED):
+        message = _("A loan is not taken back here: end it, and it returns to who lent it.")
+        raise Conflict(message, code="REVISION_OF_LOAN")
     changes = list(
         QuotaChange.unscoped.filter(revision=revision)
         .select_related("node__tenant__parent", "flavor__cluster")

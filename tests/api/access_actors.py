@@ -30,6 +30,7 @@ PARENT_ADMIN: Final[dict[Route, int]] = {
     ("tenants/{tenant}/archive", "POST"): 200,
     ("tenants/{tenant}/restore", "POST"): 200,
     ("admin/priority-grants", "POST"): 400,
+    ("admin/budgets", "POST"): 400,
 }
 
 _READS: Final = (
@@ -37,7 +38,8 @@ _READS: Final = (
     "workspaces/{ws}/audit/export", "admin/audit", "admin/audit/export", "admin/quotas", "admin/quota-file",
     "tenants", "tenants/{tenant}", "tenants/{tenant}/members", "tenants/{tenant}/permissions",
     "tenants/{tenant}/roles", "admin/priority-classes", "admin/priority-grants", "admin/policies",
-    "tenants/{tenant}/policy", "workspaces/{ws}/policy",
+    "tenants/{tenant}/policy", "workspaces/{ws}/policy", "admin/quota-requests", "admin/overrides",
+    "admin/budgets",
 )  # fmt: skip
 _OWN: Final[dict[Route, int]] = {
     ("me/keys", "POST"): 201,
@@ -55,6 +57,14 @@ _ABSENT: Final[tuple[Route, ...]] = (
     ("admin/priority-grants/{grant}", "DELETE"),
     ("admin/priority-classes/{name}", "GET"),
     ("admin/priority-classes/{name}", "PATCH"),
+    ("admin/overrides", "POST"),
+    ("admin/overrides/{override}", "GET"),
+    ("admin/overrides/{override}/end", "POST"),
+    ("admin/quota-requests/{quota_request}", "GET"),
+    ("admin/quota-requests/{quota_request}/approve", "POST"),
+    ("admin/quota-requests/{quota_request}/reject", "POST"),
+    ("admin/quota-requests/{quota_request}/counter", "POST"),
+    *(("admin/budgets/{budget}", method) for method in ("GET", "PATCH", "DELETE")),
     *(("tenants/{tenant}/members/{member}", method) for method in ("GET", "PATCH", "DELETE")),
     *(("tenants/{tenant}/roles/{role}", method) for method in ("GET", "PATCH", "DELETE")),
 )

@@ -15,7 +15,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from scheduling.models import Job, JobState
-from tests.api import access_actors, access_tenancy
+from tests.api import access_actors, access_asking, access_tenancy
 from tests.api.conftest import As
 from tests.builders import jobs, tenancy
 from tests.builders.world import World
@@ -110,6 +110,7 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("admin/devices/{uuid}/holds", "GET"): OPERATORS,
     ("metrics/series", "GET"): OPERATORS,
     **access_tenancy.TENANCY,
+    **access_asking.ASKING,
 }
 QUERY: Final = {"metrics/series": "?level=cluster", "events": "?workspace=team-a"}
 
@@ -136,7 +137,7 @@ def job(w: World) -> Job:
 
 def address(route: str, w: World, job: Job) -> str:
     values = {"ws": w.workspace.slug, "job": str(job.pk), "prefix": "deadbeef", "name": "node-1"}
-    values |= {**access_tenancy.VALUES, "tenant": str(w.workspace.pk)}
+    values |= {**access_tenancy.VALUES, **access_asking.VALUES, "tenant": str(w.workspace.pk)}
     values["uuid"] = w.nodes[0].devices.first().uuid
     values |= {"node": str(w.queue.node_id), "revision": str(w.cell.pk), "grant": str(w.cell.pk)}
     values["queue"] = w.queue.name
@@ -163,7 +164,8 @@ def call(client: APIClient, method: str, path: str, route: str) -> int:
         return int(client.generic(method, path).status_code)
     if route in FILES:
         return int(client.generic(method, path, FILES[route], content_type="text/csv").status_code)
-    body = {**BODIES, **access_tenancy.bodies(str(tenancy.root().pk))}.get(route, JOB)
+    made = {**BODIES, **access_asking.BODIES, **access_tenancy.bodies(str(tenancy.root().pk))}
+    body = made.get(route, JOB)
     sent = {} if method == "DELETE" else {"data": json.dumps(body), "content_type": "application/json"}
     return int(client.generic(method, path, headers={"If-Match": "*"}, **sent).status_code)
 

@@ -210,6 +210,10 @@ SPECTACULAR_SETTINGS = {
         "PreemptOthersEnum": "quotas.models.queue.PreemptOthers",
         "PreemptWithinEnum": "quotas.models.queue.PreemptWithin",
         "WhenCanEnum": "quotas.models.queue.WhenCan",
+        "QuotaRequestStateEnum": "quotas.models.quota_request.RequestState",
+        "LoanStateEnum": "quotas.models.override.OverrideState",
+        "BudgetActionEnum": "quotas.models.budget.BudgetAction",
+        "BudgetStateEnum": ["ok", "warning", "exhausted"],
     },
 }
 

@@ -1,0 +1,255 @@
+"""Budgets of GPU-hours: read below `workspaces/{ws}/`, set below `admin/`."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from clusters.models import Flavor
+from foundation import clock
+from foundation.listing import Column, Kind
+from foundation.versions import etag, if_match
+from quotas.models import BudgetAction
+from quotas.models.budget import THRESHOLDS
+from quotas.selectors.budget import (
+    BudgetUse,
+    budget_get,
+    budget_list,
+    budget_uses,
+    gpu_hours_by_month,
+    workspace_budgets,
+)
+from quotas.selectors.quota_table import tenant_get
+from quotas.services.budget import HOURS_MAX, STEPS_MAX, budget_change, budget_create, budget_delete
+from quotas.services.quota_amounts import flavor_among
+from tenants.api.base import PlatformView, WorkspaceView
+from tenants.api.bodies import StrictSerializer
+from tenants.api.pages import list_of, listed
+from tenants.api.query import ListQuery, NoQuery, read_query
+from tenants.api.schema import IF_MATCH, problems
+from tenants.permissions import Permission
+
+
+class BudgetSerializer(serializers.Serializer[Any]):
+    """A budget with its use in the present month, which is a calendar month in UTC."""
+
+    id = serializers.UUIDField(source="budget.pk")
+    version = serializers.IntegerField(source="budget.version", help_text="The ETag names it.")
+    tenant = serializers.CharField(source="budget.tenant.slug", help_text="It and everything below it.")
+    name = serializers.CharField(source="budget.tenant.name")
+    flavor = serializers.CharField(
+        source="budget.flavor.name", default=None, allow_null=True, help_text="null: all together."
+    )
+    cluster = serializers.CharField(source="budget.flavor.cluster.name", default=None, allow_null=True)
+    month = serializers.DateField(help_text="Its first day.")
+    gpu_hours = serializers.IntegerField(source="budget.gpu_hours")
+    used_gpu_hours = serializers.FloatField(source="used_hours")
+    percent = serializers.IntegerField()
+    state = serializers.ChoiceField(choices=["ok", "warning", "exhausted"])
+    thresholds = serializers.ListField(source="budget.thresholds", child=serializers.IntegerField())
+    action = serializers.ChoiceField(source="budget.action", choices=BudgetAction.choices)
+
+
+class MonthUseSerializer(serializers.Serializer[Any]):
+    month = serializers.DateField(help_text="Its first day.")
+    cluster = serializers.CharField(source="flavor.cluster.name")
+    flavor = serializers.CharField(source="flavor.name")
+    gpu_hours = serializers.FloatField(help_text="Held, whether or not it was used; slices by their compute.")
+
+
+class BudgetChangeSerializer(StrictSerializer):
+    gpu_hours = serializers.IntegerField(required=False, min_value=0, max_value=HOURS_MAX)
+    action = serializers.ChoiceField(required=False, choices=BudgetAction.choices)
+    thresholds = serializers.ListField(
+        required=False,
+        max_length=STEPS_MAX,
+        child=serializers.IntegerField(min_value=1, max_value=99),
+        help_text="Percentages that are told once in a month.",
+    )
+
+
+class BudgetCreateSerializer(BudgetChangeSerializer):
+    tenant = serializers.CharField(max_length=63)
+    flavor = serializers.CharField(
+        max_length=63, required=False, allow_null=True, default=None, help_text="null: all together."
+    )
+    cluster = serializers.CharField(
+        default="", allow_blank=True, max_length=63, help_text="Where several have the flavor."
+    )
+    gpu_hours = serializers.IntegerField(min_value=0, max_value=HOURS_MAX)
+    action = serializers.ChoiceField(default=BudgetAction.WARN.value, choices=BudgetAction.choices)
+
+
+_COLUMNS: Any = {
+    "tenant": Column("budget.tenant.slug"),
+    "action": Column("budget.action"),
+    "state": Column("state"),
+    "percent": Column("percent", Kind.NUMBER),
+    "gpu_hours": Column("budget.gpu_hours", Kind.NUMBER),
+    "used_gpu_hours": Column("used_hours", Kind.NUMBER),
+}
+
+
+_BUDGETS: Any = list_of(BudgetSerializer)
+"""One object for both lists of budgets, so that the schema names it once."""
+
+
+class BudgetsQuery(ListQuery):
+    columns: ClassVar = _COLUMNS
+
+
+class UsageQuery(ListQuery):
+    columns: ClassVar = {
+        "flavor": Column("flavor.name"),
+        "gpu_hours": Column("gpu_hours", Kind.NUMBER),
+    }
+
+
+class WorkspaceBudgetView(WorkspaceView):
+    """What a workspace counts against."""
+
+    points = {"GET": Permission.QUOTA_VIEW}
+
+    @extend_schema(
+        operation_id="budget_get",
+        summary="Budgets that count for a workspace: its own and those of the folders above it",
+        parameters=[BudgetsQuery],
+        responses={200: _BUDGETS, **problems(400, 404)},
+        tags=["budgets"],
+    )
+    def get(self, request: Request, ws: str) -> Response:
+        """Answer one page of budgets, the topmost folder's first."""
+        rows = workspace_budgets(self.viewer, self.workspace, now=clock.now())
+        return listed(request, BudgetsQuery, rows, BudgetSerializer)
+
+
+class WorkspaceGpuHoursView(WorkspaceView):
+    """What a workspace used."""
+
+    points = {"GET": Permission.QUOTA_VIEW}
+
+    @extend_schema(
+        operation_id="gpu_hours_list",
+        summary="GPU-hours of a workspace by month and flavor, the present month first",
+        parameters=[UsageQuery],
+        responses={200: list_of(MonthUseSerializer), **problems(400, 404)},
+        tags=["budgets"],
+    )
+    def get(self, request: Request, ws: str) -> Response:
+        """Answer one page of months."""
+        rows = gpu_hours_by_month(self.viewer, self.workspace, now=clock.now())
+        return listed(request, UsageQuery, rows, MonthUseSerializer)
+
+
+class AdminBudgetsView(PlatformView):
+    """Budgets in sight."""
+
+    points = {"GET": Permission.QUOTA_VIEW, "POST": Permission.QUOTA_EDIT}
+
+    @extend_schema(
+        operation_id="admin_budget_list",
+        summary="Budgets of the tenants that you see, with their use",
+        parameters=[BudgetsQuery],
+        responses={200: _BUDGETS, **problems(400)},
+        tags=["budgets"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer one page of budgets, parents first."""
+        return listed(request, BudgetsQuery, budget_list(self.viewer, now=clock.now()), BudgetSerializer)
+
+    @extend_schema(
+        operation_id="admin_budget_create",
+        summary="Set a budget of GPU-hours for each calendar month",
+        description="For who stands above the tenant. What was used of this month before counts.",
+        request=BudgetCreateSerializer,
+        responses={201: BudgetSerializer, **problems(400, 404, 409)},
+        tags=["budgets"],
+    )
+    def post(self, request: Request) -> Response:
+        """Set it; at 100 % the action takes effect on what starts."""
+        read_query(request, NoQuery)
+        body = BudgetCreateSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        values = body.validated_data
+        tenant = tenant_get(self.viewer, values["tenant"])
+        flavor = None
+        if values["flavor"] is not None:
+            flavors = list(Flavor.unscoped.select_related("cluster").order_by("pk"))
+            flavor = flavor_among(flavors, values["flavor"], values["cluster"])
+        made = budget_create(
+            acting_user=self.viewer,
+            tenant=tenant,
+            flavor=flavor,
+            gpu_hours=values["gpu_hours"],
+            action=BudgetAction(values["action"]),
+            thresholds=values.get("thresholds", THRESHOLDS),
+        )
+        answer = _shown(self, made.pk, status=201)
+        answer.headers["Location"] = f"{request.path}/{made.pk}"
+        return answer
+
+
+class AdminBudgetView(PlatformView):
+    """One budget."""
+
+    points = {
+        "GET": Permission.QUOTA_VIEW,
+        "PATCH": Permission.QUOTA_EDIT,
+        "DELETE": Permission.QUOTA_EDIT,
+    }
+
+    @extend_schema(
+        operation_id="admin_budget_get",
+        summary="One budget with its use",
+        responses={200: BudgetSerializer, **problems(400, 404)},
+        tags=["budgets"],
+    )
+    def get(self, request: Request, budget: uuid.UUID) -> Response:
+        """Answer the budget."""
+        read_query(request, NoQuery)
+        return _shown(self, budget)
+
+    @extend_schema(
+        operation_id="admin_budget_change",
+        summary="Change a budget",
+        parameters=[IF_MATCH],
+        request=BudgetChangeSerializer,
+        responses={200: BudgetSerializer, **problems(400, 404)},
+        tags=["budgets"],
+    )
+    def patch(self, request: Request, budget: uuid.UUID) -> Response:
+        """Set what is named; thresholds that are crossed are told anew."""
+        read_query(request, NoQuery)
+        found = budget_get(self.viewer, budget)
+        expected = if_match(request)
+        body = BudgetChangeSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        budget_change(
+            acting_user=self.viewer, budget=found, changes=dict(body.validated_data), version=expected
+        )
+        return _shown(self, budget)
+
+    @extend_schema(
+        operation_id="admin_budget_delete",
+        summary="Take a budget away",
+        parameters=[IF_MATCH],
+        responses={204: None, **problems(400, 404)},
+        tags=["budgets"],
+    )
+    def delete(self, request: Request, budget: uuid.UUID) -> Response:
+        """Nothing is held back by it any more."""
+        read_query(request, NoQuery)
+        found = budget_get(self.viewer, budget)
+        budget_delete(acting_user=self.viewer, budget=found, version=if_match(request))
+        return Response(status=204)
+
+
+def _shown(view: PlatformView, pk: uuid.UUID, *, status: int = 200) -> Response:
+    found = budget_get(view.viewer, pk)
+    use: BudgetUse = budget_uses([found], now=clock.now())[0]
+    return Response(BudgetSerializer(use).data, status=status, headers=etag(found))

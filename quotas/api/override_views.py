@@ -1,0 +1,206 @@
+"""Loans of quota between tenants."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.listing import Column, Kind
+from foundation.quantities import Resource
+from foundation.versions import etag, if_match
+from quotas.api.quota_serializers import refuse_unknown
+from quotas.api.request_serializers import NothingSerializer, few
+from quotas.models import OverrideState
+from quotas.selectors.override import override_get, override_list
+from quotas.selectors.quota_table import quota_node_get
+from quotas.services.override import LoanAmount, override_create, override_end
+from quotas.services.quota_amounts import flavor_of
+from quotas.services.quota_plan import AMOUNT_MAX
+from tenants.api.base import PlatformView
+from tenants.api.bodies import StrictSerializer
+from tenants.api.pages import list_of, listed
+from tenants.api.query import ListQuery, NoQuery, read_query
+from tenants.api.schema import IF_MATCH_OPTIONAL, problems
+from tenants.permissions import Permission
+
+_RESOURCES = [resource.value for resource in Resource]
+
+
+class PartySerializer(serializers.Serializer[Any]):
+    node = serializers.UUIDField(source="pk")
+    tenant = serializers.CharField(source="tenant.slug")
+    name = serializers.CharField(source="tenant.name")
+    queue = serializers.SerializerMethodField(help_text="Empty for the quota of the tenant itself.")
+
+    def get_queue(self, node: Any) -> str:
+        return str(node.queue.name) if node.is_queue else ""
+
+
+class LentSerializer(serializers.Serializer[Any]):
+    cluster = serializers.CharField(source="flavor.cluster.name")
+    flavor = serializers.CharField(source="flavor.name")
+    resource = serializers.ChoiceField(choices=_RESOURCES)
+    amount = serializers.IntegerField()
+
+
+class OverrideSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    version = serializers.IntegerField(help_text="The ETag names it.")
+    created_at = serializers.DateTimeField()
+    cell = serializers.CharField(source="cell.name")
+    lender = PartySerializer()
+    borrower = PartySerializer()
+    amounts = LentSerializer(many=True)
+    starts_at = serializers.DateTimeField()
+    ends_at = serializers.DateTimeField()
+    state = serializers.ChoiceField(choices=OverrideState.choices)
+    reason = serializers.CharField()
+    by = serializers.CharField(source="actor_name")
+    problem = serializers.CharField(help_text="Why it could not start yet.")
+    ended_at = serializers.DateTimeField(allow_null=True)
+    ended_by = serializers.CharField()
+    returned = serializers.DictField(
+        child=serializers.IntegerField(), help_text="What came back, where that was less than was lent."
+    )
+
+
+class LoanAmountSerializer(serializers.Serializer[Any]):
+    cluster = serializers.CharField(default="", max_length=63, help_text="Where several have the flavor.")
+    flavor = serializers.CharField(max_length=63)
+    resource = serializers.ChoiceField(choices=_RESOURCES)
+    amount = serializers.IntegerField(min_value=1, max_value=AMOUNT_MAX)
+
+    def to_internal_value(self, data: Any) -> Any:
+        refuse_unknown(self, data)
+        return super().to_internal_value(data)
+
+
+class OverrideCreateSerializer(StrictSerializer):
+    lender = serializers.UUIDField(help_text="The quota node that lends what it keeps.")
+    borrower = serializers.UUIDField(help_text="The quota node that gets it.")
+    amounts = LoanAmountSerializer(many=True, allow_empty=False)
+    starts_at = serializers.DateTimeField(
+        required=False, allow_null=True, default=None, help_text="null: at once."
+    )
+    ends_at = serializers.DateTimeField()
+    reason = serializers.CharField(default="", allow_blank=True, max_length=500)
+
+    def validate_amounts(self, amounts: Any) -> Any:
+        return few(amounts)
+
+
+class OverridesQuery(ListQuery):
+    columns: ClassVar = {
+        "state": Column("state"),
+        "lender": Column("lender.tenant.slug"),
+        "borrower": Column("borrower.tenant.slug"),
+        "starts_at": Column("starts_at", Kind.TIME),
+        "ends_at": Column("ends_at", Kind.TIME),
+    }
+
+
+class OverridesView(PlatformView):
+    """Loans in sight."""
+
+    points = {"GET": Permission.QUOTA_VIEW, "POST": Permission.QUOTA_EDIT}
+
+    @extend_schema(
+        operation_id="override_list",
+        summary="Loans of quota whose lender or borrower you see, the latest first",
+        parameters=[OverridesQuery],
+        responses={200: list_of(OverrideSerializer), **problems(400)},
+        tags=["loans"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer one page of loans."""
+        return listed(request, OverridesQuery, override_list(self.viewer), OverrideSerializer)
+
+    @extend_schema(
+        operation_id="override_create",
+        summary="Lend quota for a while",
+        description="It returns by itself. What then runs above quota goes on until others need it.",
+        request=OverrideCreateSerializer,
+        responses={201: OverrideSerializer, **problems(400, 404, 422)},
+        tags=["loans"],
+    )
+    def post(self, request: Request) -> Response:
+        """Plan a loan, and start it if its time has come."""
+        read_query(request, NoQuery)
+        body = OverrideCreateSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        values = body.validated_data
+        lender = quota_node_get(self.viewer, values["lender"])
+        borrower = quota_node_get(self.viewer, values["borrower"])
+        amounts = [
+            LoanAmount(
+                flavor_of(lender.cell_id, item, f"amounts.{index}."),
+                Resource(item["resource"]),
+                item["amount"],
+                f"amounts.{index}.",
+            )
+            for index, item in enumerate(values["amounts"])
+        ]
+        made = override_create(
+            acting_user=self.viewer,
+            lender=lender,
+            borrower=borrower,
+            amounts=amounts,
+            starts_at=values["starts_at"],
+            ends_at=values["ends_at"],
+            reason=values["reason"],
+        )
+        shown = override_get(self.viewer, made.pk)
+        headers = {"Location": f"{request.path}/{made.pk}", **etag(shown)}
+        return Response(OverrideSerializer(shown).data, status=201, headers=headers)
+
+
+class OverrideView(PlatformView):
+    """One loan."""
+
+    points = {"GET": Permission.QUOTA_VIEW}
+
+    @extend_schema(
+        operation_id="override_get",
+        summary="One loan",
+        responses={200: OverrideSerializer, **problems(400, 404)},
+        tags=["loans"],
+    )
+    def get(self, request: Request, override: uuid.UUID) -> Response:
+        """Answer the loan."""
+        read_query(request, NoQuery)
+        found = override_get(self.viewer, override)
+        return Response(OverrideSerializer(found).data, headers=etag(found))
+
+
+class OverrideEndView(PlatformView):
+    """Ending a loan before its time."""
+
+    points = {"POST": Permission.QUOTA_EDIT}
+
+    def may_see_again(self) -> None:
+        """Whoever still sees the loan."""
+        override_get(self.viewer, self.kwargs["override"])
+
+    @extend_schema(
+        operation_id="override_end",
+        summary="End a loan now, or cancel one that has not begun",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=NothingSerializer,
+        responses={200: OverrideSerializer, **problems(400, 404, 409, 412)},
+        tags=["loans"],
+    )
+    def post(self, request: Request, override: uuid.UUID) -> Response:
+        """Bring back what was lent."""
+        read_query(request, NoQuery)
+        found = override_get(self.viewer, override)
+        body = NothingSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        expected = if_match(request, required=False)
+        override_end(acting_user=self.viewer, override=found, version=expected)
+        shown = override_get(self.viewer, override)
+        return Response(OverrideSerializer(shown).data, headers=etag(shown))

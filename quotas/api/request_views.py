@@ -1,0 +1,374 @@
+"""Requests of quota: asking below `workspaces/{ws}/`, deciding below `admin/`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.errors import FieldError, Invalid
+from foundation.listing import Column, Kind
+from foundation.versions import etag, if_match
+from quotas.api.quota_serializers import QuotaEffectSerializer
+from quotas.api.request_serializers import (
+    AnswerSerializer,
+    InboxRequestSerializer,
+    NothingSerializer,
+    OfferSerializer,
+    QuotaRequestCreateSerializer,
+    QuotaRequestSerializer,
+    RejectSerializer,
+)
+from quotas.models import QuotaNode, QuotaRequest
+from quotas.selectors.quota_request import (
+    quota_request_get,
+    quota_requests,
+    request_nodes,
+    workspace_request_get,
+    workspace_requests,
+)
+from quotas.services import quota_request as service
+from quotas.services.quota import NodeAmounts
+from quotas.services.quota_preview import quota_preview
+from quotas.services.quota_wish import raised
+from tenants.api.base import PlatformView, WorkspaceView
+from tenants.api.pages import list_of, listed_by
+from tenants.api.query import ListQuery, NoQuery, read_query
+from tenants.api.schema import IF_MATCH_OPTIONAL, problems
+from tenants.api.writes import dry_run_of
+from tenants.permissions import Permission
+
+_P = Permission
+
+
+class RequestsQuery(ListQuery):
+    columns: ClassVar = {
+        "state": Column("state"),
+        "by": Column("asker.username"),
+        "queue": Column("node.queue.name"),
+        "created_at": Column("created_at", Kind.TIME),
+        "expires_at": Column("expires_at", Kind.TIME),
+    }
+
+
+class InboxQuery(RequestsQuery):
+    columns: ClassVar = {**RequestsQuery.columns, "workspace": Column("node.tenant.slug")}
+
+
+def _valid(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
+    body = kind(data=request.data)
+    body.is_valid(raise_exception=True)
+    return dict(body.validated_data)
+
+
+class QuotaRequestsView(WorkspaceView):
+    """What a workspace asks for."""
+
+    points = {"GET": _P.QUOTA_VIEW, "POST": _P.JOB_SUBMIT}
+
+    @extend_schema(
+        operation_id="quota_request_list",
+        summary="Requests of quota of a workspace, the latest first",
+        parameters=[RequestsQuery],
+        responses={200: list_of(QuotaRequestSerializer), **problems(400, 404)},
+        tags=["quota-requests"],
+    )
+    def get(self, request: Request, ws: str) -> Response:
+        """Answer one page of requests."""
+        query = read_query(request, RequestsQuery)
+        rows = workspace_requests(self.viewer, self.workspace)
+        return listed_by(query, RequestsQuery, rows, QuotaRequestSerializer)
+
+    @extend_schema(
+        operation_id="quota_request_create",
+        summary="Ask for more quota",
+        description="What was used, what waits and what stood idle is attached by itself.",
+        request=QuotaRequestCreateSerializer,
+        responses={201: QuotaRequestSerializer, **problems(400, 404, 409)},
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request, ws: str) -> Response:
+        """Ask; an admin above the workspace decides."""
+        read_query(request, NoQuery)
+        workspace = self.workspace
+        values = _valid(QuotaRequestCreateSerializer, request)
+        made = service.quota_request_create(
+            acting_user=self.viewer,
+            node=_node(request_nodes(self.viewer, workspace), values["queue"], values["cell"]),
+            asked=values["amounts"],
+            reason=values["reason"],
+            until=values["until"],
+            expires_at=values["expires_at"],
+        )
+        shown = workspace_request_get(self.viewer, workspace, made.pk)
+        headers = {"Location": f"{request.path}/{made.pk}", **etag(shown)}
+        return Response(QuotaRequestSerializer(shown).data, status=201, headers=headers)
+
+
+class QuotaRequestView(WorkspaceView):
+    """One request."""
+
+    points = {"GET": _P.QUOTA_VIEW}
+
+    @extend_schema(
+        operation_id="quota_request_get",
+        summary="One request of quota",
+        responses={200: QuotaRequestSerializer, **problems(400, 404)},
+        tags=["quota-requests"],
+    )
+    def get(self, request: Request, ws: str, quota_request: uuid.UUID) -> Response:
+        """Answer the request with its evidence."""
+        read_query(request, NoQuery)
+        found = workspace_request_get(self.viewer, self.workspace, quota_request)
+        return Response(QuotaRequestSerializer(found).data, headers=etag(found))
+
+
+class _AskerView(WorkspaceView):
+    """Something that the asker does with a request."""
+
+    change: ClassVar[Callable[..., QuotaRequest]]
+
+    def act(self, request: Request, pk: uuid.UUID) -> Response:
+        """Do it, and answer the request as it is then."""
+        read_query(request, NoQuery)
+        found = workspace_request_get(self.viewer, self.workspace, pk)
+        _valid(NothingSerializer, request)
+        expected = if_match(request, required=False)
+        type(self).change(acting_user=self.viewer, request=found, version=expected)
+        shown = workspace_request_get(self.viewer, self.workspace, pk)
+        return Response(QuotaRequestSerializer(shown).data, headers=etag(shown))
+
+
+_ANSWERS: Any = {200: QuotaRequestSerializer, **problems(400, 404, 409, 412, 422)}
+
+
+class QuotaRequestWithdrawView(_AskerView):
+    """Taking a request back."""
+
+    points = {"POST": _P.JOB_SUBMIT}
+    change = staticmethod(service.quota_request_withdraw)
+
+    @extend_schema(
+        operation_id="quota_request_withdraw",
+        summary="Take a request back",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=NothingSerializer,
+        responses=_ANSWERS,
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request, ws: str, quota_request: uuid.UUID) -> Response:
+        """For who asked, and for the admins of the workspace."""
+        return self.act(request, quota_request)
+
+
+class QuotaRequestAcceptView(_AskerView):
+    """Taking a counter-offer."""
+
+    points = {"POST": _P.JOB_SUBMIT}
+    change = staticmethod(service.quota_request_accept)
+
+    @extend_schema(
+        operation_id="quota_request_accept",
+        summary="Take the counter-offer",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=NothingSerializer,
+        responses=_ANSWERS,
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request, ws: str, quota_request: uuid.UUID) -> Response:
+        """For who asked; the offer is carried out."""
+        return self.act(request, quota_request)
+
+
+class QuotaRequestDeclineView(_AskerView):
+    """Leaving a counter-offer."""
+
+    points = {"POST": _P.JOB_SUBMIT}
+    change = staticmethod(service.quota_request_decline)
+
+    @extend_schema(
+        operation_id="quota_request_decline",
+        summary="Decline the counter-offer",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=NothingSerializer,
+        responses=_ANSWERS,
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request, ws: str, quota_request: uuid.UUID) -> Response:
+        """For who asked; the request is closed."""
+        return self.act(request, quota_request)
+
+
+class AdminQuotaRequestsView(PlatformView):
+    """Requests in sight."""
+
+    points = {"GET": _P.QUOTA_VIEW}
+
+    @extend_schema(
+        operation_id="admin_quota_request_list",
+        summary="Requests of quota of the tenants that you see, the latest first",
+        parameters=[InboxQuery],
+        responses={200: list_of(InboxRequestSerializer), **problems(400)},
+        tags=["quota-requests"],
+    )
+    def get(self, request: Request) -> Response:
+        """Answer one page; `may_decide` says which wait for you."""
+        query = read_query(request, InboxQuery)
+        answer = listed_by(query, InboxQuery, quota_requests(self.viewer), _Inbox.of(self.viewer))
+        return answer
+
+
+class AdminQuotaRequestView(PlatformView):
+    """One request, for who decides."""
+
+    points = {"GET": _P.QUOTA_VIEW}
+
+    @extend_schema(
+        operation_id="admin_quota_request_get",
+        summary="One request of quota with its evidence",
+        responses={200: InboxRequestSerializer, **problems(400, 404)},
+        tags=["quota-requests"],
+    )
+    def get(self, request: Request, quota_request: uuid.UUID) -> Response:
+        """Answer the request."""
+        read_query(request, NoQuery)
+        return _shown(self, quota_request)
+
+
+class QuotaRequestApproveView(PlatformView):
+    """Giving what is asked for."""
+
+    points = {"POST": _P.QUOTA_EDIT}
+    rehearses_itself = True
+
+    def may_see_again(self) -> None:
+        """Whoever still sees the request."""
+        quota_request_get(self.viewer, self.kwargs["quota_request"])
+
+    @extend_schema(
+        operation_id="admin_quota_request_approve",
+        summary="Give what is asked for",
+        description=(
+            "A change of quota by whoever approves, or a loan from the node above until the day named. A dry "
+            "run answers who would be over quota, whose jobs would have to leave and which could start."
+        ),
+        parameters=[IF_MATCH_OPTIONAL],
+        request=AnswerSerializer,
+        responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412, 422)},
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
+        """Decide it, once."""
+        read_query(request, NoQuery)
+        found = quota_request_get(self.viewer, quota_request)
+        values, expected = _valid(AnswerSerializer, request), if_match(request, required=False)
+        if dry_run_of(request):
+            changes = [NodeAmounts(found.node, raised(found.node, found.asked))]
+            effect = quota_preview(acting_user=self.viewer, cell_id=found.node.cell_id, changes=changes)
+            return Response(QuotaEffectSerializer(effect).data)
+        service.quota_request_approve(
+            acting_user=self.viewer, request=found, answer=values["answer"], version=expected
+        )
+        return _shown(self, quota_request)
+
+
+class QuotaRequestRejectView(PlatformView):
+    """Refusing."""
+
+    points = {"POST": _P.QUOTA_EDIT}
+
+    def may_see_again(self) -> None:
+        """Whoever still sees the request."""
+        quota_request_get(self.viewer, self.kwargs["quota_request"])
+
+    @extend_schema(
+        operation_id="admin_quota_request_reject",
+        summary="Refuse a request",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=RejectSerializer,
+        responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412)},
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
+        """Say no, and why."""
+        read_query(request, NoQuery)
+        found = quota_request_get(self.viewer, quota_request)
+        values, expected = _valid(RejectSerializer, request), if_match(request, required=False)
+        service.quota_request_reject(
+            acting_user=self.viewer, request=found, answer=values["answer"], version=expected
+        )
+        return _shown(self, quota_request)
+
+
+class QuotaRequestCounterView(PlatformView):
+    """Offering something else."""
+
+    points = {"POST": _P.QUOTA_EDIT}
+
+    def may_see_again(self) -> None:
+        """Whoever still sees the request."""
+        quota_request_get(self.viewer, self.kwargs["quota_request"])
+
+    @extend_schema(
+        operation_id="admin_quota_request_counter",
+        summary="Offer something else",
+        description="Who asked accepts or declines it, as long as the request lasts.",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=OfferSerializer,
+        responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412, 422)},
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
+        """Make the offer; nothing is given yet."""
+        read_query(request, NoQuery)
+        found = quota_request_get(self.viewer, quota_request)
+        values, expected = _valid(OfferSerializer, request), if_match(request, required=False)
+        service.quota_request_counter(
+            acting_user=self.viewer,
+            request=found,
+            offer=values["offer"],
+            answer=values["answer"],
+            version=expected,
+        )
+        return _shown(self, quota_request)
+
+
+class _Inbox(InboxRequestSerializer):
+    """The same for one viewer."""
+
+    viewer: ClassVar[Any] = None
+
+    @classmethod
+    def of(cls, viewer: Any) -> type[InboxRequestSerializer]:
+        """A serializer that knows who looks."""
+        return type("InboxRequestSerializer", (cls,), {"viewer": viewer})
+
+    def get_may_decide(self, request: Any) -> bool:
+        return service.decides(self.viewer, request)
+
+
+def _shown(view: PlatformView, pk: uuid.UUID) -> Response:
+    found = quota_request_get(view.viewer, pk)
+    return Response(_Inbox.of(view.viewer)(found).data, headers=etag(found))
+
+
+def _node(nodes: list[QuotaNode], queue: str, cell: str) -> QuotaNode:
+    """The node that a request names. Raises: Invalid."""
+    found = [
+        node
+        for node in nodes
+        if (node.queue.name if node.is_queue else "") == queue and cell in ("", node.cell.name)
+    ]
+    if not found:
+        message = _("There is no quota of that name here.")
+        raise Invalid(message, errors=[FieldError("queue", "UNKNOWN", message)])
+    if len(found) > 1:
+        message = _("There are several; name the cell.")
+        raise Invalid(message, errors=[FieldError("cell", "AMBIGUOUS", message)])
+    return found[0]

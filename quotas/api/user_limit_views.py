@@ -1,0 +1,157 @@
+"""Limits of users in a workspace."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.listing import Column, Kind
+from foundation.quantities import Resource
+from foundation.versions import etag, if_match
+from quotas.selectors.user_limit import user_limit_get, user_limit_list
+from quotas.services.quota_plan import AMOUNT_MAX
+from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
+from tenants.api.base import WorkspaceView
+from tenants.api.bodies import StrictSerializer
+from tenants.api.pages import list_of, listed
+from tenants.api.query import ListQuery, NoQuery, read_query
+from tenants.api.schema import IF_MATCH, problems
+from tenants.permissions import Permission
+
+_RESOURCES = [resource.value for resource in Resource]
+
+
+class UserLimitSerializer(serializers.Serializer[Any]):
+    """A cap on what the jobs of a user hold at once, in the resource's unit."""
+
+    id = serializers.UUIDField()
+    version = serializers.IntegerField(help_text="The ETag names it.")
+    user = serializers.CharField(
+        source="user.username", default=None, allow_null=True, help_text="null: who has no own limit."
+    )
+    resource = serializers.ChoiceField(choices=_RESOURCES)
+    amount = serializers.IntegerField(allow_null=True, help_text="null: unlimited.")
+
+
+class UserLimitChangeSerializer(StrictSerializer):
+    amount = serializers.IntegerField(
+        allow_null=True, min_value=0, max_value=AMOUNT_MAX, help_text="null: unlimited, for one user only."
+    )
+
+
+class UserLimitCreateSerializer(UserLimitChangeSerializer):
+    user = serializers.CharField(
+        required=False, allow_null=True, default=None, max_length=150, help_text="null: everybody."
+    )
+    resource = serializers.ChoiceField(choices=_RESOURCES)
+
+
+class UserLimitsQuery(ListQuery):
+    columns: ClassVar = {
+        "user": Column("user.username"),
+        "resource": Column("resource"),
+        "amount": Column("amount", Kind.NUMBER),
+    }
+
+
+class UserLimitsView(WorkspaceView):
+    """Limits of a workspace's users."""
+
+    points = {"GET": Permission.QUOTA_VIEW, "POST": Permission.QUOTA_EDIT}
+
+    @extend_schema(
+        operation_id="user_limit_list",
+        summary="Limits of users in a workspace, those of everybody first",
+        parameters=[UserLimitsQuery],
+        responses={200: list_of(UserLimitSerializer), **problems(400, 404)},
+        tags=["user-limits"],
+    )
+    def get(self, request: Request, ws: str) -> Response:
+        """Answer one page of limits."""
+        rows = user_limit_list(self.viewer, self.workspace)
+        return listed(request, UserLimitsQuery, rows, UserLimitSerializer)
+
+    @extend_schema(
+        operation_id="user_limit_create",
+        summary="Limit what a user, or everybody, holds at once",
+        description="One's own limit counts before that of everybody. A job beyond it waits.",
+        request=UserLimitCreateSerializer,
+        responses={201: UserLimitSerializer, **problems(400, 404, 409)},
+        tags=["user-limits"],
+    )
+    def post(self, request: Request, ws: str) -> Response:
+        """Set the limit; what is held above it goes on."""
+        read_query(request, NoQuery)
+        workspace = self.workspace
+        body = UserLimitCreateSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        values = body.validated_data
+        made = user_limit_create(
+            acting_user=self.viewer,
+            workspace=workspace,
+            username=values["user"] or "",
+            resource=Resource(values["resource"]),
+            amount=values["amount"],
+        )
+        headers = {"Location": f"{request.path}/{made.pk}", **etag(made)}
+        return Response(UserLimitSerializer(made).data, status=201, headers=headers)
+
+
+class UserLimitView(WorkspaceView):
+    """One limit."""
+
+    points = {
+        "GET": Permission.QUOTA_VIEW,
+        "PATCH": Permission.QUOTA_EDIT,
+        "DELETE": Permission.QUOTA_EDIT,
+    }
+
+    @extend_schema(
+        operation_id="user_limit_get",
+        summary="One limit",
+        responses={200: UserLimitSerializer, **problems(400, 404)},
+        tags=["user-limits"],
+    )
+    def get(self, request: Request, ws: str, limit: uuid.UUID) -> Response:
+        """Answer the limit."""
+        read_query(request, NoQuery)
+        found = user_limit_get(self.viewer, self.workspace, limit)
+        return Response(UserLimitSerializer(found).data, headers=etag(found))
+
+    @extend_schema(
+        operation_id="user_limit_change",
+        summary="Set another amount",
+        parameters=[IF_MATCH],
+        request=UserLimitChangeSerializer,
+        responses={200: UserLimitSerializer, **problems(400, 404)},
+        tags=["user-limits"],
+    )
+    def patch(self, request: Request, ws: str, limit: uuid.UUID) -> Response:
+        """What is held above it goes on; nothing new starts until it fits."""
+        read_query(request, NoQuery)
+        found = user_limit_get(self.viewer, self.workspace, limit)
+        expected = if_match(request)
+        body = UserLimitChangeSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        amount = body.validated_data["amount"]
+        changed = user_limit_change(acting_user=self.viewer, limit=found, amount=amount, version=expected)
+        return Response(UserLimitSerializer(changed).data, headers=etag(changed))
+
+    @extend_schema(
+        operation_id="user_limit_delete",
+        summary="Take a limit away",
+        parameters=[IF_MATCH],
+        responses={204: None, **problems(400, 404)},
+        tags=["user-limits"],
+    )
+    def delete(self, request: Request, ws: str, limit: uuid.UUID) -> Response:
+        """Nobody is held back by it any more."""
+        read_query(request, NoQuery)
+        found = user_limit_get(self.viewer, self.workspace, limit)
+        user_limit_delete(acting_user=self.viewer, limit=found, version=if_match(request))
+        return Response(status=204)

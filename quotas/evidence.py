@@ -1,0 +1,59 @@
+"""What speaks for or against a request of quota: asked below, answered by those who know.
+
+Each provider answers a plain mapping that is stored with the request, so that a decision can be understood
+later. What nobody knows is said in `missing`, never left out.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from quotas.effect import answers
+from quotas.models import QuotaNode
+
+WINDOW: Final = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Of which queues (their quota nodes), and from when until when."""
+
+    queues: Sequence[uuid.UUID]
+    start: datetime
+    end: datetime
+
+
+Provider = Callable[[Asked], Mapping[str, Any]]
+_providers: Final[dict[str, Provider]] = {}
+
+
+def register(name: str, provider: Provider) -> None:
+    """Called once per provider, from the owner's `AppConfig.ready()`."""
+    _providers[name] = provider
+
+
+def gather(node: QuotaNode, *, now: datetime) -> dict[str, Any]:
+    """The evidence about a node and all below it, as of now.
+
+    `use` and `idle` come from the layers above; where nobody is registered, they say so.
+    """
+    below = QuotaNode.unscoped.filter(is_queue=True, cell=node.cell_id)
+    below = (
+        below.filter(pk=node.pk) if node.is_queue else below.filter(tenant__path__startswith=node.tenant.path)
+    )
+    queues = list(below.order_by("pk").values_list("pk", flat=True))
+    asked = Asked(queues, now - WINDOW, now)
+    demand = answers().pending(queues).values()
+    found: dict[str, Any] = {
+        "at": now.isoformat(),
+        "days": WINDOW.days,
+        "pending": {"jobs": sum(d.jobs for d in demand), "cards": sum(d.cards for d in demand)},
+    }
+    for name in ("use", "idle"):
+        provider = _providers.get(name)
+        found[name] = dict(provider(asked)) if provider else {"missing": "no-provider"}
+    return found

@@ -1,0 +1,63 @@
+"""Reading loans."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db.models import Prefetch, Q, QuerySet
+from django.utils.translation import gettext as _
+
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from foundation.quantities import Resource
+from quotas.loans import Flow
+from quotas.models import Override, OverrideAmount, OverrideState
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+def flows_of(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> list[Flow]:
+    """What a node will lose and get by the loans that are planned or run."""
+    rows = OverrideAmount.unscoped.filter(
+        Q(override__lender=node_id) | Q(override__borrower=node_id),
+        flavor=flavor_id,
+        resource=resource.value,
+        override__state__in=(OverrideState.PLANNED, OverrideState.ACTIVE),
+    )
+    flows = []
+    for row in rows.select_related("override"):
+        loan, sign = row.override, -1 if row.override.lender_id == node_id else 1
+        if loan.state == OverrideState.PLANNED:
+            flows.append(Flow(loan.starts_at, sign * row.amount))
+        flows.append(Flow(loan.ends_at, -sign * row.amount))
+    return flows
+
+
+def override_list(viewer: Actor, tenant: Tenant | None = None) -> QuerySet[Override]:
+    """Loans of which the viewer sees the lender or the borrower, the latest first; of one tenant when given.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    rows = Override.unscoped.all()
+    if tenant is not None:
+        permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+        below = Q(lender__tenant__path__startswith=tenant.path)
+        rows = rows.filter(below | Q(borrower__tenant__path__startswith=tenant.path))
+    seen = permissions.visible_tenants(viewer)
+    rows = rows.filter(Q(lender__tenant__in=seen) | Q(borrower__tenant__in=seen))
+    amounts = OverrideAmount.unscoped.select_related("flavor__cluster").order_by("flavor__name", "resource")
+    related = ("cell", "lender__tenant", "lender__queue", "borrower__tenant", "borrower__queue")
+    return (
+        rows.select_related(*related)
+        .prefetch_related(Prefetch("amounts", queryset=amounts))
+        .order_by("-starts_at", "-pk")
+    )
+
+
+def override_get(viewer: Actor, pk: uuid.UUID) -> Override:
+    """One loan. Raises: NotFound, also for one between tenants out of sight."""
+    found = override_list(viewer).filter(pk=pk).first()
+    if found is None:
+        raise NotFound(_("There is no such loan."))
+    return found

@@ -1,0 +1,68 @@
+"""Reading requests of quota."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from quotas.models import QuotaNode, QuotaRequest, RequestState
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+def _rows() -> QuerySet[QuotaRequest]:
+    related = ("node__tenant__parent", "node__queue", "node__cell", "asker", "decided_by", "override")
+    return QuotaRequest.unscoped.select_related(*related).order_by("-created_at", "-pk")
+
+
+def workspace_requests(viewer: Actor, workspace: Tenant) -> QuerySet[QuotaRequest]:
+    """Requests for a workspace and its queues, the latest first.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    return _rows().filter(node__tenant=workspace)
+
+
+def workspace_request_get(viewer: Actor, workspace: Tenant, pk: uuid.UUID) -> QuotaRequest:
+    """One of them. Raises: NotFound, PermissionDenied."""
+    return _one(workspace_requests(viewer, workspace), pk)
+
+
+def quota_requests(viewer: Actor) -> QuerySet[QuotaRequest]:
+    """Requests of all tenants in sight, the latest first."""
+    return _rows().filter(node__tenant__in=permissions.visible_tenants(viewer))
+
+
+def quota_request_get(viewer: Actor, pk: uuid.UUID) -> QuotaRequest:
+    """One request. Raises: NotFound, also for one of a tenant out of sight; PermissionDenied."""
+    found = _one(quota_requests(viewer), pk)
+    permissions.require(viewer, Permission.QUOTA_VIEW, found.node.tenant)
+    return found
+
+
+def requests_waiting(viewer: Actor) -> int:
+    """How many requests in sight wait for a decision."""
+    return quota_requests(viewer).filter(state=RequestState.PENDING).count()
+
+
+def request_nodes(viewer: Actor, workspace: Tenant) -> list[QuotaNode]:
+    """What more can be asked for: the workspace's own quota and that of each of its queues.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    nodes = QuotaNode.unscoped.filter(tenant=workspace).select_related("tenant__parent", "cell", "queue")
+    return list(nodes.order_by("cell__name", "is_queue", "queue__name", "pk"))
+
+
+def _one(rows: QuerySet[QuotaRequest], pk: uuid.UUID) -> QuotaRequest:
+    found = rows.filter(pk=pk).first()
+    if found is None:
+        raise NotFound(_("There is no such request."))
+    return found

@@ -1,0 +1,33 @@
+"""Reading limits of users."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db.models import F, QuerySet
+from django.utils.translation import gettext as _
+
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from quotas.models import UserLimit
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+def user_limit_list(viewer: Actor, workspace: Tenant) -> QuerySet[UserLimit]:
+    """Limits of a workspace, those of everybody first.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    rows = UserLimit.unscoped.filter(workspace=workspace).select_related("workspace", "user")
+    return rows.order_by(F("user__username").asc(nulls_first=True), "resource", "pk")
+
+
+def user_limit_get(viewer: Actor, workspace: Tenant, pk: uuid.UUID) -> UserLimit:
+    """One limit. Raises: NotFound, PermissionDenied."""
+    found = user_limit_list(viewer, workspace).filter(pk=pk).first()
+    if found is None:
+        raise NotFound(_("There is no such limit."))
+    return found

@@ -1,0 +1,169 @@
+"""Budgets of GPU-hours, set from above, and telling those concerned when one runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from clusters.models import Cell, Flavor
+from foundation import audit, outbox
+from foundation.actor import SYSTEM, Actor
+from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
+from foundation.versions import advance
+from quotas.models import Budget, BudgetAction
+from quotas.models.budget import THRESHOLDS
+from quotas.selectors.budget import BudgetUse, budget_uses
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+HOURS_MAX: Final = 10**9
+STEPS_MAX: Final = 5
+_FULL: Final = 100
+
+
+@transaction.atomic
+def budget_create(
+    *,
+    acting_user: Actor,
+    tenant: Tenant,
+    flavor: Flavor | None,
+    gpu_hours: int,
+    action: BudgetAction = BudgetAction.WARN,
+    thresholds: Sequence[int] = THRESHOLDS,
+) -> Budget:
+    """Say how many GPU-hours a tenant may use in a calendar month, of one flavor or of all together.
+
+    What was used of the month before counts. Raises: NotFound, PermissionDenied for who does not stand
+    above the tenant; Invalid; Conflict for one that there is already.
+    """
+    _require(acting_user, tenant)
+    _check(gpu_hours, thresholds)
+    if Budget.unscoped.filter(tenant=tenant, flavor=flavor).exists():
+        message = _("There is such a budget already; change it.")
+        errors = [FieldError("flavor", "EXISTS", message)]
+        raise Conflict(message, code="BUDGET_EXISTS", errors=errors)
+    budget = Budget.unscoped.create(
+        tenant=tenant, flavor=flavor, gpu_hours=gpu_hours, action=action, thresholds=sorted(thresholds)
+    )
+    _done(acting_user, "budget.create", budget, before={}, after=_told(budget))
+    return budget
+
+
+@transaction.atomic
+def budget_change(
+    *, acting_user: Actor, budget: Budget, changes: Mapping[str, Any], version: int | None = None
+) -> Budget:
+    """Set `gpu_hours`, `action` or `thresholds`; what is crossed of the new ones is told again.
+
+    Raises: NotFound, PermissionDenied; Invalid; PreconditionFailed for another version.
+    """
+    _require(acting_user, budget.tenant)
+    advance(budget, expected=version)
+    before = _told(budget)
+    for name, value in changes.items():
+        setattr(budget, name, sorted(value) if name == "thresholds" else value)
+    _check(budget.gpu_hours, budget.thresholds)
+    budget.told_percent = 0
+    budget.save(update_fields=["gpu_hours", "action", "thresholds", "told_percent"])
+    _done(acting_user, "budget.change", budget, before=before, after=_told(budget))
+    return budget
+
+
+@transaction.atomic
+def budget_delete(*, acting_user: Actor, budget: Budget, version: int | None = None) -> None:
+    """Take a budget away; what was used stays counted.
+
+    Raises: NotFound, PermissionDenied; PreconditionFailed for another version.
+    """
+    _require(acting_user, budget.tenant)
+    advance(budget, expected=version)
+    _done(acting_user, "budget.delete", budget, before=_told(budget), after={})
+    budget.delete()
+
+
+def budgets_watch(*, now: datetime) -> int:
+    """Tell of each threshold once in a month, and of 100 %; returns how often something was told."""
+    budgets = list(Budget.unscoped.select_related("tenant", "flavor").order_by("pk"))
+    return sum(_watch(use) for use in budget_uses(budgets, now=now))
+
+
+@transaction.atomic
+def _watch(use: BudgetUse) -> int:
+    """Note what was crossed since it was last told. Of two at once only one finds the row as it was."""
+    budget = use.budget
+    before = budget.told_percent if budget.told_month == use.month else 0
+    crossed = [step for step in (*budget.thresholds, _FULL) if before < step <= use.percent]
+    news = {"told_month": use.month, "told_percent": max(crossed, default=before)}
+    if (budget.told_month, budget.told_percent) == (use.month, news["told_percent"]):
+        return 0
+    rows = Budget.unscoped.filter(pk=budget.pk, version=budget.version, told_month=budget.told_month)
+    if not rows.filter(told_percent=budget.told_percent).update(**news):
+        return 0
+    for step in crossed:
+        after = {
+            **_told(budget), "percent": step, "month": f"{use.month:%Y-%m}", "used_gpu_hours": use.used_hours,
+        }  # fmt: skip
+        audit.record(
+            SYSTEM,
+            "budget.exhausted" if step == _FULL else "budget.threshold",
+            entity="budget",
+            entity_id=budget.pk,
+            tenant_id=budget.tenant_id,
+            after=after,
+        )
+    _hint()
+    return len(crossed)
+
+
+def _require(acting_user: Actor, tenant: Tenant) -> None:
+    """The right is needed above the tenant: nobody raises their own budget."""
+    permissions.require(acting_user, Permission.QUOTA_VIEW, tenant)
+    if not permissions.may(acting_user, Permission.QUOTA_EDIT, tenant.parent):
+        message = _("What %(tenant)s may use is decided above it.")
+        raise PermissionDenied(message % {"tenant": tenant})
+
+
+def _check(gpu_hours: int, thresholds: Sequence[int]) -> None:
+    if not 0 <= gpu_hours <= HOURS_MAX:
+        message = _("GPU-hours are a whole number from 0 to a thousand million.")
+        raise Invalid(message, errors=[FieldError("gpu_hours", "RANGE", message)])
+    steps = list(thresholds)
+    if len(set(steps)) < len(steps) or len(steps) > STEPS_MAX or any(not 0 < s < _FULL for s in steps):
+        message = _("Thresholds are up to five different percentages between 1 and 99.")
+        raise Invalid(message, errors=[FieldError("thresholds", "RANGE", message)])
+
+
+def _told(budget: Budget) -> dict[str, Any]:
+    return {
+        "tenant": budget.tenant.slug,
+        "flavor": budget.flavor.name if budget.flavor else "",
+        "gpu_hours": budget.gpu_hours,
+        "action": str(budget.action),
+        "thresholds": budget.thresholds,
+    }
+
+
+def _done(
+    acting_user: Actor, action: str, budget: Budget, *, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    audit.record(
+        acting_user,
+        action,
+        entity="budget",
+        entity_id=budget.pk,
+        tenant_id=budget.tenant_id,
+        before=before,
+        after=after,
+    )
+    _hint()
+
+
+def _hint() -> None:
+    """Jobs that a budget held may start, or the other way round."""
+    for cell_id in Cell.unscoped.order_by("pk").values_list("pk", flat=True):
+        outbox.hint(outbox.Topic.CYCLE, cell_id)

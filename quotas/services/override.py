@@ -1,0 +1,352 @@
+"""Loans: quota that a node lends to another for a while, and that returns by itself.
+
+A loan moves what the lender keeps to what the borrower keeps, so at every moment the tree is divided as
+if an admin had done it. `overrides_sweep` starts and ends what is due by the rows, whenever it runs: a
+tick that was missed costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import F
+from django.utils.translation import gettext as _
+
+from clusters.models import Cell, Flavor
+from foundation import audit, clock
+from foundation.actor import SYSTEM, Actor
+from foundation.errors import FieldError, Invalid
+from foundation.quantities import Resource
+from foundation.versions import advance
+from quotas.errors import LenderShort, OverrideClosed
+from quotas.loans import least_kept
+from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode, Source
+from quotas.selectors.node_names import node_names
+from quotas.selectors.override import flows_of
+from quotas.services.quota import require_decider
+from quotas.services.quota_move import Move, quota_move
+from quotas.services.quota_plan import AMOUNT_MAX, QuotaTables
+from quotas.words import amount_words
+from tenants import permissions
+from tenants.permissions import Permission
+
+LONGEST: Final = timedelta(days=366)
+
+
+@dataclass(frozen=True, slots=True)
+class LoanAmount:
+    """How much is lent. `place` stands before the names of fields in errors."""
+
+    flavor: Flavor
+    resource: Resource
+    amount: int
+    place: str = ""
+
+
+@transaction.atomic
+def override_create(
+    *,
+    acting_user: Actor,
+    lender: QuotaNode,
+    borrower: QuotaNode,
+    amounts: Sequence[LoanAmount],
+    starts_at: datetime | None,
+    ends_at: datetime,
+    reason: str = "",
+) -> Override:
+    """Plan a loan, and start it at once where `starts_at` is None or has passed.
+
+    Raises: NotFound, PermissionDenied for who does not decide about both nodes; Invalid for a window in
+    the wrong order and for amounts that cannot be; LenderShort with the sums.
+    """
+    for node in (lender, borrower):
+        permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+    now = clock.now()
+    start = max(now, starts_at or now)
+    _check_places(lender, borrower)
+    Cell.unscoped.select_for_update().get(pk=lender.cell_id)
+    tables = QuotaTables(lender.cell_id)
+    for node in _between(tables, lender.pk, borrower.pk):
+        require_decider(acting_user, node, limits=False)
+    _check_window(now, starts_at, ends_at)
+    _check_amounts(lender.cell_id, amounts)
+    _check_sums(tables, lender, borrower, amounts, (start, ends_at))
+    made = Override.unscoped.create(
+        cell_id=lender.cell_id,
+        lender=lender,
+        borrower=borrower,
+        starts_at=start,
+        ends_at=ends_at,
+        reason=reason,
+        actor_id=acting_user.pk,
+        actor_name=acting_user.get_username(),
+    )
+    OverrideAmount.unscoped.bulk_create(
+        OverrideAmount(override=made, flavor=item.flavor, resource=item.resource.value, amount=item.amount)
+        for item in amounts
+    )
+    _record(acting_user, "loan.create", made, after=_told(made, amounts))
+    if start <= now:
+        _start(acting_user, made, tables)
+    return made
+
+
+@transaction.atomic
+def override_end(*, acting_user: Actor, override: Override, version: int | None = None) -> Override:
+    """End a loan before its time, or cancel one that has not begun.
+
+    Raises: NotFound, PermissionDenied for who does not decide about both nodes; OverrideClosed;
+    PreconditionFailed for another version.
+    """
+    now = clock.now()
+    found = _locked(override.pk)
+    tables = QuotaTables(found.cell_id)
+    for node in (found.lender, found.borrower):
+        permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+    for node in _between(tables, found.lender_id, found.borrower_id):
+        require_decider(acting_user, node, limits=False)
+    advance(found, expected=version)
+    if found.state == OverrideState.ACTIVE:
+        _return(acting_user, found, tables, now)
+    elif found.state == OverrideState.PLANNED:
+        _close(acting_user, found, OverrideState.CANCELLED, "loan.cancel", now)
+    else:
+        raise OverrideClosed
+    return found
+
+
+def overrides_sweep(*, now: datetime) -> int:
+    """Return what is over, then start what is due, each in a transaction of its own; returns how many."""
+    over = Override.unscoped.filter(state=OverrideState.ACTIVE, ends_at__lte=now)
+    due = Override.unscoped.filter(state=OverrideState.PLANNED, starts_at__lte=now)
+    done = 0
+    for pk in [
+        *over.order_by("ends_at", "pk").values_list("pk", flat=True),
+        *due.order_by("starts_at", "pk").values_list("pk", flat=True),
+    ]:
+        done += _sweep_one(pk, now)
+    return done
+
+
+@transaction.atomic
+def _sweep_one(pk: uuid.UUID, now: datetime) -> bool:
+    """What is due for one loan, if it still is; whether anything changed."""
+    found = _locked(pk)
+    if found.state == OverrideState.ACTIVE and found.ends_at <= now:
+        _return(SYSTEM, found, QuotaTables(found.cell_id), now)
+        return True
+    if found.state != OverrideState.PLANNED or found.starts_at > now:
+        return False
+    if found.ends_at <= now:
+        _close(SYSTEM, found, OverrideState.MISSED, "loan.miss", now)
+        return True
+    try:
+        with transaction.atomic():
+            _start(SYSTEM, found, QuotaTables(found.cell_id))
+    except LenderShort as error:
+        # It is tried again until its time is over: what is missing may come back.
+        if found.problem == error.detail[:1000]:
+            return False
+        found.problem = error.detail[:1000]
+        found.save(update_fields=["problem"])
+        _record(SYSTEM, "loan.delay", found, after={"problem": found.problem})
+    return True
+
+
+def _locked(pk: uuid.UUID) -> Override:
+    cell_id = Override.unscoped.values_list("cell_id", flat=True).get(pk=pk)
+    Cell.unscoped.select_for_update().get(pk=cell_id)
+    rows = Override.unscoped.select_related("lender__tenant__parent", "borrower__tenant__parent")
+    return rows.select_for_update(of=("self",)).get(pk=pk)
+
+
+# What is checked
+
+
+def _check_places(lender: QuotaNode, borrower: QuotaNode) -> None:
+    if lender.pk == borrower.pk:
+        message = _("Nobody lends to themselves.")
+        raise Invalid(message, errors=[FieldError("borrower", "SAME", message)])
+    if lender.cell_id != borrower.cell_id:
+        message = _("Both must belong to one cell.")
+        raise Invalid(message, errors=[FieldError("borrower", "OTHER_CELL", message)])
+
+
+def _check_window(now: datetime, starts_at: datetime | None, ends_at: datetime) -> None:
+    start = starts_at or now
+    if ends_at <= start:
+        message = _("A loan ends after it starts.")
+        raise Invalid(message, errors=[FieldError("ends_at", "WINDOW", message)])
+    if ends_at <= now:
+        message = _("Choose a moment that is still to come.")
+        raise Invalid(message, errors=[FieldError("ends_at", "PAST", message)])
+    if ends_at - start > LONGEST:
+        message = _("A loan lasts a year at most; for longer, change the quota.")
+        raise Invalid(message, errors=[FieldError("ends_at", "TOO_LONG", message)])
+
+
+def _check_amounts(cell_id: uuid.UUID, amounts: Sequence[LoanAmount]) -> None:
+    seen = set()
+    for item in amounts:
+        if (item.flavor.pk, item.resource) in seen:
+            raise _wrong(item, "TWICE", _("This amount is named twice."))
+        seen.add((item.flavor.pk, item.resource))
+        if item.flavor.cluster.cell_id != cell_id:
+            message = _("The flavor %(flavor)s belongs to another cell.") % {"flavor": item.flavor}
+            raise _wrong(item, "OTHER_CELL", message, "flavor")
+        if not 0 < item.amount <= AMOUNT_MAX:
+            raise _wrong(item, "AMOUNT", _("Lend at least 1."))
+    if not amounts:
+        message = _("Say what is lent.")
+        raise Invalid(message, errors=[FieldError("amounts", "REQUIRED", message)])
+
+
+def _wrong(item: LoanAmount, code: str, message: str, name: str = "amount") -> Invalid:
+    return Invalid(message, errors=[FieldError(f"{item.place}{name}", code, message)])
+
+
+def _check_sums(
+    tables: QuotaTables,
+    lender: QuotaNode,
+    borrower: QuotaNode,
+    amounts: Sequence[LoanAmount],
+    window: tuple[datetime, datetime],
+) -> None:
+    """What the lender keeps must be enough at every moment, with all that it lends and gets besides."""
+    for item in amounts:
+        if tables.kept(item.flavor.pk, item.resource)[borrower.pk] is None:
+            message = _("%(node)s has no limit there, so it needs no loan.")
+            raise _wrong(item, "UNLIMITED", message % {"node": node_names([borrower.pk])[borrower.pk]})
+        kept = tables.kept(item.flavor.pk, item.resource)[lender.pk]
+        flows = flows_of(lender.pk, item.flavor.pk, item.resource)
+        least = least_kept(kept, flows, *window)
+        if least is not None and least < item.amount:
+            raise _short(lender, item, kept or 0, least)
+
+
+def _short(lender: QuotaNode, item: LoanAmount, kept: int, least: int) -> LenderShort:
+    values = {
+        "node": node_names([lender.pk])[lender.pk],
+        "kept": amount_words(item.resource, kept),
+        "flavor": item.flavor.name,
+        "least": amount_words(item.resource, max(0, least)),
+        "asked": amount_words(item.resource, item.amount),
+    }
+    if least == kept:
+        sentence = _("%(node)s keeps %(kept)s of %(flavor)s for itself, and would lend %(asked)s.") % values
+    else:
+        sentence = (
+            _(
+                "%(node)s keeps %(kept)s of %(flavor)s for itself, of which other loans leave %(least)s in"
+                " this time, and would lend %(asked)s."
+            )
+            % values
+        )
+    error = FieldError(f"{item.place}amount", LenderShort.code, sentence)
+    numbers = {"kept": kept, "least": least, "asked": item.amount, "resource": item.resource.value}
+    return LenderShort(sentence, numbers=numbers, errors=[error])
+
+
+def _between(tables: QuotaTables, one: uuid.UUID, other: uuid.UUID) -> list[QuotaNode]:
+    """The nodes whose totals a move changes: those on the way from each up to where the ways meet."""
+    ways = [_way_up(tables, one), _way_up(tables, other)]
+    changed = [pk for way, against in (ways, ways[::-1]) for pk in way if pk not in against]
+    rows = QuotaNode.unscoped.select_related("tenant__parent").in_bulk(changed)
+    return [rows[pk] for pk in changed]
+
+
+def _way_up(tables: QuotaTables, node: uuid.UUID) -> list[uuid.UUID]:
+    way = [node]
+    while (above := tables.parents[way[-1]]) is not None:
+        way.append(above)
+    return way
+
+
+# What is done
+
+
+def _start(acting_user: Actor, override: Override, tables: QuotaTables) -> None:
+    items = [LoanAmount(r.flavor, Resource(r.resource), r.amount) for r in _amounts(override)]
+    for item in items:
+        kept = tables.kept(item.flavor.pk, item.resource)[override.lender_id]
+        if kept is not None and kept < item.amount:
+            raise _short(override.lender, item, kept, kept)
+    moves = [
+        Move(item.flavor, item.resource, override.lender_id, override.borrower_id, item.amount)
+        for item in items
+    ]
+    override.started_by = quota_move(acting_user, tables, moves, reason=override.reason, source=Source.LOAN)
+    override.state, override.problem = OverrideState.ACTIVE, ""
+    override.save(update_fields=["state", "problem", "started_by"])
+    _record(acting_user, "loan.start", override, after={"state": override.state})
+
+
+def _return(acting_user: Actor, override: Override, tables: QuotaTables, now: datetime) -> None:
+    """Bring back what is there. What runs on it goes on, above quota, until others need it."""
+    moves, returned = [], {}
+    for row in _amounts(override):
+        parts = _found(tables, override.borrower_id, row)
+        moves += [
+            Move(row.flavor, Resource(row.resource), node, override.lender_id, part) for node, part in parts
+        ]
+        total = sum(part for _, part in parts)
+        if total < row.amount:
+            returned[f"{row.flavor.name} {row.resource}"] = total
+    reason = override.reason
+    override.returned_by = quota_move(acting_user, tables, moves, reason=reason, source=Source.LOAN_RETURNED)
+    override.returned = returned
+    override.save(update_fields=["returned_by", "returned"])
+    _close(acting_user, override, OverrideState.ENDED, "loan.end", now)
+
+
+def _found(tables: QuotaTables, borrower: uuid.UUID, row: OverrideAmount) -> list[tuple[uuid.UUID, int]]:
+    """Where the lent amount is: with the borrower, else with those below to whom it was given on."""
+    kept = tables.kept(row.flavor_id, Resource(row.resource))
+    below = [pk for pk in tables.parents if pk != borrower and borrower in _way_up(tables, pk)]
+    below.sort(key=lambda pk: (-(kept[pk] or 0), str(pk)))
+    left, parts = row.amount, []
+    for pk in (borrower, *below):
+        part = min(left, kept[pk] or 0)
+        if part:
+            parts.append((pk, part))
+            left -= part
+    return parts
+
+
+def _close(acting_user: Actor, override: Override, state: OverrideState, action: str, now: datetime) -> None:
+    override.state, override.ended_at, override.ended_by = state, now, acting_user.get_username()
+    override.save(update_fields=["state", "ended_at", "ended_by"])
+    _record(acting_user, action, override, after={"state": state.value, "returned": override.returned})
+
+
+def _amounts(override: Override) -> list[OverrideAmount]:
+    rows = OverrideAmount.unscoped.filter(override=override).select_related("flavor__cluster")
+    return list(rows.order_by("flavor__name", "resource", "pk"))
+
+
+def _told(override: Override, amounts: Sequence[LoanAmount]) -> dict[str, Any]:
+    names = node_names([override.lender_id, override.borrower_id])
+    return {
+        "lender": names[override.lender_id],
+        "borrower": names[override.borrower_id],
+        "starts_at": override.starts_at.isoformat(),
+        "ends_at": override.ends_at.isoformat(),
+        "amounts": {f"{item.flavor.name} {item.resource.value}": item.amount for item in amounts},
+        "reason": override.reason,
+    }
+
+
+def _record(acting_user: Actor, action: str, override: Override, *, after: Mapping[str, Any]) -> None:
+    """For both: each of them finds it in their own audit."""
+    Override.unscoped.filter(pk=override.pk).update(version=F("version") + 1)
+    override.version += 1
+    tenants = (override.lender.tenant_id, override.borrower.tenant_id)
+    for tenant_id in dict.fromkeys(tenants):
+        audit.record(
+            acting_user, action, entity="loan", entity_id=override.pk, tenant_id=tenant_id, after=after
+        )

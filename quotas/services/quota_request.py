@@ -1,0 +1,302 @@
+"""Asking for more quota, and deciding about it.
+
+A request is decided once: whoever decides holds the lock of the cell and finds it still pending. What is
+approved goes through the same services as an admin's own change, with the rights of who approves.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from clusters.models import Cell
+from foundation import audit, clock
+from foundation.actor import SYSTEM, Actor
+from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
+from foundation.versions import advance
+from quotas import evidence
+from quotas.errors import RequestNotPending, RequestOpen
+from quotas.models import OPEN_STATES, Override, QuotaNode, QuotaRequest, RequestState, Source
+from quotas.services.override import LoanAmount, override_create
+from quotas.services.quota import decider_of, quota_change, require_decider
+from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount, QuotaTables
+from quotas.services.quota_wish import current_limits, is_limits, raised, wish
+from tenants import permissions
+from tenants.models import User
+from tenants.permissions import Permission
+
+LASTS: Final = timedelta(days=14)
+LONGEST: Final = timedelta(days=90)
+Items = Sequence[Mapping[str, Any]]
+
+
+@transaction.atomic
+def quota_request_create(
+    *,
+    acting_user: User,
+    node: QuotaNode,
+    asked: Items,
+    reason: str,
+    until: datetime | None = None,
+    expires_at: datetime | None = None,
+) -> QuotaRequest:
+    """Ask that a node be given other limits, for good or `until` then; the evidence is gathered now.
+
+    Raises: NotFound, PermissionDenied for who may not submit jobs there; Invalid for what is no request
+    for more; RequestOpen while the asker has an open one for the node.
+    """
+    permissions.require(acting_user, Permission.JOB_SUBMIT, node.tenant)
+    now = clock.now()
+    expires = _checked_times(now, until, expires_at)
+    items = wish(node, asked, until=until)
+    if QuotaRequest.unscoped.filter(node=node, asker=acting_user, state__in=OPEN_STATES).exists():
+        raise RequestOpen(_("You have an open request for this quota; withdraw it to ask anew."))
+    made = QuotaRequest.unscoped.create(
+        node=node,
+        asker=acting_user,
+        reason=reason,
+        asked=items,
+        current=current_limits(node, items),
+        until=until,
+        expires_at=min(expires, until) if until else expires,
+        evidence=evidence.gather(node, now=now),
+    )
+    _record(acting_user, "quota-request.create", made, {"asked": items, "reason": reason})
+    return made
+
+
+@transaction.atomic
+def quota_request_approve(
+    *, acting_user: User, request: QuotaRequest, answer: str = "", version: int | None = None
+) -> QuotaRequest:
+    """Give what is asked for, by a change of quota or a loan from above until `until`.
+
+    Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed for another version; as
+    `quota_change` and `override_create` where the node above does not have it.
+    """
+    found = _pending(acting_user, request, version)
+    _decide(found, acting_user, RequestState.APPROVED, answer)
+    _apply(acting_user, found, found.asked)
+    _record(acting_user, "quota-request.approve", found, {"asked": found.asked, "answer": answer})
+    return found
+
+
+@transaction.atomic
+def quota_request_reject(
+    *, acting_user: User, request: QuotaRequest, answer: str, version: int | None = None
+) -> QuotaRequest:
+    """Refuse, and say why.
+
+    Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed.
+    """
+    found = _pending(acting_user, request, version)
+    _decide(found, acting_user, RequestState.REJECTED, answer)
+    _record(acting_user, "quota-request.reject", found, {"answer": answer})
+    return found
+
+
+@transaction.atomic
+def quota_request_counter(
+    *, acting_user: User, request: QuotaRequest, offer: Items, answer: str = "", version: int | None = None
+) -> QuotaRequest:
+    """Offer something else. The asker has as long as the request lasts to accept or decline.
+
+    Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed; Invalid for what is no offer.
+    """
+    found = _pending(acting_user, request, version)
+    items = wish(found.node, offer, until=found.until, name="offer")
+    _require_all(acting_user, found.node, items)
+    found.counter = items
+    _decide(found, acting_user, RequestState.COUNTERED, answer)
+    _record(acting_user, "quota-request.counter", found, {"offer": items, "answer": answer})
+    return found
+
+
+@transaction.atomic
+def quota_request_accept(
+    *, acting_user: User, request: QuotaRequest, version: int | None = None
+) -> QuotaRequest:
+    """Take the counter-offer. It is carried out with the rights that who made it has now.
+
+    Raises: NotFound, PermissionDenied for anybody but the asker; RequestNotPending; as `approve`.
+    """
+    found = _offered(acting_user, request, version)
+    decider = found.decided_by
+    if decider is None:
+        raise RequestNotPending
+    _apply(decider, found, found.counter)
+    _close(found, RequestState.APPROVED)
+    _record(acting_user, "quota-request.accept", found, {"offer": found.counter})
+    return found
+
+
+@transaction.atomic
+def quota_request_decline(
+    *, acting_user: User, request: QuotaRequest, version: int | None = None
+) -> QuotaRequest:
+    """Leave the counter-offer.
+
+    Raises: NotFound, PermissionDenied for anybody but the asker; RequestNotPending; PreconditionFailed.
+    """
+    found = _offered(acting_user, request, version)
+    _close(found, RequestState.DECLINED)
+    _record(acting_user, "quota-request.decline", found, {})
+    return found
+
+
+@transaction.atomic
+def quota_request_withdraw(
+    *, acting_user: User, request: QuotaRequest, version: int | None = None
+) -> QuotaRequest:
+    """Take a request back while nothing has come of it; the asker, or an admin of the tenant.
+
+    Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed.
+    """
+    permissions.require(acting_user, Permission.QUOTA_VIEW, request.node.tenant)
+    own = acting_user.pk == request.asker_id
+    if not own and not permissions.may(acting_user, Permission.QUOTA_EDIT, request.node.tenant):
+        raise PermissionDenied(_("Only who asked, or an admin there, takes a request back."))
+    found = _locked(request, version, OPEN_STATES)
+    _close(found, RequestState.WITHDRAWN)
+    _record(acting_user, "quota-request.withdraw", found, {})
+    return found
+
+
+def quota_requests_expire(*, now: datetime) -> int:
+    """Close open requests whose time is over; returns how many."""
+    over = QuotaRequest.unscoped.filter(state__in=OPEN_STATES, expires_at__lte=now)
+    return sum(_expire(pk, now) for pk in over.order_by("expires_at", "pk").values_list("pk", flat=True))
+
+
+@transaction.atomic
+def _expire(pk: uuid.UUID, now: datetime) -> bool:
+    rows = QuotaRequest.unscoped.select_related("node").select_for_update(of=("self",))
+    found = rows.filter(pk=pk, state__in=OPEN_STATES, expires_at__lte=now).first()
+    if found is None:
+        return False
+    advance(found, expected=None)
+    _close(found, RequestState.EXPIRED)
+    _record(SYSTEM, "quota-request.expire", found, {})
+    return True
+
+
+def decides(viewer: Actor, request: QuotaRequest) -> bool:
+    """Whether the viewer may decide about a request."""
+    decider = decider_of(request.node, limits=is_limits(request.asked))
+    return permissions.may(viewer, Permission.QUOTA_EDIT, decider)
+
+
+# Pieces
+
+
+def _checked_times(now: datetime, until: datetime | None, expires_at: datetime | None) -> datetime:
+    if until is not None and until <= now:
+        message = _("Choose a moment that is still to come.")
+        raise Invalid(message, errors=[FieldError("until", "PAST", message)])
+    expires = now + LASTS if expires_at is None else expires_at
+    if expires <= now:
+        message = _("Choose a moment that is still to come.")
+        raise Invalid(message, errors=[FieldError("expires_at", "PAST", message)])
+    if expires > now + LONGEST:
+        message = _("A request waits for 90 days at most.")
+        raise Invalid(message, errors=[FieldError("expires_at", "TOO_LATE", message)])
+    return expires
+
+
+def _require_all(acting_user: Actor, node: QuotaNode, items: Items) -> None:
+    permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+    require_decider(acting_user, node, limits=is_limits(items))
+
+
+def _pending(acting_user: Actor, request: QuotaRequest, version: int | None) -> QuotaRequest:
+    """The locked request, which waits for a decision of this user."""
+    _require_all(acting_user, request.node, request.asked)
+    return _locked(request, version, (RequestState.PENDING,))
+
+
+def _offered(acting_user: Actor, request: QuotaRequest, version: int | None) -> QuotaRequest:
+    permissions.require(acting_user, Permission.QUOTA_VIEW, request.node.tenant)
+    if acting_user.pk != request.asker_id:
+        raise PermissionDenied(_("Only who asked answers a counter-offer."))
+    return _locked(request, version, (RequestState.COUNTERED,))
+
+
+def _locked(request: QuotaRequest, version: int | None, states: Sequence[str]) -> QuotaRequest:
+    """Lock the cell, then the request, as a change of quota does; its version is raised.
+
+    Raises: RequestNotPending when it is in none of the states, or its time is over; PreconditionFailed.
+    """
+    Cell.unscoped.select_for_update().get(pk=request.node.cell_id)
+    rows = QuotaRequest.unscoped.select_related("node__tenant__parent", "node__parent", "decided_by", "asker")
+    found = rows.select_for_update(of=("self",)).get(pk=request.pk)
+    if found.state not in states or found.expires_at <= clock.now():
+        state = RequestState(found.state)
+        expired = state in OPEN_STATES and found.expires_at <= clock.now()
+        told = RequestState.EXPIRED if expired else state
+        raise RequestNotPending(numbers={"state": told.value})
+    advance(found, expected=version)
+    return found
+
+
+def _decide(request: QuotaRequest, acting_user: User, state: RequestState, answer: str) -> None:
+    request.decided_by, request.decided_at, request.answer = acting_user, clock.now(), answer
+    request.save(update_fields=["decided_by", "decided_at", "answer", "counter"])
+    _close(request, state)
+
+
+def _close(request: QuotaRequest, state: RequestState) -> None:
+    request.state = state
+    request.closed_at = None if state in OPEN_STATES else clock.now()
+    request.save(update_fields=["state", "closed_at"])
+
+
+def _apply(acting_user: User, request: QuotaRequest, items: Items) -> None:
+    """Give it. What the node has more of by now stays."""
+    node = request.node
+    if request.until is not None:
+        request.override = _lend(acting_user, request, raised(node, items))
+        request.save(update_fields=["override"])
+        return
+    amounts = raised(node, items)
+    request.revision = quota_change(
+        acting_user=acting_user,
+        cell_id=node.cell_id,
+        changes=[NodeAmounts(node, amounts)],
+        reason=request.reason[:500],
+        source=Source.REQUEST,
+    )
+    request.save(update_fields=["revision"])
+
+
+def _lend(acting_user: User, request: QuotaRequest, amounts: Sequence[QuotaAmount]) -> Override:
+    node, until = request.node, request.until
+    above = QuotaNode.unscoped.select_related("tenant__parent").filter(children=node).first()
+    if above is None or until is None:
+        raise Conflict(_("Nobody stands above this quota who could lend it something."))
+    tables, loans = QuotaTables(node.cell_id), []
+    for wanted in amounts:
+        has = tables.total(node.pk, wanted.flavor.pk, wanted.resource) or 0
+        if not isinstance(wanted.nominal, Keep) and wanted.nominal is not None:
+            loans.append(LoanAmount(wanted.flavor, wanted.resource, wanted.nominal - has, wanted.place))
+    return override_create(
+        acting_user=acting_user,
+        lender=above,
+        borrower=node,
+        amounts=loans,
+        starts_at=None,
+        ends_at=until,
+        reason=request.reason[:500],
+    )
+
+
+def _record(acting_user: Actor, action: str, request: QuotaRequest, after: Mapping[str, Any]) -> None:
+    told = {**after, "state": request.state}
+    tenant_id = request.node.tenant_id
+    audit.record(
+        acting_user, action, entity="quota-request", entity_id=request.pk, tenant_id=tenant_id, after=told
+    )

@@ -1,0 +1,112 @@
+"""The limits that a request or an offer names: checked, kept as text names them, and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from foundation.errors import FieldError, Invalid
+from quotas.models import QuotaNode
+from quotas.services.quota_amounts import amounts_of
+from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount, QuotaTables, wanted_amounts
+from quotas.tree.limits import Amount, Limits
+
+LIMITS = ("nominal", "borrowing_limit", "lending_limit")
+Items = Sequence[Mapping[str, Any]]
+
+
+def wish(
+    node: QuotaNode, items: Items, *, until: datetime | None, name: str = "amounts"
+) -> list[dict[str, Any]]:
+    """The items as they are kept, each with the cluster of its flavor.
+
+    Raises: Invalid that names the item, for amounts that cannot be, for what is no more than there is, and
+    for limits other than a nominal of a wish that ends.
+    """
+    amounts = [replace(a, place=a.place.replace("amounts.", f"{name}.")) for a in amounts_of(node, items)]
+    wanted_amounts(node.cell_id, [NodeAmounts(node, amounts)])
+    tables = QuotaTables(node.cell_id)
+    for amount in amounts:
+        _check_more(amount, _limits_now(tables, node, amount))
+        if until is not None and (_borders(amount) or amount.nominal is None):
+            message = _("Only a nominal amount can be had until some day.")
+            raise Invalid(message, errors=[FieldError(f"{amount.place}nominal", "UNTIL", message)])
+    return [_item(amount) for amount in amounts]
+
+
+def is_limits(items: Items) -> bool:
+    """Whether more than nominals is named, which is decided further up."""
+    return any(name in item for item in items for name in ("borrowing_limit", "lending_limit"))
+
+
+def current_limits(node: QuotaNode, items: Items) -> list[dict[str, Any]]:
+    """What the node has now of what the items name, in the same form with all three limits."""
+    tables, found = QuotaTables(node.cell_id), []
+    for amount in amounts_of(node, items):
+        now = _limits_now(tables, node, amount)
+        limits = {name: getattr(now, name) for name in LIMITS}
+        found.append({**_place(amount), **limits})
+    return found
+
+
+def raised(node: QuotaNode, items: Items) -> list[QuotaAmount]:
+    """What is still more than the node has; the rest it got in some other way."""
+    tables, found = QuotaTables(node.cell_id), []
+    for amount in amounts_of(node, items):
+        now = _limits_now(tables, node, amount)
+        kept = {
+            name: Keep.AS_IS
+            for name in LIMITS
+            if not isinstance(getattr(amount, name), Keep)
+            and not _asks(name, getattr(amount, name), getattr(now, name))
+        }
+        left = replace(amount, **kept)  # type: ignore[arg-type]
+        if any(not isinstance(getattr(left, name), Keep) for name in LIMITS):
+            found.append(left)
+    return found
+
+
+def _check_more(amount: QuotaAmount, now: Limits) -> None:
+    named = [name for name in LIMITS if not isinstance(getattr(amount, name), Keep)]
+    if not named:
+        message = _("Say how much is wanted.")
+        raise Invalid(message, errors=[FieldError(f"{amount.place}nominal", "REQUIRED", message)])
+    for name in named:
+        if not _asks(name, getattr(amount, name), getattr(now, name)):
+            message = _("This is no more than there is already.")
+            raise Invalid(message, errors=[FieldError(f"{amount.place}{name}", "NOT_MORE", message)])
+
+
+def _asks(name: str, asked: Amount, has: Amount) -> bool:
+    """Whether it is more; how much may be lent is another matter, there any change is one."""
+    if name == "lending_limit":
+        return asked != has
+    return has is not None and (asked is None or asked > has)
+
+
+def _borders(amount: QuotaAmount) -> bool:
+    return not isinstance(amount.borrowing_limit, Keep) or not isinstance(amount.lending_limit, Keep)
+
+
+def _limits_now(tables: QuotaTables, node: QuotaNode, amount: QuotaAmount) -> Limits:
+    """With the nominal that the node has, its children included."""
+    row = tables.limits((node.pk, amount.flavor.pk, amount.resource))
+    total = tables.total(node.pk, amount.flavor.pk, amount.resource)
+    return replace(row, nominal=total)
+
+
+def _place(amount: QuotaAmount) -> dict[str, Any]:
+    return {
+        "cluster": amount.flavor.cluster.name,
+        "flavor": amount.flavor.name,
+        "resource": amount.resource.value,
+    }
+
+
+def _item(amount: QuotaAmount) -> dict[str, Any]:
+    limits = {name: getattr(amount, name) for name in LIMITS}
+    return {**_place(amount), **{k: v for k, v in limits.items() if not isinstance(v, Keep)}}

@@ -1,0 +1,111 @@
+"""Limits of users in a workspace. Its own admins set them: they divide what is theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from foundation import audit, outbox
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError, Invalid
+from foundation.quantities import Resource
+from foundation.versions import advance
+from quotas.models import Queue, UserLimit
+from quotas.services.quota_plan import AMOUNT_MAX
+from tenants import permissions
+from tenants.models import Tenant, User
+from tenants.permissions import Permission
+
+
+@transaction.atomic
+def user_limit_create(
+    *, acting_user: Actor, workspace: Tenant, username: str, resource: Resource, amount: int | None
+) -> UserLimit:
+    """Cap what a user's jobs hold at once; an empty name is everybody without a limit of their own.
+
+    None is unlimited, for somebody whom the limit of everybody is not to hold.
+    Raises: NotFound, PermissionDenied; Invalid for a folder, a stranger or an amount that cannot be;
+    Conflict for one that there is already.
+    """
+    permissions.require(acting_user, Permission.QUOTA_EDIT, workspace)
+    if not workspace.is_workspace:
+        raise Invalid(_("%(tenant)s is a folder; only a workspace has users.") % {"tenant": workspace})
+    user = _member(workspace, username) if username else None
+    _check(user, amount)
+    if UserLimit.unscoped.filter(workspace=workspace, user=user, resource=resource.value).exists():
+        message = _("There is such a limit already; change it.")
+        errors = [FieldError("resource", "EXISTS", message)]
+        raise Conflict(message, code="USER_LIMIT_EXISTS", errors=errors)
+    limit = UserLimit.unscoped.create(workspace=workspace, user=user, resource=resource.value, amount=amount)
+    _done(acting_user, "user-limit.create", limit, before={}, after=_told(limit))
+    return limit
+
+
+@transaction.atomic
+def user_limit_change(
+    *, acting_user: Actor, limit: UserLimit, amount: int | None, version: int | None = None
+) -> UserLimit:
+    """Set another amount. What is held above it goes on; nothing new starts until it fits.
+
+    Raises: NotFound, PermissionDenied; Invalid; PreconditionFailed for another version.
+    """
+    permissions.require(acting_user, Permission.QUOTA_EDIT, limit.workspace)
+    advance(limit, expected=version)
+    _check(limit.user, amount)
+    before, limit.amount = _told(limit), amount
+    limit.save(update_fields=["amount"])
+    _done(acting_user, "user-limit.change", limit, before=before, after=_told(limit))
+    return limit
+
+
+@transaction.atomic
+def user_limit_delete(*, acting_user: Actor, limit: UserLimit, version: int | None = None) -> None:
+    """Take a limit away.
+
+    Raises: NotFound, PermissionDenied; PreconditionFailed for another version.
+    """
+    permissions.require(acting_user, Permission.QUOTA_EDIT, limit.workspace)
+    advance(limit, expected=version)
+    _done(acting_user, "user-limit.delete", limit, before=_told(limit), after={})
+    limit.delete()
+
+
+def _member(workspace: Tenant, username: str) -> User:
+    user = User.objects.filter(username=username).first()
+    if user is None or not permissions.may(user, Permission.TENANT_VIEW, workspace):
+        message = _("Nobody of that name is a member here.")
+        raise Invalid(message, errors=[FieldError("user", "UNKNOWN", message)])
+    return user
+
+
+def _check(user: User | None, amount: int | None) -> None:
+    if amount is None and user is None:
+        message = _("Without a limit everybody is unlimited; write an amount, or delete it.")
+        raise Invalid(message, errors=[FieldError("amount", "REQUIRED", message)])
+    if amount is not None and not 0 <= amount <= AMOUNT_MAX:
+        message = _("A limit is not negative, and no limit is as large as this.")
+        raise Invalid(message, errors=[FieldError("amount", "RANGE", message)])
+
+
+def _told(limit: UserLimit) -> dict[str, Any]:
+    name = limit.user.username if limit.user else ""
+    return {"user": name, "resource": limit.resource, "amount": limit.amount}
+
+
+def _done(
+    acting_user: Actor, action: str, limit: UserLimit, *, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    place = limit.workspace_id
+    audit.record(
+        acting_user,
+        action,
+        entity="user-limit",
+        entity_id=limit.pk,
+        tenant_id=place,
+        before=before,
+        after=after,
+    )
+    for cell_id in sorted(set(Queue.unscoped.filter(workspace=place).values_list("cell_id", flat=True))):
+        outbox.hint(outbox.Topic.CYCLE, cell_id)

@@ -1,0 +1,30 @@
+"""Tasks: three lines each, safe to run twice, late, or beside themselves."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from foundation import clock
+from quotas.services.budget import budgets_watch
+from quotas.services.ledger import months_close
+from quotas.services.override import overrides_sweep
+from quotas.services.quota_request import quota_requests_expire
+
+
+@shared_task(name="quotas.tasks.sweep_loans")
+def sweep_loans() -> None:
+    """Start and return what is due."""
+    overrides_sweep(now=clock.now())
+
+
+@shared_task(name="quotas.tasks.expire_requests")
+def expire_requests() -> None:
+    """Close requests whose time is over."""
+    quota_requests_expire(now=clock.now())
+
+
+@shared_task(name="quotas.tasks.watch_budgets")
+def watch_budgets() -> None:
+    """Put away months that are over, and tell of thresholds."""
+    months_close(now=clock.now())
+    budgets_watch(now=clock.now())
