@@ -51,6 +51,8 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     covers=("frontend:job-new", "frontend:job-detail"),
                 ),
                 Entry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
+                Entry("requests", _("Requests"), "inbox", "frontend:workspace-requests"),
+                Entry("limits", _("Budgets and limits"), "gauge", "frontend:workspace-limits"),
             ),
         ),
         Group(
@@ -73,6 +75,15 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     "frontend:ops-quotas",
                     covers=("frontend:ops-quota-save",),
                 ),
+                Entry(
+                    "requests",
+                    _("Requests"),
+                    "inbox",
+                    "frontend:ops-requests",
+                    covers=("frontend:ops-request",),
+                ),
+                Entry("loans", _("Loans"), "repeat", "frontend:ops-loans"),
+                Entry("budgets", _("Budgets"), "gauge", "frontend:ops-budgets"),
                 Entry("nodes", _("Nodes"), "server", "frontend:ops-nodes", covers=("frontend:ops-node",)),
                 Entry(
                     "tenants",

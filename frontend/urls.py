@@ -6,6 +6,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from frontend.pages import access, account, home, keys, members, search
+from frontend.pages.asking import limits, requests
 from frontend.pages.quotas import page as quota_page
 from frontend.pages.workspace import job, job_actions, job_new, jobs, overview
 
@@ -15,6 +16,8 @@ _WORKSPACE = [
     path("overview", overview.overview, name="workspace-overview"),
     path("overview/live", overview.overview_live, name="workspace-overview-live"),
     path("quota", quota_page.workspace_quota, name="workspace-quota"),
+    path("requests", requests.requests, name="workspace-requests"),
+    path("limits", limits.limits, name="workspace-limits"),
     path("jobs", jobs.job_list, name="job-list"),
     path("jobs/live", jobs.job_list_live, name="job-list-live"),
     path("jobs/new", job_new.job_new, name="job-new"),

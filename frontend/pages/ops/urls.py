@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from frontend.pages.asking import budgets, inbox, loans
 from frontend.pages.ops import node, nodes, overview, tenant_tree
 from frontend.pages.quotas import edit, history, page
 
@@ -15,6 +16,11 @@ urlpatterns = [
     path("quotas/<uuid:node>/<uuid:flavor>", edit.save, name="ops-quota-save"),
     path("quotas/<uuid:node>/<uuid:flavor>/check", edit.check, name="ops-quota-check"),
     path("quotas/revisions/<uuid:revision>/revert", history.revert, name="ops-quota-revert"),
+    path("requests", inbox.inbox, name="ops-requests"),
+    path("requests/<uuid:quota_request>", inbox.one, name="ops-request"),
+    path("requests/<uuid:quota_request>/effect", inbox.effect, name="ops-request-effect"),
+    path("loans", loans.loans, name="ops-loans"),
+    path("budgets", budgets.budgets, name="ops-budgets"),
     path("tenants", tenant_tree.tree, name="ops-tenants"),
     path("tenants/<uuid:tenant>", tenant_tree.tenant, name="ops-tenant"),
     path("nodes", nodes.nodes, name="ops-nodes"),

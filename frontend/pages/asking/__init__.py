@@ -1,0 +1,1 @@
+"""Pages about asking for quota, lending it, and limits and budgets beside it."""

@@ -1,0 +1,216 @@
+"""A workspace's requests: ask for more, see what became of it, answer a counter-offer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clusters.models import Flavor
+from foundation.errors import AllotmentError, NotFound, PermissionDenied
+from frontend.pages.asking import amounts, words
+from frontend.pages.doing import done
+from frontend.pages.frame import frame, login_required, viewer
+from frontend.pages.quotas import form
+from quotas.models import OPEN_STATES, QuotaNode, QuotaRequest, RequestState
+from quotas.selectors.quota_request import request_nodes, workspace_request_get, workspace_requests
+from quotas.selectors.quota_table import NodeQuota, node_quota
+from quotas.services import quota_request as service
+from tenants import permissions
+from tenants.models import Tenant, User
+from tenants.permissions import Permission
+from tenants.selectors.tenant import workspace_get
+
+PER_PAGE = 20
+
+
+class AskForm(forms.Form):
+    """What stands beside the limits."""
+
+    reason = forms.CharField(
+        label=gettext_lazy("What it is for"),
+        max_length=2000,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text=gettext_lazy("Who decides reads this first."),
+    )
+    until = forms.DateTimeField(
+        label=gettext_lazy("Wanted until"),
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+        help_text=gettext_lazy("In UTC. Empty: for good. Otherwise it is lent, and returns by itself then."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One request in words, with what the viewer may do about it."""
+
+    request: QuotaRequest
+    name: str
+    state: str
+    tone: str
+    lines: Sequence[str]
+    offer: Sequence[str]
+    mine: bool
+    may_withdraw: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What more is asked of: one quota in one pool."""
+
+    nodes: Sequence[QuotaNode]
+    pools: Sequence[Flavor]
+    node: NodeQuota
+    pool: Flavor
+
+
+@login_required
+def requests(request: HttpRequest, workspace: str) -> HttpResponse:
+    """The form and the list; POST asks, or answers."""
+    place, who = workspace_get(viewer=viewer(request), slug=workspace), viewer(request)
+    frame(request, place)
+    what = request.POST.get("do", "")
+    if request.method == "POST" and what != "ask":
+        _answer(request, who, place, what)
+        return redirect("frontend:workspace-requests", workspace=workspace)
+    subject = _subject(request, who, place)
+    if request.method == "POST" and subject is not None:
+        return _ask(request, who, place, subject)
+    typed = form.shown(subject.node, subject.pool) if subject else None
+    return _show(request, place, subject, typed, AskForm())
+
+
+def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> HttpResponse:
+    typed = form.read(request.POST.dict(), subject.pool)
+    asking = AskForm(request.POST if "fill" not in request.POST else None, initial=request.POST.dict())
+    if "fill" in request.POST or not asking.is_valid():
+        return _show(request, place, subject, typed, asking, status=200 if "fill" in request.POST else 400)
+    items: list[dict[str, Any]] = []
+    try:
+        items = amounts.asked(typed, subject.node, subject.pool)
+        service.quota_request_create(
+            acting_user=who,
+            node=subject.node.node,
+            asked=items,
+            reason=asking.cleaned_data["reason"],
+            until=asking.cleaned_data["until"],
+        )
+    except (NotFound, PermissionDenied):
+        raise
+    except AllotmentError as error:
+        typed = amounts.marked(typed, items, error.errors)
+        for found in error.errors:
+            if found.field in asking.fields:
+                asking.add_error(found.field, found.message)
+        return _show(request, place, subject, typed, asking, error.detail, error.status)
+    messages.success(request, _("Your request is sent. Who decides above the workspace finds it there."))
+    return redirect("frontend:workspace-requests", workspace=place.slug)
+
+
+def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:
+    try:
+        pk = UUID(request.POST.get("request", ""))
+    except ValueError as error:
+        raise NotFound from error
+    found = workspace_request_get(who, place, pk)
+    changes = {
+        "withdraw": (service.quota_request_withdraw, _("The request is taken back.")),
+        "accept": (service.quota_request_accept, _("The offer is accepted, and the quota is there.")),
+        "decline": (service.quota_request_decline, _("The offer is declined.")),
+    }
+    if what not in changes:
+        raise NotFound
+    change, word = changes[what]
+    done(request, lambda: change(acting_user=who, request=found), word)
+
+
+def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
+    """What the address names, else the first queue and the first pool with GPUs; None without a quota."""
+    nodes = request_nodes(who, place)
+    if not nodes:
+        return None
+    asked = request.GET.get("node")
+    first = next((node for node in nodes if node.is_queue), nodes[0])
+    node = next((node for node in nodes if str(node.pk) == asked), first)
+    rows = Flavor.unscoped.filter(cluster__cell_id=node.cell_id).select_related("cluster")
+    pools = list(rows.order_by("name", "pk"))
+    if not pools:
+        return None
+    usual = next((pool for pool in pools if pool.card_model), pools[0])
+    pool = next((pool for pool in pools if str(pool.pk) == request.GET.get("flavor")), usual)
+    return Subject(nodes, pools, node_quota(who, node), pool)
+
+
+def _show(
+    request: HttpRequest,
+    place: Tenant,
+    subject: Subject | None,
+    typed: form.Typed | None,
+    asking: AskForm,
+    refusal: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    who = viewer(request)
+    page = Paginator(workspace_requests(who, place), PER_PAGE).get_page(request.GET.get("page"))
+    admin = permissions.may(who, Permission.QUOTA_EDIT, place)
+    context: dict[str, Any] = {
+        "workspace": place,
+        "subject": subject,
+        "typed": typed,
+        "asking": asking,
+        "refusal": refusal,
+        "may_ask": permissions.may(who, Permission.JOB_SUBMIT, place),
+        "gpu_pool": bool(subject and subject.pool.card_model),
+        "page": page,
+        "rows": [row(who, found, admin=admin) for found in page],
+    }
+    if subject is not None:
+        query = {"node": subject.node.node.pk, "flavor": subject.pool.pk}
+        context["ask_url"] = f"{reverse('frontend:workspace-requests', args=[place.slug])}?{urlencode(query)}"
+        context["links"] = _links(place, subject)
+    return render(request, "frontend/asking/requests.html", context, status=status)
+
+
+def _links(place: Tenant, subject: Subject) -> dict[str, list[dict[str, Any]]]:
+    """Where each quota and each pool is asked for."""
+    page = reverse("frontend:workspace-requests", args=[place.slug])
+
+    def link(label: str, node: UUID, pool: UUID, *, current: bool) -> dict[str, Any]:
+        query = urlencode({"node": node, "flavor": pool})
+        return {"label": label, "url": f"{page}?{query}#ask", "current": current}
+
+    own, pool = subject.node.node.pk, subject.pool.pk
+    return {
+        "nodes": [
+            link(words.node_word(node), node.pk, pool, current=node.pk == own) for node in subject.nodes
+        ],
+        "pools": [link(each.name, own, each.pk, current=each.pk == pool) for each in subject.pools],
+    }
+
+
+def row(who: User, found: QuotaRequest, *, admin: bool = False) -> Row:
+    """One request in words."""
+    state, tone = words.REQUESTS[found.state]
+    mine = found.asker_id == who.pk
+    return Row(
+        request=found,
+        name=words.node_word(found.node),
+        state=str(state),
+        tone=tone,
+        lines=words.wish_lines(found.asked, found.current),
+        offer=words.wish_lines(found.counter, found.current),
+        mine=mine and found.state == RequestState.COUNTERED,
+        may_withdraw=found.state in OPEN_STATES and (mine or admin),
+    )

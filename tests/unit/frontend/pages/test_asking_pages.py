@@ -1,0 +1,247 @@
+"""Pages of requests, loans, budgets and limits: who sees what, and that each form does what it says."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from foundation import clock
+from foundation.quantities import Resource
+from quotas.models import (
+    Budget,
+    Override,
+    OverrideState,
+    Quota,
+    QuotaRequest,
+    RequestState,
+    UserLimit,
+)
+from quotas.services.quota_request import quota_request_counter, quota_request_create
+from tenants.models import Role, User
+from tests.builders import quotas, tenancy
+from tests.builders.world import World, world
+
+pytestmark = pytest.mark.django_db
+ASK = "/w/team-a/requests"
+INBOX = "/ops/requests"
+
+
+@pytest.fixture
+def there() -> World:
+    """The root keeps 10 cards, each team has 8 in its queue."""
+    made = world()
+    root = quotas.quota_node(made.cell, tenancy.root())
+    Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS).update(nominal=10)
+    return made
+
+
+@pytest.fixture
+def anna(there: World) -> User:
+    """An admin of the folder, who is no operator of the platform."""
+    return tenancy.user("anna", tenancy.root(), Role.ADMIN)
+
+
+def signed_in(who: User) -> Client:
+    client = Client()
+    client.force_login(who)
+    return client
+
+
+def grid(**typed: str) -> dict[str, str]:
+    """The grid of limits of a team's queue as it is, some of it typed over."""
+    amounts = {"gpu.cards": "8", "gpu.cores": "800", "gpu.memory": str(8 * 40960)}
+    amounts |= {"cpu": "10000000", "memory": "100000000"}
+    values = {f"{name}.nominal": amount for name, amount in amounts.items()}
+    for name in amounts:
+        values |= {f"{name}.borrowing_limit": "unlimited", f"{name}.lending_limit": "unlimited"}
+    return values | typed
+
+
+def asked(there: World, **more: Any) -> QuotaRequest:
+    wanted = {"cluster": "sim", "flavor": "a100", "resource": "gpu.cards", "nominal": 12}
+    node = quotas.quota_node(there.cell, there.workspace)
+    return quota_request_create(acting_user=there.editor, node=node, asked=[wanted], reason="a paper", **more)
+
+
+def test_a_member_asks_and_finds_it_in_the_list(there: World) -> None:
+    client = signed_in(there.editor)
+    text = client.get(ASK).content.decode()
+    assert "Ask for more" in text and 'name="gpu.cards.nominal" value="8"' in text
+    sent = grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": "a paper"})
+    answer = client.post(ASK, sent, follow=True)
+    assert answer.redirect_chain and "waits for a decision" in answer.content.decode()
+    made = QuotaRequest.unscoped.get()
+    assert (made.node, made.asked[0]["nominal"]) == (there.queue.node, 12)
+
+
+def test_what_is_wrong_stands_beside_its_box_and_what_was_typed_is_kept(there: World) -> None:
+    client = signed_in(there.editor)
+    few = client.post(ASK, grid(**{"gpu.cards.nominal": "7", "do": "ask", "reason": "a paper"}))
+    text = few.content.decode()
+    assert few.status_code == 400
+    assert "This is no more than there is already." in text and 'value="7"' in text and "a paper" in text
+    silent = client.post(ASK, grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": ""}))
+    assert silent.status_code == 400
+    late = grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": "x", "until": "2020-01-01T00:00"})
+    assert "Choose a moment that is still to come." in client.post(ASK, late).content.decode()
+    assert not QuotaRequest.unscoped.exists()
+
+
+def test_filling_in_whole_gpus_sends_nothing(there: World) -> None:
+    text = signed_in(there.editor).post(ASK, grid(gpus="12", fill="1", do="ask")).content.decode()
+    assert 'name="gpu.cores.nominal" value="1200"' in text
+    assert not QuotaRequest.unscoped.exists()
+
+
+def test_who_may_not_submit_sees_no_form(there: World) -> None:
+    client = signed_in(there.viewer)
+    assert "Send the request" not in client.get(ASK).content.decode()
+    assert (
+        client.post(ASK, grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": "x"})).status_code == 403
+    )
+    assert signed_in(there.outsider).get(ASK).status_code == 404
+
+
+def test_the_inbox_decides(there: World, anna: User) -> None:
+    made = asked(there)
+    client = signed_in(anna)
+    assert "Decide" in client.get(INBOX).content.decode()
+    one = f"{INBOX}/{made.pk}"
+    text = client.get(one).content.decode()
+    assert "nothing was held in 30 days" in text and "not measured" in text and "a paper" in text
+    assert "If you approve this" in client.get(f"{one}/effect").content.decode()
+    assert client.post(one, {"do": "reject", "answer": ""}).status_code == 400
+    client.post(one, {"do": "approve", "answer": "go", "version": str(made.version)})
+    made.refresh_from_db()
+    assert (made.state, made.answer) == (RequestState.APPROVED, "go")
+    again = client.post(one, {"do": "reject", "answer": "no"})
+    assert again.status_code == 409 and "no longer waits" in again.content.decode()
+
+
+def test_too_much_is_refused_with_the_sums(there: World, anna: User) -> None:
+    made = asked(there)
+    Quota.unscoped.filter(node=quotas.quota_node(there.cell, tenancy.root())).update(nominal=0)
+    refused = signed_in(anna).post(f"{INBOX}/{made.pk}", {"do": "approve"})
+    assert refused.status_code == 422
+    assert "Root has 16 cards of a100" in refused.content.decode()
+
+
+def test_an_offer_is_made_and_accepted(there: World, anna: User) -> None:
+    made = asked(there)
+    one = f"{INBOX}/{made.pk}"
+    typed = _shown(signed_in(anna).get(one).content.decode())
+    assert typed["gpu.cards.nominal"] == "12"
+    signed_in(anna).post(one, {**typed, "gpu.cards.nominal": "9", "do": "counter", "answer": "one"})
+    made.refresh_from_db()
+    assert (made.state, made.counter[0]["nominal"]) == (RequestState.COUNTERED, 9)
+    client = signed_in(there.editor)
+    assert "Offered instead" in client.get(ASK).content.decode()
+    client.post(ASK, {"do": "accept", "request": str(made.pk)})
+    made.refresh_from_db()
+    assert made.state == RequestState.APPROVED
+
+
+def _shown(text: str) -> dict[str, str]:
+    return dict(re.findall(r'<input name="([\w.]+)" value="([^"]*)"', text))
+
+
+def test_who_does_not_decide_looks_only(there: World) -> None:
+    made = asked(there)
+    client = signed_in(there.admin)
+    text = client.get(f"{INBOX}/{made.pk}").content.decode()
+    assert "Who decides is an admin above this quota." in text
+    assert client.post(f"{INBOX}/{made.pk}", {"do": "approve"}).status_code == 403
+    assert signed_in(there.outsider).get(f"{INBOX}/{made.pk}").status_code == 404
+
+
+def test_taking_it_back_and_declining(there: World, anna: User) -> None:
+    client, made = signed_in(there.editor), asked(there)
+    client.post(ASK, {"do": "withdraw", "request": str(made.pk)})
+    made.refresh_from_db()
+    assert made.state == RequestState.WITHDRAWN
+    other = asked(there)
+    offer = [{"cluster": "sim", "flavor": "a100", "resource": "gpu.cards", "nominal": 9}]
+    quota_request_counter(acting_user=anna, request=other, offer=offer)
+    client.post(ASK, {"do": "decline", "request": str(other.pk)})
+    other.refresh_from_db()
+    assert other.state == RequestState.DECLINED
+    assert client.post(ASK, {"do": "dance", "request": str(other.pk)}).status_code == 404
+    assert client.post(ASK, {"do": "accept", "request": "x"}).status_code == 404
+
+
+def test_lending_and_ending(there: World, anna: User) -> None:
+    client = signed_in(anna)
+    until = (clock.now() + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M")
+    sent = {
+        "lender": str(there.other_queue.node_id),
+        "borrower": str(there.queue.node_id),
+        "pool": str(there.flavor.pk),
+        "gpus": "3",
+        "ends_at": until,
+    }
+    refused = client.post("/ops/loans", {**sent, "gpus": "9"})
+    assert refused.status_code == 400 and "keeps 8 cards of a100" in refused.content.decode()
+    wrong = client.post("/ops/loans", {**sent, "ends_at": "2020-01-01T00:00"})
+    assert "A loan ends after it starts." in wrong.content.decode()
+    done = client.post("/ops/loans", sent, follow=True).content.decode()
+    assert "Team B / default → Team A / default" in done
+    loan = Override.unscoped.get()
+    assert {row.resource: row.amount for row in loan.amounts.all()} == {
+        "gpu.cards": 3, "gpu.cores": 300, "gpu.memory": 3 * 40960,
+    }  # fmt: skip
+    client.post("/ops/loans", {"do": "end", "request": str(loan.pk)})
+    loan.refresh_from_db()
+    assert loan.state == OverrideState.ENDED
+
+
+def test_budgets_are_set_changed_and_deleted_from_above(there: World, anna: User) -> None:
+    client = signed_in(anna)
+    sent = {"do": "set", "tenant": str(there.workspace.pk), "flavor": "", "gpu_hours": "100"}
+    sent |= {"action": "hold", "thresholds": "50, 80"}
+    assert client.post("/ops/budgets", {**sent, "thresholds": "x"}).status_code == 400
+    text = client.post("/ops/budgets", sent, follow=True).content.decode()
+    assert "0.0 of 100 GPU-hours, 0 %" in text
+    assert "There is such a budget already" in client.post("/ops/budgets", sent).content.decode()
+    made = Budget.unscoped.get()
+    change = {"do": "change", "request": str(made.pk), "version": str(made.version), **sent, "gpu_hours": "7"}
+    client.post("/ops/budgets", change | {"do": "change"})
+    made.refresh_from_db()
+    assert (made.gpu_hours, made.thresholds) == (7, [50, 80])
+    assert "Set a budget" not in signed_in(there.admin).get("/ops/budgets").content.decode()
+    assert "0.0 of 7 GPU-hours" in signed_in(there.viewer).get("/w/team-a/limits").content.decode()
+    client.post("/ops/budgets", {"do": "delete", "request": str(made.pk)})
+    assert not Budget.unscoped.exists()
+
+
+def test_limits_of_users_on_the_workspaces_page(there: World) -> None:
+    client = signed_in(there.admin)
+    url = "/w/team-a/limits"
+    assert (
+        "Nobody of that name"
+        in client.post(url, {"user": "nobody", "resource": "gpu.cards", "amount": "4"}).content.decode()
+    )
+    text = client.post(
+        url, {"user": "ed", "resource": "gpu.cards", "amount": "4"}, follow=True
+    ).content.decode()
+    assert "4 cards" in text and ">ed<" in text
+    limit = UserLimit.unscoped.get()
+    assert "Set the limit" not in signed_in(there.viewer).get(url).content.decode()
+    client.post(url, {"do": "delete", "request": str(limit.pk)})
+    assert not UserLimit.unscoped.exists()
+
+
+def test_pages_need_a_fixed_number_of_queries(there: World, anna: User) -> None:
+    budgets = {"/w/team-a/requests": 45, "/ops/requests?state=all": 25, "/w/team-a/limits": 25}
+    for url, most in budgets.items():
+        who = there.editor if url.startswith("/w/") else anna
+        client = signed_in(who)
+        client.get(url)
+        with CaptureQueriesContext(connection) as found:
+            assert client.get(url).status_code == 200
+        assert len(found) <= most, (url, len(found))
