@@ -1,13 +1,13 @@
 """`make bench`: every benchmark, one after the other. With names, only those.
 
-`packing-quality` takes long and arguments of its own, so it runs by name alone.
+`api` and `packing-quality` take long and arguments of their own, so they run by name alone.
 """
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import engine_cycle, packing, packing_quality, pipeline, replay
+from benchmarks import api, engine_cycle, packing, packing_quality, pipeline, replay
 from benchmarks.report import show
 
 ALL = {
@@ -17,14 +17,17 @@ ALL = {
     "replay": replay.run,
 }
 
+ALONE = {"api": api.main, "packing-quality": packing_quality.main}
+
 
 def main(names: list[str]) -> int:
     """Run them and print their tables; the status is 1 when any is over its limit."""
-    if names[:1] == ["packing-quality"]:
-        return packing_quality.main(names[1:])
+    alone = ALONE.get(names[0]) if names else None
+    if alone is not None:
+        return alone(names[1:])
     unknown = sorted(set(names) - set(ALL))
     if unknown:
-        sys.stderr.write(f"no benchmark {unknown[0]!r}; there are {', '.join(ALL)}\n")
+        sys.stderr.write(f"no benchmark {unknown[0]!r}; there are {', '.join([*ALL, *ALONE])}\n")
         return 2
     return max(show(ALL[name](), None) for name in names or ALL)
 

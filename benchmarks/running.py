@@ -31,7 +31,8 @@ class Running:
     environment: dict[str, str]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -48,7 +49,7 @@ def platform(
     Raises: RuntimeError when it is not ready in 90 s.
     """
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
-        port = _free_port()
+        port = free_port()
         variables = {
             **os.environ,
             "ALLOTMENT_HOME": folder,
@@ -66,7 +67,7 @@ def platform(
             )
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait_ready(url, up, Path(folder) / "up.log")
+            wait_ready(f"{url}/readyz", up, Path(folder) / "up.log")
             yield Running(url, token, Path(folder), variables)
         finally:
             up.send_signal(signal.SIGINT)
@@ -86,12 +87,13 @@ def _prepare(environment: dict[str, str], nodes: int, cards: int, speed: float) 
     return token
 
 
-def _wait_ready(url: str, up: subprocess.Popen[bytes], log: Path) -> None:
+def wait_ready(address: str, up: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the address answers 200. Raises: RuntimeError when it does not, or the process ends."""
     deadline = time.monotonic() + _READY_S
     while time.monotonic() < deadline:
         if up.poll() is not None:
             raise RuntimeError(f"the platform ended with status {up.returncode}:\n{log.read_text()}")
-        if _answers(f"{url}/readyz"):
+        if _answers(address):
             return
         time.sleep(0.2)
     raise RuntimeError(f"the platform was not ready within {_READY_S} s")

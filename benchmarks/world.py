@@ -33,19 +33,8 @@ MEMORY_MIB = 40_960
 
 def build(nodes: int, cards: int, speed: float) -> str:
     """Make the world and return a bearer token of an editor of workspace `bench`."""
-    cell, _ = Cell.unscoped.get_or_create(name="default")
-    cluster = Cluster.unscoped.create(cell=cell, name="bench", backend=BackendKind.SIMULATED)
-    group = NodeGroup(
-        prefix="node-", nodes=nodes, cards=cards, card_model="A100-40G", card_memory_mib=MEMORY_MIB
-    )
-    build_cluster(cluster, node_groups=[group], speed=speed)
-    flavor = Flavor.unscoped.create(
-        cluster=cluster, name="a100", card_model="A100-40G", card_memory_mib=MEMORY_MIB
-    )
-    inventory_sync(cluster=cluster, inventory=backend_for(cluster).inventory())
-    root = Tenant.unscoped.filter(parent=None).first() or tenant_create(
-        acting_user=SYSTEM, parent=None, kind=TenantKind.FOLDER, slug="root", name="Root"
-    )
+    cell, flavor = simulated(nodes, cards, speed)
+    root = root_folder()
     workspace = tenant_create(
         acting_user=SYSTEM, parent=root, kind=TenantKind.WORKSPACE, slug="bench", name="Bench"
     )
@@ -61,6 +50,28 @@ def build(nodes: int, cards: int, speed: float) -> str:
     amounts = [QuotaAmount(flavor, resource, amount) for resource, amount in per_resource.items()]
     quota_set(acting_user=SYSTEM, node=queue.node, amounts=amounts, on_top=True)
     return _key(workspace)
+
+
+def simulated(nodes: int, cards: int, speed: float = 1.0) -> tuple[Cell, Flavor]:
+    """A cell with one simulated cluster of one flavor, its inventory in rows."""
+    cell, _ = Cell.unscoped.get_or_create(name="default")
+    cluster = Cluster.unscoped.create(cell=cell, name="bench", backend=BackendKind.SIMULATED)
+    group = NodeGroup(
+        prefix="node-", nodes=nodes, cards=cards, card_model="A100-40G", card_memory_mib=MEMORY_MIB
+    )
+    build_cluster(cluster, node_groups=[group], speed=speed)
+    flavor = Flavor.unscoped.create(
+        cluster=cluster, name="a100", card_model="A100-40G", card_memory_mib=MEMORY_MIB
+    )
+    inventory_sync(cluster=cluster, inventory=backend_for(cluster).inventory())
+    return cell, flavor
+
+
+def root_folder() -> Tenant:
+    """The root of the tree of tenants, made where there is none."""
+    return Tenant.unscoped.filter(parent=None).first() or tenant_create(
+        acting_user=SYSTEM, parent=None, kind=TenantKind.FOLDER, slug="root", name="Root"
+    )
 
 
 def _key(workspace: Tenant) -> str:

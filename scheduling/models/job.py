@@ -65,8 +65,9 @@ class Job(BaseModel, Versioned):
     `version` is the guard of every change: a transition is one compare-and-set on it.
     """
 
-    workspace = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="jobs")
-    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="jobs")
+    # Both are the first column of indexes below.
+    workspace = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="jobs", db_index=False)
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     name = models.CharField(max_length=63)
     kind = models.CharField(max_length=10, choices=JobKind.choices, default=JobKind.BATCH)
     state = models.CharField(max_length=10, choices=JobState.choices, default=JobState.QUEUED)
@@ -111,8 +112,17 @@ class Job(BaseModel, Versioned):
         ]
         indexes: ClassVar = [
             models.Index(fields=["state", "queue"]),
-            models.Index(fields=["workspace", "-submitted_at"]),
-            models.Index(fields=["workspace", "name"]),
+            # One for each order and filter of a list, so that a page is read from it and nothing is sorted.
+            # The name stands at the end of the first to be searched there, without the rows.
+            models.Index(fields=["workspace", "-submitted_at", "-id", "name"], name="job_by_time"),
+            models.Index(fields=["workspace", "state", "-submitted_at", "-id"], name="job_by_state_and_time"),
+            models.Index(
+                fields=["workspace", "submitted_by", "-submitted_at", "-id"], name="job_by_owner_and_time"
+            ),
+            models.Index(fields=["queue", "-submitted_at", "-id"], name="job_by_queue_and_time"),
+            models.Index(fields=["workspace", "name", "id"], name="job_by_name"),
+            models.Index(fields=["workspace", "priority", "id"], name="job_by_priority"),
+            models.Index(fields=["workspace", "state", "id"], name="job_by_state"),
         ]
 
     def __str__(self) -> str:

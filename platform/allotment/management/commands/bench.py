@@ -9,11 +9,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-_NAMES = ("engine-cycle", "packing", "pipeline", "replay")
+_NAMES = ("api", "engine-cycle", "packing", "pipeline", "replay")
 
 
 class Command(BaseCommand):
-    help = "Measure and judge by the limits: engine-cycle, packing, pipeline, replay"
+    help = "Measure and judge by the limits: api, engine-cycle, packing, pipeline, replay"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", choices=_NAMES)
