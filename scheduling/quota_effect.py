@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from foundation import clock
+from foundation import clock, row_scope
 from quotas.effect import JobEffect, JobsEffect, Overhang, RowKey
 from quotas.models import QuotaNode
 from quotas.tree import Limits
@@ -26,6 +26,7 @@ WAITING_MAX: Final = 1000
 """So many waiting jobs are looked at: those of the highest priority, the oldest first."""
 
 
+@row_scope.whole()
 def foresee(cell_id: uuid.UUID, rows: Mapping[RowKey, Limits], overhangs: Sequence[Overhang]) -> JobsEffect:
     """Jobs that lose or get their place only because of new limits; `overhangs` are drained at once."""
     taken, changed = cell_snapshot(cell_id), cell_snapshot(cell_id)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from clusters.models import Device, Flavor, GpuMode, Node
-from foundation import clock
+from foundation import clock, row_scope
 from foundation.quantities import Resource
 from quotas.models import AllocationMode, Queue, QueueFlavor
 from quotas.selectors.tree import tree_rows
@@ -40,6 +40,7 @@ class CellSnapshot:
     names: Mapping[str, str]
 
 
+@row_scope.whole()
 def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
     """Read everything one cycle of a cell needs."""
     jobs = list(
@@ -76,6 +77,7 @@ def with_names(numbers: em.Numbers, names: Mapping[str, str]) -> dict[str, int |
     return {key: names.get(item, item) if isinstance(item, str) else item for key, item in numbers.items()}
 
 
+@row_scope.whole()
 def names_in(cell_id: uuid.UUID) -> dict[str, str]:
     """Names of flavors, queues and nodes of a cell by id."""
     flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
@@ -84,6 +86,7 @@ def names_in(cell_id: uuid.UUID) -> dict[str, str]:
     return {str(pk): name for rows in (flavors, queues, nodes) for pk, name in rows}
 
 
+@row_scope.whole()
 def empty_snapshot(cell_id: uuid.UUID) -> engine.Snapshot:
     """Nodes, flavors and queues of a cell without jobs: what could fit, not what does."""
     devices = _devices(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))

@@ -6,13 +6,14 @@ from foundation import health, metrics, outbox
 from quotas import effect, evidence
 from scheduling import metrics as scheduling_metrics
 from scheduling import potential, tasks
+from scheduling.models import PriorityGrant, WorkspacePolicy
 from scheduling.quota_effect import foresee
 from scheduling.selectors.pending import pending_demand
 from scheduling.selectors.use import use_evidence
 from scheduling.services import feasibility
 from scheduling.services.drain import quota_drain
 from scheduling.tenant_tree import JobTreeWatcher
-from tenants import effects
+from tenants import effects, row_policies
 
 
 def connect() -> None:
@@ -22,6 +23,7 @@ def connect() -> None:
     outbox.register(outbox.Topic.OBSERVE, lambda key: tasks.observe_cluster.delay(key))
     metrics.register("foundation", metrics.own_figures)
     metrics.register("scheduling", scheduling_metrics.figures)
+    row_policies.reads_above(PriorityGrant, WorkspacePolicy)
     feasibility.register(potential.misfit)
     effects.register("scheduling", JobTreeWatcher())
     effect.register(effect.Answers(foresee=foresee, drain=quota_drain, pending=pending_demand))

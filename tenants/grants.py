@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import Q
 
+from foundation import row_scope
 from foundation.actor import Actor
 from tenants.models import Member
 from tenants.points import ROLE_PERMISSIONS, Permission, points_of
@@ -80,6 +81,7 @@ def grants_of(actor: Actor) -> tuple[Grant, ...]:
     return memory.grants[actor.pk]
 
 
+@row_scope.whole()
 def _read(user_id: uuid.UUID) -> tuple[Grant, ...]:
     rows = (
         Member.unscoped.filter(Q(user_id=user_id) | Q(group__people__user_id=user_id))

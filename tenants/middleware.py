@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from tenants.grants import remembered
+from tenants.row_scope import act_for
 
 
 class GrantsMiddleware:
@@ -17,4 +19,7 @@ class GrantsMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         with remembered():
+            # Who has a session is known by now; who has a key, when its view has checked it.
+            if settings.SESSION_COOKIE_NAME in request.COOKIES:
+                act_for(request.user)
             return self.get_response(request)

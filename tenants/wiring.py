@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from allauth.account.signals import user_logged_in
-from django.db.models.signals import post_delete, post_save
+from django.db.models.signals import post_delete, post_migrate, post_save
 
-from tenants import grants, oidc
+from tenants import grants, oidc, row_policies
 from tenants.models import CustomRole, GroupMember, Member, Tenant
 
 
@@ -17,7 +17,16 @@ def connect() -> None:
         post_save.connect(_forget, sender=model, dispatch_uid=f"grants-save-{model.__name__}")
         post_delete.connect(_forget, sender=model, dispatch_uid=f"grants-delete-{model.__name__}")
 
+    row_policies.declare_own()
+    post_migrate.connect(_protect, dispatch_uid="row-policies")
+
     user_logged_in.connect(oidc.follow_groups, dispatch_uid="oidc-groups")
+
+
+def _protect(sender: Any, *, using: str, **_: Any) -> None:
+    # Sent for each app with models, in their order, when all of them are migrated.
+    if sender is row_policies.last_app():
+        row_policies.sync(using)
 
 
 def _forget(sender: object, **_: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 
-from foundation import audit
+from foundation import audit, row_scope
 from foundation.actor import SystemActor
 from tenants import permissions
 from tenants.models import Tenant, User
@@ -37,6 +37,7 @@ class DenialMiddleware:
             self._note(request, response)
         return response
 
+    @row_scope.whole()
     def _note(self, request: HttpRequest, response: HttpResponse) -> None:
         user = getattr(request, "user", None)
         actor = user if isinstance(user, User) else None

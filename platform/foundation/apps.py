@@ -6,3 +6,8 @@ class FoundationConfig(AppConfig):
 
     name = "foundation"
     verbose_name = "Foundation"
+
+    def ready(self) -> None:
+        from foundation import row_scope  # noqa: PLC0415 (reads the drivers' types)
+
+        row_scope.install()

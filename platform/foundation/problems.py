@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
+from django.db import ProgrammingError
 from django.http import Http404, HttpRequest, JsonResponse
 from django.utils.translation import gettext as _
 from rest_framework import exceptions
@@ -17,6 +18,7 @@ from foundation.errors import AllotmentError, FieldError, NotFound, PermissionDe
 
 log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"
+_INSUFFICIENT_PRIVILEGE = "42501"
 
 
 def problem(
@@ -64,6 +66,10 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         error = NotFound()
     elif isinstance(error, DjangoPermissionDenied):
         error = PermissionDenied(str(error))
+    elif _of_policy(error):
+        # The application let somebody through whom the policies on rows stopped: they learn nothing.
+        log.error("refused by a policy on rows", exc_info=error)
+        error = NotFound()
     if isinstance(error, AllotmentError):
         return Response(of_error(error), status=error.status, content_type=CONTENT_TYPE)
     response = drf_exception_handler(error, context)
@@ -79,6 +85,11 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     )
     response.content_type = CONTENT_TYPE
     return response
+
+
+def _of_policy(error: Exception) -> bool:
+    sqlstate = getattr(error.__cause__, "sqlstate", "")
+    return isinstance(error, ProgrammingError) and sqlstate == _INSUFFICIENT_PRIVILEGE
 
 
 def server_error(request: HttpRequest) -> JsonResponse:

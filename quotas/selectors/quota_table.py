@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
+from foundation import row_scope
 from foundation.actor import Actor
 from foundation.errors import NotFound
 from foundation.quantities import Resource
@@ -67,6 +68,7 @@ class NodeQuota:
 class QuotaTable:
     """Everything about a cell's quotas that tables show, from a fixed number of queries."""
 
+    @row_scope.whole()
     def __init__(self, cell_id: uuid.UUID) -> None:
         rows = tree_rows(cell_id)
         self.nodes = {node.pk: node for node in rows.nodes}
@@ -101,7 +103,7 @@ class QuotaTable:
             for resource in Resource:
                 self._add_lines(lines, flavor, resource)
         rows = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").in_bulk(wanted)
-        return [self._node_quota(rows[pk], lines[pk]) for pk in wanted]
+        return [self._node_quota(rows[pk], lines[pk]) for pk in wanted if pk in rows]
 
     def _node_quota(self, node: QuotaNode, lines: Sequence[QuotaLine]) -> NodeQuota:
         below = [self._demand[leaf] for leaf in self._below(node.pk) if leaf in self._demand]

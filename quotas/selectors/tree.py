@@ -6,6 +6,7 @@ import uuid
 from collections import defaultdict
 from dataclasses import dataclass
 
+from foundation import row_scope
 from quotas.models import LedgerEntry, Quota, QuotaNode
 from quotas.tree import Branch, Limits, QuotaTree
 
@@ -22,6 +23,7 @@ class TreeRows:
     used: dict[uuid.UUID, list[LedgerEntry]]
 
 
+@row_scope.whole()
 def tree_rows(cell_id: uuid.UUID) -> TreeRows:
     """Read the rows of a cell's tree, in a fixed order."""
     nodes = list(QuotaNode.unscoped.filter(cell_id=cell_id).order_by("id"))

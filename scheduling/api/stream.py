@@ -26,6 +26,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from foundation import row_scope
 from foundation.errors import AllotmentError, FieldError, Invalid
 from scheduling.api.serializers import EventSerializer
 from scheduling.models import JobEvent
@@ -37,6 +38,7 @@ from tenants.api.schema import problems
 from tenants.api.streams import AnyAccept, flowing, signed_in_still
 from tenants.models import User
 from tenants.permissions import Permission
+from tenants.row_scope import scope_of
 from tenants.selectors.tenant import workspace_get
 
 LOOK_EVERY_S: Final = 1.0
@@ -132,6 +134,7 @@ class _Reader:
         self._feed = EventFeed(after)
         self._scope: Q | None = None
         self._checked = 0.0
+        self._rows = row_scope.NOTHING
 
     async def stream(self) -> AsyncIterator[str]:
         """The text of the stream, piece by piece."""
@@ -157,7 +160,8 @@ class _Reader:
         try:
             if self._scope is None or time.monotonic() - self._checked >= CHECK_EVERY_S:
                 self._scope = self._check()
-            events = self._feed.poll(self._scope)
+            with row_scope.acting(self._rows):
+                events = self._feed.poll(self._scope)
             if events:
                 self._scope = self._check()
             return "".join(_text(event) for event in events)
@@ -166,7 +170,10 @@ class _Reader:
 
     def _check(self) -> Q:
         self._checked = time.monotonic()
-        return _scope(signed_in_still(self._request), self._slug)
+        user = signed_in_still(self._request)
+        self._rows = scope_of(user)
+        with row_scope.acting(self._rows):
+            return _scope(user, self._slug)
 
 
 def _text(event: JobEvent) -> str:

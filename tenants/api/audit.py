@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -17,8 +18,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation import row_scope
 from foundation.audit import DENIED, DONE
 from foundation.models import AuditRecord
+from foundation.row_scope import RowScope
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.pages import answer, list_of
 from tenants.api.query import PAGE, PAGE_MAX, FilterQuery, read_query
@@ -30,6 +33,7 @@ from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_quer
 _CHUNK: Final = 500
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 Lines = Callable[[Sequence[Any]], str]
+Piece = Callable[[Lines, str | None], tuple[str, str | None]]
 View = TypeVar("View", bound=Callable[..., Any])
 
 
@@ -89,24 +93,29 @@ def _file(request: Request, find: Callable[[AuditFilter], QuerySet[AuditRecord]]
     kind = query["type"]
     content_type = "text/csv; charset=utf-8" if kind == "csv" else "application/jsonl"
     disposition = f'attachment; filename="audit.{kind}"'
-    content = _pieces(records, _csv_lines if kind == "csv" else _json_lines, header=kind == "csv")
+    piece = partial(_piece, row_scope.current(), records)
+    content = _pieces(piece, _csv_lines if kind == "csv" else _json_lines, header=kind == "csv")
     return flowing(content, content_type, Content_Disposition=disposition)
 
 
-async def _pieces(records: QuerySet[AuditRecord], lines: Lines, *, header: bool) -> AsyncIterator[str]:
+async def _pieces(piece: Piece, lines: Lines, *, header: bool) -> AsyncIterator[str]:
     """The records page by page, so that an export of any size holds one page in memory."""
     if header:
         yield ",".join(AuditRecordSerializer().fields) + "\r\n"
     cursor: str | None = None
     while True:
-        text, cursor = await sync_to_async(_piece)(records, lines, cursor)
+        text, cursor = await sync_to_async(piece)(lines, cursor)
         yield text
         if cursor is None:
             return
 
 
-def _piece(records: QuerySet[AuditRecord], lines: Lines, cursor: str | None) -> tuple[str, str | None]:
-    items, following = audit_page(records, cursor=cursor, limit=_CHUNK)
+def _piece(
+    rows: RowScope, records: QuerySet[AuditRecord], lines: Lines, cursor: str | None
+) -> tuple[str, str | None]:
+    # The request is over while its answer still flows.
+    with row_scope.acting(rows):
+        items, following = audit_page(records, cursor=cursor, limit=_CHUNK)
     return lines(list(AuditRecordSerializer(items, many=True).data)), following
 
 

@@ -18,6 +18,7 @@ from tenants import permissions
 from tenants.api.writes import UNSAFE, carry_out
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
+from tenants.row_scope import act_for
 from tenants.selectors.tenant import workspace_get
 
 
@@ -34,6 +35,7 @@ class PlatformView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        act_for(request.user)
         if any("\x00" in str(value) for value in kwargs.values()):
             raise NotFound  # no row has such a name, and a database may refuse to look for it
         handler = getattr(self, (request.method or "").lower(), None)

@@ -16,7 +16,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
-from foundation import clock
+from foundation import clock, row_scope
 from foundation.errors import PermissionDenied
 from tenants.models import AccessKey, User
 
@@ -44,6 +44,7 @@ def flowing(content: AsyncIterator[str], content_type: str, **headers: str) -> S
     return response
 
 
+@row_scope.whole()
 def signed_in_still(request: Request) -> User:
     """Whoever made this request, read afresh, while key or session are good as they were then.
 

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from foundation import audit, clock
+from foundation import audit, clock, row_scope
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid
 from tenants import permissions
@@ -123,6 +123,7 @@ def _note(actor: Actor, verb: str, key: AccessKey, after: dict[str, str] | None 
     )
 
 
+@row_scope.whole()
 def access_key_check(token: str) -> AccessKey | None:
     """Return the live key behind a token, or None. Notes its use at most once a minute."""
     mark, _mark, rest = token.partition("_")

@@ -107,6 +107,14 @@ def database_entry(url: str, variable: str = "database address", *, max_age_s: i
         return _sqlite(entry)
     # A socket folder stands percent-encoded where the host belongs, as libpq wants it; environ leaves it so.
     entry["HOST"] = unquote(entry.get("HOST") or "")
+    role = text("ALLOTMENT_DATABASE_ROLE", "")
+    if role:
+        # Taken on by every connection, because the policies on rows do not bind superusers.
+        entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "assume_role": role}
+    pool = number("ALLOTMENT_DATABASE_POOL", default=0, high=100)
+    if pool:
+        # For web processes: a connection of one's own for each request costs more than most answers.
+        entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "pool": {"min_size": 1, "max_size": pool}}
     # Persistent connections suit workers (one connection per process), not the ASGI web process, whose
     # threads would each keep one; hence the caller decides.
     return {**entry, "CONN_MAX_AGE": max_age_s, "CONN_HEALTH_CHECKS": True}

@@ -1,0 +1,22 @@
+"""Which rows of this package's tables a request may meet, where that does not follow from a column."""
+
+from __future__ import annotations
+
+from quotas.models import Budget, Override, QuotaChange, QuotaNode, QuotaRevision
+from tenants.row_policies import Rule, declare, reads_above
+
+
+def _node(column: str) -> str:
+    return f"EXISTS (SELECT 1 FROM {QuotaNode._meta.db_table} n WHERE n.id = {{row}}.{column})"
+
+
+_CHANGE = f"EXISTS (SELECT 1 FROM {QuotaChange._meta.db_table} c WHERE c.revision_id = {{row}}.id)"
+
+
+def declare_own() -> None:
+    """A change belongs to the tenant of its node; a revision to whoever one of its changes belongs to, and it
+    is written before them. A loan belongs to both sides; a budget holds below the folder it stands on."""
+    declare(QuotaChange, Rule(_node("node_id")))
+    declare(QuotaRevision, Rule(_CHANGE, append="true"))
+    declare(Override, Rule(f"({_node('lender_id')} OR {_node('borrower_id')})"))
+    reads_above(Budget)

@@ -1,0 +1,214 @@
+"""Row-level security on PostgreSQL: which rows of which table a request may meet.
+
+Each table that belongs to tenants gets a policy, found by walking the models: one with a column that names a
+tenant follows that tenant; one without follows the row that it is part of. So a new model is covered when
+its table is made. What no walk can know is declared by the package that owns the model (`declare`).
+
+`sync` runs after `migrate`, changes what is different, and makes the role ALLOTMENT_WEB as which web
+processes act: neither a superuser nor who bypasses policies is bound by them. FORCE binds the owner of the
+tables too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from django.apps import AppConfig, apps
+from django.db import connections, models
+
+from foundation.row_scope import SCOPE, USER
+from tenants.models import AccessKey, CustomRole, Member, Tenant, User
+
+log = structlog.get_logger(__name__)
+
+WEB_ROLE: Final = "allotment_web"
+OWN_APPS: Final = ("foundation", "tenants", "clusters", "quotas", "scheduling", "telemetry", "frontend")
+_NAMES: Final = frozenset({"tenant_id", "workspace_id"})
+"""Columns that name a tenant without a foreign key."""
+
+_FUNCTIONS: Final = f"""
+CREATE OR REPLACE FUNCTION allotment_sees_all() RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS
+$$ SELECT coalesce(current_setting('{SCOPE}', true), '') = 'all' $$;
+CREATE OR REPLACE FUNCTION allotment_paths() RETURNS text[] LANGUAGE sql STABLE PARALLEL SAFE AS
+$$ SELECT CASE WHEN current_setting('{SCOPE}', true) LIKE '{{%' THEN current_setting('{SCOPE}', true)::text[]
+   ELSE ARRAY[]::text[] END $$;
+CREATE OR REPLACE FUNCTION allotment_tenants() RETURNS uuid[] LANGUAGE sql STABLE PARALLEL SAFE AS
+$$ SELECT coalesce(array_agg(split_part(rtrim(p, '/'), '/', -1)::uuid), '{{}}')
+   FROM unnest(allotment_paths()) p $$;
+CREATE OR REPLACE FUNCTION allotment_user() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE AS
+$$ SELECT nullif(current_setting('{USER}', true), '')::uuid $$;
+"""
+_BELOW: Final = "t.path ^@ ANY ((SELECT allotment_paths())::text[])"
+_ABOVE: Final = "EXISTS (SELECT 1 FROM unnest((SELECT allotment_paths())::text[]) p WHERE p ^@ t.path)"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Conditions in SQL on a row: to change it, and to read it (empty: the same)."""
+
+    change: str
+    read: str = ""
+    append: str = ""
+
+
+_declared: dict[str, Rule] = {}
+_reads_above: set[str] = set()
+
+
+def declare(model: type[models.Model], rule: Rule) -> None:
+    """Give a model a rule of its own; called once from the owner's `AppConfig.ready()`."""
+    _declared[model._meta.label] = rule
+
+
+def reads_above(*kinds: type[models.Model]) -> None:
+    """Rows of these that stand on the folders above a tenant hold below it as well, and may be read there."""
+    _reads_above.update(kind._meta.label for kind in kinds)
+
+
+def rules() -> dict[type[models.Model], Rule]:
+    """The rule of every model that belongs to tenants."""
+    own = [model for model in apps.get_models() if model._meta.app_label in OWN_APPS]
+    found = {model: rule for model in own if (rule := _direct(model)) is not None}
+    while True:
+        more = {model: rule for model in own if model not in found and (rule := _part(model, found))}
+        if not more:
+            return found
+        found |= more
+
+
+def _direct(model: type[models.Model]) -> Rule | None:
+    declared = _declared.get(model._meta.label)
+    if declared is not None:
+        return declared
+    columns = [str(field.column) for field in model._meta.concrete_fields if _names_tenant(field)]
+    if not columns:
+        return None
+    read = _any_of(columns, f"({_BELOW} OR {_ABOVE})") if model._meta.label in _reads_above else ""
+    return Rule(_any_of(columns, _BELOW), read)
+
+
+def _names_tenant(field: models.Field[Any, Any]) -> bool:
+    return field.related_model is Tenant or (
+        field.column in _NAMES and not field.is_relation and isinstance(field, models.UUIDField)
+    )
+
+
+def _any_of(columns: list[str], condition: str) -> str:
+    table = Tenant._meta.db_table
+    each = (
+        # Whoever has a role on the tenant itself, as most have, costs no look at the tree.
+        f"({{row}}.{column} = ANY ((SELECT allotment_tenants())::uuid[]) OR "
+        f"EXISTS (SELECT 1 FROM {table} t WHERE t.id = {{row}}.{column} AND {condition}))"
+        for column in columns
+    )
+    return "(" + " OR ".join(each) + ")"
+
+
+def _part(model: type[models.Model], found: dict[type[models.Model], Rule]) -> Rule | None:
+    """Of the rows that a row refers to, the first that it cannot be without says whose it is."""
+    for field in model._meta.concrete_fields:
+        whole: Any = field.related_model
+        if field.null or whole in (None, "self", model, User) or whole not in found:
+            continue
+        # The policy of that table applies within the condition, whether its rows are seen or changed.
+        of = f"{whole._meta.db_table} w WHERE w.{whole._meta.pk.column} = {{row}}.{field.column}"
+        return Rule(f"EXISTS (SELECT 1 FROM {of})")
+    return None
+
+
+def _policies(model: type[models.Model], rule: Rule) -> Iterator[tuple[str, str]]:
+    """Name and text of each policy of a table."""
+    table = model._meta.db_table
+
+    def when(condition: str) -> str:
+        return f"((SELECT allotment_sees_all()) OR {condition.replace('{row}', table)})"
+
+    change = when(rule.change)
+    if rule.append:
+        yield f"{table}_read", f"FOR SELECT USING {change}"
+        yield f"{table}_append", f"FOR INSERT WITH CHECK {when(rule.append)}"
+        yield f"{table}_change", "FOR UPDATE USING (allotment_sees_all())"
+        yield f"{table}_remove", "FOR DELETE USING (allotment_sees_all())"
+        return
+    yield f"{table}_change", f"FOR ALL USING {change} WITH CHECK {change}"
+    if rule.read:
+        yield f"{table}_read", f"FOR SELECT USING {when(rule.read)}"
+
+
+def last_app() -> AppConfig:
+    """The last of our apps that has models."""
+    return [app for app in apps.get_app_configs() if app.name in OWN_APPS and app.models_module][-1]
+
+
+def sync(using: str) -> None:
+    """Make the policies and the role what they should be. Nothing happens on SQLite."""
+    connection = connections[using]
+    if connection.vendor != "postgresql":
+        return
+    tables = set(connection.introspection.table_names())
+    with connection.cursor() as cursor:
+        cursor.execute(_FUNCTIONS)
+        for model, rule in sorted(rules().items(), key=lambda item: item[0]._meta.db_table):
+            if model._meta.db_table in tables:  # an earlier state of the migrations may lack it
+                _protect(cursor, model._meta.db_table, dict(_policies(model, rule)))
+        _ensure_role(cursor)
+
+
+def _protect(cursor: Any, table: str, wanted: dict[str, str]) -> None:
+    cursor.execute(
+        "SELECT polname, obj_description(oid, 'pg_policy') FROM pg_policy WHERE polrelid = %s::regclass",
+        [table],
+    )
+    if dict(cursor.fetchall()) == wanted:
+        return
+    cursor.execute("SELECT polname FROM pg_policy WHERE polrelid = %s::regclass", [table])
+    for (name,) in cursor.fetchall():
+        cursor.execute(f'DROP POLICY "{name}" ON "{table}"')
+    for name, text in wanted.items():
+        cursor.execute(f'CREATE POLICY "{name}" ON "{table}" {text}')
+        cursor.execute(f'COMMENT ON POLICY "{name}" ON "{table}" IS %s', [text])
+    cursor.execute(f'ALTER TABLE "{table}" ENABLE ROW LEVEL SECURITY')
+    cursor.execute(f'ALTER TABLE "{table}" FORCE ROW LEVEL SECURITY')
+
+
+def _ensure_role(cursor: Any) -> None:
+    """Make the role where we may; it cannot sign in by itself, processes take it on (`assume_role`)."""
+    cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [WEB_ROLE])
+    if cursor.fetchone() is None:
+        cursor.execute("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user")
+        if not cursor.fetchone()[0]:
+            log.warning("no role for web processes", role=WEB_ROLE, why="this role may not create roles")
+            return
+        # Two installations in one server may get here at once.
+        cursor.execute(
+            f"DO $$ BEGIN CREATE ROLE {WEB_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS; "
+            "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
+        )
+        cursor.execute(f"GRANT {WEB_ROLE} TO current_user")
+    cursor.execute(f"GRANT USAGE ON SCHEMA public TO {WEB_ROLE}")
+    cursor.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {WEB_ROLE}")
+    cursor.execute(f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {WEB_ROLE}")
+
+
+def declare_own() -> None:
+    """The rules of this package and of the foundation below it that the walk cannot know."""
+    t = Tenant._meta.db_table
+    below, above = _BELOW.replace("t.path", "{row}.path"), _ABOVE.replace("t.path", "{row}.path")
+    declare(Tenant, Rule(below, f"({below} OR {above})"))
+    home = f"EXISTS (SELECT 1 FROM {t} t WHERE t.id = {{row}}.home_id AND {_BELOW})"
+    declare(User, Rule(f"({{row}}.home_id IS NULL OR {home})"))  # people belong to no tenant
+    of_service = (
+        f"EXISTS (SELECT 1 FROM {User._meta.db_table} u JOIN {t} t ON t.id = u.home_id "
+        f"WHERE u.id = {{row}}.user_id AND {_BELOW})"
+    )
+    declare(AccessKey, Rule(f"({{row}}.user_id = (SELECT allotment_user()) OR {of_service})"))
+    own = f"EXISTS (SELECT 1 FROM {t} t WHERE t.id = {{row}}.scope AND {_BELOW})"
+    keys = apps.get_model("foundation", "IdempotencyKey")
+    declare(keys, Rule(f"({{row}}.scope = (SELECT allotment_user()) OR {own})"))
+    audit = apps.get_model("foundation", "AuditRecord")
+    # What is denied to a stranger is written down too, beside the tenant that they reached for.
+    declare(audit, Rule(_any_of(["tenant_id"], _BELOW), append="true"))
+    reads_above(Member, CustomRole)

@@ -1,0 +1,25 @@
+"""Whose rows a request may meet, from the roles of whoever asks."""
+
+from __future__ import annotations
+
+from foundation import row_scope
+from foundation.row_scope import EVERYTHING, RowScope
+from tenants.grants import grants_of
+from tenants.models import User
+
+
+def scope_of(user: User) -> RowScope:
+    """All rows for who has a role on the platform; else those of the tenants with a role, and below.
+
+    Coarser than the permissions, which say what may be done with them: this is the line behind those.
+    """
+    grants = grants_of(user)
+    if any(grant.path is None for grant in grants):
+        return EVERYTHING
+    return row_scope.of_paths([grant.path for grant in grants if grant.path], user.pk)
+
+
+def act_for(user: object) -> None:
+    """It is now known who asks; somebody without an account sees nothing."""
+    if isinstance(user, User):
+        row_scope.narrow(scope_of(user))
