@@ -94,12 +94,7 @@ def row(use: BudgetUse, *, form: BudgetForm | None = None) -> Row:
         action=str(words.ACTIONS[budget.action]),
         state=states[use.state],
         tone=_TONES[use.state],
-        numbers=_("%(used)s of %(limit)s GPU-hours, %(percent)s")
-        % {
-            "used": formats.number(use.used_hours, 1),
-            "limit": formats.number(budget.gpu_hours),
-            "percent": formats.percent(use.percent),
-        },
+        numbers=_("GPU-hours, %(percent)s") % {"percent": formats.percent(use.percent)},
         steps=", ".join(formats.percent(step) for step in budget.thresholds) or formats.MISSING,
         form=form,
     )

@@ -59,10 +59,17 @@ def wish_lines(items: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str
         resource, before = Resource(item["resource"]), was.get(_place(item), {})
         for name, word in _LIMITS.items():
             if name in item:
-                change = f"{amount_words(resource, before.get(name))} → {amount_words(resource, item[name])}"
+                change = f"{_amount(resource, before.get(name))} → {_amount(resource, item[name])}"
                 what = f"{item['flavor']} · {TITLES[resource]}" + (f" · {word}" if word else "")
                 lines.append(f"{what}: {change}")
     return lines
+
+
+def _amount(resource: Resource, value: int | None) -> str:
+    """As elsewhere, but compute in GPUs: its line says already that it is compute."""
+    if resource is Resource.GPU_CORES and value is not None:
+        return _("%(n)s GPUs") % {"n": formats.number(value / 100, 0 if value % 100 == 0 else 2)}
+    return amount_words(resource, value)
 
 
 def _place(item: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -72,8 +79,7 @@ def _place(item: Mapping[str, Any]) -> tuple[Any, ...]:
 def loan_lines(amounts: Iterable[Any]) -> list[str]:
     """What is lent: `a100 · Cards and slices: 4 cards`."""
     return [
-        f"{row.flavor.name} · {TITLES[Resource(row.resource)]}: "
-        f"{amount_words(Resource(row.resource), row.amount)}"
+        f"{row.flavor.name} · {TITLES[Resource(row.resource)]}: {_amount(Resource(row.resource), row.amount)}"
         for row in amounts
     ]
 
