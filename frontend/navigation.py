@@ -53,6 +53,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                 Entry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
                 Entry("requests", _("Requests"), "inbox", "frontend:workspace-requests"),
                 Entry("limits", _("Budgets and limits"), "gauge", "frontend:workspace-limits"),
+                Entry("policy", _("Policy"), "scale", "frontend:workspace-policy"),
             ),
         ),
         Group(
@@ -60,6 +61,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
             (
                 Entry("members", _("Members"), "users", "frontend:workspace-members"),
                 Entry("keys", _("Access keys"), "key-round", "frontend:workspace-keys"),
+                Entry("audit", _("Audit"), "scroll-text", "frontend:workspace-audit"),
             ),
         ),
     ),
@@ -73,7 +75,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     _("Quotas"),
                     "layers",
                     "frontend:ops-quotas",
-                    covers=("frontend:ops-quota-save",),
+                    covers=("frontend:ops-quota-save", "frontend:ops-quota-file"),
                 ),
                 Entry(
                     "requests",
@@ -92,6 +94,28 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     "frontend:ops-tenants",
                     covers=("frontend:ops-tenant",),
                 ),
+            ),
+        ),
+        Group(
+            _("Rules"),
+            (
+                Entry(
+                    "policies",
+                    _("Policies"),
+                    "scale",
+                    "frontend:ops-policies",
+                    covers=("frontend:ops-policy",),
+                ),
+                Entry("priorities", _("Priorities"), "arrow-up-narrow-wide", "frontend:ops-priorities"),
+                Entry("queues", _("Queues"), "list", "frontend:ops-queues", covers=("frontend:ops-queue",)),
+            ),
+        ),
+        Group(
+            _("Access"),
+            (
+                Entry("groups", _("Groups"), "users", "frontend:ops-groups", covers=("frontend:ops-group",)),
+                Entry("roles", _("Roles"), "shield", "frontend:ops-roles"),
+                Entry("audit", _("Audit"), "scroll-text", "frontend:ops-audit"),
             ),
         ),
     ),

@@ -7,7 +7,9 @@ from django.urls import include, path
 
 from frontend.pages import access, account, home, keys, members, search
 from frontend.pages.asking import limits, requests
+from frontend.pages.ops import audit
 from frontend.pages.quotas import page as quota_page
+from frontend.pages.rules import policies
 from frontend.pages.workspace import job, job_actions, job_new, jobs, overview
 
 app_name = "frontend"
@@ -29,6 +31,8 @@ _WORKSPACE = [
     path("jobs/<str:job>/suspend", job_actions.suspend, name="job-suspend"),
     path("jobs/<str:job>/resume", job_actions.resume, name="job-resume"),
     path("members", members.workspace_members, name="workspace-members"),
+    path("policy", policies.workspace_policy, name="workspace-policy"),
+    path("audit", audit.workspace_audit, name="workspace-audit"),
     path("keys", keys.workspace_keys, name="workspace-keys"),
 ]
 

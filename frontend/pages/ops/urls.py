@@ -5,14 +5,16 @@ from __future__ import annotations
 from django.urls import path
 
 from frontend.pages.asking import budgets, inbox, loans
-from frontend.pages.ops import node, nodes, overview, tenant_tree
-from frontend.pages.quotas import edit, history, page
+from frontend.pages.ops import audit, groups, node, nodes, overview, roles, tenant_tree
+from frontend.pages.quotas import edit, file, history, page
+from frontend.pages.rules import policies, priorities, queues
 
 urlpatterns = [
     path("overview", overview.overview, name="ops-overview"),
     path("overview/live", overview.overview_live, name="ops-overview-live"),
     path("overview/charts/<slug:kind>", overview.overview_chart, name="ops-overview-chart"),
     path("quotas", page.ops_quotas, name="ops-quotas"),
+    path("quotas/import", file.quota_file, name="ops-quota-file"),
     path("quotas/<uuid:node>/<uuid:flavor>", edit.save, name="ops-quota-save"),
     path("quotas/<uuid:node>/<uuid:flavor>/check", edit.check, name="ops-quota-check"),
     path("quotas/revisions/<uuid:revision>/revert", history.revert, name="ops-quota-revert"),
@@ -23,6 +25,16 @@ urlpatterns = [
     path("budgets", budgets.budgets, name="ops-budgets"),
     path("tenants", tenant_tree.tree, name="ops-tenants"),
     path("tenants/<uuid:tenant>", tenant_tree.tenant, name="ops-tenant"),
+    path("tenants/<uuid:tenant>/roles", roles.roles, name="ops-tenant-roles"),
+    path("roles", roles.roles, name="ops-roles"),
+    path("groups", groups.groups, name="ops-groups"),
+    path("groups/<uuid:group>", groups.group, name="ops-group"),
+    path("policies", policies.policies, name="ops-policies"),
+    path("policies/<uuid:tenant>", policies.policy, name="ops-policy"),
+    path("priorities", priorities.priorities, name="ops-priorities"),
+    path("queues", queues.queues, name="ops-queues"),
+    path("queues/<slug:workspace>/<slug:queue>", queues.queue, name="ops-queue"),
+    path("audit", audit.audit, name="ops-audit"),
     path("nodes", nodes.nodes, name="ops-nodes"),
     path("nodes-live", nodes.nodes_live, name="ops-nodes-live"),
     path("nodes/<str:name>", node.node, name="ops-node"),

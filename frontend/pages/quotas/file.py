@@ -1,0 +1,146 @@
+"""Quotas as a file: what it would change is shown before anything is."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django import forms
+from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.errors import AllotmentError, NotFound
+from frontend import parts
+from frontend.pages.frame import frame, login_required, viewer
+from frontend.pages.quotas.rows import TITLES
+from quotas.files import FileFormat
+from quotas.services.quota import Shrink
+from quotas.services.quota_file import QuotaDifference, QuotaFile, quota_file_apply, quota_file_check
+from quotas.services.quota_plan import Planned
+from quotas.words import amount_words
+from tenants.models import User
+
+LARGEST: Final = 1024 * 1024
+
+
+class FileForm(forms.Form):
+    """A quota file, chosen or typed, and how it is applied."""
+
+    upload = forms.FileField(label=gettext_lazy("File"), required=False)
+    text = forms.CharField(
+        label=gettext_lazy("Or its text"),
+        required=False,
+        max_length=LARGEST,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 14}),
+    )
+    kind = forms.ChoiceField(
+        label=gettext_lazy("Written as"),
+        choices=[(FileFormat.YAML.value, "YAML"), (FileFormat.CSV.value, "CSV")],
+    )
+    reason = forms.CharField(label=gettext_lazy("Why"), max_length=500, required=False)
+    shrink = forms.ChoiceField(
+        label=gettext_lazy("What runs above a lowered quota"),
+        required=False,
+        choices=[
+            ("", gettext_lazy("refuse the file then")),
+            (Shrink.LET_RUN.value, gettext_lazy("goes on, until others need its quota")),
+            (Shrink.DRAIN.value, gettext_lazy("has to leave now")),
+        ],
+    )
+
+    def clean_upload(self) -> str:
+        found = self.cleaned_data["upload"]
+        if not isinstance(found, UploadedFile):
+            return ""
+        if found.size is None or found.size > LARGEST:
+            raise forms.ValidationError(_("The file is larger than 1 MiB."))
+        try:
+            return str(found.read(), "utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise forms.ValidationError(_("The file is not UTF-8 text.")) from error
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        text = values.get("upload") or values.get("text", "")
+        if not self.errors and not text.strip():
+            self.add_error("upload", _("Choose a file, or paste its text."))
+        return {**values, "text": text}
+
+    def file(self) -> QuotaFile:
+        """What is to be read."""
+        kind = FileFormat(self.cleaned_data["kind"])
+        return QuotaFile(self.cleaned_data["text"], kind, f"quotas.{kind.value}")
+
+
+@login_required
+def quota_file(request: HttpRequest) -> HttpResponse:
+    """The form; POST shows the difference, and with `do=apply` sets it."""
+    who = viewer(request)
+    if request.method != "POST":
+        return _show(request, FileForm(), None)
+    form = FileForm(request.POST, request.FILES)
+    if not form.is_valid():
+        return _show(request, form, None, status=400)
+    try:
+        difference = quota_file_check(acting_user=who, file=form.file())
+        if request.POST.get("do") == "apply":
+            _apply(request, who, form)
+            return redirect("frontend:ops-quotas")
+    except NotFound:
+        raise
+    except AllotmentError as error:
+        form.add_error(None, error.detail)
+        for wrong in error.errors:
+            form.add_error("text", f"{wrong.field}: {wrong.message}")
+        return _show(request, form, None, status=400)
+    typed = {**form.cleaned_data, "upload": None}
+    return _show(request, FileForm(initial=typed), difference)
+
+
+def _apply(request: HttpRequest, who: User, form: FileForm) -> None:
+    chosen = form.cleaned_data["shrink"]
+    quota_file_apply(
+        acting_user=who,
+        file=form.file(),
+        reason=form.cleaned_data["reason"],
+        shrink=Shrink(chosen) if chosen else None,
+    )
+    messages.success(request, _("The file is applied. Its changes stand in the history."))
+
+
+def _show(
+    request: HttpRequest, form: FileForm, difference: QuotaDifference | None, status: int = 200
+) -> HttpResponse:
+    frame(request, label=_("Quotas"), trail=_("File"))
+    page = {
+        "form": form,
+        "checked": difference is not None,
+        "changes": [
+            (difference.names[one.node.pk], one.flavor.name, TITLES[one.resource], _moves(one))
+            for one in difference.changes
+        ]
+        if difference
+        else [],
+        "crumbs": [parts.Crumb(label=_("Quotas"), url=reverse("frontend:ops-quotas"))],
+    }
+    return render(request, "frontend/quotas/file.html", page, status=status)
+
+
+def _moves(one: Planned) -> list[str]:
+    """The limits of one line from and to, in words."""
+    before, after = one.before, one.after
+    limits = (
+        (_("has"), before.nominal, after.nominal),
+        (_("may borrow"), before.borrowing_limit, after.borrowing_limit),
+        (_("may lend"), before.lending_limit, after.lending_limit),
+    )
+    return [
+        f"{word}: {amount_words(one.resource, old)} → {amount_words(one.resource, new)}"
+        for word, old, new in limits
+        if old != new
+    ]

@@ -1,0 +1,1 @@
+"""Pages of the rules that jobs are held to: policies, priorities, queues."""
