@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -173,13 +174,13 @@ def _export(values: Mapping[str, Any], kind: str) -> str:
 
 
 def _lines(records: Sequence[AuditRecord]) -> list[Line]:
-    names = dict(
+    names: dict[uuid.UUID | None, str] = dict(
         Tenant.unscoped.filter(pk__in={record.tenant_id for record in records}).values_list("pk", "name")
     )
     return [
         Line(
             record,
-            names.get(record.tenant_id, "") if record.tenant_id else "",
+            names.get(record.tenant_id, ""),
             _changes(record),
             record.result == DENIED,
         )
