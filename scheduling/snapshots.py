@@ -24,6 +24,7 @@ from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import Past, engine_job, placement_rules, toleration, watched_workspaces
 from scheduling.models import HOLDING_STATES, Allocation, DeviceSlice, Job, JobRole, JobState
 from scheduling.standing import claims_of, pasts_of, places_of_movers, usage_of
+from tenants.models import Tenant
 
 # What a cycle looks at: jobs that wait for it, and those that hold what others wait for.
 _SEEN: Final = (JobState.QUEUED, *HOLDING_STATES)
@@ -54,7 +55,7 @@ def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
     claims = claims_of(cell_id)
     # What is used is read before who holds it: what is given back meanwhile then still counts as used.
     quota_nodes = engine_quota_nodes(cell_id)
-    seen = _limited(_jobs(cell_id, jobs, watched, frozenset(claims)), jobs)
+    seen = _limited(cell_id, _jobs(cell_id, jobs, watched, frozenset(claims)), jobs)
     nodes, flavors = _nodes(cell_id, devices), engine_flavors(cell_id)
     snapshot = engine.Snapshot(
         nodes=nodes,
@@ -251,9 +252,10 @@ def _jobs(
     ]
 
 
-def _limited(seen: list[em.Job], rows: Sequence[Job]) -> list[em.Job]:
+def _limited(cell_id: uuid.UUID, seen: list[em.Job], rows: Sequence[Job]) -> list[em.Job]:
     """The jobs with the limits of their users and what their tenants' budgets do not let start."""
-    found = Allowances({row.workspace_id: row.workspace for row in rows}.values(), now=clock.now())
+    places = Tenant.unscoped.filter(queues__cell=cell_id).distinct()
+    found = Allowances(places, now=clock.now())
     if not found.any:
         return seen
     by_id = {str(row.pk): row for row in rows}

@@ -17,6 +17,7 @@ from foundation.errors import NotFound
 from foundation.quantities import Resource
 from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry
 from quotas.months import CORE_MS_PER_GPU_HOUR, month_of, start_ms, to_ms
+from quotas.selectors.sight import quota_tenants
 from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission
@@ -105,16 +106,8 @@ def _budgets() -> QuerySet[Budget]:
 
 
 def budget_list(viewer: Actor, *, now: datetime) -> list[BudgetUse]:
-    """Budgets of all tenants in sight whose quota the viewer may see."""
-    seen = _budgets().filter(tenant__in=permissions.visible_tenants(viewer))
-    may: dict[uuid.UUID, bool] = {}
-    found = []
-    for budget in seen:
-        if budget.tenant_id not in may:
-            may[budget.tenant_id] = permissions.may(viewer, Permission.QUOTA_VIEW, budget.tenant)
-        if may[budget.tenant_id]:
-            found.append(budget)
-    return budget_uses(found, now=now)
+    """Budgets of all tenants whose quota the viewer may see."""
+    return budget_uses(_budgets().filter(tenant__in=quota_tenants(viewer)), now=now)
 
 
 def budget_get(viewer: Actor, pk: uuid.UUID) -> Budget:

@@ -12,9 +12,7 @@ from foundation.errors import NotFound
 from foundation.quantities import Resource
 from quotas.loans import Flow
 from quotas.models import Override, OverrideAmount, OverrideState
-from tenants import permissions
-from tenants.models import Tenant
-from tenants.permissions import Permission
+from quotas.selectors.sight import quota_tenants
 
 
 def flows_of(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> list[Flow]:
@@ -34,18 +32,10 @@ def flows_of(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> li
     return flows
 
 
-def override_list(viewer: Actor, tenant: Tenant | None = None) -> QuerySet[Override]:
-    """Loans of which the viewer sees the lender or the borrower, the latest first; of one tenant when given.
-
-    Raises: NotFound, PermissionDenied.
-    """
-    rows = Override.unscoped.all()
-    if tenant is not None:
-        permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
-        below = Q(lender__tenant__path__startswith=tenant.path)
-        rows = rows.filter(below | Q(borrower__tenant__path__startswith=tenant.path))
-    seen = permissions.visible_tenants(viewer)
-    rows = rows.filter(Q(lender__tenant__in=seen) | Q(borrower__tenant__in=seen))
+def override_list(viewer: Actor) -> QuerySet[Override]:
+    """Loans of which the viewer may see the quota of the lender or of the borrower, the latest first."""
+    seen = quota_tenants(viewer)
+    rows = Override.unscoped.filter(Q(lender__tenant__in=seen) | Q(borrower__tenant__in=seen))
     amounts = OverrideAmount.unscoped.select_related("flavor__cluster").order_by("flavor__name", "resource")
     related = ("cell", "lender__tenant", "lender__queue", "borrower__tenant", "borrower__queue")
     return (

@@ -9,7 +9,8 @@ from django.utils.translation import gettext as _
 
 from foundation.actor import Actor
 from foundation.errors import NotFound
-from quotas.models import QuotaNode, QuotaRequest, RequestState
+from quotas.models import QuotaNode, QuotaRequest
+from quotas.selectors.sight import quota_tenants
 from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission
@@ -35,20 +36,13 @@ def workspace_request_get(viewer: Actor, workspace: Tenant, pk: uuid.UUID) -> Qu
 
 
 def quota_requests(viewer: Actor) -> QuerySet[QuotaRequest]:
-    """Requests of all tenants in sight, the latest first."""
-    return _rows().filter(node__tenant__in=permissions.visible_tenants(viewer))
+    """Requests of all tenants whose quota the viewer may see, the latest first."""
+    return _rows().filter(node__tenant__in=quota_tenants(viewer))
 
 
 def quota_request_get(viewer: Actor, pk: uuid.UUID) -> QuotaRequest:
-    """One request. Raises: NotFound, also for one of a tenant out of sight; PermissionDenied."""
-    found = _one(quota_requests(viewer), pk)
-    permissions.require(viewer, Permission.QUOTA_VIEW, found.node.tenant)
-    return found
-
-
-def requests_waiting(viewer: Actor) -> int:
-    """How many requests in sight wait for a decision."""
-    return quota_requests(viewer).filter(state=RequestState.PENDING).count()
+    """One request. Raises: NotFound, also for one of a tenant out of sight."""
+    return _one(quota_requests(viewer), pk)
 
 
 def request_nodes(viewer: Actor, workspace: Tenant) -> list[QuotaNode]:

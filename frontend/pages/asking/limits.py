@@ -25,7 +25,7 @@ from quotas.models import UserLimit
 from quotas.selectors.budget import gpu_hours_by_month, workspace_budgets
 from quotas.selectors.user_limit import user_limit_get, user_limit_list
 from quotas.services.quota_plan import AMOUNT_MAX
-from quotas.services.user_limit import user_limit_create, user_limit_delete
+from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
 from quotas.words import amount_words
 from tenants import permissions
 from tenants.models import Tenant, User
@@ -103,18 +103,19 @@ def limits(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def _set(who: User, place: Tenant, form: LimitForm) -> str:
-    """Set a limit; why it could not be, else nothing."""
+    """Set a limit, or another amount of the one there is; why it could not be, else nothing."""
     if not form.is_valid():
         return ""
     values = form.cleaned_data
+    name, amount = values["user"].strip(), values["amount"]
+    same = user_limit_list(who, place).filter(resource=values["resource"])
+    there = same.filter(user__username=name).first() if name else same.filter(user=None).first()
     try:
-        user_limit_create(
-            acting_user=who,
-            workspace=place,
-            username=values["user"].strip(),
-            resource=Resource(values["resource"]),
-            amount=values["amount"],
-        )
+        if there is not None:
+            user_limit_change(acting_user=who, limit=there, amount=amount)
+            return ""
+        resource = Resource(values["resource"])
+        user_limit_create(acting_user=who, workspace=place, username=name, resource=resource, amount=amount)
     except NotFound:
         raise
     except AllotmentError as error:

@@ -226,10 +226,10 @@ def test_limits_of_users_on_the_workspaces_page(there: World) -> None:
         "Nobody of that name"
         in client.post(url, {"user": "nobody", "resource": "gpu.cards", "amount": "4"}).content.decode()
     )
-    text = client.post(
-        url, {"user": "ed", "resource": "gpu.cards", "amount": "4"}, follow=True
-    ).content.decode()
+    sent = {"user": "ed", "resource": "gpu.cards", "amount": "4"}
+    text = client.post(url, sent, follow=True).content.decode()
     assert "4 cards" in text and ">ed<" in text
+    assert "5 cards" in client.post(url, {**sent, "amount": "5"}, follow=True).content.decode()
     limit = UserLimit.unscoped.get()
     assert "Set the limit" not in signed_in(there.viewer).get(url).content.decode()
     client.post(url, {"do": "delete", "request": str(limit.pk)})
