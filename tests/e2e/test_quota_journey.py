@@ -1,0 +1,181 @@
+"""A quota administrator at work in a real browser: build, divide, be refused, approve, take back, audit."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from django.db import connections
+from playwright.sync_api import Error, Page, expect, sync_playwright
+
+from clusters.models import Cell
+from quotas.models import Queue
+from quotas.services.quota_request import quota_request_create
+from scheduling.models import WorkspacePolicy
+from tenants.models import Role, Tenant, User
+from tests.builders import clusters, jobs, quotas, tenancy
+from tests.fixtures.api_server import api_server
+from tests.fixtures.need import need
+from tests.fixtures.postgres import PostgresServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.server]
+
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+CARDS = "resource=gpu.cards"
+
+
+@pytest.fixture
+def address(on_postgres: PostgresServer) -> Iterator[str]:
+    """A platform with one pool of sixteen cards, all of them the root's, and nobody below it."""
+    path = shutil.which(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+    if path is None:
+        need("Chromium", "apt-get install chromium, or set CHROMIUM to its path")
+    cell = clusters.cell()
+    flavor = clusters.flavor(clusters.cluster(cell))
+    clusters.nodes(flavor, 2)
+    quotas.gpu_quota(quotas.quota_node(cell, tenancy.root()), flavor, 16)
+    jobs.priority_class()
+    tenancy.platform_admin("boss")
+    with api_server(on_postgres) as found:
+        yield found
+
+
+@pytest.fixture
+def page(address: str) -> Iterator[Page]:
+    """A browser in which the administrator is signed in."""
+    # Playwright runs a loop in this thread, beside which Django refuses its synchronous database calls.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with sync_playwright() as driver:
+        try:
+            path = shutil.which(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+            browser = driver.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        except Error as error:
+            need("Chromium", f"it does not start: {error.message.splitlines()[0]}")
+        _forget_connection()
+        opened = browser.new_context(base_url=address, viewport={"width": 1280, "height": 900}).new_page()
+        opened.set_default_timeout(20_000)
+        opened.goto("/login")
+        opened.get_by_label("Username").fill("boss")
+        opened.get_by_label("Password").fill("a long password 1")
+        opened.get_by_role("button", name="Sign in").click()
+        opened.wait_for_url(re.compile("/(w|ops|account|$)"))
+        yield opened
+        browser.close()
+        _forget_connection()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+def _forget_connection() -> None:
+    """Inside the loop there is a connection of its own, which no other test may find."""
+    connections["default"].close()
+    del connections["default"]
+
+
+def make_tenant(page: Page, parent: str, name: str, kind: str) -> None:
+    page.goto(f"/ops/tenants/{Tenant.unscoped.get(slug=parent).pk}")
+    page.locator("#id_name").fill(name)
+    page.locator("#id_kind").select_option(kind)
+    page.locator("form:has(#id_kind) button.primary").click()
+    expect(page.get_by_text(f"{name} is made.")).to_be_visible()
+
+
+def open_queue(page: Page, workspace: str) -> None:
+    page.goto("/ops/queues")
+    page.locator("#id_workspace").select_option(workspace)
+    page.locator("#id_name").fill("default")
+    page.locator("#id_flavors").fill("a100")
+    page.get_by_role("button", name="Open the queue").click()
+    expect(page.get_by_text("The queue default is open.")).to_be_visible()
+
+
+def type_quota(page: Page, above: str, name: str, cards: int) -> None:
+    page.goto(f"/ops/quotas?tenant={above}&{CARDS}")
+    page.get_by_role("link", name=f"Edit {name}").click()
+    page.locator("#quota-gpus").fill(str(cards))
+    page.get_by_role("button", name="Fill in").click()
+    expect(page.locator('input[name="gpu.cards.nominal"]')).to_have_value(str(cards))
+
+
+def save_quota(page: Page) -> None:
+    page.locator("#quota-form").get_by_role("button", name="Save", exact=True).last.click()
+
+
+@pytest.mark.timeout(180)
+def test_an_administrator_divides_a_department(page: Page) -> None:
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+
+    make_tenant(page, "root", "Research", "folder")
+    make_tenant(page, "research", "Vision", "workspace")
+    make_tenant(page, "research", "Speech", "workspace")
+    open_queue(page, "vision")
+    open_queue(page, "speech")
+
+    type_quota(page, "root", "Research", 12)
+    save_quota(page)
+    expect(page.locator("#quota-form")).to_have_count(0)
+    type_quota(page, "research", "Vision", 6)
+    save_quota(page)
+    expect(page.locator("#quota-form")).to_have_count(0)
+
+    # More than the department has left: the sums are shown, and what was typed is kept.
+    type_quota(page, "research", "Speech", 8)
+    expect(page.locator("#quota-effect").get_by_text("This cannot be saved")).to_be_visible()
+    save_quota(page)
+    expect(page.get_by_text("This was not saved")).to_be_visible()
+    expect(page.locator(".banner.failed").first).to_contain_text("12 cards")
+    expect(page.locator('input[name="gpu.cards.nominal"]')).to_have_value("8")
+    page.locator("#quota-gpus").fill("4")
+    page.get_by_role("button", name="Fill in").click()
+    expect(page.locator("#quota-effect").get_by_text("If you save this")).to_be_visible()
+    save_quota(page)
+    expect(page.locator("#quota-form")).to_have_count(0)
+
+    hold_jobs_to_a_policy(page)
+    approve_a_request_and_take_it_back(page)
+
+    page.goto("/ops/audit")
+    for action in ("tenant.create", "queue.create", "quota.", "policy.set", "quota-request.approve"):
+        page.locator("#id_action").fill(action)
+        page.get_by_role("button", name="Search").last.click()
+        expect(page.locator("#records tbody tr").first).to_contain_text("boss")
+    page.get_by_role("button", name="Verify now").click()
+    expect(page.get_by_text("records are as they were written.")).to_be_visible()
+    assert wrong == []
+
+
+def hold_jobs_to_a_policy(page: Page) -> None:
+    page.goto(f"/ops/policies/{Tenant.unscoped.get(slug='research').pk}")
+    page.locator('[name="maximum.max_run_s"]').fill("86400")
+    page.get_by_role("button", name="Save the policy").click()
+    expect(page.get_by_text("The policy is saved.")).to_be_visible()
+    assert WorkspacePolicy.unscoped.get().maximum == {"max_run_s": 86400}
+
+
+def approve_a_request_and_take_it_back(page: Page) -> None:
+    vision = Tenant.unscoped.get(slug="vision")
+    asked_by(tenancy.user("ada", vision, Role.EDITOR), vision)
+    page.goto("/ops/requests")
+    page.get_by_role("link", name="Vision").first.click()
+    page.get_by_role("button", name="Approve").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Approve").click()
+    page.goto(f"/ops/quotas?tenant=research&{CARDS}")
+    revision = page.locator("tr[id^=revision-]").first
+    expect(revision).to_contain_text("6 cards → 8 cards")
+    revision.get_by_role("button", name="Take it back").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Take it back").click()
+    expect(page.get_by_text("The change was taken back.")).to_be_visible()
+    expect(page.locator("tr[id^=revision-]").first).to_contain_text("8 cards → 6 cards")
+
+
+def asked_by(user: User, place: Tenant) -> None:
+    node = quotas.quota_node(Cell.unscoped.get(), place)
+    flavor = Queue.unscoped.filter(workspace=place).get().flavors.get()
+    asked = [{"flavor": flavor.name, "resource": "gpu.cards", "nominal": 8}]
+    quota_request_create(acting_user=user, node=node, asked=asked, reason="A new model.")
