@@ -70,7 +70,7 @@ def bound(on_postgres: PostgresServer) -> Iterator[World]:
     tenancy.access_key(made.editor)
     tenancy.custom_role(made.workspace, "Helper", "job.view")
     audit.record(made.admin, "job.test", entity="job", entity_id="x", tenant_id=made.workspace.pk)
-    options = connections.databases["default"]["OPTIONS"] | {"assume_role": WEB_ROLE}
+    options = connections.databases["default"]["OPTIONS"] | {"options": f"-c role={WEB_ROLE}"}
     connections["default"].close()
     connections.databases["default"]["OPTIONS"] = options
     del connections["default"]

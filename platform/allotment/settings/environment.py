@@ -108,9 +108,12 @@ def database_entry(url: str, variable: str = "database address", *, max_age_s: i
     # A socket folder stands percent-encoded where the host belongs, as libpq wants it; environ leaves it so.
     entry["HOST"] = unquote(entry.get("HOST") or "")
     role = text("ALLOTMENT_DATABASE_ROLE", "")
+    if role and not role.isidentifier():
+        raise SettingError("ALLOTMENT_DATABASE_ROLE", "must be a role: letters, digits, underscores")
     if role:
-        # Taken on by every connection, because the policies on rows do not bind superusers.
-        entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "assume_role": role}
+        # Taken on by every connection, because the policies on rows do not bind superusers. Told at its start:
+        # Django's own `assume_role` asks the pool for a second connection to prepare the first, and hangs.
+        entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "options": f"-c role={role}"}
     pool = number("ALLOTMENT_DATABASE_POOL", default=0, high=100)
     if pool:
         # For web processes: a connection of one's own for each request costs more than most answers.
