@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from foundation import row_scope
 from quotas.effect import answers
 from quotas.models import QuotaNode
 
@@ -36,8 +37,9 @@ def register(name: str, provider: Provider) -> None:
     _providers[name] = provider
 
 
+@row_scope.whole()
 def gather(node: QuotaNode, *, now: datetime) -> dict[str, Any]:
-    """The evidence about a node and all below it, as of now.
+    """The evidence about a node and all below it, as of now; the caller has decided who may know it.
 
     `use` and `idle` come from the layers above; where nobody is registered, they say so.
     """

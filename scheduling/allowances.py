@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from clusters.models import Flavor
+from foundation import row_scope
 from quotas.models import Budget, BudgetAction, UserLimit
 from quotas.months import CORE_MS_PER_GPU_HOUR
 from quotas.selectors.budget import BudgetUse, budget_uses, holding_back
@@ -27,6 +28,7 @@ Who = tuple[uuid.UUID, uuid.UUID]
 class Allowances:
     """What limits the jobs of some workspaces at one moment; two queries where nobody is limited."""
 
+    @row_scope.whole()
     def __init__(self, workspaces: Iterable[Tenant], *, now: datetime, locked: bool = False) -> None:
         """`locked`: nobody else admits jobs of these workspaces until the transaction ends."""
         self._places = {workspace.pk: workspace for workspace in workspaces}

@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from clusters.models import Flavor
+from foundation import row_scope
 from foundation.actor import Actor
 from foundation.errors import NotFound
 from foundation.quantities import Resource
@@ -56,8 +57,9 @@ class BudgetUse:
 class GpuHours:
     """Use of compute in the month of `now`, by the path of the tenant and the flavor: one query."""
 
+    @row_scope.whole()
     def __init__(self, now: datetime, below: Sequence[str] | None = None) -> None:
-        """`below` are paths of tenants; others are left out."""
+        """`below` are paths of tenants; others are left out. The caller has decided who may know the sums."""
         self.month, since = month_of(now), start_ms(month_of(now))
         self._used: Counter[tuple[str, uuid.UUID]] = Counter()
         rows = LedgerEntry.unscoped.filter(resource=Resource.GPU_CORES.value)

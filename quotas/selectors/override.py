@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import uuid
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Prefetch, Q
 from django.utils.translation import gettext as _
 
+from foundation import row_scope
 from foundation.actor import Actor
 from foundation.errors import NotFound
 from foundation.quantities import Resource
@@ -15,6 +16,7 @@ from quotas.models import Override, OverrideAmount, OverrideState
 from quotas.selectors.sight import quota_tenants
 
 
+@row_scope.whole()
 def flows_of(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> list[Flow]:
     """What a node will lose and get by the loans that are planned or run."""
     rows = OverrideAmount.unscoped.filter(
@@ -32,22 +34,25 @@ def flows_of(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> li
     return flows
 
 
-def override_list(viewer: Actor) -> QuerySet[Override]:
-    """Loans of which the viewer may see the quota of the lender or of the borrower, the latest first."""
+@row_scope.whole()
+def override_list(viewer: Actor, pk: uuid.UUID | None = None) -> list[Override]:
+    """Loans of which the viewer may see the quota of the lender or of the borrower, the latest first.
+
+    Who sees one side of a loan is told the name of the other, so it is read here and not later.
+    """
     seen = quota_tenants(viewer)
     rows = Override.unscoped.filter(Q(lender__tenant__in=seen) | Q(borrower__tenant__in=seen))
+    if pk is not None:
+        rows = rows.filter(pk=pk)
     amounts = OverrideAmount.unscoped.select_related("flavor__cluster").order_by("flavor__name", "resource")
     related = ("cell", "lender__tenant", "lender__queue", "borrower__tenant", "borrower__queue")
-    return (
-        rows.select_related(*related)
-        .prefetch_related(Prefetch("amounts", queryset=amounts))
-        .order_by("-starts_at", "-pk")
-    )
+    shown = rows.select_related(*related).prefetch_related(Prefetch("amounts", queryset=amounts))
+    return list(shown.order_by("-starts_at", "-pk"))
 
 
 def override_get(viewer: Actor, pk: uuid.UUID) -> Override:
     """One loan. Raises: NotFound, also for one between tenants out of sight."""
-    found = override_list(viewer).filter(pk=pk).first()
-    if found is None:
+    found = override_list(viewer, pk)
+    if not found:
         raise NotFound(_("There is no such loan."))
-    return found
+    return found[0]

@@ -103,11 +103,10 @@ def override_end(*, acting_user: Actor, override: Override, version: int | None 
     Raises: NotFound, PermissionDenied for who does not decide about both nodes; OverrideClosed;
     PreconditionFailed for another version.
     """
-    now = clock.now()
-    found = _locked(override.pk)
-    tables = QuotaTables(found.cell_id)
-    for node in (found.lender, found.borrower):
+    for node in (override.lender, override.borrower):
         permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+    now, found = clock.now(), _locked(override.pk)
+    tables = QuotaTables(found.cell_id)
     for node in _between(tables, found.lender_id, found.borrower_id):
         require_decider(acting_user, node, limits=False)
     advance(found, expected=version)

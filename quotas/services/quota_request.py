@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell
-from foundation import audit, clock
+from foundation import audit, clock, row_scope
 from foundation.actor import SYSTEM, Actor
 from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.versions import advance
@@ -129,7 +129,9 @@ def quota_request_accept(
     decider = found.decided_by
     if decider is None:
         raise RequestNotPending
-    _apply(decider, found, found.counter)
+    # It is the decider's change: rows that the asker does not meet belong to it.
+    with row_scope.whole():
+        _apply(decider, found, found.counter)
     _close(found, RequestState.APPROVED)
     _record(acting_user, "quota-request.accept", found, {"offer": found.counter})
     return found

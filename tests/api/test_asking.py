@@ -12,7 +12,9 @@ from rest_framework.test import APIClient
 from foundation import clock
 from foundation.models import AuditRecord, Hint, IdempotencyKey
 from foundation.quantities import Resource
-from quotas.models import Budget, Override, Quota, QuotaRequest, QuotaRevision, UserLimit
+from quotas.models import Budget, LedgerEntry, Override, Quota, QuotaRequest, QuotaRevision, UserLimit
+from quotas.months import month_of, starts_at
+from quotas.services.ledger import LedgerKey, ledger_reserve
 from tenants.models import Role, User
 from tests.api.conftest import As
 from tests.builders import quotas, tenancy
@@ -169,6 +171,24 @@ def test_a_budget_over_the_api(w: World, anna: User, as_user: As) -> None:
     assert client.delete(url, headers=headers).status_code == 412
     assert client.delete(url, headers={"If-Match": changed["ETag"]}).status_code == 204
     assert as_user(w.viewer).get(f"{TEAM}/usage").json()["items"] == []
+
+
+def test_the_budget_of_a_folder_sums_what_nobody_below_sees_of_the_others(
+    w: World, anna: User, as_user: As
+) -> None:
+    now = clock.now()
+    for queue in (w.queue, w.other_queue):
+        key = LedgerKey(queue.node_id, w.flavor.pk, "gpu.cores")
+        ledger_reserve({key: 100}, now=now)
+    month_s = (now - starts_at(month_of(now))).total_seconds()
+    LedgerEntry.unscoped.filter(resource="gpu.cores").update(core_ms=36_000_000 - int(month_s * 1000) * 100)
+    Budget.unscoped.create(tenant=tenancy.root(), gpu_hours=10, action="hold")
+    (row,) = as_user(w.viewer).get(f"{TEAM}/budget").json()["items"]
+    assert (row["tenant"], row["gpu_hours"]) == ("root", 10)
+    # A tenth of an hour each, and whatever passed since.
+    assert 0.2 <= row["used_gpu_hours"] < 0.3
+    (own,) = as_user(w.viewer).get(f"{TEAM}/usage").json()["items"]
+    assert 0.1 <= own["gpu_hours"] < 0.15
 
 
 def test_a_limit_of_users_over_the_api(w: World, as_user: As) -> None:
