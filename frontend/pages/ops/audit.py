@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -201,5 +202,7 @@ def _changes(record: AuditRecord) -> list[str]:
 
 
 def _word(values: Mapping[str, Any], key: str) -> str:
-    text = "–" if values.get(key) is None else str(values[key])
+    value = values.get(key)
+    plain = "–" if value is None else str(value)
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else plain
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

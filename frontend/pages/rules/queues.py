@@ -33,15 +33,15 @@ from tenants.selectors.tenant import workspace_get, workspace_list
 
 Choices = list[tuple[str, str | Promise]]
 PRESETS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
-    Preset.BALANCED: (
+    Preset.BALANCED.value: (
         gettext_lazy("Balanced"),
         gettext_lazy("Borrows what is free, takes its own quota back, leaves equal priorities alone."),
     ),
-    Preset.THROUGHPUT: (
+    Preset.THROUGHPUT.value: (
         gettext_lazy("Throughput"),
         gettext_lazy("Uses whatever is free, and pushes out lower priorities even in order to borrow."),
     ),
-    Preset.DETERMINISTIC: (
+    Preset.DETERMINISTIC.value: (
         gettext_lazy("Deterministic"),
         gettext_lazy("Stays within its own quota for the whole run, and pushes nobody out."),
     ),
@@ -157,7 +157,7 @@ class NewQueueForm(forms.Form):
         help_text=gettext_lazy("Names with commas between them."),
     )
     preset = forms.ChoiceField(
-        label=gettext_lazy("Preset"), choices=[(one.value, PRESETS[one][0]) for one in Preset]
+        label=gettext_lazy("Preset"), choices=[(value, name) for value, (name, _text) in PRESETS.items()]
     )
 
     def __init__(self, *args: Any, places: Sequence[Tenant], **kwargs: Any) -> None:
@@ -273,7 +273,7 @@ def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status
         "queue": found,
         "line": line,
         "form": form,
-        "presets": [(one.value, *PRESETS[one], one is current) for one in Preset],
+        "presets": [(value, *words, value == current) for value, words in PRESETS.items()],
         "may_edit": permissions.may(who, Permission.QUEUE_EDIT, found.workspace),
         "crumbs": [parts.Crumb(label=_("Queues"), url=reverse("frontend:ops-queues"))],
     }
