@@ -111,8 +111,8 @@ def database_entry(url: str, variable: str = "database address", *, max_age_s: i
     if role and not role.isidentifier():
         raise SettingError("ALLOTMENT_DATABASE_ROLE", "must be a role: letters, digits, underscores")
     if role:
-        # Taken on by every connection, because the policies on rows do not bind superusers. Told at its start:
-        # Django's own `assume_role` asks the pool for a second connection to prepare the first, and hangs.
+        # Taken on by every connection, because the policies on rows do not bind superusers. At its start:
+        # Django's `assume_role` asks the pool for a second connection to prepare the first, and hangs.
         entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "options": f"-c role={role}"}
     pool = number("ALLOTMENT_DATABASE_POOL", default=0, high=100)
     if pool:
