@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Generic
 
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, UnknownNodeError
@@ -55,8 +56,11 @@ class QuotaTree(Generic[K]):
         self._resource_of = resource_of
         self._lendable: dict[str, Lendable] = {}
         self._children: dict[str, tuple[str, ...]] = {}
+        self._rivals: dict[tuple[str, str], tuple[str, str]] = {}
         # The last share of each node, and after how many changes of its usage.
         self._shares: dict[str, tuple[int, Share]] = {}
+        # What is booked and not counted yet: leaf, amounts, how often.
+        self._owed: list[tuple[str, Mapping[K, int], int]] = []
         self._nodes: dict[str, TreeNode[K]] = {
             node_id: TreeNode(node_id, described[node_id].limits, described[node_id].weight_milli)
             for node_id in sorted(described)
@@ -74,7 +78,9 @@ class QuotaTree(Generic[K]):
 
     def copy(self) -> QuotaTree[K]:
         """The same limits and usage; usage then goes its own way, limits are set in one tree only."""
+        self._settle()
         twin = copy(self)
+        twin._owed = []
         twin._lendable, twin._shares = dict(self._lendable), {}
         twin._nodes = {node_id: node.copy() for node_id, node in self._nodes.items()}
         for node in self._nodes.values():
@@ -199,6 +205,23 @@ class QuotaTree(Generic[K]):
             yield node.id
             node = node.parent
 
+    def rivals(self, node_id: str, other: str) -> tuple[str, str]:
+        """The children, towards each of two leaves, of the lowest node above both.
+
+        Raises:
+            ValueError: when they stand in different trees.
+        """
+        known = self._rivals.get((node_id, other))
+        if known is None:
+            above_mine = {above: below for below, above in pairwise(self.path(node_id))}
+            meeting = next(
+                ((n, above) for n, above in pairwise(self.path(other)) if above in above_mine), None
+            )
+            if meeting is None:
+                raise ValueError(f"{node_id} and {other} stand in different trees")
+            known = self._rivals[node_id, other] = (above_mine[meeting[1]], meeting[0])
+        return known
+
     def carried(self, leaf: str, node_id: str, amounts: Mapping[K, int]) -> Mapping[K, int]:
         """What a node on a leaf's path would use more if these amounts were used at the leaf."""
         node = self._node(leaf)
@@ -249,6 +272,17 @@ class QuotaTree(Generic[K]):
                 self.remove_usage(node_id, key, amount)
             leaf.remove(key, amount)
 
+    def book(self, node_id: str, amounts: Mapping[K, int], count: int) -> None:
+        """`add_usages` so many times, or, if negative, `remove_usages`; counted when somebody next looks.
+
+        A simulation books much of which nobody sees anything before it is taken back: neighbouring bookings
+        of the same object cancel out. Errors are raised when it is counted.
+        """
+        if self._owed and self._owed[-1][1] is amounts and self._owed[-1][0] == node_id:
+            count += self._owed.pop()[2]
+        if count:
+            self._owed.append((node_id, amounts, count))
+
     def set_limits(self, node_id: str, limits: Mapping[K, Limits]) -> None:
         """Replace a node's limits; everything above it follows."""
         node = self._node(node_id)
@@ -266,7 +300,16 @@ class QuotaTree(Generic[K]):
             known = self._lendable[node.id] = lendable(node, self._resource_of)
         return known
 
+    def _settle(self) -> None:
+        """Count what was booked."""
+        owed, self._owed = self._owed, []
+        for node_id, amounts, count in owed:
+            total = {key: amount * abs(count) for key, amount in amounts.items()}
+            (self.add_usages if count > 0 else self.remove_usages)(node_id, total)
+
     def _node(self, node_id: str) -> TreeNode[K]:
+        if self._owed:
+            self._settle()
         try:
             return self._nodes[node_id]
         except KeyError:

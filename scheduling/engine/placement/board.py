@@ -34,6 +34,8 @@ class Board:
         self._offered = tuple(scores)
         self.vetoes = relevant(vetoes, question)
         self._passing = tuple(veto for veto in self.vetoes if not veto.fixed)
+        covered = {getattr(veto, "covers", None) for veto in self._passing}
+        self._decisive = tuple(veto for veto in self._passing if veto.name not in covered)
         self._lasting = Lasting(question, (veto for veto in self.vetoes if veto.fixed))
         size = len(question.fleet)
         self._feasible: Bools = np.zeros(size, np.bool_)
@@ -101,8 +103,9 @@ class Board:
         if not asked.task.cards:
             return ()
         for score, _ in self._scores:
-            column = score.card(asked, row) if isinstance(score, GridScore) else BY_PICKER
-            if column != BY_PICKER:
+            if not isinstance(score, GridScore) or not score.choosy:
+                continue
+            if (column := score.card(asked, row)) != BY_PICKER:
                 return (column,)
         return picker.pick(asked, row)
 
@@ -146,7 +149,7 @@ class Board:
 
     def _rescore(self, rows: Rows) -> None:
         feasible = self._lasting.mask[rows].copy()
-        for veto in self._passing:
+        for veto in self._decisive:
             feasible &= veto.allows(self.question, rows)
         self._feasible[rows] = feasible
         self._single[rows] = INFEASIBLE

@@ -244,6 +244,8 @@ class CardMemory:
     """Enough of those have the memory free as well."""
 
     name, fixed = "card-memory", False
+    # Whom this one lets pass the other has let pass.
+    covers = "card-cores"
 
     def applies(self, question: Question) -> bool:
         task = question.task

@@ -204,19 +204,19 @@ class Roster:
         """What a queue's cheapest candidate costs for each of its cards, in seconds; infinite without any."""
         known = self._cheapest.get(queue)
         if known is None:
-            known = self._cheapest[queue] = float(self.worn[self._numbers(queue)].min(initial=np.inf))
+            known = self._cheapest[queue] = float(self.worn[self.numbers(queue)].min(initial=np.inf))
         return known
 
     def _build(self, queue: str) -> Segments:
         segments: tuple[list[Candidate], ...] = ([], [], [])
-        numbers: list[int] = self._numbers(queue).tolist()
+        numbers: list[int] = self.numbers(queue).tolist()
         for number in numbers:
             whole = self.whole(number)
             segments[0 if whole.leaving else 2].append(whole)
             segments[1 if self.least_loss else 2].extend(self.spared(number))
         return tuple(tuple(in_queue(segment)) for segment in segments)
 
-    def _numbers(self, queue: str) -> Ints:
+    def numbers(self, queue: str) -> Ints:
         """The eligible holdings of a queue."""
         at = self.register.queues.get(queue, NOBODY)
         return np.flatnonzero(self.eligible & (self.register.jobs["queue"] == at))

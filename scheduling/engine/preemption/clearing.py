@@ -21,7 +21,7 @@ from scheduling.engine.preemption.candidates import Candidate
 from scheduling.engine.preemption.collect import add
 from scheduling.engine.preemption.contest import Contest, Victim
 from scheduling.engine.preemption.fair import FairField
-from scheduling.engine.preemption.ground import Ground, Site
+from scheduling.engine.preemption.ground import Crowd, Ground, Site
 from scheduling.engine.preemption.register import Floats
 from scheduling.engine.preemption.seats import Row, Seats
 from scheduling.engine.state.fleet import Bools, Ints
@@ -47,12 +47,11 @@ class Step(NamedTuple):
 
 
 class Prospect(NamedTuple):
-    """What some queues could give: `legal` `[holdings]` and `of_tasks` `[tasks]` mark who may be asked,
-    `gain` bounds the seats that each row of the site could have more, `seats` how many there could be."""
+    """What some queues could give: `legal` `[holdings]` marks who may be asked, `crowd` are their tasks,
+    `gain` bounds the seats that each row of these could have more, `seats` how many there could be."""
 
-    site: Site
     legal: Bools
-    of_tasks: Bools
+    crowd: Crowd
     gain: Ints
     seats: int
 
@@ -97,29 +96,28 @@ class Clearing:
     def _prospect(self, queues: Iterable[str]) -> Prospect:
         seats = self._seats
         site, legal = self._ground.site(seats.board.lasting()), self._ground.legal(self._contest, queues)
-        of_tasks = legal[site.who]
-        most = np.minimum(_potential(site, seats, of_tasks), seats.needed)
-        gain = most - np.minimum(seats.counts[site.rows], seats.needed)
-        return Prospect(site, legal, of_tasks, gain, seats.total + int(np.maximum(gain, 0).sum()))
+        crowd = site.crowd(legal[site.who])
+        most = np.minimum(_potential(site, crowd, seats), seats.needed)
+        gain = most - np.minimum(seats.counts[crowd.rows], seats.needed)
+        return Prospect(legal, crowd, gain, seats.total + int(np.maximum(gain, 0).sum()))
 
 
-def _potential(site: Site, seats: Seats, legal: Bools) -> Ints:
-    """Slots of each row of a site if all legal candidates had left, at most."""
-    question, rows = seats.board.question, site.rows
+def _potential(site: Site, crowd: Crowd, seats: Seats) -> Ints:
+    """Slots of each row of a crowd if all of it had left, at most."""
+    question, rows = seats.board.question, crowd.rows
     fleet, task = question.fleet, question.task
     most = np.full(len(rows), np.iinfo(np.int64).max // 4, np.int64)
     if task.cpu:
-        most = np.minimum(most, (fleet.cpu_free[rows] + site.by_row(site.cpu, legal)) // task.cpu)
+        most = np.minimum(most, (fleet.cpu_free[rows] + crowd.sums(site.cpu)) // task.cpu)
     if task.memory:
-        most = np.minimum(most, (fleet.memory_free[rows] + site.by_row(site.memory, legal)) // task.memory)
+        most = np.minimum(most, (fleet.memory_free[rows] + crowd.sums(site.memory)) // task.memory)
     if task.cards and task.whole:
-        most = np.minimum(most, (seats.empty[rows] + site.by_row(site.cards, legal)) // task.cards)
+        most = np.minimum(most, (seats.empty[rows] + crowd.sums(site.cards)) // task.cards)
     elif task.cards:
-        free = fleet.cores_free[rows] + site.by_card(legal)
+        free = fleet.cores_free[rows] + crowd.of_cards()
         parts = np.where(question.usable[rows], free // task.cores, 0).sum(axis=1)
         # Who has parts of several cards could complete a part on each of them.
-        others = legal & ~site.sharing
-        more = site.by_row(site.cores, others) // task.cores + site.by_row(site.cards, others)
+        more = crowd.sums(site.cores * ~site.sharing) // task.cores + crowd.sums(site.cards * ~site.sharing)
         most = np.minimum(most, parts + more)
     return np.maximum(most, 0)
 
@@ -175,26 +173,26 @@ class _Sweep:
 
     def _promising(self) -> list[int]:
         """The rows that could give seats, those first that look easiest to clear for one more."""
-        site, gain = self._prospect.site, self._prospect.gain
+        crowd, gain = self._prospect.crowd, self._prospect.gain
         some = np.flatnonzero(gain > 0)
         rough = self._hardness()[some]
         some = some[np.lexsort((some, rough))][: max(MOST_ROWS, self._batch)]
-        rows: list[int] = site.rows[some].tolist()
+        rows: list[int] = crowd.rows[some].tolist()
         self._gain = dict(zip(rows, gain[some].tolist(), strict=True))
         return rows
 
     def _hardness(self) -> Floats:
-        """Roughly, by priority and cost, what one more seat costs on each row of the site."""
-        site, seats, of_tasks = self._prospect.site, self._seats, self._prospect.of_tasks
-        question, rows = seats.board.question, site.rows
+        """Roughly, by priority and cost, what one more seat costs on each row of the crowd."""
+        crowd, seats = self._prospect.crowd, self._seats
+        question, rows = seats.board.question, crowd.rows
         task = question.task
         if task.cards and task.whole:
             wanted = task.cards * (seats.counts[rows] + 1) - seats.empty[rows]
-            return site.easiest_cards(of_tasks, np.maximum(wanted, 1))
+            return crowd.easiest_cards(np.maximum(wanted, 1))
         if task.cards:
             usable, free = question.usable[rows], question.fleet.cores_free[rows] % task.cores
-            return site.easiest_part(of_tasks, np.where(usable, task.cores - free, NEVER))
-        return site.easiest_cards(of_tasks, np.ones(len(rows), np.int64))
+            return crowd.easiest_part(np.where(usable, task.cores - free, NEVER))
+        return crowd.easiest_cards(np.ones(len(rows), np.int64))
 
     def _step(self, row: int) -> Step | None:
         """The first candidates of a row, cheapest first, with which it holds one task more."""

@@ -11,7 +11,6 @@ from scheduling.engine.options import PreemptionOptions
 from scheduling.engine.preemption.candidates import Candidate, Roster
 from scheduling.engine.preemption.loss import gpus
 from scheduling.engine.preemption.policy import Policy, highest_priority, satisfies
-from scheduling.engine.preemption.rivals import rivals
 from scheduling.engine.preemption.seats import Seats
 from scheduling.engine.preemption.targets import Preemptor, Room
 from scheduling.engine.preemption.trial import Removal, Trial
@@ -197,7 +196,7 @@ class Contest:
     def _borrows_from(self, queue: str) -> bool:
         if queue == self.preemptor.queue.id or self.share_loss_s == float("inf"):
             return False
-        mine, _ = rivals(self.tree, self.leaf, self.roster.snapshot.queues[queue].quota_node)
+        mine, _ = self.tree.rivals(self.leaf, self.roster.snapshot.queues[queue].quota_node)
         if self.charged:
             return not self.tree.inside(mine, self.preemptor.contested)
         self.charge()

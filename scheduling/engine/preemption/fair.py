@@ -20,7 +20,6 @@ from scheduling.engine.options import FairSharing, ShareStrategy
 from scheduling.engine.preemption.candidates import Candidate, across
 from scheduling.engine.preemption.contest import Contest, Victim
 from scheduling.engine.preemption.policy import Policy
-from scheduling.engine.preemption.rivals import rivals
 from scheduling.engine.preemption.trial import Removal
 
 Reorder = Callable[[str, Iterator[Candidate]], Iterator[Candidate]]
@@ -138,7 +137,6 @@ class FairField:
         self._reorder = reorder
         self._own = contest.preemptor.queue.id
         self._above = frozenset(contest.tree.path(contest.leaf))
-        self._sides: dict[str, tuple[str, str]] = {}
         self._is_within: bool | None = None
 
     @property
@@ -266,11 +264,7 @@ class FairField:
 
     def _rivals(self, queue: str) -> tuple[str, str]:
         """The children of the lowest common node above the preemptor's queue and another one."""
-        known = self._sides.get(queue)
-        if known is None:
-            known = rivals(self.contest.tree, self.contest.leaf, self._leaf(queue))
-            self._sides[queue] = known
-        return known
+        return self.contest.tree.rivals(self.contest.leaf, self._leaf(queue))
 
     def _piles(self) -> dict[str, Pile]:
         asked = self.contest.policies

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduling.engine.model import FlavorResource
 from scheduling.engine.preemption.candidates import Candidate, Roster
@@ -17,40 +15,50 @@ from scheduling.engine.state.fleet import Bools, Fleet, Ints
 
 # What weighs as much as so many GPU-seconds: one level of priority, and a job as a whole.
 PRIORITY, WHOLE = 1e8, 1e10
-Number = TypeVar("Number", np.int64, np.float64)
 
 
 class Groups:
-    """Tasks by where they stand, in each group those first that are easiest to take for what they give.
+    """Some tasks by where they stand, in each group those first that are easiest to take for what they give.
 
-    `order` are the tasks of all groups, `group` their groups, `hard` how hard each is to take.
+    `order` are the tasks of all groups, `group` and `hard` their groups and how hard each is to take; `taken`
+    are the groups in which somebody stands, ascending.
     """
 
-    def __init__(self, tasks: Ints, group: Ints, hard: Floats, given: Ints) -> None:
-        ranked = np.lexsort((given, hard / np.maximum(1, given), group))
-        self.order: Ints = tasks[ranked]
-        self._hard: Floats = hard[ranked]
-        self._taken, self._starts = np.unique(group[ranked], return_index=True)
-        self._ends = np.append(self._starts[1:], len(ranked))
+    def __init__(self, order: Ints, group: Ints, hard: Floats) -> None:
+        self.order, self.group, self.hard = order, group, hard
+        first = np.ones(len(order), np.bool_)
+        first[1:] = group[1:] != group[:-1]
+        self._starts = np.flatnonzero(first)
+        self.taken: Ints = group[self._starts]
 
-    def sums(self, amounts: NDArray[Number], size: int) -> NDArray[Number]:
-        """Amounts of the tasks in their order, summed for each of `size` groups."""
-        found = np.zeros(size, amounts.dtype)
-        if len(self._taken):
-            found[self._taken] = np.add.reduceat(amounts, self._starts)
+    @staticmethod
+    def ranked(tasks: Ints, group: Ints, hard: Floats, given: Ints) -> Groups:
+        """Tasks in any order, put into theirs."""
+        ranks = np.lexsort((given, hard / np.maximum(1, given), group))
+        return Groups(tasks[ranks], group[ranks], hard[ranks])
+
+    def some(self, asked: Bools) -> Groups:
+        """Those of the tasks that are marked; `asked` goes by `order`."""
+        return Groups(self.order[asked], self.group[asked], self.hard[asked])
+
+    def sums(self, amounts: Ints) -> Ints:
+        """Amounts of the tasks in their order, summed for each group. `[taken]`."""
+        found: Ints = np.add.reduceat(amounts, self._starts) if len(self.taken) else amounts
         return found
 
-    def easiest(self, asked: Bools, amounts: Ints, wanted: Ints) -> Floats:
-        """How hard it is to have in each group the wanted amount of what the asked hold, the easiest first;
-        infinite where all of them together do not suffice."""
-        found = np.full(len(wanted), np.inf)
-        if len(self._taken):
-            given, hard = np.cumsum(amounts * asked), np.cumsum(self._hard * asked)
-            before = np.where(self._starts > 0, given[self._starts - 1], 0)
-            last = np.searchsorted(given, before + wanted[self._taken])
-            easy = hard[np.minimum(last, len(hard) - 1)]
-            easy -= np.where(self._starts > 0, hard[self._starts - 1], 0.0)
-            found[self._taken] = np.where(last < self._ends, easy, np.inf)
+    def easiest(self, amounts: Ints, wanted: Ints) -> Floats:
+        """How hard it is to have in each group the wanted amount, the easiest first; infinite where all of
+        them together do not suffice. `[taken]`, as `wanted` is."""
+        if not len(self.taken):
+            return np.zeros(0)
+        # Everything before the group, so that a difference tells of the group alone.
+        given, hard = np.cumsum(amounts), np.cumsum(self.hard)
+        before = np.where(self._starts > 0, given[self._starts - 1], 0)
+        last = np.searchsorted(given, before + wanted)
+        easy = hard[np.minimum(last, len(hard) - 1)]
+        easy -= np.where(self._starts > 0, hard[self._starts - 1], 0.0)
+        ends = np.append(self._starts[1:], len(hard))
+        found: Floats = np.where(last < ends, easy, np.inf)
         return found
 
 
@@ -58,18 +66,18 @@ class Site:
     """Some rows of a fleet, and the tasks on them by whole jobs.
 
     `who` (the number of a holding), `cards`, `cores`, `cpu`, `memory` are `[tasks]`, `sharing` marks those
-    that have a part of one card.
+    that have a part of one card. `width` is how many cards a row may have.
     """
 
     def __init__(self, ground: Ground, rows: Ints) -> None:
         self.rows = rows
-        self._width = ground.fleet.present.shape[1]
+        self.width = ground.fleet.present.shape[1]
         places = ground.places
         standing = ground.standing[np.isin(places["row"][ground.standing], rows)]
         of_row = np.searchsorted(rows, places["row"][standing])
-        hard = ground.hard(standing)
-        self._by_row = Groups(standing, of_row, hard, places["cores"][standing])
-        tasks = self._by_row.order
+        found = Groups.ranked(standing, of_row, ground.hard(standing), places["cores"][standing])
+        tasks = found.order
+        self.by_row = Groups(np.arange(len(tasks)), found.group, found.hard)
         self.who: Ints = places["owner"][tasks]
         self.cards: Ints = places["cards"][tasks]
         self.cores: Ints = places["cores"][tasks]
@@ -77,28 +85,54 @@ class Site:
         self.memory: Ints = places["memory"][tasks]
         self.sharing: Bools = places["card"][tasks] >= 0
         sharing = np.flatnonzero(self.sharing)
-        card = np.searchsorted(rows, places["row"][tasks]) * self._width + places["card"][tasks]
-        self._by_card = Groups(sharing, card[sharing], ground.hard(tasks[sharing]), self.cores[sharing])
+        card = found.group * self.width + places["card"][tasks]
+        self.by_card = Groups.ranked(sharing, card[sharing], found.hard[sharing], self.cores[sharing])
 
-    def by_row(self, amounts: NDArray[Number], of_tasks: Bools) -> NDArray[Number]:
-        """Amounts of some of the tasks, summed for each of the rows."""
-        return self._by_row.sums(amounts * of_tasks, len(self.rows))
+    def crowd(self, asked: Bools) -> Crowd:
+        """Those of the tasks that are marked."""
+        return Crowd(self, asked)
 
-    def by_card(self, of_tasks: Bools) -> Ints:
-        """Core units that some of the tasks have of single cards. `[rows, cards]`."""
-        order = self._by_card.order
-        found = self._by_card.sums(self.cores[order] * of_tasks[order], len(self.rows) * self._width)
-        return found.reshape(-1, self._width)
 
-    def easiest_cards(self, of_tasks: Bools, wanted: Ints) -> Floats:
-        """How hard it is to have so many cards of each row from some of the tasks."""
-        return self._by_row.easiest(of_tasks, self.cards, wanted)
+class Crowd:
+    """Some of the tasks of a site, and the rows on which they stand, ascending.
 
-    def easiest_part(self, of_tasks: Bools, wanted: Ints) -> Floats:
+    What is told by row is `[rows]`, by card `[rows, cards]`.
+    """
+
+    def __init__(self, site: Site, asked: Bools) -> None:
+        self._site = site
+        self._by_row = site.by_row.some(asked)
+        self._by_card = site.by_card.some(asked[site.by_card.order])
+        self.rows: Ints = site.rows[self._by_row.taken]
+        # Where the cards stand among all of these rows.
+        row, self._column = np.divmod(self._by_card.taken, site.width)
+        self._row = np.searchsorted(self._by_row.taken, row)
+
+    @property
+    def tasks(self) -> Ints:
+        """Who is in it, as positions in the site."""
+        return self._by_row.order
+
+    def sums(self, amounts: Ints) -> Ints:
+        """Amounts of a site's tasks, summed for each of the rows."""
+        return self._by_row.sums(amounts[self.tasks])
+
+    def of_cards(self) -> Ints:
+        """Core units that the tasks have of single cards."""
+        found = np.zeros((len(self.rows), self._site.width), np.int64)
+        found[self._row, self._column] = self._by_card.sums(self._site.cores[self._by_card.order])
+        return found
+
+    def easiest_cards(self, wanted: Ints) -> Floats:
+        """How hard it is to have so many cards of each row."""
+        return self._by_row.easiest(self._site.cards[self.tasks], wanted)
+
+    def easiest_part(self, wanted: Ints) -> Floats:
         """How hard it is to have on one card of each row so many core units more of `[rows, cards]`."""
-        order = self._by_card.order
-        found = self._by_card.easiest(of_tasks[order], self.cores[order], wanted.ravel())
-        least: Floats = found.reshape(wanted.shape).min(axis=1, initial=np.inf)
+        found = np.full(wanted.shape, np.inf)
+        cores, asked = self._site.cores[self._by_card.order], wanted[self._row, self._column]
+        found[self._row, self._column] = self._by_card.easiest(cores, asked)
+        least: Floats = found.min(axis=1, initial=np.inf)
         return least
 
 
@@ -126,7 +160,8 @@ class Ground:
         self._sites: dict[bytes, Site] = {}
         self._holding: dict[frozenset[FlavorResource], Bools] = {}
         # As `legal` needs them for every search.
-        self._queue, self._priority = jobs["queue"].copy(), jobs["priority"].astype(np.float64)
+        self._priority: Floats = jobs["priority"].astype(np.float64)
+        self._of_queue: dict[str, Ints] = {}
         self._unguarded: Bools = roster.guarded_borrowing <= roster.now
         self._told: list[int] = []
         self._gone: Bools = np.zeros(jobs.size, np.bool_)
@@ -169,30 +204,38 @@ class Ground:
     def legal(self, contest: Contest, queues: Iterable[str]) -> Bools:
         """Holdings of these queues that may be asked: their queue's policy and their priority do not protect
         them, and they hold something that is contested. `[holdings]`."""
-        limit = np.full(len(self._register.queues), -np.inf)
-        bearable = np.full(len(self._register.queues), np.inf)
-        for name in queues:
-            at = self._register.queues.get(name)
-            if at is not None:
-                limit[at] = highest_priority(contest.preemptor.job, contest.policies[name])
-                bearable[at] = contest.bearable(name)
-        found: Bools = self._priority <= limit[self._queue]
-        found &= self._roster.worn <= bearable[self._queue]
-        found &= self._holders(contest.preemptor.contested)
+        found = np.zeros(self._register.jobs.size, np.bool_)
+        names = list(queues)
+        if not names:
+            return found
+        job, policies = contest.preemptor.job, contest.policies
+        numbers = [self._of(name) for name in names]
+        each, asked = [len(of_queue) for of_queue in numbers], np.concatenate(numbers)
+        limits = [float(highest_priority(job, policies[name])) for name in names]
+        legal = self._priority[asked] <= np.repeat(limits, each)
+        legal &= self._roster.worn[asked] <= np.repeat([contest.bearable(name) for name in names], each)
+        legal &= self._holders(contest.preemptor.contested)[asked]
         if not contest.ignore_guard:
-            found &= self._unguarded
+            legal &= self._unguarded[asked]
         self._note_gone()
-        found &= ~self._gone
+        legal &= ~self._gone[asked]
+        found[asked[legal]] = True
         return found
 
+    def _of(self, queue: str) -> Ints:
+        """The candidates of a queue."""
+        known = self._of_queue.get(queue)
+        if known is None:
+            known = self._of_queue[queue] = self._roster.numbers(queue)
+        return known
+
     def _holders(self, contested: frozenset[FlavorResource]) -> Bools:
-        """Candidates that hold some of these quotas."""
+        """Holdings of some of these quotas."""
         known = self._holding.get(contested)
         if known is None:
             known = np.zeros(self._register.jobs.size, np.bool_)
             for key in contested:
                 known |= self._register.charges(key) > 0
-            known &= self._roster.eligible
             self._holding[contested] = known
         return known
 

@@ -16,6 +16,7 @@ import numpy as np
 from scheduling.engine.model import Allocation
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.capacity import slots
+from scheduling.engine.placement.question import card_parts
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
 
 # Vetoes whose answer follows from the amounts that are free on a row.
@@ -39,7 +40,7 @@ class Slots:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        # Cards of each row of which the shape could have a part.
+        # Cards of each row of which the shape could have a part; any of its kind if it asks for none.
         self.cards: Ints = np.zeros(0, np.int64)
         self._counts: Ints = np.zeros(0, np.int64)
         self._seen = self._epoch = -1
@@ -57,8 +58,10 @@ class Slots:
         self._seen, self._epoch = len(fleet.touched), fleet.epoch
         # What lasts is brought up to date first: the cards that count are part of it.
         lasting = self.board.lasting()[rows]
-        free = np.where(lasting, slots(self.board.question, rows), 0)
-        cards: Ints = self.board.question.fitting(rows).sum(axis=1)
+        question = self.board.question
+        parts = card_parts(question, rows) if question.task.cards else question.usable[rows]
+        free = np.where(lasting, slots(question, rows, parts), 0)
+        cards = np.count_nonzero(parts, axis=1)
         if isinstance(rows, slice):
             self._counts, self.cards = free, cards
         else:

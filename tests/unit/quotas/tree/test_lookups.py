@@ -271,3 +271,35 @@ def test_what_a_use_at_a_leaf_comes_to_higher_up(
 
 def test_a_use_without_a_limit_stays_where_it_is() -> None:
     assert company().carried("b", "dept", {CPU: 5, GPU: 1}) == {GPU: 1}
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "sides"),
+    [
+        ("a", "b", ("a", "b")),
+        ("a", "c", ("left", "right")),
+        ("c", "a", ("right", "left")),
+        ("a", "d", ("left", "d")),
+    ],
+)
+def test_two_leaves_meet_below_the_lowest_node_above_both(
+    mine: str, other: str, sides: tuple[str, str]
+) -> None:
+    parents = {"all": None, "left": "all", "right": "all", "a": "left", "b": "left", "c": "right", "d": "all"}
+    tree: QuotaTree[str] = QuotaTree(Branch(name, above, {}) for name, above in parents.items())
+    assert tree.rivals(mine, other) == tree.rivals(mine, other) == sides
+
+
+def test_leaves_of_different_trees_do_not_meet() -> None:
+    tree: QuotaTree[str] = QuotaTree([Branch("a", None, {}), Branch("b", None, {})])
+    with pytest.raises(ValueError, match="different trees"):
+        tree.rivals("a", "b")
+
+
+def test_what_is_overdrawn_by_a_booking_is_told_when_it_is_counted() -> None:
+    tree: QuotaTree[str] = QuotaTree([Branch("a", None, {"gpu": Limits(5)})])
+    tree.book("a", {"gpu": 2}, 2)
+    tree.book("a", {"gpu": 3}, -2)
+    with pytest.raises(OverdrawnError, match="a uses 4 of gpu, not 6"):
+        tree.usage("a", "gpu")
+    assert tree.usage("a", "gpu") == 4

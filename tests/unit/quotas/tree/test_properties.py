@@ -150,3 +150,27 @@ def test_what_is_carried_up_is_what_using_it_adds(
     before = {node: quotas.usage(node, KEY) for node in path}
     quotas.add_usage(leaf, KEY, amount)
     assert told == {node: quotas.usage(node, KEY) - before[node] for node in path}
+
+
+booked = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 2), st.integers(-3, 3), st.booleans()))
+
+
+@given(trees(), booked)
+@settings(max_examples=150, deadline=None)
+def test_what_is_booked_counts_as_if_it_were_used_at_once(
+    built: tuple[QuotaTree[str], list[str], list[str]], bookings: list[tuple[int, int, int, bool]]
+) -> None:
+    quotas, ids, leaves = built
+    alike = [{KEY: 4}, {KEY: 4}, {KEY: 7}]
+    plain = quotas.copy()
+    for leaf in leaves:
+        for tree in (quotas, plain):
+            tree.add_usage(leaf, KEY, 21 * len(bookings))
+    for pick, which, count, looks in bookings:
+        leaf = leaves[pick % len(leaves)]
+        quotas.book(leaf, alike[which], count)
+        for _ in range(abs(count)):
+            (plain.add_usages if count > 0 else plain.remove_usages)(leaf, alike[which])
+        if looks:
+            assert state(quotas, ids) == state(plain, ids)
+    assert state(quotas.copy(), ids) == state(plain, ids)

@@ -32,11 +32,15 @@ tasks = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(1, 4), st.int
 @settings(max_examples=200, deadline=None)
 def test_amounts_are_had_as_easily_as_the_easiest_first_allow(drawn: list[Task], wanted: list[int]) -> None:
     group, given_, hard, asked = (np.array([task[n] for task in drawn], np.int64) for n in range(4))
-    groups = Groups(np.arange(len(drawn)), group, hard.astype(np.float64), given_)
-    order, mask = groups.order, asked.astype(np.bool_)
-    sums = groups.sums(given_[order] * mask[order], GROUPS)
-    found = groups.easiest(mask[order], given_[order], np.array(wanted))
-    for number in range(GROUPS):
+    everyone = Groups.ranked(np.arange(len(drawn)), group, hard.astype(np.float64), given_)
+    groups = everyone.some(asked.astype(np.bool_)[everyone.order])
+    asking = {number for number, _, _, may in drawn if may}
+    assert groups.taken.tolist() == sorted(asking)
+    amounts, taken = given_[groups.order], groups.taken.tolist()
+    sums = dict(zip(taken, groups.sums(amounts).tolist(), strict=True))
+    easiest = groups.easiest(amounts, np.array(wanted)[groups.taken])
+    found = dict(zip(taken, easiest.tolist(), strict=True))
+    for number in asking:
         here = [task for task in drawn if task[0] == number and task[3]]
         assert sums[number] == sum(task[1] for task in here)
         if sums[number] < wanted[number]:
@@ -55,33 +59,33 @@ def test_amounts_are_had_as_easily_as_the_easiest_first_allow(drawn: list[Task],
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        # Group 0 gives 2 for 2, then 4 for 12; group 1 gives 1 for 5, and 3 for 6 if it is asked.
-        ([1, 1, 1], [2.0, 6.0, np.inf]),
-        ([2, 3, 1], [2.0, 6.0, np.inf]),
-        ([3, 4, 0], [14.0, np.inf, np.inf]),
-        ([6, 9, 5], [14.0, np.inf, np.inf]),
-        ([7, 1, 1], [np.inf, 6.0, np.inf]),
+        # Group 0 gives 2 for 2, then 4 for 12; group 3 gives 3 for 6, and 1 for 5 if it is asked.
+        ([1, 1], [2.0, 6.0]),
+        ([2, 3], [2.0, 6.0]),
+        ([3, 4], [14.0, np.inf]),
+        ([6, 9], [14.0, np.inf]),
+        ([7, 1], [np.inf, 6.0]),
     ],
 )
 def test_of_each_group_the_easiest_for_what_they_give_come_first(
     wanted: list[int], found: list[float]
 ) -> None:
     tasks = np.array([10, 11, 12, 13])
-    group, given_ = np.array([1, 0, 1, 0]), np.array([1, 4, 3, 2])
-    groups = Groups(tasks, group, np.array([5.0, 12.0, 6.0, 2.0]), given_)
+    group, given_ = np.array([3, 0, 3, 0]), np.array([1, 4, 3, 2])
+    groups = Groups.ranked(tasks, group, np.array([5.0, 12.0, 6.0, 2.0]), given_)
     assert groups.order.tolist() == [13, 11, 12, 10]
-    asked = np.array([True, True, True, False])
-    amounts = np.array([2, 4, 3, 1])
-    assert groups.easiest(asked, amounts, np.array(wanted)).tolist() == found
-    assert groups.sums(amounts * asked, 3).tolist() == [6, 3, 0]
-    assert groups.sums(amounts, 3).dtype == amounts.dtype
+    asked = groups.some(np.array([True, True, True, False]))
+    assert (asked.order.tolist(), asked.taken.tolist()) == ([13, 11, 12], [0, 3])
+    amounts = np.array([2, 4, 3])
+    assert asked.easiest(amounts, np.array(wanted)).tolist() == found
+    assert asked.sums(amounts).tolist() == [6, 3]
+    assert groups.sums(np.array([2, 4, 3, 1])).tolist() == [6, 4]
 
 
 def test_where_nobody_stands_nothing_is_to_be_had() -> None:
     none = np.zeros(0, np.int64)
-    groups = Groups(none, none, none.astype(np.float64), none)
-    assert groups.easiest(none.astype(np.bool_), none, np.array([1, 2])).tolist() == [np.inf, np.inf]
-    assert groups.sums(none, 2).tolist() == [0, 0]
+    groups = Groups.ranked(none, none, none.astype(np.float64), none)
+    assert groups.taken.tolist() == groups.sums(none).tolist() == groups.easiest(none, none).tolist() == []
 
 
 LEVELS = [
@@ -196,31 +200,47 @@ def test_holders_are_found_by_row() -> None:
 def test_a_site_adds_up_what_stands_on_its_rows() -> None:
     found, _ = ground()
     here = found.site(np.array([True, True]))
-    everyone = np.ones(len(here.who), np.bool_)
-    assert here.by_row(here.cards, everyone).tolist() == [2 + 1 + 1, 1 + 3]
-    assert here.by_row(here.cores, everyone).tolist() == [140 + 100 + 100, 100 + 80]
-    assert (here.by_row(here.cpu, everyone).tolist(), here.by_row(here.memory, everyone).tolist()) == (
-        [10, 0],
-        [14, 0],
+    everyone = here.crowd(np.ones(len(here.who), np.bool_))
+    assert everyone.rows.tolist() == [0, 1]
+    assert everyone.sums(here.cards).tolist() == [2 + 1 + 1, 1 + 3]
+    assert everyone.sums(here.cores).tolist() == [140 + 100 + 100, 100 + 80]
+    assert (everyone.sums(here.cpu).tolist(), everyone.sums(here.memory).tolist()) == ([10, 0], [14, 0])
+    assert everyone.of_cards().tolist() == [[100, 40, 100, 100], [100, 60, 20, 0]]
+    nobody = here.crowd(np.zeros(len(here.who), np.bool_))
+    assert (nobody.rows.tolist(), nobody.sums(here.cards).tolist(), nobody.of_cards().tolist()) == (
+        [],
+        [],
+        [],
     )
-    assert here.by_card(everyone).tolist() == [[100, 40, 100, 100], [100, 60, 20, 0]]
-    nobody = ~everyone
-    assert here.by_card(nobody).tolist() == [[0] * 4, [0] * 4]
     right = found.site(np.array([False, True]))
     assert right.rows.tolist() == [1]
-    assert right.by_row(right.cards, np.ones(len(right.who), np.bool_)).tolist() == [4]
+    assert right.crowd(np.ones(len(right.who), np.bool_)).sums(right.cards).tolist() == [4]
     assert found.site(np.array([True, True])) is here
+
+
+def test_a_crowd_knows_the_rows_on_which_it_stands() -> None:
+    found, _ = ground()
+    here = found.site(np.array([True, True]))
+    names = [next(found.candidates(int(number), 0)).job.id for number in here.who]
+    elastic = here.crowd(np.array([name == "elastic" for name in names]))
+    assert elastic.rows.tolist() == [1]
+    assert elastic.sums(here.cores).tolist() == [80]
+    assert elastic.of_cards().tolist() == [[0, 60, 20, 0]]
+    spared = 1 * LEVEL + 268
+    assert elastic.easiest_cards(np.array([2])).tolist() == [2 * spared]
+    assert elastic.easiest_part(np.array([[1, 61, 20, 1]])).tolist() == [spared]
+    assert elastic.easiest_part(np.array([[1, 61, 21, 1]])).tolist() == [np.inf]
 
 
 def test_how_hard_cards_and_parts_of_a_row_are_to_have() -> None:
     found, roster = ground()
     here = found.site(np.array([True, True]))
-    legal = found.legal(contest_of(roster, priority=9), ["b", "c"])[here.who]
+    legal = here.crowd(found.legal(contest_of(roster, priority=9), ["b", "c"])[here.who])
     spared, low, high = 1 * LEVEL + 268, WHOLE_JOB + 701, WHOLE_JOB + 2 * LEVEL + 501
-    assert here.easiest_cards(legal, np.array([1, 1])).tolist() == [low, spared]
+    assert legal.easiest_cards(np.array([1, 1])).tolist() == [low, spared]
     # For what they give whole cards are easier than the part of one.
-    assert here.easiest_cards(legal, np.array([2, 2])).tolist() == [low + high, 2 * spared]
-    assert here.easiest_cards(legal, np.array([3, 9])).tolist() == [2 * low + high, np.inf]
+    assert legal.easiest_cards(np.array([2, 2])).tolist() == [low + high, 2 * spared]
+    assert legal.easiest_cards(np.array([3, 9])).tolist() == [2 * low + high, np.inf]
     wanted = np.array([[41, 40, 101, 101], [101, 31, 20, 1]])
-    assert here.easiest_part(legal, wanted).tolist() == [low, spared]
-    assert here.easiest_part(legal, np.full((2, 4), 101)).tolist() == [np.inf, np.inf]
+    assert legal.easiest_part(wanted).tolist() == [low, spared]
+    assert legal.easiest_part(np.full((2, 4), 101)).tolist() == [np.inf, np.inf]

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from foundation.quantities import Resource
-from quotas.tree import Branch, QuotaTree
 from scheduling.engine.model import (
     Charge,
     FlavorResource,
@@ -21,7 +20,6 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.preemption.loss import charged, gpus, running_for, surplus, unsaved
 from scheduling.engine.preemption.policy import Policy, highest_priority, may_push_anyone, satisfies
-from scheduling.engine.preemption.rivals import rivals
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, NOW, held, running
 
 CORES = FlavorResource("h100", Resource.GPU_CORES)
@@ -160,26 +158,3 @@ def test_a_task_of_a_role_that_is_gone_is_not_spared() -> None:
     job = running("j", "a", 3, least=1)
     other = [replace(task, role="gone") for task in held(job)]
     assert surplus(job, other) == ()
-
-
-@pytest.mark.parametrize(
-    ("mine", "other", "sides"),
-    [
-        ("a", "b", ("a", "b")),
-        ("a", "c", ("left", "right")),
-        ("c", "a", ("right", "left")),
-        ("a", "d", ("left", "d")),
-    ],
-)
-def test_two_queues_meet_below_the_lowest_node_above_both(
-    mine: str, other: str, sides: tuple[str, str]
-) -> None:
-    parents = {"all": None, "left": "all", "right": "all", "a": "left", "b": "left", "c": "right", "d": "all"}
-    tree: QuotaTree[FlavorResource] = QuotaTree(Branch(name, above, {}) for name, above in parents.items())
-    assert rivals(tree, mine, other) == sides
-
-
-def test_queues_of_different_trees_do_not_compete() -> None:
-    tree: QuotaTree[FlavorResource] = QuotaTree([Branch("a", None, {}), Branch("b", None, {})])
-    with pytest.raises(AssertionError, match="different trees"):
-        rivals(tree, "a", "b")
