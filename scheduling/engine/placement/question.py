@@ -108,7 +108,7 @@ def card_parts(question: Question, rows: Rows = ALL_ROWS) -> Ints:
     """For each card how many tasks could have a part of it. `[rows, cards]`."""
     fleet, task = question.fleet, question.task
     fitting = question.fitting(rows)
-    if task.whole:
+    if task.whole or not task.cards:
         return fitting.astype(np.int64)
     parts: Ints = fleet.cores_free[rows] // question.cores_of(rows)
     if task.card_memory:

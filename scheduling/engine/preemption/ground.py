@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +40,8 @@ class Groups:
 
     def some(self, asked: Bools) -> Groups:
         """Those of the tasks that are marked; `asked` goes by `order`."""
-        return Groups(self.order[asked], self.group[asked], self.hard[asked])
+        some = np.flatnonzero(asked)
+        return Groups(self.order[some], self.group[some], self.hard[some])
 
     def sums(self, amounts: Ints) -> Ints:
         """Amounts of the tasks in their order, summed for each group. `[taken]`."""
@@ -100,13 +102,9 @@ class Crowd:
     """
 
     def __init__(self, site: Site, asked: Bools) -> None:
-        self._site = site
+        self._site, self._asked = site, asked
         self._by_row = site.by_row.some(asked)
-        self._by_card = site.by_card.some(asked[site.by_card.order])
         self.rows: Ints = site.rows[self._by_row.taken]
-        # Where the cards stand among all of these rows.
-        row, self._column = np.divmod(self._by_card.taken, site.width)
-        self._row = np.searchsorted(self._by_row.taken, row)
 
     @property
     def tasks(self) -> Ints:
@@ -117,10 +115,18 @@ class Crowd:
         """Amounts of a site's tasks, summed for each of the rows."""
         return self._by_row.sums(amounts[self.tasks])
 
+    @cached_property
+    def _cards(self) -> tuple[Groups, tuple[Ints, Ints]]:
+        """The tasks by the cards of which they have parts, and where these stand among those of all rows."""
+        found = self._site.by_card.some(self._asked[self._site.by_card.order])
+        row, column = np.divmod(found.taken, self._site.width)
+        return found, (np.searchsorted(self._by_row.taken, row), column)
+
     def of_cards(self) -> Ints:
         """Core units that the tasks have of single cards."""
+        by_card, at = self._cards
         found = np.zeros((len(self.rows), self._site.width), np.int64)
-        found[self._row, self._column] = self._by_card.sums(self._site.cores[self._by_card.order])
+        found[at] = by_card.sums(self._site.cores[by_card.order])
         return found
 
     def easiest_cards(self, wanted: Ints) -> Floats:
@@ -129,9 +135,9 @@ class Crowd:
 
     def easiest_part(self, wanted: Ints) -> Floats:
         """How hard it is to have on one card of each row so many core units more of `[rows, cards]`."""
+        by_card, at = self._cards
         found = np.full(wanted.shape, np.inf)
-        cores, asked = self._site.cores[self._by_card.order], wanted[self._row, self._column]
-        found[self._row, self._column] = self._by_card.easiest(cores, asked)
+        found[at] = by_card.easiest(self._site.cores[by_card.order], wanted[at])
         least: Floats = found.min(axis=1, initial=np.inf)
         return least
 

@@ -40,7 +40,7 @@ class Slots:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        # Cards of each row of which the shape could have a part; any of its kind if it asks for none.
+        # Cards of each row of which the shape could have a part.
         self.cards: Ints = np.zeros(0, np.int64)
         self._counts: Ints = np.zeros(0, np.int64)
         self._seen = self._epoch = -1
@@ -59,7 +59,7 @@ class Slots:
         # What lasts is brought up to date first: the cards that count are part of it.
         lasting = self.board.lasting()[rows]
         question = self.board.question
-        parts = card_parts(question, rows) if question.task.cards else question.usable[rows]
+        parts = card_parts(question, rows)
         free = np.where(lasting, slots(question, rows, parts), 0)
         cards = np.count_nonzero(parts, axis=1)
         if isinstance(rows, slice):
