@@ -22,6 +22,8 @@ class TreeNode(Generic[K]):
     """
 
     __slots__ = (
+        "_over",
+        "_over_at",
         "changes",
         "children",
         "height",
@@ -44,6 +46,9 @@ class TreeNode(Generic[K]):
         self.kept: dict[K, Amount] = {}
         self.usage: dict[K, int] = {}
         self.height = self.changes = 0
+        # The keys of which more is used than owned, as they were after so many changes.
+        self._over: frozenset[K] = frozenset()
+        self._over_at = -1
 
     def copy(self) -> TreeNode[K]:
         """The node by itself, without parent and children."""
@@ -120,12 +125,10 @@ class TreeNode(Generic[K]):
 
     def above(self, keys: Iterable[K]) -> bool:
         """Whether usage of any of the keys is above what the subtree owns."""
-        usage, subtree = self.usage, self.subtree
-        for key in keys:
-            used = usage.get(key)
-            if used and (quota := subtree.get(key, 0)) is not None and used > quota:
-                return True
-        return False
+        if self._over_at != self.changes:
+            self._over_at = self.changes
+            self._over = frozenset(key for key in self.usage if self.exceeds(key, 0))
+        return not self._over.isdisjoint(keys)
 
     def add(self, key: K, amount: int) -> None:
         """Add usage here, and above as far as it spills over."""
@@ -162,6 +165,7 @@ class TreeNode(Generic[K]):
 
     def gather(self) -> None:
         """Recompute subtree quota, and usage of an inner node, from the children."""
+        self._over_at = -1
         keys = set(self.limits)
         for child in self.children:
             keys.update(child.subtree, child.usage)

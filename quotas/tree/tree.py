@@ -78,7 +78,7 @@ class QuotaTree(Generic[K]):
 
     def copy(self) -> QuotaTree[K]:
         """The same limits and usage; usage then goes its own way, limits are set in one tree only."""
-        self._settle()
+        self.settle()
         twin = copy(self)
         twin._owed = []
         twin._lendable, twin._shares = dict(self._lendable), {}
@@ -283,6 +283,17 @@ class QuotaTree(Generic[K]):
         if count:
             self._owed.append((node_id, amounts, count))
 
+    def settle(self) -> None:
+        """Count what was booked, as whoever looks does first.
+
+        Raises:
+            NotALeafError, OverdrawnError: as `add_usages` and `remove_usages`.
+        """
+        owed, self._owed = self._owed, []
+        for node_id, amounts, count in owed:
+            total = {key: amount * abs(count) for key, amount in amounts.items()}
+            (self.add_usages if count > 0 else self.remove_usages)(node_id, total)
+
     def set_limits(self, node_id: str, limits: Mapping[K, Limits]) -> None:
         """Replace a node's limits; everything above it follows."""
         node = self._node(node_id)
@@ -300,16 +311,9 @@ class QuotaTree(Generic[K]):
             known = self._lendable[node.id] = lendable(node, self._resource_of)
         return known
 
-    def _settle(self) -> None:
-        """Count what was booked."""
-        owed, self._owed = self._owed, []
-        for node_id, amounts, count in owed:
-            total = {key: amount * abs(count) for key, amount in amounts.items()}
-            (self.add_usages if count > 0 else self.remove_usages)(node_id, total)
-
     def _node(self, node_id: str) -> TreeNode[K]:
         if self._owed:
-            self._settle()
+            self.settle()
         try:
             return self._nodes[node_id]
         except KeyError:

@@ -6,7 +6,7 @@ on the preemptor stands here in arrays, so that a cycle works out the rest for a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -46,7 +46,9 @@ class Holding:
 
     def __init__(self, job: Job, queue: str, tasks: tuple[Allocation, ...]) -> None:
         self.job, self.queue, self.tasks = job, queue, tasks
-        self.leaving = job.state is JobState.LEAVING or all(task.leaving for task in tasks)
+        self.leaving = job.state is JobState.LEAVING or (
+            tasks[0].leaving and all(task.leaving for task in tasks)
+        )
         self.number = NOBODY
         self.places: list[int] = []
         self.charges: Mapping[FlavorResource, int] = {}
@@ -151,7 +153,7 @@ class Register:
         of_whom: list[int] = []
         of_what: list[int] = []
         amounts: list[int] = []
-        alike: dict[tuple[tuple[Charge, ...], int], _Worth] = {}
+        alike: dict[tuple[int, int], _Worth] = {}
         for holding in coming:
             holding.charges, cards, known = self._worth(holding.tasks, alike)
             number = self._place(holding)
@@ -168,18 +170,17 @@ class Register:
         self._charges = grown(self._charges, self.jobs.size, len(self._keys))
         self._charges[of_what, of_whom] = amounts
 
-    def _worth(
-        self, tasks: tuple[Allocation, ...], alike: dict[tuple[tuple[Charge, ...], int], _Worth]
-    ) -> _Worth:
-        """What tasks are charged; known at once where as many others are charged the same."""
+    def _worth(self, tasks: tuple[Allocation, ...], alike: dict[tuple[int, int], _Worth]) -> _Worth:
+        """What tasks are charged; known at once where as many others are charged by the same object."""
         first = tasks[0].charges
         same = len(tasks) == 1 or all(task.charges is first for task in tasks)
-        known = alike.get((first, len(tasks))) if same else None
+        kind = (id(first), len(tasks))
+        known = alike.get(kind) if same else None
         if known is None:
             charges, cards = worth(tasks)
             known = (charges, cards, [self._keys.setdefault(key, len(self._keys)) for key in charges])
             if same:
-                alike[first, len(tasks)] = known
+                alike[kind] = known
         return known
 
     def _place(self, holding: Holding) -> int:
@@ -191,12 +192,10 @@ class Register:
             number = len(self.holdings)
             self.holdings.append(holding)
         holding.number = number
-        count = len(holding.tasks)
-        reused = min(count, len(self._free_places))
-        holding.places = [self._free_places.pop() for _ in range(reused)]
-        first = self._next_place
-        holding.places.extend(range(first, first + count - reused))
-        self._next_place = first + count - reused
+        first, count = self._next_place, len(holding.tasks)
+        reused = [self._free_places.pop() for _ in range(min(count, len(self._free_places)))]
+        self._next_place = first + count - len(reused)
+        holding.places = [*reused, *range(first, self._next_place)]
         self._of_job.setdefault(holding.job.id, []).append(holding)
         return number
 
@@ -241,18 +240,15 @@ def grown(table: NDArray[Any], columns: int, rows: int = 1) -> NDArray[Any]:
     return larger
 
 
-def _holdings(snapshot: Snapshot, job: Job) -> Iterator[Holding]:
-    if job.state not in HOLDING:
-        return
-    held = snapshot.held(job.id)
+def _holdings(snapshot: Snapshot, job: Job) -> Sequence[Holding]:
+    held = snapshot.held(job.id) if job.state in HOLDING else ()
     if not held:
-        return
+        return ()
     queue = held[0].queue
-    if all(task.queue == queue for task in held):
-        yield Holding(job, queue, held)
-        return
-    for name, tasks in groupby(sorted(held, key=lambda task: task.queue), key=lambda task: task.queue):
-        yield Holding(job, name, tuple(tasks))
+    if len(held) == 1 or all(task.queue == queue for task in held):
+        return (Holding(job, queue, held),)
+    parts = groupby(sorted(held, key=lambda task: task.queue), key=lambda task: task.queue)
+    return [Holding(job, name, tuple(tasks)) for name, tasks in parts]
 
 
 def _times(job: Job, cards: float) -> tuple[float, ...]:
@@ -264,17 +260,20 @@ def _times(job: Job, cards: float) -> tuple[float, ...]:
     )
 
 
-def _standings(holding: Holding, fleet: Fleet) -> Iterator[tuple[int, ...]]:
+def _standings(holding: Holding, fleet: Fleet) -> list[tuple[int, ...]]:
     """The rows of the columns for a holding's tasks."""
-    owner, spared = holding.number, holding.spared
+    owner, spared, rows = holding.number, holding.spared, fleet.row
+    found = []
     for task in holding.tasks:
-        slices, row = task.slices, fleet.row.get(task.node, NOBODY)
-        cores, card = 0, NOBODY
-        for part in slices:
-            cores += part.cores
-        if len(slices) == 1 and row >= 0:
-            card = fleet.columns[row].get(slices[0].device, NOBODY)
-        yield (owner, row, len(slices), cores, task.cpu, task.memory, card, bool(spared) and task in spared)
+        slices, row = task.slices, rows.get(task.node, NOBODY)
+        if len(slices) == 1:
+            (part,) = slices
+            cores, card = part.cores, NOBODY if row < 0 else fleet.columns[row].get(part.device, NOBODY)
+        else:
+            cores, card = sum([part.cores for part in slices]), NOBODY
+        may_go = bool(spared) and task in spared
+        found.append((owner, row, len(slices), cores, task.cpu, task.memory, card, may_go))
+    return found
 
 
 @lru_cache(maxsize=REMEMBERED)

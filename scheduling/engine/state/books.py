@@ -102,8 +102,8 @@ class Books:
             held = self._held.get(job_id)
             if held is None:
                 return ()
-            order = sorted(held) if len(held) > 1 else held
-            known = self._sorted[job_id] = tuple(held[key] for key in order)
+            order = map(held.__getitem__, sorted(held)) if len(held) > 1 else held.values()
+            known = self._sorted[job_id] = tuple(order)
         return known
 
     def holders(self, queue_id: str) -> tuple[str, ...]:

@@ -391,6 +391,7 @@ class Snapshot:
                     self._apply(change)
         if stocking:
             self._restock(stocking)
+        self.quota.settle()
 
     def _apply(self, change: Change) -> None:
         match change:

@@ -114,7 +114,7 @@ def test_borrow_level_is_zero_exactly_inside_the_own_quota(
 
 @given(trees(), steps, st.integers(0, 7), limits)
 @settings(max_examples=100, deadline=None)
-def test_a_share_is_the_same_however_often_it_was_asked_for(
+def test_an_answer_is_the_same_however_often_it_was_asked_for(
     built: tuple[QuotaTree[str], list[str], list[str]], held: Usage, pick: int, changed: Limits
 ) -> None:
     quotas, ids, leaves = built
@@ -123,6 +123,8 @@ def test_a_share_is_the_same_however_often_it_was_asked_for(
         return [quotas.share(node) for node in ids]
 
     def anew() -> list[Share]:
+        for node in ids:
+            assert quotas.inside(node, (KEY,)) is not quotas.borrows(node, KEY)
         return [copied.share(node) for copied in (quotas.copy(),) for node in ids]
 
     shares()
@@ -130,7 +132,7 @@ def test_a_share_is_the_same_however_often_it_was_asked_for(
         quotas.add_usage(leaves[index % len(leaves)], KEY, amount)
         assert shares() == anew()
     quotas.set_limits(ids[pick % len(ids)], {KEY: changed})
-    assert shares() == [quotas.share(node, {KEY: 0}) for node in ids]
+    assert shares() == [quotas.share(node, {KEY: 0}) for node in ids] == anew()
     for index, amount in held:
         quotas.remove_usage(leaves[index % len(leaves)], KEY, amount)
         assert shares() == anew()
