@@ -25,6 +25,8 @@ class Lasting:
         size = len(question.fleet)
         self.mask: Bools = np.zeros(size, np.bool_)
         self._refuser: Ints = np.full(size, NOBODY, np.int64)
+        # What is told of refusals, until rows are judged again.
+        self._counts: dict[str, int] | None = None
         self._judge(ALL_ROWS)
         self._note()
 
@@ -43,10 +45,13 @@ class Lasting:
 
     def refusals(self) -> dict[str, int]:
         """Nodes of the flavor by the first fixed veto that refuses them; no zeros."""
-        counts = np.bincount(self._refuser[self._refuser != NOBODY], minlength=len(self._vetoes))
-        return {veto.name: int(n) for veto, n in zip(self._vetoes, counts, strict=True) if n}
+        if self._counts is None:
+            counts = np.bincount(self._refuser[self._refuser != NOBODY], minlength=len(self._vetoes))
+            self._counts = {veto.name: int(n) for veto, n in zip(self._vetoes, counts, strict=True) if n}
+        return self._counts
 
     def _judge(self, rows: Rows) -> None:
+        self._counts = None
         left = self._question.members[rows].copy()
         refuser: Ints = np.full(left.shape, NOBODY, np.int64)
         for number, veto in enumerate(self._vetoes):

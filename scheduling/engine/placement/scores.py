@@ -42,6 +42,12 @@ def _left(asked: ShapeTable, nodes: NodeTable) -> tuple[Ints, Ints]:
     return nodes.cpu - asked.cpu[:, None], nodes.cards.total - asked.need[:, None]
 
 
+def _bounded(amounts: Ints, most: int) -> Ints:
+    """No less than nothing, and no more than the most. Much faster than `clip` where there are few."""
+    bounded: Ints = np.minimum(np.maximum(amounts, 0), most)
+    return bounded
+
+
 class Compact(GridScore):
     """Fill nodes up: the less is left after the task, the better.
 
@@ -55,10 +61,11 @@ class Compact(GridScore):
         cpu, cores = _left(asked, nodes)
         most_cpu, most_cores = largest(nodes.cards.fleet)
         half = FULL // 2
-        idle = np.clip(half * cpu // most_cpu, 0, half) + np.clip(half * cores // most_cores, 0, half)
-        crowded = FULL - idle
-        filled = FULL - np.clip(FULL * cores // most_cores, 0, FULL)
-        return Grid(np.where(asked.cards[:, None] > 0, filled, crowded))
+        filled = FULL - _bounded(FULL * cores // most_cores, FULL)
+        if asked.cards.all():
+            return Grid(filled)
+        idle = _bounded(half * cpu // most_cpu, half) + _bounded(half * cores // most_cores, half)
+        return Grid(np.where(asked.cards[:, None] > 0, filled, FULL - idle))
 
 
 class Spread(GridScore):
@@ -71,7 +78,7 @@ class Spread(GridScore):
         cpu, cores = _left(asked, nodes)
         most_cpu, most_cores = largest(nodes.cards.fleet)
         left = np.where(asked.cards[:, None] > 0, FULL * cores // most_cores, FULL * cpu // most_cpu)
-        return Grid(np.clip(left, 0, FULL))
+        return Grid(_bounded(left, FULL))
 
 
 class BestFit(GridScore):

@@ -40,6 +40,8 @@ class Tally:
         self._refuser: Ints = np.full(size, NOBODY, np.int64)
         self._version = -1
         self._seen = 0
+        # The totals, until rows are judged again.
+        self._totals: FreeCards | None = None
 
     def catch_up(self, version: int) -> None:
         """Look again at rows that were touched; at all of them where `version` has moved."""
@@ -52,8 +54,10 @@ class Tally:
 
     def free_cards(self) -> FreeCards:
         """The totals of all rows."""
-        most = int(self._free.max(initial=0))
-        return FreeCards(int(self._usable.sum()), int(self._free.sum()), most)
+        if self._totals is None:
+            most = int(self._free.max(initial=0))
+            self._totals = FreeCards(int(self._usable.sum()), int(self._free.sum()), most)
+        return self._totals
 
     def refusals(self) -> dict[str, int]:
         """Rows by the first veto that refuses them; no zeros."""
@@ -61,7 +65,7 @@ class Tally:
         return {veto.name: int(n) for veto, n in zip(self._vetoes, counts, strict=True) if n}
 
     def _judge(self, rows: Rows) -> None:
-        question = self._question
+        question, self._totals = self._question, None
         if question.task.cards:
             usable = question.usable[rows] & question.members[rows][:, None]
             self._usable[rows] = usable.sum(axis=1)

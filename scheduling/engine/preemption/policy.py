@@ -16,11 +16,11 @@ def satisfies(preemptor: Job, candidate: Job, policy: Policy) -> bool:
 
     Among equals the one that lined up first goes first; two that lined up together leave each other alone.
     """
-    if policy.value == _NEVER:
+    if policy == _NEVER:
         return False
-    if policy.value == _LOWER:
+    if policy == _LOWER:
         return candidate.priority < preemptor.priority
-    if policy.value == _LOWER_OR_NEWER:
+    if policy == _LOWER_OR_NEWER:
         newer = preemptor.submitted_at < candidate.submitted_at
         return candidate.priority < preemptor.priority or (candidate.priority == preemptor.priority and newer)
     return True
@@ -28,13 +28,13 @@ def satisfies(preemptor: Job, candidate: Job, policy: Policy) -> bool:
 
 def highest_priority(preemptor: Job, policy: Policy) -> float:
     """No job above this priority satisfies the policy; infinite where priority does not matter."""
-    if policy.value == _NEVER:
+    if policy == _NEVER:
         return float("-inf")
-    if policy.value == _LOWER:
+    if policy == _LOWER:
         return preemptor.priority - 1
-    return preemptor.priority if policy.value == _LOWER_OR_NEWER else float("inf")
+    return preemptor.priority if policy == _LOWER_OR_NEWER else float("inf")
 
 
 def may_push_anyone(policy: Policy) -> bool:
     """Whether there is anybody at all that the policy lets go."""
-    return policy.value != _NEVER
+    return policy != _NEVER

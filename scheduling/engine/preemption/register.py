@@ -263,7 +263,7 @@ def _times(job: Job, cards: float) -> tuple[float, ...]:
 def _standings(holding: Holding, fleet: Fleet) -> list[tuple[int, ...]]:
     """The rows of the columns for a holding's tasks."""
     owner, spared, rows = holding.number, holding.spared, fleet.row
-    found = []
+    found: list[tuple[int, ...]] = []
     for task in holding.tasks:
         slices, row = task.slices, rows.get(task.node, NOBODY)
         if len(slices) == 1:

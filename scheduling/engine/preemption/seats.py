@@ -9,7 +9,6 @@ counted again, on plain numbers; the fleet stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 
 import numpy as np
 
@@ -124,7 +123,10 @@ class Row:
 
     def copy(self) -> Row:
         """The row as it is now, to go its own way."""
-        twin = copy(self)
+        twin = object.__new__(Row)
+        twin._task, twin._columns = self._task, self._columns
+        twin._usable, twin._full = self._usable, self._full
+        twin.cpu, twin.memory, twin.pods = self.cpu, self.memory, self.pods
         twin.cores, twin.of_cards = list(self.cores), list(self.of_cards)
         twin.holders, twin.sole = list(self.holders), list(self.sole)
         return twin
