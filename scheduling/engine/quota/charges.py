@@ -103,6 +103,12 @@ def summed(charges: Iterable[Charge]) -> dict[FlavorResource, int]:
     return total
 
 
+@lru_cache(maxsize=REMEMBERED)
+def priced(charges: tuple[Charge, ...]) -> Mapping[FlavorResource, int]:
+    """As `summed`, and the same object for equal charges; not to be written to."""
+    return summed(charges)
+
+
 def merged(parts: Iterable[Mapping[FlavorResource, int]]) -> dict[FlavorResource, int]:
     """The sum of several totals."""
     total: dict[FlavorResource, int] = {}

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from quotas.tree import QuotaTree
-from scheduling.engine.model import Allocation, Charge, Flavor, FlavorResource, Job, PlacementRules, Queue
-from scheduling.engine.quota.charges import summed
+from scheduling.engine.model import Allocation, Flavor, FlavorResource, Job, PlacementRules, Queue
+from scheduling.engine.quota.charges import priced
 from scheduling.engine.state.fleet import Fleet, Hold
 from scheduling.engine.state.grounds import Grounds
 from scheduling.engine.state.presence import Presence, presence_of
@@ -61,8 +61,6 @@ class Books:
         self.leaving: dict[str, None] = {}
         self._jobs, self._queues, self._flavors = jobs, queues, flavors
         self._bookings: dict[str, Booking] = {}
-        # What was summed last.
-        self._priced: tuple[tuple[Charge, ...], Mapping[FlavorResource, int]] | None = None
         self._held: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
         self._sorted: dict[str, tuple[Allocation, ...]] = {}
         self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
@@ -77,7 +75,7 @@ class Books:
         twin._jobs, twin._queues, twin._flavors = self._jobs, self._queues, self._flavors
         twin.fleet, twin.quota = self.fleet.copy(), self.quota.copy()
         twin.allocations, twin.log = dict(self.allocations), list(self.log)
-        twin._bookings, twin._priced = self._bookings, self._priced
+        twin._bookings = self._bookings
         twin.leaving, twin._sorted = dict(self.leaving), dict(self._sorted)
         twin._held = defaultdict(dict, {job: dict(held) for job, held in self._held.items()})
         twin._holders = defaultdict(dict, {queue: dict(jobs) for queue, jobs in self._holders.items()})
@@ -205,7 +203,7 @@ class Books:
         known = self._bookings.get(task)
         if known is not None and known.allocation is allocation:
             return known
-        leaf, usage = self._leaf(allocation), self._summed(allocation.charges)
+        leaf, usage = self._leaf(allocation), priced(allocation.charges)
         row = self.fleet.row.get(allocation.node)
         if row is None:
             booking = Booking(allocation, leaf, usage)
@@ -214,12 +212,6 @@ class Books:
             booking = Booking(allocation, leaf, usage, row, self._hold(row, allocation), presence)
         self._bookings[task] = booking
         return booking
-
-    def _summed(self, charges: tuple[Charge, ...]) -> Mapping[FlavorResource, int]:
-        """The sum of charges; the same object for neighbours that are charged alike, as in most jobs."""
-        if self._priced is None or self._priced[0] != charges:
-            self._priced = (charges, summed(charges))
-        return self._priced[1]
 
     def _hold(self, row: int, allocation: Allocation) -> Hold:
         return self.fleet.hold_of(

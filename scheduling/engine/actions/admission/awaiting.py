@@ -8,7 +8,7 @@ from quotas.tree import at_least
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.model import Allocation, FlavorResource
-from scheduling.engine.quota.charges import summed
+from scheduling.engine.quota.charges import priced
 from scheduling.engine.state.snapshot import Snapshot
 
 
@@ -22,9 +22,9 @@ class Awaiting:
     def started(self, placed: Iterable[Allocation], replaced: Iterable[Allocation] = ()) -> None:
         """These are held from now on, and in their stead others no more."""
         for allocation in replaced:
-            self._held.remove_usages(self._leaf(allocation), summed(allocation.charges))
+            self._held.book(self._leaf(allocation), priced(allocation.charges), -1)
         for allocation in placed:
-            self._held.add_usages(self._leaf(allocation), summed(allocation.charges))
+            self._held.book(self._leaf(allocation), priced(allocation.charges), 1)
 
     def of(self, entry: Entry, victims: tuple[str, ...]) -> tuple[str, ...]:
         """Its victims, all that leave where it will stand, and who else must go until quota lets it in."""
@@ -32,13 +32,13 @@ class Awaiting:
         awaited = dict.fromkeys((*victims, *self._outlook.on(nodes)))
         gone = [held for held in map(self._snapshot.standing, awaited) if held is not None]
         for held in gone:
-            self._held.remove_usages(self._leaf(held), summed(held.charges))
+            self._held.book(self._leaf(held), priced(held.charges), -1)
         others = self._others(entry, awaited)
         while not self._fits(entry) and (other := next(others, None)) is not None:
-            self._held.remove_usages(self._leaf(other), summed(other.charges))
+            self._held.book(self._leaf(other), priced(other.charges), -1)
             gone.append(other)
         for held in gone:
-            self._held.add_usages(self._leaf(held), summed(held.charges))
+            self._held.book(self._leaf(held), priced(held.charges), 1)
         return tuple(held.id for held in gone)
 
     def _others(self, entry: Entry, awaited: dict[str, None]) -> Iterator[Allocation]:
