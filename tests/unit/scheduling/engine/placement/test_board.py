@@ -15,11 +15,12 @@ from scheduling.engine.model import Node, PlacementRules, Role
 from scheduling.engine.placement.devices import BestFitDevices
 from scheduling.engine.placement.placer import PlacementRule, Placer
 from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.relevance import concerns
 from scheduling.engine.placement.scores import BestFit, Compact, DotProduct, Packing, Spread, stretch
 from scheduling.engine.placement.shape import resolve
 from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.state import fleet as fleet_module
-from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.fleet import ALL_ROWS, Fleet
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 
 POLICIES = (
@@ -142,6 +143,38 @@ def test_a_board_that_followed_changes_equals_a_new_one(
                 assert same.all()
     finally:
         fleet_module.KEPT_CHANGES = limit
+
+
+held_on_cards = st.lists(
+    st.tuples(
+        st.integers(0, 2), st.integers(0, 3), st.integers(0, 100), st.integers(0, CARD_MIB), st.booleans()
+    )
+)
+
+
+@given(held_on_cards, st.integers(1, 100), st.integers(0, CARD_MIB), st.integers(1, 4))
+@settings(max_examples=100, deadline=None)
+def test_who_covers_another_veto_lets_nobody_pass_that_this_one_refuses(
+    held: list[tuple[int, int, int, int, bool]], cores: int, memory: int, cards: int
+) -> None:
+    fleet, pool = Fleet(node(f"n{index}") for index in range(3)), flavor()
+    for row, column, taken, space, alone in held:
+        fleet.hold(row, fleet_module.Hold(0, 0, ((column, taken, space, alone),)))
+    asked = role(1, cards, cores=cores, card_memory=memory)
+    question = Question(fleet, resolve(asked.request, PlacementRules(), pool), pool)
+    by_name = {veto.name: veto for veto in VETOES}
+    covering = [veto for veto in VETOES if hasattr(veto, "covers")]
+    assert covering
+    for veto in covering:
+        covered = by_name[veto.covers].allows(question, ALL_ROWS)
+        if not concerns(veto, question):
+            continue
+        assert not (veto.allows(question, ALL_ROWS) & ~covered).any()
+    board = Placer(fleet, RULE).board(question.task, pool)
+    everyone = np.ones(len(fleet), np.bool_)
+    for veto in board.vetoes:
+        everyone &= veto.allows(question, ALL_ROWS)
+    assert board.feasible().tolist() == everyone.tolist()
 
 
 class TestDevices:

@@ -6,7 +6,8 @@ import pytest
 
 from foundation.quantities import Resource
 from scheduling.engine import demand
-from scheduling.engine.model import Flavor, GpuMode, GpuRequest, Request
+from scheduling.engine.model import Charge, Flavor, FlavorResource, GpuMode, GpuRequest, Request
+from scheduling.engine.quota.charges import priced
 
 INSTANCE = Request(gpu=GpuRequest(mode=GpuMode.MIG, profile="2g.10gb"))
 
@@ -15,3 +16,10 @@ INSTANCE = Request(gpu=GpuRequest(mode=GpuMode.MIG, profile="2g.10gb"))
 def test_an_instance_is_charged_by_how_the_flavor_divides_its_cards(slices: int, cores: int) -> None:
     flavor = Flavor(id="f", card_cores=1000, mig_slices=slices)
     assert demand(INSTANCE, flavor)[Resource.GPU_CORES] == cores
+
+
+def test_equal_charges_have_one_sum() -> None:
+    one, other = ((Charge("f", Resource.CPU, 2), Charge("f", Resource.CPU, amount)) for amount in (3, 3))
+    assert one is not other and priced(one) is priced(other)
+    assert priced(one) == {FlavorResource("f", Resource.CPU): 5}
+    assert priced(one[:1]) == {FlavorResource("f", Resource.CPU): 2}
