@@ -50,6 +50,8 @@ class BestFitDevices:
         """The columns of the best cards among those that fit."""
         if task.whole or len(fitting) <= task.cards:
             return tuple(fitting[: task.cards])
+        if task.cards == 1:
+            return (min([(left[column], memory[column], column) for column in fitting])[2],)
         best = sorted([(left[column], memory[column], column) for column in fitting])
         return tuple(sorted([column for _, _, column in best[: task.cards]]))
 

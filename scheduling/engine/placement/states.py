@@ -43,17 +43,20 @@ class _Cards(NamedTuple):
 
     def after(self, taken: Parts) -> _Cards:
         """The cards when a task holds these parts of them as well. Regular nodes stay so."""
-        left, memory, used, shut = list(self.left), list(self.memory), list(self.used), list(self.shut)
+        left, memory, used, shut = list(self.left), self.memory, self.used, self.shut
         for column, cores, space, exclusive in taken:
             left[column] -= cores
-            memory[column] -= space
-            used[column] = True
-            shut[column] |= exclusive
+            if space:
+                memory = (*memory[:column], memory[column] - space, *memory[column + 1 :])
+            if not used[column]:
+                used = (*used[:column], True, *used[column + 1 :])
+            if exclusive:
+                shut = (*shut[:column], True, *shut[column + 1 :])
         classes = self.classes
         if classes is not None:
             held = len(taken) if taken[0][3] else 0
             classes = (*classes[:held], True, *classes[held + 1 :])
-        return _Cards(self.type, tuple(left), tuple(memory), tuple(used), tuple(shut), classes, self.regular)
+        return _Cards(self.type, tuple(left), memory, used, shut, classes, self.regular)
 
     def empty(self) -> list[bool]:
         """Which cards nobody uses."""
