@@ -1,11 +1,12 @@
-"""Writes down failed sign-ins, whichever way they were tried."""
+"""Writes down sign-ins, the failed ones as well, whichever way they were tried."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from django.contrib.auth.signals import user_login_failed
+from django.contrib.auth.signals import user_logged_in, user_login_failed
+from django.http import HttpRequest
 
 from allotment.denials import NOBODY
 from foundation import audit
@@ -15,6 +16,7 @@ from tenants.models import User
 def register() -> None:
     """Listen; called once, when the apps are loaded."""
     user_login_failed.connect(_note, dispatch_uid="audit-failed-sign-in")
+    user_logged_in.connect(_note_done, dispatch_uid="audit-sign-in")
 
 
 def _note(sender: object, *, credentials: Mapping[str, Any], **_: Any) -> None:
@@ -27,3 +29,11 @@ def _note(sender: object, *, credentials: Mapping[str, Any], **_: Any) -> None:
         tenant_id=None,
         attempt={"action": "sign-in", "username": user.username if user else ""},
     )
+
+
+def _note_done(sender: object, *, request: HttpRequest | None, user: User, **_: Any) -> None:
+    # A session that a program opens for somebody has no page, and nobody signed in.
+    if request is None or request.resolver_match is None:
+        return
+    by = request.resolver_match.url_name or ""
+    audit.record(user, "user.sign-in", entity="user", entity_id=user.pk, after={"by": by})

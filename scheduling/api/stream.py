@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import uuid
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Final
 
@@ -28,6 +30,7 @@ from rest_framework.request import Request
 
 from foundation import row_scope
 from foundation.errors import AllotmentError, FieldError, Invalid
+from foundation.rate_limit_middleware import TooManyRequests
 from scheduling.api.serializers import EventSerializer
 from scheduling.models import JobEvent
 from scheduling.selectors.feed import EventFeed, event_latest
@@ -45,8 +48,20 @@ LOOK_EVERY_S: Final = 1.0
 CHECK_EVERY_S: Final = 5.0
 HEARTBEAT_S: Final = 15.0
 LONGEST_S: Final = 3600.0
+OPEN_MAX: Final = 20
+"""So many streams one caller may have open at once in each web process; a page of the console needs one."""
 _RETRY: Final = "retry: 3000\n\n"
 _FIELD: Final = "Last-Event-ID"
+
+
+_open: Counter[uuid.UUID] = Counter()
+"""How many streams each caller reads from this process; changed by the one loop that serves them."""
+
+
+class TooManyStreams(TooManyRequests):
+    """A caller opens streams and does not close them."""
+
+    code = "TOO_MANY_STREAMS"
 
 
 class StreamQuery(QuerySerializer):
@@ -104,8 +119,11 @@ class EventStreamView(PlatformView):
         query = read_query(request, StreamQuery)
         slug = query.get("workspace", "")
         _scope(self.viewer, slug)
+        if _open[self.viewer.pk] >= OPEN_MAX:
+            message = _("You have %(count)s event streams open already; close one first.")
+            raise TooManyStreams(message % {"count": OPEN_MAX}, numbers={"limit": OPEN_MAX})
         after = _last_event(request.headers.get(_FIELD), query.get("cursor"))
-        reader = _Reader(request, slug, event_latest() if after is None else after)
+        reader = _Reader(request, self.viewer.pk, slug, event_latest() if after is None else after)
         return flowing(reader.stream(), "text/event-stream; charset=utf-8")
 
 
@@ -128,7 +146,8 @@ def _last_event(header: str | None, cursor: int | None) -> int | None:
 class _Reader:
     """One open stream."""
 
-    def __init__(self, request: Request, slug: str, after: int) -> None:
+    def __init__(self, request: Request, caller: uuid.UUID, slug: str, after: int) -> None:
+        self._caller = caller
         self._request = request
         self._slug = slug
         self._feed = EventFeed(after)
@@ -138,6 +157,16 @@ class _Reader:
 
     async def stream(self) -> AsyncIterator[str]:
         """The text of the stream, piece by piece."""
+        _open[self._caller] += 1
+        try:
+            async for piece in self._pieces():
+                yield piece
+        finally:
+            _open[self._caller] -= 1
+            if not _open[self._caller]:
+                del _open[self._caller]
+
+    async def _pieces(self) -> AsyncIterator[str]:
         loop = asyncio.get_running_loop()
         began = spoke = time.monotonic()
         yield _RETRY

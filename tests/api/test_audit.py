@@ -72,6 +72,14 @@ def test_every_denied_attempt_is_written_once(w: World, as_user: As) -> None:
     assert "beef" not in json.dumps([row.after for row in found])
 
 
+def test_a_sign_in_is_written_with_the_page_that_it_came_by(w: World, client: Client) -> None:
+    client.post("/login", {"username": "ed", "password": "a long password 1"})
+
+    row = AuditRecord.unscoped.get(action="user.sign-in")
+    assert (row.actor_id, row.entity_id, row.result) == (w.editor.pk, str(w.editor.pk), "done")
+    assert row.after == {"by": "login"} and row.address and row.request_id
+
+
 def test_a_failed_sign_in_is_written_without_what_was_typed(w: World) -> None:
     page = Client()
 

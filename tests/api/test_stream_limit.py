@@ -1,0 +1,43 @@
+"""A caller has a bounded number of event streams open, and each that ends makes room again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from rest_framework.test import APIRequestFactory
+
+from scheduling.api import stream
+from tests.api.conftest import As
+from tests.builders.world import World
+
+STREAM = "/api/v1/events?workspace=team-a"
+
+
+def test_too_many_streams_are_a_problem_that_says_how_many(
+    w: World, as_user: As, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(stream._open, w.editor.pk, stream.OPEN_MAX)
+
+    refused = as_user(w.editor).get(STREAM)
+
+    assert refused.status_code == 429
+    assert refused["Content-Type"] == "application/problem+json"
+    assert (refused.json()["code"], refused.json()["numbers"]) == (
+        "TOO_MANY_STREAMS",
+        {"limit": stream.OPEN_MAX},
+    )
+    assert as_user(w.viewer).get(STREAM).status_code == 200
+
+
+def test_a_stream_counts_while_it_is_read(w: World) -> None:
+    request = APIRequestFactory().get(STREAM)
+
+    async def read() -> tuple[int, int]:
+        pieces = stream._Reader(request, w.editor.pk, "team-a", 0).stream()
+        await anext(pieces)
+        during = stream._open[w.editor.pk]
+        await pieces.aclose()  # as the server does when the reader is gone
+        return during, stream._open[w.editor.pk]
+
+    assert asyncio.run(read()) == (1, 0)
