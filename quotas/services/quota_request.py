@@ -27,7 +27,7 @@ from quotas.services.quota import decider_of, quota_change, require_decider
 from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount, QuotaTables
 from quotas.services.quota_wish import current_limits, is_limits, raised, wish
 from tenants import permissions
-from tenants.models import User
+from tenants.models import Tenant, User
 from tenants.permissions import Permission
 
 LASTS: Final = timedelta(days=14)
@@ -189,8 +189,12 @@ def _expire(pk: uuid.UUID, now: datetime) -> bool:
 
 def decides(viewer: Actor, request: QuotaRequest) -> bool:
     """Whether the viewer may decide about a request."""
-    decider = decider_of(request.node, limits=is_limits(request.asked))
-    return permissions.may(viewer, Permission.QUOTA_EDIT, decider)
+    return permissions.may(viewer, Permission.QUOTA_EDIT, request_decider(request))
+
+
+def request_decider(request: QuotaRequest) -> Tenant | None:
+    """Whose admins decide about a request; None is the platform."""
+    return decider_of(request.node, limits=is_limits(request.asked))
 
 
 # Pieces

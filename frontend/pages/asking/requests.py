@@ -100,7 +100,7 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
     items: list[dict[str, Any]] = []
     try:
         items = amounts.asked(typed, subject.node, subject.pool)
-        service.quota_request_create(
+        sent = service.quota_request_create(
             acting_user=who,
             node=subject.node.node,
             asked=items,
@@ -115,7 +115,9 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
             if found.field in asking.fields:
                 asking.add_error(found.field, found.message)
         return _show(request, place, subject, typed, asking, error.detail, error.status)
-    messages.success(request, _("Your request is sent. Who decides above the workspace finds it there."))
+    decider = service.request_decider(sent) or _("the platform")
+    sentence = _("Your request is sent; an admin of %(tenant)s decides.")
+    messages.success(request, sentence % {"tenant": decider})
     return redirect("frontend:workspace-requests", workspace=place.slug)
 
 
@@ -137,13 +139,16 @@ def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:
 
 
 def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
-    """What the address names, else the first queue and the first pool with GPUs; None without a quota."""
+    """What the address names, else the whole workspace and the first pool with GPUs; None without a quota.
+
+    A queue's own quota is divided inside the workspace; who wants more than that asks for the workspace.
+    """
     nodes = request_nodes(who, place)
     if not nodes:
         return None
     asked = request.GET.get("node")
-    first = next((node for node in nodes if node.is_queue), nodes[0])
-    node = next((node for node in nodes if str(node.pk) == asked), first)
+    whole = next((node for node in nodes if not node.is_queue), nodes[0])
+    node = next((node for node in nodes if str(node.pk) == asked), whole)
     rows = Flavor.unscoped.filter(cluster__cell_id=node.cell_id).select_related("cluster")
     pools = list(rows.order_by("name", "pk"))
     if not pools:

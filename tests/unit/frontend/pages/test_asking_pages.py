@@ -76,8 +76,10 @@ def test_a_member_asks_and_finds_it_in_the_list(there: World) -> None:
     sent = grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": "a paper"})
     answer = client.post(ASK, sent, follow=True)
     assert answer.redirect_chain and "waits for a decision" in answer.content.decode()
+    assert f"an admin of {there.workspace.parent} decides" in answer.content.decode()
     made = QuotaRequest.unscoped.get()
-    assert (made.node, made.asked[0]["nominal"]) == (there.queue.node, 12)
+    # Of the whole workspace, as nothing else is chosen.
+    assert (made.node, made.asked[0]["nominal"]) == (there.queue.node.parent, 12)
 
 
 def test_what_is_wrong_stands_beside_its_box_and_what_was_typed_is_kept(there: World) -> None:
