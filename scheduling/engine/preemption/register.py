@@ -153,7 +153,7 @@ class Register:
         of_whom: list[int] = []
         of_what: list[int] = []
         amounts: list[int] = []
-        alike: dict[tuple[int, int], _Worth] = {}
+        alike: dict[tuple[tuple[Charge, ...], int], _Worth] = {}
         for holding in coming:
             holding.charges, cards, known = self._worth(holding.tasks, alike)
             number = self._place(holding)
@@ -170,17 +170,18 @@ class Register:
         self._charges = grown(self._charges, self.jobs.size, len(self._keys))
         self._charges[of_what, of_whom] = amounts
 
-    def _worth(self, tasks: tuple[Allocation, ...], alike: dict[tuple[int, int], _Worth]) -> _Worth:
-        """What tasks are charged; known at once where as many others are charged by the same object."""
+    def _worth(
+        self, tasks: tuple[Allocation, ...], alike: dict[tuple[tuple[Charge, ...], int], _Worth]
+    ) -> _Worth:
+        """What tasks are charged; known at once where as many others are charged the same."""
         first = tasks[0].charges
         same = len(tasks) == 1 or all(task.charges is first for task in tasks)
-        kind = (id(first), len(tasks))
-        known = alike.get(kind) if same else None
+        known = alike.get((first, len(tasks))) if same else None
         if known is None:
             charges, cards = worth(tasks)
             known = (charges, cards, [self._keys.setdefault(key, len(self._keys)) for key in charges])
             if same:
-                alike[kind] = known
+                alike[first, len(tasks)] = known
         return known
 
     def _place(self, holding: Holding) -> int:

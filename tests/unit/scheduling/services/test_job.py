@@ -54,7 +54,7 @@ def test_a_submission_writes_job_tasks_event_audit_and_hint(w: World) -> None:
 def test_a_submission_costs_the_same_whatever_its_size(w: World, django_assert_max_num_queries: Any) -> None:
     submit(w, name="warm")
 
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         submit(w, roles=[{"name": f"r{n}", "replicas": 10} for n in range(8)])
 
 
