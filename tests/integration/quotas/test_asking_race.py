@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Final
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
 
 from foundation import clock
@@ -130,13 +129,3 @@ def test_the_meter_loses_nothing_among_many(on_postgres: PostgresServer) -> None
     assert together(take) == ["done"] * AT_ONCE
     row = LedgerEntry.unscoped.get(resource="gpu.cores")
     assert (row.used, row.core_ms) == (0, AT_ONCE * 5 * 100 * 10_000)
-
-
-def test_the_migration_goes_both_ways(on_postgres: PostgresServer) -> None:
-    here = Department()
-    LedgerEntry.unscoped.create(node=here.queue_a.node, flavor=here.flavor, resource="gpu.cores", used=800)
-    call_command("migrate", "quotas", "0005", verbosity=0)
-    call_command("migrate", "quotas", verbosity=0)
-    row = LedgerEntry.unscoped.get(resource="gpu.cores")
-    # It counts from the migration on, as if nothing had been held before.
-    assert row.used == 800 and row.core_ms <= 0

@@ -1,0 +1,152 @@
+import django.db.models.manager
+import foundation.identifiers
+import rest_framework.utils.encoders
+from django.db import migrations, models
+
+
+TABLES = ("foundation_auditrecord", "foundation_auditseal")
+REFUSE = """
+CREATE FUNCTION foundation_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
+END $$;
+"""
+GUARD = """
+CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE ON {table}
+    FOR EACH ROW EXECUTE FUNCTION foundation_append_only();
+CREATE TRIGGER {table}_not_emptied BEFORE TRUNCATE ON {table}
+    FOR EACH STATEMENT EXECUTE FUNCTION foundation_append_only();
+"""
+FREE = """
+DROP TRIGGER {table}_append_only ON {table};
+DROP TRIGGER {table}_not_emptied ON {table};
+"""
+
+
+def guard(apps, schema_editor):
+    """SQLite is left alone: whoever can write its file can write anything."""
+    if schema_editor.connection.vendor == "postgresql":
+        schema_editor.execute(REFUSE + "".join(GUARD.format(table=table) for table in TABLES), params=None)
+
+
+def free(apps, schema_editor):
+    if schema_editor.connection.vendor == "postgresql":
+        schema_editor.execute("".join(FREE.format(table=table) for table in TABLES), params=None)
+        schema_editor.execute("DROP FUNCTION foundation_append_only()", params=None)
+
+
+class Migration(migrations.Migration):
+    # The steps of the development before the first release; goes with that release.
+    replaces = [
+        ('foundation', '0001_initial'),
+        ('foundation', '0002_idempotency'),
+        ('foundation', '0003_audit_chain'),
+    ]
+
+    initial = True
+
+    dependencies = [
+    ]
+
+    operations = [
+        migrations.CreateModel(
+            name='AuditRecord',
+            fields=[
+                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('actor_id', models.UUIDField(db_index=True, null=True)),
+                ('actor_name', models.CharField(max_length=150)),
+                ('action', models.CharField(db_index=True, max_length=80)),
+                ('entity', models.CharField(max_length=60)),
+                ('entity_id', models.CharField(db_index=True, max_length=64)),
+                ('tenant_id', models.UUIDField(db_index=True, null=True)),
+                ('before', models.JSONField(default=dict)),
+                ('after', models.JSONField(default=dict)),
+                ('result', models.CharField(default='done', max_length=20)),
+                ('address', models.CharField(blank=True, default='', max_length=64)),
+                ('request_id', models.CharField(blank=True, default='', max_length=64)),
+            ],
+            options={
+                'ordering': ['-created_at', '-id'],
+                'abstract': False,
+                'base_manager_name': 'unscoped',
+                'default_manager_name': 'unscoped',
+                'indexes': [models.Index(fields=['-created_at', '-id'], name='audit_by_time'), models.Index(fields=['tenant_id', '-created_at', '-id'], name='audit_of_tenant_by_time')],
+            },
+            managers=[
+                ('unscoped', django.db.models.manager.Manager()),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Heartbeat',
+            fields=[
+                ('name', models.CharField(max_length=60, primary_key=True, serialize=False)),
+                ('at', models.DateTimeField()),
+            ],
+            options={
+                'base_manager_name': 'unscoped',
+                'default_manager_name': 'unscoped',
+            },
+            managers=[
+                ('unscoped', django.db.models.manager.Manager()),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Hint',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('topic', models.CharField(max_length=40)),
+                ('key', models.CharField(max_length=64)),
+                ('not_before', models.DateTimeField()),
+            ],
+            options={
+                'base_manager_name': 'unscoped',
+                'default_manager_name': 'unscoped',
+                'indexes': [models.Index(fields=['not_before'], name='foundation__not_bef_8cbadb_idx')],
+                'constraints': [models.UniqueConstraint(fields=('topic', 'key'), name='hint_once')],
+            },
+            managers=[
+                ('unscoped', django.db.models.manager.Manager()),
+            ],
+        ),
+        migrations.CreateModel(
+            name='IdempotencyKey',
+            fields=[
+                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('scope', models.UUIDField()),
+                ('route', models.CharField(max_length=120)),
+                ('key', models.CharField(max_length=255)),
+                ('fingerprint', models.CharField(max_length=64)),
+                ('status', models.PositiveSmallIntegerField(default=0)),
+                ('headers', models.JSONField(default=dict)),
+                ('body', models.JSONField(encoder=rest_framework.utils.encoders.JSONEncoder, null=True)),
+            ],
+            options={
+                'abstract': False,
+                'base_manager_name': 'unscoped',
+                'default_manager_name': 'unscoped',
+                'indexes': [models.Index(fields=['created_at'], name='idempotent_request_age')],
+                'constraints': [models.UniqueConstraint(fields=('scope', 'route', 'key'), name='idempotent_request_once')],
+            },
+            managers=[
+                ('unscoped', django.db.models.manager.Manager()),
+            ],
+        ),
+        migrations.CreateModel(
+            name='AuditSeal',
+            fields=[
+                ('number', models.PositiveBigIntegerField(primary_key=True, serialize=False)),
+                ('record_id', models.UUIDField(unique=True)),
+                ('hash', models.CharField(max_length=64)),
+            ],
+            options={
+                'base_manager_name': 'unscoped',
+                'default_manager_name': 'unscoped',
+            },
+            managers=[
+                ('unscoped', django.db.models.manager.Manager()),
+            ],
+        ),
+        migrations.RunPython(guard, free),
+    ]
