@@ -13,7 +13,7 @@ from typing import IO, Any, ClassVar, Final
 from django.utils.translation import gettext as _
 from rest_framework.parsers import BaseParser
 
-from foundation.errors import Invalid, TooLarge
+from foundation.errors import FieldError, Invalid, TooLarge
 
 LARGEST: Final = 2**20
 DEEPEST: Final = 32
@@ -25,7 +25,7 @@ def read_body(stream: IO[bytes], largest: int) -> bytes:
     body = stream.read(largest + 1)
     if len(body) > largest:
         message = _("The body has more than %(limit)s KiB.") % {"limit": largest // 1024}
-        raise TooLarge(message, numbers={"limit_bytes": largest})
+        raise TooLarge(message, numbers={"limit_bytes": largest}, errors=_whole("TOO_LARGE", message))
     return body
 
 
@@ -41,8 +41,17 @@ def require_shallow(value: Any, deepest: int = DEEPEST) -> None:
         ]
         if not level:
             return
-    message = _("The body is nested more than %(limit)s levels deep.")
-    raise Invalid(message % {"limit": deepest}, code="TOO_DEEP")
+    raise _too_deep(deepest)
+
+
+def _too_deep(deepest: int) -> Invalid:
+    message = _("The body is nested more than %(limit)s levels deep.") % {"limit": deepest}
+    return Invalid(message, code="TOO_DEEP", errors=_whole("TOO_DEEP", message))
+
+
+def _whole(code: str, message: str) -> list[FieldError]:
+    """An error of the body as a whole: its path is empty."""
+    return [FieldError("", code, message)]
 
 
 class BoundedJsonParser(BaseParser):
@@ -61,11 +70,10 @@ class BoundedJsonParser(BaseParser):
         try:
             value = json.loads(body, parse_constant=_no_constant)
         except RecursionError as error:
-            message = _("The body is nested more than %(limit)s levels deep.") % {"limit": DEEPEST}
-            raise Invalid(message, code="TOO_DEEP") from error
+            raise _too_deep(DEEPEST) from error
         except ValueError as error:
             problem = _("The body is not valid JSON: %(problem)s") % {"problem": error}
-            raise Invalid(problem, code="JSON_INVALID") from error
+            raise Invalid(problem, code="JSON_INVALID", errors=_whole("JSON_INVALID", problem)) from error
         require_shallow(value)
         return value
 

@@ -28,7 +28,7 @@ from quotas.selectors.quota_table import tenant_get
 from quotas.services.budget import HOURS_MAX, STEPS_MAX, budget_change, budget_create, budget_delete
 from quotas.services.quota_amounts import flavor_among
 from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.bodies import StrictSerializer
+from tenants.api.bodies import StrictSerializer, named_by
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
@@ -176,7 +176,8 @@ class AdminBudgetsView(PlatformView):
         body = BudgetCreateSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         values = body.validated_data
-        tenant = tenant_get(self.viewer, values["tenant"])
+        with named_by("tenant"):
+            tenant = tenant_get(self.viewer, values["tenant"])
         flavor = None
         if values["flavor"] is not None:
             flavors = list(Flavor.unscoped.select_related("cluster").order_by("pk"))

@@ -13,7 +13,6 @@ from rest_framework.response import Response
 from foundation.listing import Column, Kind
 from foundation.quantities import Resource
 from foundation.versions import etag, if_match
-from quotas.api.quota_serializers import refuse_unknown
 from quotas.api.request_serializers import NothingSerializer, few
 from quotas.models import OverrideState
 from quotas.selectors.override import override_get, override_list
@@ -22,7 +21,7 @@ from quotas.services.override import LoanAmount, override_create, override_end
 from quotas.services.quota_amounts import flavor_of
 from quotas.services.quota_plan import AMOUNT_MAX
 from tenants.api.base import PlatformView
-from tenants.api.bodies import StrictSerializer
+from tenants.api.bodies import StrictSerializer, named_by
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
@@ -69,15 +68,11 @@ class OverrideSerializer(serializers.Serializer[Any]):
     )
 
 
-class LoanAmountSerializer(serializers.Serializer[Any]):
+class LoanAmountSerializer(StrictSerializer):
     cluster = serializers.CharField(default="", max_length=63, help_text="Where several have the flavor.")
     flavor = serializers.CharField(max_length=63)
     resource = serializers.ChoiceField(choices=_RESOURCES)
     amount = serializers.IntegerField(min_value=1, max_value=AMOUNT_MAX)
-
-    def to_internal_value(self, data: Any) -> Any:
-        refuse_unknown(self, data)
-        return super().to_internal_value(data)
 
 
 class OverrideCreateSerializer(StrictSerializer):
@@ -134,8 +129,10 @@ class OverridesView(PlatformView):
         body = OverrideCreateSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         values = body.validated_data
-        lender = quota_node_get(self.viewer, values["lender"])
-        borrower = quota_node_get(self.viewer, values["borrower"])
+        with named_by("lender"):
+            lender = quota_node_get(self.viewer, values["lender"])
+        with named_by("borrower"):
+            borrower = quota_node_get(self.viewer, values["borrower"])
         amounts = [
             LoanAmount(
                 flavor_of(lender.cell_id, item, f"amounts.{index}."),

@@ -8,7 +8,7 @@ from typing import IO, Any, Final
 from django.utils.translation import gettext as _
 from rest_framework.parsers import BaseParser
 
-from foundation.errors import Invalid
+from foundation.errors import FieldError, Invalid
 from foundation.parsers import LARGEST, read_body
 
 
@@ -23,7 +23,9 @@ class _FileParser(BaseParser):
         try:
             return body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise Invalid(_("The file is not UTF-8 text."), code="ENCODING") from error
+            message = _("The file is not UTF-8 text.")
+            errors = [FieldError("", "ENCODING", message)]
+            raise Invalid(message, code="ENCODING", errors=errors) from error
 
 
 class YamlFileParser(_FileParser):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -80,7 +79,7 @@ class DifferenceSerializer(serializers.Serializer[Any]):
         return PlannedSerializer(found.changes, many=True, context={"names": found.names}).data
 
 
-class AmountSerializer(serializers.Serializer[Any]):
+class AmountSerializer(StrictSerializer):
     """One limit to set. A field that is left out stays as it is; null is unlimited, 0 is nothing."""
 
     cluster = serializers.CharField(default="", max_length=63, help_text="Where several have the flavor.")
@@ -95,18 +94,6 @@ class AmountSerializer(serializers.Serializer[Any]):
     lending_limit = serializers.IntegerField(
         required=False, allow_null=True, min_value=0, max_value=AMOUNT_MAX
     )
-
-    def to_internal_value(self, data: Any) -> Any:
-        refuse_unknown(self, data)
-        return super().to_internal_value(data)
-
-
-def refuse_unknown(shape: serializers.Serializer[Any], data: Any) -> None:
-    """For a serializer inside a list, which is not given its body. Raises: ValidationError."""
-    unknown = sorted(set(data) - set(shape.fields)) if isinstance(data, dict) else []
-    if unknown:
-        message = _("There is no such field; there are: %(known)s") % {"known": ", ".join(shape.fields)}
-        raise serializers.ValidationError(dict.fromkeys(unknown, message), code="unknown")
 
 
 class ShrinkSerializer(StrictSerializer):

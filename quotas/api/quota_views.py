@@ -247,7 +247,7 @@ class QuotaFileView(PlatformView):
         """Apply the file, or with `dry_run` only compare it."""
         query = read_query(request, ImportQuery)
         kind = FileFormat.CSV if request.content_type.startswith("text/csv") else FileFormat.YAML
-        file = QuotaFile(str(request.data), kind, f"body.{kind.value}")
+        file = QuotaFile(str(request.data or ""), kind, f"body.{kind.value}")
         found = quota_file_check(acting_user=self.viewer, file=file, on_top=query["on_top"])
         if not dry_run_of(request):
             quota_file_apply(

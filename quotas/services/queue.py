@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Cell, Flavor
 from foundation import audit
 from foundation.actor import Actor
-from foundation.errors import Conflict, Invalid
+from foundation.errors import Conflict, FieldError, Invalid
 from foundation.identifiers import is_dns_label
 from foundation.versions import advance
 from quotas.models import AllocationMode, Queue, QueueFlavor, QuotaNode, StopPolicy, Strategy
@@ -40,15 +40,11 @@ def queue_create(
     permissions.require(acting_user, Permission.QUEUE_EDIT, workspace)
     if not workspace.is_workspace:
         message = _("%(tenant)s is a folder; only a workspace has queues.")
-        raise Invalid(message % {"tenant": workspace})
-    if not is_dns_label(name):
-        message = _("%(name)s cannot name a queue: use lower-case letters, digits and hyphens.")
-        raise Invalid(message % {"name": name})
-    if not flavors or any(flavor.cluster.cell_id != cell.pk for flavor in flavors):
-        raise Invalid(_("A queue needs flavors, all of its own cell."))
-    if Queue.unscoped.filter(workspace=workspace, name=name).exists():
-        message = _("The workspace %(workspace)s has a queue named %(name)s already.")
-        raise Conflict(message % {"workspace": workspace, "name": name})
+        raise _wrong("workspace", "FOLDER", message % {"tenant": workspace})
+    _check_name(workspace, name)
+    own = all(flavor.cluster.cell_id == cell.pk for flavor in flavors)
+    if not flavors or not own or len({flavor.pk for flavor in flavors}) < len(flavors):
+        raise _wrong("flavors", "REQUIRED", _("A queue needs flavors, each once and all of its own cell."))
     parent = quota_node_ensure(acting_user=acting_user, cell=cell, tenant=workspace)
     node = QuotaNode.unscoped.create(cell=cell, tenant=workspace, parent=parent, is_queue=True)
     queue = Queue.unscoped.create(
@@ -73,6 +69,20 @@ def queue_create(
     )
     quota_changed(cell.pk)
     return queue
+
+
+def _check_name(workspace: Tenant, name: str) -> None:
+    if not is_dns_label(name):
+        message = _("%(name)s cannot name a queue: use lower-case letters, digits and hyphens.")
+        raise _wrong("name", "name", message % {"name": name})
+    if Queue.unscoped.filter(workspace=workspace, name=name).exists():
+        message = _("The workspace %(workspace)s has a queue named %(name)s already.")
+        told = message % {"workspace": workspace, "name": name}
+        raise Conflict(told, code="NAME_TAKEN", errors=[FieldError("name", "taken", told)])
+
+
+def _wrong(field: str, code: str, message: str) -> Invalid:
+    return Invalid(message, errors=[FieldError(field, code, message)])
 
 
 @transaction.atomic

@@ -22,7 +22,7 @@ from scheduling.selectors.priority_grant import (
 from scheduling.services.priority_class import VALUE_MAX, priority_class_create, priority_class_update
 from scheduling.services.priority_grant import priority_grant, priority_revoke
 from tenants.api.base import PlatformView
-from tenants.api.bodies import StrictSerializer
+from tenants.api.bodies import StrictSerializer, named_by
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
@@ -175,11 +175,11 @@ class PriorityGrantsView(PlatformView):
         read_query(request, NoQuery)
         wanted = GrantCreateSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        grant = priority_grant(
-            acting_user=self.viewer,
-            tenant=tenant_get(self.viewer, wanted.validated_data["tenant"]),
-            priority_class=priority_class_get(wanted.validated_data["priority_class"]),
-        )
+        with named_by("tenant"):
+            tenant = tenant_get(self.viewer, wanted.validated_data["tenant"])
+        with named_by("priority_class"):
+            found = priority_class_get(wanted.validated_data["priority_class"])
+        grant = priority_grant(acting_user=self.viewer, tenant=tenant, priority_class=found)
         headers = {"Location": f"{request.path}/{grant.pk}"}
         return Response(GrantSerializer(grant).data, status=201, headers=headers)
 

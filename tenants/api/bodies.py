@@ -1,19 +1,72 @@
-"""Bodies of requests: declared fields only."""
+"""Bodies of requests: declared fields of the declared types only, and what they name must be in sight."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 from rest_framework import serializers
+
+from foundation.errors import FieldError, NotFound
+
+_TEXT: Final = (
+    serializers.CharField,
+    serializers.ChoiceField,
+    serializers.UUIDField,
+    serializers.DateTimeField,
+    serializers.DateField,
+)
 
 
 class StrictSerializer(serializers.Serializer[Any]):
     """A body whose unknown fields are mistakes, not silence."""
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        unknown = sorted(set(self.initial_data) - set(self.fields))
-        if unknown:
-            message = _("There is no such field; there are: %(known)s") % {"known": ", ".join(self.fields)}
-            raise serializers.ValidationError(dict.fromkeys(unknown, message), code="unknown")
-        return attrs
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            unknown = sorted(set(data) - set(self.fields), key=str)
+            if unknown:
+                message = _("There is no such field; there are: %(known)s")
+                told = message % {"known": ", ".join(self.fields)}
+                raise serializers.ValidationError(dict.fromkeys(unknown, told), code="unknown")
+            # The framework would read text as a number and a number as text; the schema promises neither.
+            wrong = {
+                name: message
+                for name, field in self.fields.items()
+                if name in data and (message := _wrong_type(field, data[name]))
+            }
+            if wrong:
+                raise serializers.ValidationError(wrong, code="type")
+        return super().to_internal_value(data)
+
+
+def _wrong_type(field: Any, value: Any) -> Any:
+    """What is wrong with the type of a value, by index where it is a list; None where nothing is."""
+    if value is None:
+        return None  # whether it may be missing is the field's own question
+    if isinstance(field, _TEXT):
+        return None if isinstance(value, str) else _("must be text")
+    if isinstance(field, serializers.BooleanField):
+        return None if isinstance(value, bool) else _("must be true or false")
+    if isinstance(field, serializers.IntegerField):
+        # 12.0 is a whole number in JSON, too.
+        whole = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if whole else _("must be a whole number")
+    if isinstance(field, serializers.ListField) and isinstance(value, list):
+        found = {index: _wrong_type(field.child, item) for index, item in enumerate(value)}
+        return {index: message for index, message in found.items() if message} or None
+    return None
+
+
+@contextmanager
+def named_by(field: str) -> Iterator[None]:
+    """What is not found in here was named by `field` of the body, and the answer says so.
+
+    Raises: NotFound.
+    """
+    try:
+        yield
+    except NotFound as error:
+        told = error.errors or [FieldError(field, "UNKNOWN", error.detail)]
+        raise NotFound(error.detail, errors=told) from error

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from foundation.listing import Column, Kind
 from tenants.api.base import PlatformView, WorkspaceView
+from tenants.api.bodies import named_by
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import problems
@@ -91,7 +92,10 @@ class AccessKeysView(WorkspaceView):
         workspace = self.workspace
         values = body_of(request, WorkspaceKeyCreateSerializer)
         name = values.get("service_account")
-        owner = service_account_get(viewer=self.viewer, tenant=workspace, name=name) if name else self.viewer
+        with named_by("service_account"):
+            owner = (
+                service_account_get(viewer=self.viewer, tenant=workspace, name=name) if name else self.viewer
+            )
         return _created(request.path, *_make(self.viewer, owner, values))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from tenants.api.bodies import StrictSerializer
 from tenants.permissions import Permission
 
 _POINTS = [permission.value for permission in Permission]
@@ -54,11 +55,12 @@ class AccessKeyCreatedSerializer(AccessKeySerializer):
     token = serializers.CharField(help_text="Shown this once.")
 
 
-class AccessKeyCreateSerializer(serializers.Serializer[Any]):
+class AccessKeyCreateSerializer(StrictSerializer):
     name = serializers.CharField(max_length=80)
     scopes = serializers.ListField(
         child=serializers.ChoiceField(choices=_POINTS),
         default=list,
+        max_length=100,
         help_text="What the key may do of what you may; empty: everything.",
     )
     expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)

@@ -188,8 +188,8 @@ class GroupCreateSerializer(GroupChangeSerializer):
     name = serializers.CharField(max_length=120)
 
 
-class PersonSerializer(serializers.Serializer[Any]):
-    username = serializers.CharField()
+class PersonSerializer(StrictSerializer):
+    username = serializers.CharField(max_length=150)
 
 
 class KeyRotateSerializer(StrictSerializer):

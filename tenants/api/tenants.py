@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from foundation.listing import Column, Kind
 from foundation.versions import etag, if_match
 from tenants.api.base import PlatformView
+from tenants.api.bodies import named_by
 from tenants.api.pages import list_of, listed_by
 from tenants.api.place import PlaceView
 from tenants.api.query import ListQuery, NoQuery, read_query
@@ -79,9 +80,11 @@ class TenantsView(PlatformView):
         """Add a tenant below a folder."""
         read_query(request, NoQuery)
         values = body_of(request, TenantCreateSerializer)
+        with named_by("parent"):
+            parent = tenant_get(viewer=self.viewer, tenant_id=values["parent"])
         made = tenant_create(
             acting_user=self.viewer,
-            parent=tenant_get(viewer=self.viewer, tenant_id=values["parent"]),
+            parent=parent,
             kind=TenantKind(values["kind"]),
             slug=values["slug"],
             name=values["name"],
@@ -142,7 +145,8 @@ class TenantMoveView(PlaceView):
         read_query(request, NoQuery)
         tenant, expected = self.tenant, if_match(request)
         wanted = body_of(request, TenantMoveSerializer)["parent"]
-        parent = tenant_get(viewer=self.viewer, tenant_id=wanted)
+        with named_by("parent"):
+            parent = tenant_get(viewer=self.viewer, tenant_id=wanted)
         preview = tenant_move_preview(viewer=self.viewer, tenant=tenant, parent=parent)
         moved = tenant_move(acting_user=self.viewer, tenant=tenant, parent=parent, expected=expected)
         body = {"tenant": moved, "along": preview.along, "access": preview.access, "effects": preview.effects}

@@ -48,9 +48,13 @@ def access_key_create(
 
     An empty `scopes` means every point the user has.
     Raises: PermissionDenied for a person other than oneself without the right to edit members of the
-    platform, and for a service account that one may not manage; Invalid for a moment that has passed.
+    platform, and for a service account that one may not manage; Invalid for a moment that has passed, and
+    for a name that cannot be read.
     """
     _require_owner(acting_user, user)
+    if not name.isprintable():
+        message = _("A name has no control characters.")
+        raise Invalid(message, errors=[FieldError("name", "name", message)])
     if expires_at is not None and expires_at <= clock.now():
         message = _("Choose a moment that is still to come.")
         raise Invalid(message, errors=[FieldError("expires_at", "past", message)])

@@ -95,7 +95,7 @@ def password_change(*, acting_user: User, old_password: str, new_password: str) 
     if not acting_user.check_password(old_password):
         message = _("The old password is not right.")
         raise Invalid(message, errors=[FieldError("old", "wrong", message)])
-    _check_password(new_password, acting_user)
+    _check_password(new_password, acting_user, field="new")
     acting_user.must_change_password = False
     _set(acting_user, new_password)
     _note(acting_user, "password", acting_user)
@@ -109,13 +109,11 @@ def _set(user: User, password: str) -> None:
     user.save(update_fields=["password", "must_change_password"])
 
 
-def _check_password(password: str, user: User) -> None:
+def _check_password(password: str, user: User, *, field: str = "password") -> None:
     try:
         validate_password(password, user)
     except ValidationError as error:
-        found = [
-            FieldError("password", str(e.code or "invalid"), str(e.messages[0])) for e in error.error_list
-        ]
+        found = [FieldError(field, str(e.code or "invalid"), str(e.messages[0])) for e in error.error_list]
         raise Invalid(" ".join(e.message for e in found), errors=found) from error
 
 

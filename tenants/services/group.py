@@ -13,7 +13,7 @@ from foundation.errors import Conflict, FieldError, Invalid
 from foundation.versions import advance, require_current
 from tenants import permissions
 from tenants.models import Group, GroupMember, Member, User
-from tenants.names import clean_name
+from tenants.names import clean_name, same_name
 from tenants.permissions import Permission
 from tenants.selectors.rights import role_points
 from tenants.services.last_admin import last_admin_kept
@@ -83,7 +83,7 @@ def group_add(*, acting_user: Actor, group: Group, user: User) -> GroupMember:
     _require_local(group)
     if user.is_service:
         message = _("A service account belongs to no group.")
-        raise Invalid(message, errors=[FieldError("user", "service", message)])
+        raise Invalid(message, errors=[FieldError("username", "service", message)])
     row, made = GroupMember.unscoped.get_or_create(group=group, user=user)
     if made:
         _note(acting_user, "add", group, after={"user": user.username})
@@ -118,12 +118,21 @@ def _require_local(group: Group) -> None:
 
 
 def _save(group: Group, *, new: bool) -> None:
+    others = Group.unscoped.exclude(pk=group.pk)
+    if any(same_name(group.name, name) for name in others.values_list("name", flat=True)):
+        raise _taken("name", group.name)
+    if group.claim is not None and others.filter(claim=group.claim).exists():
+        raise _taken("claim", group.claim)
     try:
         with transaction.atomic():
             group.save(force_insert=new)
-    except IntegrityError as error:
-        message = _("There is a group with this name or claim already.")
-        raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)]) from error
+    except IntegrityError as error:  # somebody was faster
+        raise _taken("name", group.name) from error
+
+
+def _taken(field: str, name: str) -> Conflict:
+    message = _("There is a group named %(name)s already.") % {"name": name}
+    return Conflict(message, code="NAME_TAKEN", errors=[FieldError(field, "taken", message)])
 
 
 def _described(group: Group) -> dict[str, object]:

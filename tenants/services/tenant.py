@@ -32,7 +32,7 @@ def tenant_create(
     if parent is not None:
         parent = tree.tenant_fresh(parent)
         _require_folder(parent)
-        tree.require_live(parent)
+        tree.require_live(parent, field="parent")
     name = clean_name(name)
     tenant = Tenant(id=new_id(), parent=parent, kind=kind, slug=clean_slug(slug or slug_of(name)), name=name)
     tenant.path = f"{parent.path if parent else '/'}{tenant.id}/"

@@ -29,7 +29,7 @@ def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> 
     if tenant.parent is None:
         raise Conflict(_("The root of the tree cannot be moved."), code="TENANT_IS_ROOT")
     tree.require_live(tenant)
-    tree.require_live(parent)
+    tree.require_live(parent, field="parent")
     if parent.is_workspace:
         raise _wrong("workspace", _("A workspace has no tenants below it; choose a folder."))
     if tenant.holds(parent):

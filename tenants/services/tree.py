@@ -25,14 +25,15 @@ def tenant_fresh(tenant: Tenant) -> Tenant:
     return Tenant.unscoped.select_related("parent").get(pk=tenant.pk)
 
 
-def require_live(tenant: Tenant) -> None:
-    """Refuse to change what is archived.
+def require_live(tenant: Tenant, *, field: str = "") -> None:
+    """Refuse to change what is archived; `field` is what names it in the request, if anything does.
 
     Raises: Conflict with code TENANT_ARCHIVED.
     """
     if tenant.is_archived:
-        message = _("%(name)s is archived; restore it first.")
-        raise Conflict(message % {"name": tenant.name}, code="TENANT_ARCHIVED")
+        message = _("%(name)s is archived; restore it first.") % {"name": tenant.name}
+        errors = [FieldError(field, "archived", message)] if field else []
+        raise Conflict(message, code="TENANT_ARCHIVED", errors=errors)
 
 
 def require_free_name(name: str, *, parent_id: uuid.UUID | None, but: Tenant | None = None) -> None:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from foundation.actor import SYSTEM
 from foundation.identifiers import new_id
-from tenants.models import CustomRole, Group, GroupMember, Member, Role, Tenant, TenantKind, User
+from tenants.models import (
+    AccountKind,
+    CustomRole,
+    Group,
+    GroupMember,
+    Member,
+    Role,
+    Tenant,
+    TenantKind,
+    User,
+)
 from tenants.services.access_key import access_key_create
 
 
@@ -43,6 +53,11 @@ def member(of: User, tenant: Tenant | None, role: Role) -> Member:
 
 def platform_admin(username: str = "root") -> User:
     return user(username, None, Role.PLATFORM_ADMIN)
+
+
+def service_account(name: str, home: Tenant) -> User:
+    """The account `<name>@<home>`, without a role."""
+    return User.objects.create(username=f"{name}@{home.slug}", kind=AccountKind.SERVICE, home=home)
 
 
 def access_key(of: User) -> str:
