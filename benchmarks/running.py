@@ -79,8 +79,6 @@ def platform(
 
 
 def _prepare(environment: dict[str, str], nodes: int, cards: int, speed: float) -> str:
-    migrate = [sys.executable, "-m", "allotment.cli", "migrate", "--no-input", "--verbosity", "0"]
-    subprocess.run(migrate, env=environment, check=True)
     world = [sys.executable, "-m", "benchmarks.world", str(nodes), str(cards), str(speed)]
     made = subprocess.run(world, env=environment, check=True, stdout=subprocess.PIPE)
     token: str = json.loads(made.stdout)["token"]

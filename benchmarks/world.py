@@ -1,6 +1,7 @@
 """A cell with one large simulated cluster and one team, made through the platform's own services.
 
-Run as `python -m benchmarks.world NODES CARDS SPEED` in the platform's environment; prints the access key.
+Run as `python -m benchmarks.world NODES CARDS SPEED` in the platform's environment: makes the tables and
+the world, and prints the access key.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import sys
 
 import django
+from django.core.management import call_command
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allotment.settings.embedded")
 django.setup()
@@ -83,6 +85,6 @@ def _key(workspace: Tenant) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(
-        json.dumps({"token": build(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))}) + "\n"
-    )
+    call_command("migrate", verbosity=0)
+    token = build(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    sys.stdout.write(json.dumps({"token": token}) + "\n")

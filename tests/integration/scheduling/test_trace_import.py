@@ -18,7 +18,7 @@ from tests.fixtures.wait import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.shared]
 
-JOBS = 300
+JOBS = 150
 SPEED = 50_000
 
 

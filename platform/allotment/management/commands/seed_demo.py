@@ -12,6 +12,7 @@ from allotment.demo.setup import demo_setup
 
 class Command(BaseCommand):
     help = "Prepare the demo of an embedded installation; a second run changes nothing."
+    requires_system_checks: list[str] = []  # `migrate`, just before it, has run them
 
     def handle(self, *args: Any, **options: Any) -> None:
         demo_setup(home=settings.ALLOTMENT_HOME)
