@@ -48,6 +48,15 @@ class BorrowLevel:
         return candidate.borrow_level
 
 
+class Owned:
+    """Who stays inside what its queue owns goes before all who borrow, wherever they are in the tree."""
+
+    name = "owned"
+
+    def key(self, candidate: Candidate) -> bool:
+        return candidate.borrow_level > 0
+
+
 class NonBorrowing:
     """Whose part of the tree stays inside what it owns, on what the job asks for, goes first."""
 
@@ -89,6 +98,7 @@ ORDERS = (
     Submitted(),
     RunTime(),
     BorrowLevel(),
+    Owned(),
     NonBorrowing(),
     DominantShare(),
     Preempting(),

@@ -11,21 +11,26 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.claims import Claims, stands
+from scheduling.engine.actions.admission.contender import Contender, Tree, reach
 from scheduling.engine.actions.admission.docket import Docket
 from scheduling.engine.actions.admission.drain import drain
 from scheduling.engine.actions.admission.nominate import Nominator, Victims
 from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.actions.admission.rounds import Rounds
 from scheduling.engine.actions.admission.settle import Settler
-from scheduling.engine.actions.admission.tournament import Contender, Tournament
+from scheduling.engine.actions.admission.tournament import Tournament
 from scheduling.engine.actions.standing import lasting_refusal
 from scheduling.engine.actions.turn import Turn
 from scheduling.engine.model import FlavorResource, Job, Outcome, OutcomeStatus, Queue, StopPolicy
 from scheduling.engine.options import Nominate
-from scheduling.engine.plugins.protocols import Candidate
+from scheduling.engine.order.orders import Owned
+from scheduling.engine.plugins.protocols import Candidate, Order
 from scheduling.engine.quota.charges import asked_of
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session, Usage
+
+OWNED: Order = Owned()
 
 
 class Admission:
@@ -84,10 +89,31 @@ class _Run:
     # The order across queues
 
     def _each_in_turn(self, turns: dict[str, Turn]) -> None:
-        if self._session.config.fair_sharing is not None:
-            self._by_share(turns)
-        else:
-            self._by_round(turns)
+        """Always the best head, whose queue's next job follows at once.
+
+        Heads are compared by what will be used once all that leaves has left.
+        """
+        self._outlook.later()
+        tree = self._session.snapshot.quota
+        order = self._order(tree, [self._estimate(tree, *head) for head in _heads(turns)])
+        while order:
+            contender = order.pop()
+            decided = len(self._session.decisions)
+            self._hear(turns[contender.queue], contender.job)
+            jobs = (self._session.job(decision.job) for decision in self._session.decisions[decided:])
+            changed = dict.fromkeys(job.queue for job in jobs)
+            for name in changed:
+                order.touch(self._session.snapshot.queues[name].quota_node)
+            for name in {contender.queue: None, **changed}:
+                turn = turns.get(name)
+                if turn is not None and turn.head is not None:
+                    order.put(self._estimate(tree, turn.queue, turn.head))
+
+    def _order(self, tree: Tree, contenders: Iterable[Contender]) -> Rounds | Tournament:
+        chain = self._session.tools.cycle_order
+        if self._session.config.fair_sharing is None:
+            return Rounds(tree, chain, contenders)
+        return Tournament(tree, (OWNED, *chain), contenders)
 
     def _together(self, turns: dict[str, Turn]) -> None:
         """All heads are judged before the first is processed; who holds quota already goes first."""
@@ -116,48 +142,23 @@ class _Run:
             for contender in self._lineup(contenders):
                 self._answer(turns[contender.queue], self._docket.process(entries[contender.queue]))
 
-    def _by_round(self, turns: dict[str, Turn]) -> None:
-        """Heads in order of their own, each judged at its turn; then the next heads."""
-        while heads := _heads(turns):
-            for contender in self._lineup(self._estimate(queue, job) for queue, job in heads):
-                self._hear(turns[contender.queue], contender.job)
-
-    def _by_share(self, turns: dict[str, Turn]) -> None:
-        """Always the queue with the smallest share, whose next job follows at once."""
-        tournament = self._tournament(self._estimate(queue, job) for queue, job in _heads(turns))
-        while tournament:
-            contender = tournament.pop()
-            turn = turns[contender.queue]
-            decided = len(self._session.decisions)
-            self._hear(turn, contender.job)
-            if len(self._session.decisions) > decided:
-                tournament.touch(contender.leaf)
-            if turn.head is not None:
-                tournament.put(self._estimate(turn.queue, turn.head))
-
     def _lineup(self, contenders: Iterable[Contender]) -> Iterable[Contender]:
         if self._session.config.fair_sharing is None:
             by_id = {contender.job.id: contender for contender in contenders}
             ordered = self._session.in_order([Candidate(c.job, c.borrow_level) for c in by_id.values()])
             yield from (by_id[candidate.job.id] for candidate in ordered)
             return
-        tournament = self._tournament(contenders)
+        tournament = Tournament(self._session.snapshot.quota, self._session.tools.cycle_order, contenders)
         while tournament:
             contender = tournament.pop()
             yield contender
             tournament.touch(contender.leaf)
 
-    def _tournament(self, contenders: Iterable[Contender]) -> Tournament:
-        return Tournament(self._session.snapshot.quota, self._session.tools.cycle_order, contenders)
-
-    def _estimate(self, queue: Queue, job: Job) -> Contender:
+    def _estimate(self, tree: Tree, queue: Queue, job: Job) -> Contender:
         """A head as it would be if it got the first flavor of each group: its first choice."""
-        usage = self._first_choice(queue, job)
-        tree = self._session.snapshot.quota
-        levels = (tree.borrow_level(queue.quota_node, key, amount) for key, amount in usage.items())
-        return Contender(
-            job=job, leaf=queue.quota_node, queue=queue.id, usage=usage, borrow_level=max(levels, default=0)
-        )
+        usage, leaf = self._first_choice(queue, job), queue.quota_node
+        level = reach(tree, leaf, usage)
+        return Contender(job=job, leaf=leaf, queue=queue.id, usage=usage, borrow_level=level)
 
     def _first_choice(self, queue: Queue, job: Job) -> Usage:
         known, key = self._session.first_choice, (queue.id, self._session.likes.asked_by(job))

@@ -11,27 +11,14 @@ a step costs one look at each node of one path, not the whole tree.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
-from quotas.tree import QuotaTree
-from scheduling.engine.model import FlavorResource, Job
+from scheduling.engine.actions.admission.contender import Contender, Tree
 from scheduling.engine.order.orders import candidate_key
 from scheduling.engine.plugins.protocols import Candidate, Order
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
-    """A head of a queue. `leaf` is the queue's quota node, `usage` what the job would be charged."""
-
-    job: Job
-    leaf: str
-    queue: str
-    usage: Mapping[FlavorResource, int]
-    borrow_level: int = 0
-
 
 _Entry = tuple[tuple[Any, ...], str]
 """A child's winner in the heap of its parent: its place in the order, and the child."""
@@ -56,9 +43,7 @@ class _Point:
 class Tournament:
     """The contenders of one cycle over one tree; at most one for each leaf."""
 
-    def __init__(
-        self, tree: QuotaTree[FlavorResource], chain: Sequence[Order], contenders: Iterable[Contender]
-    ) -> None:
+    def __init__(self, tree: Tree, chain: Sequence[Order], contenders: Iterable[Contender]) -> None:
         self._tree = tree
         self._key = candidate_key(chain)
         self._heads: dict[str, Contender] = {}

@@ -1,7 +1,8 @@
-"""The fair order across queues: level by level, and the same however much was worked out before."""
+"""The orders across queues, fair and classical: the same however much was worked out before."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
@@ -10,11 +11,14 @@ from hypothesis import strategies as st
 
 from quotas.tree import Branch, Limits, QuotaTree
 from scheduling.engine import EngineConfig, FairSharing, cycle_order
-from scheduling.engine.actions.admission.tournament import Contender, Tournament
+from scheduling.engine.actions.admission.contender import Contender, reach
+from scheduling.engine.actions.admission.rounds import Rounds
+from scheduling.engine.actions.admission.tournament import Tournament
 from scheduling.engine.model import FlavorResource
 from tests.unit.scheduling.engine.builders import job
 
 CARDS = FlavorResource("a100", "gpu.cards")
+CLASSICAL = cycle_order(EngineConfig())
 CHAIN = cycle_order(EngineConfig(fair_sharing=FairSharing()))
 PARENTS = {"east": "root", "west": "root", "a": "east", "b": "east", "c": "west", "d": "west", "e": "root"}
 
@@ -110,3 +114,45 @@ def test_what_is_remembered_equals_what_is_worked_out_anew(
             tournament.touch(name)
         heads[expected.leaf] = contender(expected.leaf, amount, priority=priority)
         tournament.put(heads[expected.leaf])
+
+
+def test_in_rounds_all_who_own_it_go_first_and_borrowers_take_turns() -> None:
+    quota = tree({"root": 9, "a": 2, "b": 1})
+    rounds = Rounds(quota, CLASSICAL, [contender(name, priority=ord(name)) for name in "abc"])
+    found: list[str] = []
+    while len(found) < 7:
+        found.append(rounds.pop().leaf)
+        quota.add_usage(found[-1], CARDS, 1)
+        rounds.touch(found[-1])
+        rounds.put(contender(found[-1], priority=ord(found[-1])))
+    assert "".join(found) == "baacbac"
+
+
+@pytest.mark.parametrize(("east", "first"), [(0, "ca"), (4, "ac")])
+def test_in_rounds_who_gets_it_inside_his_own_part_goes_first(east: int, first: str) -> None:
+    quota = tree({"root": 9, "east": east})
+    found = Rounds(quota, CLASSICAL, [contender("a"), contender("c", priority=1)])
+    assert found.pop().leaf + found.pop().leaf == first
+
+
+@given(STEPS, st.lists(st.integers(0, 20), min_size=7, max_size=7))
+@settings(max_examples=80, deadline=None)
+def test_rounds_remember_nothing_that_is_not_so_any_more(
+    steps: list[tuple[str, int, int]], nominal: list[int]
+) -> None:
+    quota = tree({"root": 40, **dict(zip((*"abcde", "east", "west"), nominal, strict=True))})
+    heads = {name: contender(name, 1 + index) for index, name in enumerate("abcde")}
+    rounds, turns = Rounds(quota, CLASSICAL, heads.values()), Counter[tuple[int, str]]()
+    for leaf, amount, priority in steps:
+        levels = {name: reach(quota, name, head.usage) for name, head in heads.items()}
+        ranked = sorted(
+            heads, key=lambda name: (levels[name], turns[levels[name], name], -heads[name].job.priority, name)
+        )
+        expected = rounds.pop()
+        assert expected.leaf == ranked[0]
+        turns[levels[expected.leaf], expected.leaf] += 1
+        for name, more in ((expected.leaf, 1), (leaf, amount)):
+            quota.add_usage(name, CARDS, more)
+            rounds.touch(name)
+        heads[expected.leaf] = contender(expected.leaf, amount, priority=priority)
+        rounds.put(heads[expected.leaf])

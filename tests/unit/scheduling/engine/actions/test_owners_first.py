@@ -1,0 +1,149 @@
+"""Who stays inside what its queue owns has its turn before all who borrow, whatever comes free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from scheduling.engine import (
+    AllocationGone,
+    AllocationPut,
+    Delta,
+    EngineConfig,
+    FairSharing,
+    JobPut,
+    Snapshot,
+)
+from scheduling.engine.model import GpuMode, Job, JobState, PreemptionPolicy, PreemptOthers, QuotaNode
+from tests.unit.scheduling.engine.actions.stage import Stage
+from tests.unit.scheduling.engine.actions.worlds import live, stand
+from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role
+
+RECLAIM = PreemptionPolicy(reclaim=PreemptOthers.ANY)
+HIGH = 1
+
+
+def gang(name: str, cards: int, **facts: Any) -> Job:
+    """A gang of that many cards, on a node each, in the queue that its name begins with."""
+    return job(name, name[0], role(cards), **facts)
+
+
+def leave(snapshot: Snapshot, entry: Job) -> None:
+    """A job that runs is told to go."""
+    held = snapshot.held(entry.id)
+    gone, still = (
+        map(AllocationGone, (task.id for task in held)),
+        (replace(task, leaving=True) for task in held),
+    )
+    snapshot.apply(Delta((JobPut(entry), *gone, *map(AllocationPut, still))))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What queues own, who runs, and who waits; then who is promised or given something in one cycle.
+
+    `parents` puts queues into departments. Cards are as many as are owned, one to a node.
+    """
+
+    owned: Mapping[str, int]
+    running: tuple[Job, ...]
+    waiting: tuple[Job, ...]
+    served: set[str]
+    parents: Mapping[str, str] = field(default_factory=dict)
+    fair: bool = False
+
+    def stage(self) -> Stage:
+        """The scene before the cycle."""
+        whole, tops = {"mode": GpuMode.WHOLE}, sorted(set(self.parents.values()))
+        snapshot = Snapshot(
+            nodes=[node(f"n{index}", 1, device=whole) for index in range(sum(self.owned.values()))],
+            flavors=[flavor(mode=GpuMode.WHOLE)],
+            quota_nodes=[
+                QuotaNode(id="root"),
+                *(QuotaNode(id=name, parent="root") for name in tops),
+                *(
+                    QuotaNode(id=name, parent=self.parents.get(name, "root"), quotas=quotas(cards))
+                    for name, cards in self.owned.items()
+                ),
+            ],
+            queues=[queue(name, preemption=RECLAIM) for name in self.owned],
+            jobs=[*map(live, self.running), *self.waiting],
+        )
+        for entry in self.running:
+            stand(snapshot, snapshot.jobs[entry.id], [])
+            if entry.state is JobState.LEAVING:
+                leave(snapshot, entry)
+        return Stage(
+            snapshot, EngineConfig(actions=("admit",), fair_sharing=FairSharing() if self.fair else None)
+        )
+
+
+SCENES = {
+    "a second job of the owner goes before a borrower of a higher rank": Scene(
+        owned={"a": 4, "b": 1, "c": 1},
+        running=(gang("b-old", 2), gang("c-old", 4)),
+        waiting=(
+            gang("b-capped", 2, priority=HIGH, evictions=3),
+            gang("b-more", 3, priority=HIGH, at=1),
+            gang("a0", 1),
+            gang("a1", 2),
+            gang("a2", 1),
+        ),
+        served={"a0", "a1", "a2"},
+    ),
+    "the borrower gets what no owner asks for": Scene(
+        owned={"a": 4, "b": 1, "c": 1},
+        running=(gang("b-old", 2), gang("c-old", 4)),
+        waiting=(
+            gang("b-capped", 2, priority=HIGH, evictions=3),
+            gang("b-more", 3, priority=HIGH, at=1),
+            gang("a0", 1),
+            gang("a1", 2),
+        ),
+        served={"a0", "a1", "b-more"},
+    ),
+    "it does not wait for owners who can have nothing of it": Scene(
+        owned={"a": 4, "b": 1},
+        running=(gang("b-old", 5),),
+        waiting=(
+            gang("a0", 1),
+            gang("a1", 1, state=JobState.SUSPENDED),
+            job("a2", "a", role(1, 2)),
+            gang("b-more", 3, priority=HIGH),
+        ),
+        served={"a0", "b-more"},
+    ),
+    "what a queue owns once its own have left it owns now": Scene(
+        owned={"a": 2, "b": 2, "c": 1},
+        running=(gang("b-old", 3), gang("c-old", 1)),
+        waiting=(gang("a0", 2), gang("c-more", 2, priority=HIGH), gang("b-less", 2)),
+        served={"a0", "b-less"},
+    ),
+    "in fair order a department that gives back borrows no more": Scene(
+        owned={"a": 3, "b": 1, "c": 1},
+        parents={"a": "left", "b": "left"},
+        running=(gang("b-old", 4), gang("c-old", 1)),
+        waiting=(gang("c-more", 2, priority=HIGH), gang("a0", 1), gang("a1", 1), gang("a2", 1)),
+        served={"a0", "a1", "a2"},
+        fair=True,
+    ),
+    "in fair order an owner goes first though his department borrows more": Scene(
+        owned={"a": 2, "b": 1, "c": 1, "d": 2},
+        parents={"a": "left", "b": "left"},
+        running=(gang("b-old", 4), gang("c-old", 1), gang("d-old", 1, state=JobState.LEAVING)),
+        waiting=(gang("c-more", 1, priority=HIGH), gang("a0", 1)),
+        served={"a0"},
+        fair=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
+def test_who_is_served(scene: Scene) -> None:
+    stage = scene.stage()
+    before = stage.running()
+    stage.cycle()
+    assert set(stage.snapshot.claims) | (stage.running() - before) == scene.served
