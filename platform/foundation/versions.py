@@ -63,7 +63,8 @@ def advance(row: VersionedRow, *, expected: int | None) -> None:
     `expected=None` takes whatever version there is. Raises: PreconditionFailed (412) when the row has
     another version by now, or is gone.
     """
-    rows = type(row)._base_manager.filter(pk=row.pk)
+    # Not by its type: who asks may be behind a lazy object.
+    rows = row._meta.concrete_model._base_manager.filter(pk=row.pk)  # type: ignore[union-attr]
     if expected is not None:
         rows = rows.filter(version=expected)
     if not rows.update(version=F("version") + 1):

@@ -34,16 +34,19 @@ def flows_of(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> li
     return flows
 
 
-@row_scope.whole()
 def override_list(viewer: Actor, pk: uuid.UUID | None = None) -> list[Override]:
-    """Loans of which the viewer may see the quota of the lender or of the borrower, the latest first.
-
-    Who sees one side of a loan is told the name of the other, so it is read here and not later.
-    """
+    """Loans of which the viewer may see the quota of the lender or of the borrower, the latest first."""
     seen = quota_tenants(viewer)
     rows = Override.unscoped.filter(Q(lender__tenant__in=seen) | Q(borrower__tenant__in=seen))
     if pk is not None:
         rows = rows.filter(pk=pk)
+    return _with_both_sides(list(rows.values_list("pk", flat=True)))
+
+
+@row_scope.whole()
+def _with_both_sides(loans: list[uuid.UUID]) -> list[Override]:
+    """Who sees one side of a loan is told the name of the other, so it is read here and not later."""
+    rows = Override.unscoped.filter(pk__in=loans)
     amounts = OverrideAmount.unscoped.select_related("flavor__cluster").order_by("flavor__name", "resource")
     related = ("cell", "lender__tenant", "lender__queue", "borrower__tenant", "borrower__queue")
     shown = rows.select_related(*related).prefetch_related(Prefetch("amounts", queryset=amounts))

@@ -83,7 +83,7 @@ class UsersView(PlatformView):
         read_query(request, NoQuery)
         values = body_of(request, UserCreateSerializer)
         user = user_create(acting_user=self.viewer, must_change_password=True, **values)
-        headers = {"Location": f"{request.path}/{user.pk}"}
+        headers = {"Location": f"{request.path}/{user.pk}", **etag(user)}
         return Response(UserSerializer(user).data, status=201, headers=headers)
 
 
@@ -99,11 +99,13 @@ class UserView(PlatformView):
     def get(self, request: Request, **kwargs: Any) -> Response:
         """Answer the account."""
         read_query(request, NoQuery)
-        return Response(UserSerializer(user_get(viewer=self.viewer, user_id=kwargs["user"])).data)
+        user = user_get(viewer=self.viewer, user_id=kwargs["user"])
+        return Response(UserSerializer(user).data, headers=etag(user))
 
     @extend_schema(
         operation_id="user_update",
         summary="Close or reopen an account",
+        parameters=[IF_MATCH],
         request=UserChangeSerializer,
         responses={200: UserSerializer, **problems(400, 404, 409)},
         tags=["accounts"],
@@ -112,9 +114,10 @@ class UserView(PlatformView):
         """Say whether its owner may sign in; closing ends sessions and keys at once."""
         read_query(request, NoQuery)
         user = user_get(viewer=self.viewer, user_id=kwargs["user"])
+        expected = if_match(request)
         active = body_of(request, UserChangeSerializer)["is_active"]
-        user = user_set_active(acting_user=self.viewer, user=user, active=active)
-        return Response(UserSerializer(user).data)
+        user = user_set_active(acting_user=self.viewer, user=user, active=active, expected=expected)
+        return Response(UserSerializer(user).data, headers=etag(user))
 
 
 class UserUnlockView(PlatformView):

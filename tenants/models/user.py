@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from foundation.identifiers import new_id
+from foundation.models import Versioned
 
 
 class AccountKind(models.TextChoices):
@@ -16,7 +17,7 @@ class AccountKind(models.TextChoices):
     SERVICE = "service", "Service account"
 
 
-class User(AbstractUser):
+class User(Versioned, AbstractUser):
     """A person or a service account. What it may do comes from its memberships alone.
 
     A service account belongs to a tenant (`home`), has no password, and acts by access keys only.

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from foundation import audit
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid
+from foundation.versions import advance, require_current
 from tenants import permissions
 from tenants.models import User
 from tenants.permissions import Permission
@@ -43,14 +44,16 @@ def user_create(
     return user
 
 
-def user_set_active(*, acting_user: Actor, user: User, active: bool) -> User:
+def user_set_active(*, acting_user: Actor, user: User, active: bool, expected: int | None = None) -> User:
     """Close an account or open it again. A closed one signs in nowhere; its keys and sessions end at once.
 
-    Raises: PermissionDenied; Conflict for the last admin of the platform.
+    Raises: PermissionDenied; PreconditionFailed; Conflict for the last admin of the platform.
     """
     permissions.require(acting_user, Permission.MEMBER_EDIT)
     with last_admin_kept():
+        require_current(user, expected)
         if user.is_active != active:
+            advance(user, expected=expected)
             user.is_active = active
             user.save(update_fields=["is_active"])
             _note(acting_user, "open" if active else "close", user)
@@ -80,6 +83,7 @@ def password_set(*, acting_user: Actor, user: User, password: str) -> User:
         message = _("A service account has no password; it acts by access keys.")
         raise Invalid(message, errors=[FieldError("user", "service", message)])
     _check_password(password, user)
+    advance(user, expected=None)
     user.must_change_password = True
     _set(user, password)
     _note(acting_user, "password-set", user)
@@ -96,6 +100,7 @@ def password_change(*, acting_user: User, old_password: str, new_password: str) 
         message = _("The old password is not right.")
         raise Invalid(message, errors=[FieldError("old", "wrong", message)])
     _check_password(new_password, acting_user, field="new")
+    advance(acting_user, expected=None)
     acting_user.must_change_password = False
     _set(acting_user, new_password)
     _note(acting_user, "password", acting_user)

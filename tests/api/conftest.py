@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 from rest_framework.test import APIClient
 
+from foundation import audit
 from tenants.models import User
 from tenants.row_policies import WEB_ROLE
+from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
+from tests.fixtures.postgres import PostgresServer
+
+SECRET = "quite-secret"
+"""The name of the job in the `bound` world."""
 
 As = Callable[[User | None], APIClient]
 
@@ -41,3 +47,18 @@ def as_user() -> As:
         return client
 
     return sign_in
+
+
+@pytest.fixture
+def bound(on_postgres: PostgresServer) -> Iterator[World]:
+    """The small world on PostgreSQL, met from here on in the role of a web process."""
+    made = world()
+    jobs.job(made.queue, made.editor, SECRET)
+    tenancy.access_key(made.editor)
+    tenancy.custom_role(made.workspace, "Hand", "job.view")
+    audit.record(made.admin, "job.test", entity="job", entity_id="x", tenant_id=made.workspace.pk)
+    options = connections.databases["default"]["OPTIONS"] | {"options": f"-c role={WEB_ROLE}"}
+    connections["default"].close()
+    connections.databases["default"]["OPTIONS"] = options
+    del connections["default"]
+    yield made

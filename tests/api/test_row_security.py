@@ -5,31 +5,24 @@ The role that is taken on is no superuser and owns no table: for those the polic
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import psycopg
 import pytest
 from django.apps import apps
-from django.db import ProgrammingError, connection, connections, transaction
-from rest_framework.test import APIClient
+from django.db import ProgrammingError, connection, transaction
 
-from foundation import audit, row_scope
+from foundation import row_scope
 from foundation.models import AuditRecord
 from foundation.row_scope import EVERYTHING, NOTHING
 from quotas.models import Queue, QuotaNode
 from scheduling.models import Job, Task
-from tenants import permissions, row_policies
+from tenants import row_policies
 from tenants.models import Member, Tenant
-from tenants.permissions import Permission
 from tenants.row_policies import OWN_APPS, WEB_ROLE
 from tenants.row_scope import scope_of
-from tests.api import access_actors
-from tests.api.conftest import As
-from tests.api.test_authorisation_matrix import TABLE, WHO, address, call, client_of, expected
 from tests.builders import jobs, tenancy
-from tests.builders.world import World, world
+from tests.builders.world import World
 from tests.fixtures.postgres import PostgresServer
 
 GLOBAL: Final = {
@@ -50,7 +43,6 @@ GLOBAL: Final = {
     "scheduling.PriorityClass",
     "telemetry.TelemetryGap",
 }
-NAME: Final = "quite-secret"
 server = pytest.mark.server
 
 
@@ -60,21 +52,6 @@ def test_every_table_has_a_policy_or_belongs_to_nobody() -> None:
     protected = {model._meta.label for model in row_policies.rules()}
 
     assert own - protected == GLOBAL
-
-
-@pytest.fixture
-def bound(on_postgres: PostgresServer) -> Iterator[World]:
-    """A small world on PostgreSQL, met from here on in the role of a web process."""
-    made = world()
-    jobs.job(made.queue, made.editor, NAME)
-    tenancy.access_key(made.editor)
-    tenancy.custom_role(made.workspace, "Helper", "job.view")
-    audit.record(made.admin, "job.test", entity="job", entity_id="x", tenant_id=made.workspace.pk)
-    options = connections.databases["default"]["OPTIONS"] | {"options": f"-c role={WEB_ROLE}"}
-    connections["default"].close()
-    connections.databases["default"]["OPTIONS"] = options
-    del connections["default"]
-    yield made
 
 
 def _protected() -> set[str]:
@@ -176,91 +153,3 @@ def test_a_failed_statement_leaves_the_connection_usable(bound: World) -> None:
             cursor.execute("SELECT nothing FROM nowhere")
         assert Job.unscoped.count() == 1
         assert connection.connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-
-
-TO_TENANT: Final = {
-    "tenants.Tenant": "pk",
-    "tenants.Member": "tenant",
-    "tenants.CustomRole": "tenant",
-    "tenants.AccessKey": "user__memberships__tenant",
-    "quotas.Queue": "workspace",
-    "quotas.QuotaNode": "tenant",
-    "quotas.Quota": "node__tenant",
-    "scheduling.Job": "workspace",
-    "scheduling.Task": "job__workspace",
-    "scheduling.JobEvent": "job__workspace",
-    "foundation.AuditRecord": "tenant_id",
-}
-
-
-def _all_of_team(team: Tenant) -> dict[str, list[Any]]:
-    """The rows of a tenant by model; what is denied is written down beside it, which is no change."""
-    found = {}
-    for label, path in TO_TENANT.items():
-        rows = apps.get_model(label)._base_manager.filter(**{path: team.pk})
-        kept = rows.exclude(result=audit.DENIED) if label == "foundation.AuditRecord" else rows
-        found[label] = list(kept.order_by("pk").values_list())
-    return found
-
-
-@pytest.fixture
-def unfiltered(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Takes the application's own filter away: everybody may do everything everywhere."""
-
-    def everything(*_: Any) -> frozenset[Permission]:
-        return frozenset(Permission)
-
-    def take() -> None:
-        monkeypatch.setattr(permissions, "granted", everything)
-        monkeypatch.setattr(permissions, "granted_anywhere", everything)
-
-    return take
-
-
-@server
-def test_nothing_of_another_tenant_comes_out_without_the_applications_filter(
-    bound: World, as_user: As, unfiltered: Callable[[], None]
-) -> None:
-    job = Job.unscoped.get()
-    before = _all_of_team(bound.workspace)
-    unfiltered()
-    client = as_user(bound.outsider)
-
-    for route, method in TABLE:
-        path = address(route, bound, job)
-        shown = _shown(client, method, path, route)
-        typed = set(re.findall(r"[0-9a-f-]{36}", path))
-        for label, rows in before.items():
-            leaked = {str(row[0]) for row in rows if str(row[0]) in shown} - typed
-            assert not leaked, (method, path, label)
-        assert NAME not in shown, (method, path)
-
-    assert _all_of_team(bound.workspace) == before
-
-
-def _shown(client: APIClient, method: str, path: str, route: str) -> str:
-    if method != "GET":
-        status, answer = call(client, method, path, route), ""
-        assert status < 500, (method, path, status)
-        return answer
-    response = client.get(path)
-    assert response.status_code < 500, path
-    if "{ws}" in route or "{tenant}" in route or "{node}" in route or route == "events":
-        assert response.status_code == 404, (path, response.status_code)
-    if response.streaming:
-        return b"".join(response.streaming_content).decode() if not response.is_async else ""  # type: ignore[arg-type]
-    return str(response.content, "utf-8", "replace")
-
-
-@server
-@pytest.mark.parametrize("who", [*WHO, *access_actors.DERIVED])
-def test_the_matrix_holds_under_the_policies(who: str, bound: World, as_user: As) -> None:
-    job = Job.unscoped.get()
-    client = client_of(who, bound, as_user)
-    wrong = {}
-    for (route, method), row in TABLE.items():
-        if method == "GET":
-            got = call(client, method, address(route, bound, job), route)
-            if got != expected(who, (route, method), row):
-                wrong[route, method] = got
-    assert not wrong

@@ -1,0 +1,112 @@
+"""Whatever people change has a version, and a change names the one that it was made for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+from drf_spectacular.generators import SchemaGenerator
+
+from foundation.quantities import Resource
+from quotas.models import Budget, UserLimit
+from tests.api.conftest import As
+from tests.api.refusals import everything
+from tests.builders import jobs, quotas, tenancy
+from tests.builders.world import World
+
+CHANGES: Final = ("patch", "put", "delete")
+UNVERSIONED: Final = {
+    ("delete", "/me/keys/{prefix}"): "a key that leaked is ended at once, whatever else was done to it",
+    ("delete", "/workspaces/{ws}/keys/{prefix}"): "as one's own keys",
+    ("delete", "/tenants/{tenant}/service-accounts/{account}"): "nothing of it changes but that it ends",
+    ("delete", "/admin/groups/{group}/people/{user}"): "a bare pair: it is there or not",
+    ("delete", "/admin/priority-grants/{grant}"): "a bare pair: it is there or not",
+}
+BODIES: Final[dict[str, Any]] = {
+    "/tenants/{tenant}": {"name": "Team Z"},
+    "/tenants/{tenant}/members/{member}": {"role": "viewer"},
+    "/admin/members/{member}": {"role": "auditor"},
+    "/tenants/{tenant}/roles/{role}": {"description": "other"},
+    "/admin/roles/{role}": {"description": "other"},
+    "/admin/users/{user}": {"is_active": False},
+    "/admin/groups/{group}": {"name": "other"},
+    "/admin/quotas/{node}": {
+        "amounts": [{"flavor": "a100", "resource": Resource.CPU.value, "borrowing_limit": 7}]
+    },
+    "/workspaces/{ws}/queues/{queue}": {"backfill": False},
+    "/admin/priority-classes/{name}": {"description": "other"},
+    "/tenants/{tenant}/policy": {"idle_timeout_s": 600},
+    "/admin/budgets/{budget}": {"gpu_hours": 7},
+    "/workspaces/{ws}/user-limits/{limit}": {"amount": 7},
+}
+
+
+def _changes() -> dict[tuple[str, str], bool]:
+    """Every change of the schema, and whether it asks for the version."""
+    paths = SchemaGenerator().get_schema(request=None, public=True)["paths"]
+    return {
+        (method, path.removeprefix("/api/v1")): any(
+            (p["in"], p["name"], p.get("required")) == ("header", "If-Match", True)
+            for p in operation["parameters"]
+        )
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+        if method in CHANGES
+    }
+
+
+def test_every_change_asks_for_a_version_or_says_why_not() -> None:
+    assert {change for change, asks in _changes().items() if not asks} == set(UNVERSIONED)
+
+
+@pytest.fixture
+def places(w: World) -> dict[str, str]:
+    """One of each kind, by what stands for it in an address."""
+    jobs.priority_class("steep", 1000)
+    return {
+        "tenant": str(w.workspace.pk),
+        "ws": w.workspace.slug,
+        "node": str(quotas.quota_node(w.cell, w.workspace).pk),
+        "queue": w.queue.name,
+        "name": "steep",
+        "user": str(w.editor.pk),
+        "group": str(tenancy.group("ml").pk),
+        "budget": str(Budget.unscoped.create(tenant=w.workspace, gpu_hours=10).pk),
+        "limit": str(UserLimit.unscoped.create(workspace=w.workspace, resource="gpu.cards", amount=4).pk),
+    }
+
+
+def _address(path: str, w: World, places: dict[str, str]) -> str:
+    platform = path.startswith("/admin")
+    own = w.editor if not platform else tenancy.user("pat", None, tenancy.Role.AUDITOR)
+    values = places | {"member": str(own.memberships.get().pk)}
+    if "{role}" in path:
+        values["role"] = str(tenancy.custom_role(None if platform else w.workspace, "Helper", "job.view").pk)
+    return "/api/v1" + path.format(**values)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [change for change, asks in _changes().items() if asks], ids=" ".join
+)
+def test_a_change_without_its_version_is_refused(
+    method: str, path: str, w: World, places: dict[str, str], as_user: As
+) -> None:
+    client = as_user(w.platform_admin)
+    url = _address(path, w, places)
+    if path.endswith("/policy"):
+        client.put(url, BODIES[path], headers={"If-Match": "*"})
+    body = json.dumps(BODIES[path]) if method != "delete" else ""
+    before, seen = everything(), client.get(url)
+
+    def send(**headers: str) -> Any:
+        return client.generic(method.upper(), url, body, content_type="application/json", headers=headers)
+
+    assert send().status_code == 428
+    assert send(**{"If-Match": '"99"'}).status_code == 412
+    assert everything() == before
+    done = send(**{"If-Match": seen["ETag"]})
+    assert done.status_code in (200, 204), done.content
+    assert everything() != before
+    again = send(**{"If-Match": seen["ETag"]})
+    assert again.status_code == (404 if method == "delete" else 412)
