@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -56,9 +57,10 @@ def find_programs() -> Path | None:
 
 
 @contextmanager
-def running_postgres(settings: Mapping[str, str]) -> Iterator[PostgresServer]:
+def running_postgres(settings: Mapping[str, str], kept: Path | None = None) -> Iterator[PostgresServer]:
     """Start a server with these settings; it ends with the block, and with this process.
 
+    Its data are thrown away, unless `kept` names a folder to keep them in, and to find them in again.
     Raises: MissingProgram; RuntimeError with the server's log when it does not come up.
     """
     programs = find_programs()
@@ -68,7 +70,8 @@ def running_postgres(settings: Mapping[str, str]) -> Iterator[PostgresServer]:
     if shutil.which("setpriv") is None:
         raise MissingProgram("setpriv", "apt install util-linux")
     # Not below a folder of ours: the user that it runs as could not enter it.
-    home = Path(tempfile.mkdtemp(prefix="allotment-pg-"))
+    home = kept or Path(tempfile.mkdtemp(prefix="allotment-pg-"))
+    home.mkdir(parents=True, exist_ok=True)
     try:
         if os.getuid() == 0:
             user = _unprivileged_user()
@@ -77,10 +80,11 @@ def running_postgres(settings: Mapping[str, str]) -> Iterator[PostgresServer]:
         try:
             yield server
         finally:
-            server.process.terminate()
-            server.process.wait(30)
+            server.process.send_signal(signal.SIGINT)  # "fast": it does not wait for who is connected
+            server.process.wait(60)
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        if kept is None:
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def _as_owner(command: list[str]) -> list[str]:
@@ -103,13 +107,8 @@ def _unprivileged_user() -> pwd.struct_passwd:
 
 def _start(programs: Path, home: Path, settings: Mapping[str, str]) -> PostgresServer:
     data = home / "data"
-    subprocess.run(
-        _as_owner([
-            str(programs / "initdb"), "--pgdata", str(data), "--username", OWNER, "--auth", "trust",
-            "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync",
-        ]),
-        check=True, capture_output=True, cwd="/",
-    )  # fmt: skip
+    if not data.exists():
+        _initialise(programs, data)
     always = {"listen_addresses": "", "unix_socket_directories": str(home), "max_connections": "200"}
     options = [part for name, value in {**always, **settings}.items() for part in ("-c", f"{name}={value}")]
     with (home / "server.log").open("wb") as log:
@@ -126,6 +125,16 @@ def _start(programs: Path, home: Path, settings: Mapping[str, str]) -> PostgresS
             raise RuntimeError(f"PostgreSQL does not answer:\n{log_text}")
         time.sleep(0.05)
     return server
+
+
+def _initialise(programs: Path, data: Path) -> None:
+    subprocess.run(
+        _as_owner([
+            str(programs / "initdb"), "--pgdata", str(data), "--username", OWNER, "--auth", "trust",
+            "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync",
+        ]),
+        check=True, capture_output=True, cwd="/",
+    )  # fmt: skip
 
 
 def _answers(server: PostgresServer) -> bool:

@@ -15,15 +15,17 @@ from rich.console import Console
 from rich.table import Table
 
 LIMITS = Path(__file__).with_name("limits.toml")
+_WIDE = 160
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure against its limit; without a limit it is only told."""
+    """One figure against its limit; without a limit it is only told. `beside` are figures that go with it."""
 
     what: str
     measured: float
     limit: float | None = None
+    beside: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -85,10 +87,15 @@ def show(report: Report, json_target: str | None) -> int:
         return 0 if report.passed else 1
     if json_target:
         Path(json_target).write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
-    table = Table("what", "measured", "limit", "", title=f"{report.name}  {dict(report.size)}")
+    beside = list(dict.fromkeys(name for row in report.rows for name in row.beside))
+    table = Table("what", "measured", "limit", "", *beside, title=f"{report.name}  {dict(report.size)}")
     for row in report.rows:
         limit = "" if row.limit is None else f"{row.limit:g}"
         verdict = "" if row.limit is None else ("ok" if row.passed else "[red]over[/red]")
-        table.add_row(row.what, f"{row.measured:.2f}", limit, verdict)
-    Console().print(table)
+        figures = (f"{row.beside[name]:.1f}" if name in row.beside else "" for name in beside)
+        table.add_row(row.what, f"{row.measured:.2f}", limit, verdict, *figures)
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDE  # into a file or a log: nothing is cut
+    console.print(table)
     return 0 if report.passed else 1

@@ -1,149 +1,109 @@
-"""Starts PostgreSQL and two web processes, fills the tables, asks, and judges by the 95th percentile.
+"""The command `bench api`: builds or finds the installation, asks, and judges by the 95th percentile.
 
-The times are the server's own (`Server-Timing`, see `benchmarks.api.served`). Two clients ask at once, one
-for each process, each kind by itself, so that a slow kind cannot hide behind the fast ones.
+Each kind is asked by itself, so that a slow kind cannot hide behind the fast ones, by as many clients at once
+as there are web processes: each process has one request in hand at any time. All run on the same cores, the
+clients and the database too. The times are the server's own (`benchmarks.api.served`); processor time per
+request stands beside them, because that does not change with what else the machine does.
 """
 
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
-import os
-import random
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
 
-from benchmarks.api.requests import KINDS, Ask, Team
-from benchmarks.postgres import running_postgres
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks.api.asking import Answered, ask_all, share, warm_up
+from benchmarks.api.installation import Installation, WrongSize, installation
+from benchmarks.api.processor import seconds_of, seconds_of_family
+from benchmarks.api.requests import KINDS
 from benchmarks.report import Report, Row, limits, show
-from benchmarks.running import free_port, wait_ready
 
-_SETTINGS: Final = {"shared_buffers": "512MB", "work_mem": "16MB", "random_page_cost": "1.1"}
-_WARM: Final = 10
+_SIZES: Final = ("tenants", "queues", "jobs")
 
 
 def main(arguments: list[str]) -> int:
-    """The command: `python -m benchmarks api [--scale SHARE] [--json FILE]`."""
-    parser = argparse.ArgumentParser(prog="benchmarks api")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the rows, for a quick try: 0.02")
+    """The command: `python -m benchmarks api`; see `--help`."""
+    bounds = limits("api")
+    parser = argparse.ArgumentParser(prog="benchmarks api", description=__doc__)
+    for name in _SIZES:
+        parser.add_argument(f"--{name}", type=int, default=bounds[name], metavar="N")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of all three, for a quick try: 0.02")
+    parser.add_argument("--requests", type=int, default=bounds["requests"], metavar="N", help="of each kind")
+    parser.add_argument("--clients", type=int, default=bounds["processes"], metavar="N", help="at once")
+    parser.add_argument("--only", nargs="+", metavar="KIND", choices=[*KINDS], default=[*KINDS])
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep the database there, or use it again"
+    )
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    return show(run(options.scale), options.json)
+    size = {name: max(int(getattr(options, name) * options.scale), 5) for name in _SIZES}
+    try:
+        report = run(size, options.only, options.requests, options.clients, options.keep)
+    except WrongSize as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return show(report, options.json)
 
 
-def run(scale: float = 1.0) -> Report:
-    """Measure once, with `scale` times the rows."""
+def run(
+    size: Mapping[str, int], kinds: Sequence[str], requests: int, clients: int, kept: Path | None = None
+) -> Report:
+    """Measure each kind once."""
     bounds = limits("api")
-    size = {name: max(int(bounds[name] * scale), 5) for name in ("tenants", "queues", "jobs")}
     begun = time.monotonic()
-    with running_postgres(_SETTINGS) as server, TemporaryDirectory(prefix="allotment-bench-") as home:
-        with server.connect() as connection:
-            connection.execute("CREATE DATABASE allotment")
-        environment = _environment(server.url("allotment"), home)
-        world = _prepare(environment, size)
-        web = {**environment, "ALLOTMENT_DATABASE_ROLE": "allotment_web", "ALLOTMENT_DATABASE_POOL": "8"}
-        with _web(web, bounds["processes"]) as netloc:
-            spent = {kind: _kind(netloc, kind, world["teams"], bounds) for kind in KINDS}
+    with _progress() as progress:
+        task = progress.add_task("", total=len(kinds))
+
+        def tell(what: str) -> None:
+            progress.update(task, description=what)
+            if not progress.console.is_terminal:
+                progress.console.print(f"{time.monotonic() - begun:6.1f} s  {what}")
+
+        rows, answers = [], []
+        with installation(size, bounds["processes"], tell, kept) as made:
+            for kind in kinds:
+                tell(kind)
+                row, found = _kind(made, kind, requests, clients, bounds)
+                rows.append(row)
+                answers += found
+                progress.advance(task)
     return Report(
         name="api",
-        size={**size, "requests": bounds["requests"], "processes": bounds["processes"]},
-        rows=[_row(kind, times, bounds) for kind, times in spent.items()],
+        size={**size, "requests": requests, "processes": bounds["processes"], "clients": clients},
+        rows=rows,
         seconds=time.monotonic() - begun,
         rate=0.0,
-        latencies_s=[ms / 1000 for times in spent.values() for ms in times],
+        latencies_s=[answer.ms / 1000 for answer in answers],
     )
 
 
-def _row(kind: str, times: list[float], bounds: Mapping[str, Any]) -> Row:
-    ordered = sorted(times)
-    p95, p50 = ordered[int(0.95 * len(ordered))], ordered[len(ordered) // 2]
-    limit = bounds["submit_p95_ms" if kind == "submit" else "read_p95_ms"]
-    return Row(f"{kind}: p95, ms (median {p50:.1f})", p95, limit)
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
-def _environment(url: str, home: str) -> dict[str, str]:
-    return {
-        **os.environ,
-        "ALLOTMENT_HOME": home,
-        "ALLOTMENT_DATABASE_URL": url,
-        "ALLOTMENT_BROKER_URL": "memory://",  # a request never talks to the broker
-        "ALLOTMENT_DEMO": "off",
-        "ALLOTMENT_RATE_READS": "0",
-        "ALLOTMENT_RATE_WRITES": "0",
-        "ALLOTMENT_LOG_LEVEL": "WARNING",
-        "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
+def _kind(
+    made: Installation, kind: str, requests: int, clients: int, bounds: Mapping[str, Any]
+) -> tuple[Row, list[Answered]]:
+    teams = made.world["teams"]
+    warm_up(made.ports, kind, teams)
+    web, database = seconds_of(made.web), seconds_of_family(made.database)
+    found = ask_all(made.ports, kind, teams, requests=requests, clients=clients)
+    web, database = seconds_of(made.web) - web, seconds_of_family(made.database) - database
+    times = [answer.ms for answer in found]
+    beside = {
+        "p50": share(times, 0.50),
+        "p99": share(times, 0.99),
+        "in statements": sum(answer.database_ms for answer in found) / len(found),
+        "statements": sum(answer.statements for answer in found) / len(found),
+        "cpu web": 1000 * web / len(found),
+        "cpu database": 1000 * database / len(found),
     }
-
-
-def _prepare(environment: dict[str, str], size: Mapping[str, int]) -> dict[str, Any]:
-    migrate = [sys.executable, "-m", "allotment.cli", "migrate", "--no-input", "--verbosity", "0"]
-    subprocess.run(migrate, env=environment, check=True)
-    fill = [sys.executable, "-m", "benchmarks.api.world", *(str(number) for number in size.values())]
-    made = subprocess.run(fill, env=environment, check=True, stdout=subprocess.PIPE)
-    world: dict[str, Any] = json.loads(made.stdout)
-    return world
-
-
-@contextmanager
-def _web(environment: dict[str, str], processes: int) -> Iterator[str]:
-    """Run the web server as the platform does, with that many processes; yields host and port."""
-    port = free_port()
-    command = [
-        *(sys.executable, "-m", "uvicorn", "benchmarks.api.served:application"),
-        *("--port", str(port), "--workers", str(processes), "--lifespan", "off", "--no-access-log"),
-        *("--log-level", "warning"),
-    ]
-    log_file = Path(environment["ALLOTMENT_HOME"]) / "web.log"
-    with log_file.open("wb") as log:
-        web = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    try:
-        wait_ready(f"http://127.0.0.1:{port}/livez", web, log_file)
-        yield f"127.0.0.1:{port}"
-    finally:
-        web.terminate()
-        web.wait(30)
-
-
-def _kind(netloc: str, kind: str, teams: list[Team], bounds: Mapping[str, Any]) -> list[float]:
-    """The milliseconds of each answer of one kind, from as many clients as there are processes."""
-    clients = bounds["processes"]
-    with ThreadPoolExecutor(clients) as pool:
-        parts = pool.map(
-            lambda number: _client(netloc, kind, teams, bounds["requests"] // clients, number), range(clients)
-        )
-        return [ms for part in parts for ms in part]
-
-
-def _client(netloc: str, kind: str, teams: list[Team], count: int, seed: int) -> list[float]:
-    draw, times = random.Random(f"{kind} {seed}"), []
-    connection = http.client.HTTPConnection(netloc, timeout=60)
-    while len(times) < count + _WARM:
-        team = draw.choices(teams, (6, 3, 1))[0]
-        ask = KINDS[kind](team, draw)
-        ms, body = _ask(connection, team, ask)
-        times.append(ms)
-        if ask.follow and body["next"] and draw.random() < 0.5:
-            mark = "&" if "?" in ask.path else "?"
-            times.append(_ask(connection, team, Ask(f"{ask.path}{mark}cursor={body['next']}"))[0])
-    connection.close()
-    return times[_WARM:]
-
-
-def _ask(connection: http.client.HTTPConnection, team: Team, ask: Ask) -> tuple[float, Any]:
-    headers = {"Authorization": f"Bearer {team['token']}", "Content-Type": "application/json"}
-    path = quote(ask.path, safe="/?&=%<>:-,")
-    connection.request("POST" if ask.body else "GET", path, ask.body, headers)
-    answer = connection.getresponse()
-    text = answer.read()
-    if answer.status not in (200, 202):
-        raise RuntimeError(f"{urlsplit(path).path} was answered {answer.status}: {text[:300]!r}")
-    return float(answer.headers["Server-Timing"].partition("dur=")[2]), json.loads(text)
+    limit = bounds["submit_p95_ms" if kind == "submit" else "read_p95_ms"]
+    return Row(f"{kind}: p95, ms", share(times, 0.95), limit, beside), found

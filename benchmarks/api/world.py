@@ -11,16 +11,15 @@ import json
 import sys
 from typing import Any, Final
 
-from django.db import connection
-
 from benchmarks.world import root_folder, simulated  # isort: skip (it sets Django up)
+from benchmarks.api.filling import fill
 from clusters.models import Cell, Flavor
 from foundation.actor import SYSTEM
 from foundation.identifiers import new_id
 from foundation.quantities import Resource
 from quotas.models import Queue, QueueFlavor, Quota, QuotaNode
 from quotas.services.quota import quota_node_ensure
-from scheduling.models import Job, JobRole, PriorityClass, Task
+from scheduling.models import Job, PriorityClass
 from scheduling.services.job import job_submit
 from scheduling.spec import parse_job
 from tenants.models import Member, Role, Tenant, TenantKind, User
@@ -33,70 +32,28 @@ CARDS: Final = 8
 _BATCH: Final = 5000
 _NONE: Final = "!"  # no password has this hash
 
-# A job each: where, whose, since when and how it stands. The cube makes the first queues the busy ones.
-_SEEDS: Final = """
-CREATE TEMPORARY TABLE seed AS
-SELECT n, at, p.queue_id, p.workspace_id, person.user_id,
-    CASE WHEN fate < 0.010 THEN 'queued' WHEN fate < 0.012 THEN 'suspended' WHEN fate < 0.022 THEN 'running'
-         WHEN fate < 0.750 THEN 'succeeded' WHEN fate < 0.920 THEN 'failed' ELSE 'cancelled' END AS state,
-    (ARRAY['train', 'tune', 'eval', 'sweep', 'embed', 'serve'])[1 + n %% 6] || '-' ||
-    (ARRAY['llama', 'resnet', 'bert', 'vit', 'whisper', 'clip', 'gpt'])[1 + n %% 7] || '-' ||
-    to_hex(n) AS name,
-    (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(n::text), 1, 3)
-     || '8' || substr(md5(n::text), 4, 15))::uuid AS id
-FROM (
-    SELECT n, random() AS fate, floor(%(queues)s * power(random(), 3)) AS place,
-        1 + floor(%(people)s * power(random(), 2)) AS person,
-        now() - power(random(), 2) * interval '365 days' AS at
-    FROM generate_series(1, %(jobs)s) n
-) draw
-JOIN (SELECT row_number() OVER (ORDER BY t.slug, q.name) - 1 AS place, q.id AS queue_id, q.workspace_id
-      FROM quotas_queue q JOIN tenants_tenant t ON t.id = q.workspace_id) p USING (place)
-JOIN (SELECT row_number() OVER (PARTITION BY tenant_id ORDER BY id) AS person, tenant_id, user_id
-      FROM tenants_member WHERE tenant_id IS NOT NULL) person
-  ON person.tenant_id = p.workspace_id AND person.person = draw.person
-"""
-_LIVE: Final = "('queued', 'suspended', 'running')"
-_JOB: Final = {
-    "id": "s.id",
-    "created_at": "s.at",
-    "workspace_id": "s.workspace_id",
-    "queue_id": "s.queue_id",
-    "submitted_by_id": "s.user_id",
-    "name": "s.name",
-    "state": "s.state",
-    "submitted_at": "s.at",
-    "reason": "CASE WHEN s.state = 'queued' THEN 'NO_QUOTA' ELSE '' END",
-    "reason_at": "CASE WHEN s.state = 'queued' THEN s.at END",
-    "admitted_at": "CASE WHEN s.state NOT IN ('queued', 'suspended') THEN s.at + interval '3 minutes' END",
-    "started_at": "CASE WHEN s.state NOT IN ('queued', 'suspended') THEN s.at + interval '4 minutes' END",
-    "finished_at": f"CASE WHEN s.state NOT IN {_LIVE} THEN s.at + interval '2 hours' END",
-    "end_reason": "CASE s.state WHEN 'failed' THEN 'TASK_FAILED' WHEN 'cancelled' THEN 'CANCELLED' "
-    "ELSE '' END",
-}
-_ROLE: Final = {"id": "gen_random_uuid()", "created_at": "s.at", "job_id": "s.id"}
-_TASK: Final = {
-    "id": "gen_random_uuid()",
-    "created_at": "s.at",
-    "job_id": "s.id",
-    "role_id": "r.id",
-    "state": "CASE WHEN s.state IN ('queued', 'suspended') THEN 'waiting' "
-    "WHEN s.state = 'running' THEN 'running' ELSE 'succeeded' END",
-}
-
 
 def build(tenants: int, queues: int, jobs: int) -> dict[str, Any]:
-    """Make everything; returns addresses, names and tokens by what they are for."""
+    """Make everything; returns who asks about which team, and how often of ten times (`share`)."""
+    _tell("making tenants and queues")
     cell, flavor = simulated(NODES, CARDS)
     teams = _tenants(tenants)
     _people(teams)
     _queues(cell, flavor, teams, queues)
     PriorityClass.unscoped.get_or_create(name="normal", defaults={"value": 0})
-    _jobs(teams[0], queues, jobs)
-    return {
-        "teams": [_team(teams[0]), _team(teams[len(teams) // 10]), _team(teams[len(teams) // 2])],
-        "admin": _token(_person("operator", None, Role.PLATFORM_ADMIN)),
-    }
+    fill(_likeness(teams[0]), queues=queues, people=PEOPLE, jobs=jobs, tell=_tell)
+    big, middle, small = teams[0], teams[len(teams) // 10], teams[len(teams) // 2]
+    head = _person("head", big.parent, Role.ADMIN)
+    operator = _person("operator", None, Role.PLATFORM_ADMIN)
+    asked = [(big, _owner(big), 4), (middle, _owner(middle), 3), (small, _owner(small), 1)]
+    # Whose sight comes from above: the policies on rows have more to look at.
+    asked += [(big, head, 1), (big, operator, 1)]
+    return {"teams": [_team(team, user, share) for team, user, share in asked]}
+
+
+def _tell(what: str) -> None:
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
 
 
 def _tenants(count: int) -> list[Tenant]:
@@ -152,39 +109,29 @@ def _queues(cell: Cell, flavor: Flavor, teams: list[Tenant], count: int) -> None
     Quota.unscoped.bulk_create(quotas, batch_size=_BATCH)
 
 
-def _jobs(team: Tenant, queues: int, jobs: int) -> None:
-    """Write the jobs in the likeness of one that was submitted, so that every column has a sane value."""
-    owner = User.objects.get(username=f"{team.slug}-0")
+def _likeness(team: Tenant) -> Job:
+    """A job as it is submitted, so that every column of its copies has a sane value."""
     spec = parse_job({
         "name": "likeness", "queue": "queue-0",
         "roles": [{"image": "train:1", "command": ["python", "train.py"],
                    "resources": {"cpu": 8, "memory": "64Gi", "gpu": {"cards": 1}}}],
     })  # fmt: skip
-    job = job_submit(acting_user=owner, workspace=team, spec=spec)
-    with connection.cursor() as cursor:
-        cursor.execute(_SEEDS, {"queues": queues, "people": PEOPLE, "jobs": jobs})
-        cursor.execute(_copies(Job, _JOB, f"WHERE t.id = '{job.pk}'"))
-        cursor.execute(_copies(JobRole, _ROLE, f"WHERE t.job_id = '{job.pk}'"))
-        roles = f"JOIN scheduling_jobrole r ON r.job_id = s.id WHERE t.job_id = '{job.pk}'"
-        cursor.execute(_copies(Task, _TASK, roles))
-        cursor.execute("VACUUM ANALYZE")
+    return job_submit(acting_user=_owner(team), workspace=team, spec=spec)
 
 
-def _copies(model: Any, own: dict[str, str], where: str) -> str:
-    columns = [field.column for field in model._meta.concrete_fields]
-    values = ", ".join(own.get(column, f't."{column}"') for column in columns)
-    table, names = model._meta.db_table, ", ".join(f'"{column}"' for column in columns)
-    return f"INSERT INTO {table} ({names}) SELECT {values} FROM seed s CROSS JOIN {table} t {where}"  # noqa: S608
+def _owner(team: Tenant) -> User:
+    found: User = User.objects.get(username=f"{team.slug}-0")
+    return found
 
 
-def _team(team: Tenant) -> dict[str, Any]:
-    owner = User.objects.get(username=f"{team.slug}-0")
+def _team(team: Tenant, user: User, share: int) -> dict[str, Any]:
+    newest = Job.unscoped.filter(workspace=team).order_by("-submitted_at")[:200].values_list("pk", "name")
     return {
         "slug": team.slug,
-        "owner": owner.username,
-        "token": _token(owner),
-        "jobs": [str(pk) for pk in Job.unscoped.filter(workspace=team).values_list("pk", flat=True)[:200]],
-        "names": list(Job.unscoped.filter(workspace=team).values_list("name", flat=True)[:200]),
+        "token": _token(user),
+        "share": share,
+        "jobs": [str(pk) for pk, _ in newest],
+        "names": [name for _, name in newest],
     }
 
 

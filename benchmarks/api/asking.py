@@ -1,0 +1,87 @@
+"""Asks for one kind of answer from several clients at once, and reads what the server says that it cost."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from benchmarks.api.requests import KINDS, Ask, Team
+
+_WARM: Final = 10
+_TIMING: Final = re.compile(r'app;dur=([\d.]+), db;dur=([\d.]+);desc="(\d+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer: milliseconds in the server, those of its statements, and how many statements."""
+
+    ms: float
+    database_ms: float
+    statements: int
+
+
+def warm_up(ports: Sequence[int], kind: str, teams: Sequence[Team]) -> None:
+    """Ask each process a few times, so that what is kept from the first request on is there."""
+    for port in ports:
+        _client(port, kind, teams, _WARM, f"warm {port}")
+
+
+def ask_all(
+    ports: Sequence[int], kind: str, teams: Sequence[Team], *, requests: int, clients: int
+) -> list[Answered]:
+    """What `requests` answers cost, asked by `clients` at once, each after the answer to its last."""
+    share = -(-requests // clients)
+
+    def client(number: int) -> list[Answered]:
+        return _client(ports[number % len(ports)], kind, teams, share, f"{kind} {number}")
+
+    with ThreadPoolExecutor(clients) as pool:
+        return [answer for answers in pool.map(client, range(clients)) for answer in answers]
+
+
+def _client(port: int, kind: str, teams: Sequence[Team], count: int, seed: str) -> list[Answered]:
+    draw = random.Random(seed)
+    found: list[Answered] = []
+    shares = [team["share"] for team in teams]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    while len(found) < count:
+        team = draw.choices(teams, shares)[0]
+        ask = KINDS[kind](team, draw)
+        answer, body = _ask(connection, team, ask)
+        found.append(answer)
+        if ask.follow and body["next"] and draw.random() < 0.5:
+            mark = "&" if "?" in ask.path else "?"
+            found.append(_ask(connection, team, Ask(f"{ask.path}{mark}cursor={body['next']}"))[0])
+    connection.close()
+    return found
+
+
+def _ask(connection: http.client.HTTPConnection, team: Team, ask: Ask) -> tuple[Answered, Any]:
+    headers = {"Authorization": f"Bearer {team['token']}", "Content-Type": "application/json"}
+    path = quote(ask.path, safe="/?&=%<>:-,")
+    connection.request("POST" if ask.body else "GET", path, ask.body, headers)
+    answer = connection.getresponse()
+    text = answer.read()
+    if answer.status not in (200, 202):
+        raise RuntimeError(f"{urlsplit(path).path} was answered {answer.status}: {text[:300]!r}")
+    return _read(answer.headers["Server-Timing"]), json.loads(text)
+
+
+def _read(timing: str) -> Answered:
+    found = _TIMING.fullmatch(timing)
+    if found is None:
+        raise RuntimeError(f"the server told no times: {timing}")
+    return Answered(float(found[1]), float(found[2]), int(found[3]))
+
+
+def share(values: Sequence[float], part: float) -> float:
+    """The value below which that part of them lies."""
+    ordered = sorted(values)
+    return ordered[min(int(part * len(ordered)), len(ordered) - 1)]

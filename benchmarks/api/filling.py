@@ -1,0 +1,122 @@
+"""Millions of rows by few statements: what was drawn once is written as jobs, roles and tasks.
+
+Indexes are taken away before and made anew afterwards, which is several times as fast as keeping them; the
+keys between tables are not checked, because every row is made from one that is there. Keys begin with the
+time, as the platform's do (UUIDv7), and rows are written in that order, as they came to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from django.db import connection
+
+from scheduling.models import Job, JobRole, Task
+
+# A job each: where, whose, since when and how it stands. The cube makes the first queues the busy ones.
+_SEEDS: Final = """
+CREATE TEMPORARY TABLE seed AS
+SELECT at, p.queue_id, p.workspace_id, person.user_id,
+    CASE WHEN fate < 0.010 THEN 'queued' WHEN fate < 0.012 THEN 'suspended' WHEN fate < 0.022 THEN 'running'
+         WHEN fate < 0.750 THEN 'succeeded' WHEN fate < 0.920 THEN 'failed' ELSE 'cancelled' END AS state,
+    (ARRAY['train', 'tune', 'eval', 'sweep', 'embed', 'serve'])[1 + n %% 6] || '-' ||
+    (ARRAY['llama', 'resnet', 'bert', 'vit', 'whisper', 'clip', 'gpt'])[1 + n %% 7] || '-' ||
+    to_hex(n) AS name,
+    lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') AS moment, md5(n::text) AS chance
+FROM (
+    SELECT n, random() AS fate, floor(%(queues)s * power(random(), 3)) AS place,
+        1 + floor(%(people)s * power(random(), 2)) AS person,
+        now() - power(random(), 2) * interval '365 days' AS at
+    FROM generate_series(1, %(jobs)s) n
+) draw
+JOIN (SELECT row_number() OVER (ORDER BY t.slug, q.name) - 1 AS place, q.id AS queue_id, q.workspace_id
+      FROM quotas_queue q JOIN tenants_tenant t ON t.id = q.workspace_id) p USING (place)
+JOIN (SELECT row_number() OVER (PARTITION BY tenant_id ORDER BY id) AS person, tenant_id, user_id
+      FROM tenants_member WHERE tenant_id IS NOT NULL) person
+  ON person.tenant_id = p.workspace_id AND person.person = draw.person
+ORDER BY at
+"""
+_LIVE: Final = "('queued', 'suspended', 'running')"
+_WAITING: Final = "('queued', 'suspended')"
+
+
+def _key(kind: str) -> str:
+    """The key of a seed's row of one kind, which the fourth group begins with."""
+    return f"(s.moment || '7' || substr(s.chance, 1, 3) || '{kind}' || substr(s.chance, 4, 15))::uuid"
+
+
+_JOB: Final = {
+    "id": _key("8"),
+    "created_at": "s.at",
+    "workspace_id": "s.workspace_id",
+    "queue_id": "s.queue_id",
+    "submitted_by_id": "s.user_id",
+    "name": "s.name",
+    "state": "s.state",
+    "submitted_at": "s.at",
+    "reason": "CASE WHEN s.state = 'queued' THEN 'NO_QUOTA' ELSE '' END",
+    "reason_at": "CASE WHEN s.state = 'queued' THEN s.at END",
+    "admitted_at": f"CASE WHEN s.state NOT IN {_WAITING} THEN s.at + interval '3 minutes' END",
+    "started_at": f"CASE WHEN s.state NOT IN {_WAITING} THEN s.at + interval '4 minutes' END",
+    "finished_at": f"CASE WHEN s.state NOT IN {_LIVE} THEN s.at + interval '2 hours' END",
+    "end_reason": "CASE s.state WHEN 'failed' THEN 'TASK_FAILED' WHEN 'cancelled' THEN 'CANCELLED' "
+    "ELSE '' END",
+}
+_ROLE: Final = {"id": _key("9"), "created_at": "s.at", "job_id": _JOB["id"]}
+_TASK: Final = {
+    "id": _key("a"),
+    "created_at": "s.at",
+    "job_id": _JOB["id"],
+    "role_id": _ROLE["id"],
+    "state": f"CASE WHEN s.state IN {_WAITING} THEN 'waiting' "
+    "WHEN s.state = 'running' THEN 'running' ELSE 'succeeded' END",
+}
+_TABLES: Final[tuple[tuple[str, Any, dict[str, str]], ...]] = (
+    ("jobs", Job, _JOB),
+    ("roles", JobRole, _ROLE),
+    ("tasks", Task, _TASK),
+)
+
+
+def fill(like: Job, *, queues: int, people: int, jobs: int, tell: Callable[[str], None]) -> None:
+    """Write so many jobs in the likeness of one, which has one role with one task."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = off")
+        tell("drawing jobs")
+        cursor.execute(_SEEDS, {"queues": queues, "people": people, "jobs": jobs})
+        for name, model, own in _TABLES:
+            tell(f"writing {name}")
+            again = _without_indexes(cursor, model._meta.db_table)
+            cursor.execute(_copies(model, own), [like.pk])
+            for number, statement in enumerate(again, start=1):
+                tell(f"indexing {name}, {number} of {len(again)}")
+                cursor.execute(statement)
+        cursor.execute("DROP TABLE seed")
+        tell("cleaning and counting")
+        cursor.execute("VACUUM ANALYZE")
+        cursor.execute("CHECKPOINT")
+
+
+def _without_indexes(cursor: Any, table: str) -> list[str]:
+    """Take away what makes writing slow; returns the statements that bring it back."""
+    cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+    cursor.execute(
+        "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index i WHERE indrelid = "
+        "%s::regclass AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conindid = i.indexrelid)",
+        [table],
+    )
+    found = cursor.fetchall()
+    for name, _ in found:
+        cursor.execute(f"DROP INDEX {name}")
+    return [*(statement for _, statement in found), f"ALTER TABLE {table} ENABLE TRIGGER ALL"]
+
+
+def _copies(model: Any, own: dict[str, str]) -> str:
+    columns = [field.column for field in model._meta.concrete_fields]
+    values = ", ".join(own.get(column, f't."{column}"') for column in columns)
+    table, names = model._meta.db_table, ", ".join(f'"{column}"' for column in columns)
+    key = "id" if model is Job else "job_id"
+    return (
+        f"INSERT INTO {table} ({names}) SELECT {values} FROM seed s CROSS JOIN {table} t WHERE t.{key} = %s"  # noqa: S608
+    )

@@ -1,0 +1,163 @@
+"""What is measured: PostgreSQL with a large installation in it, the bundled broker, and web processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from allotment.supervisor.broker import broker_program
+from allotment.supervisor.child import spawn
+from benchmarks.postgres import PostgresServer, running_postgres
+from benchmarks.running import free_port, wait_ready
+
+Tell = Callable[[str], None]
+_DATABASE: Final = "allotment"
+_SETTINGS: Final = {
+    "shared_buffers": "512MB",
+    "work_mem": "16MB",
+    "maintenance_work_mem": "512MB",
+    "max_wal_size": "4GB",
+    "random_page_cost": "1.1",
+}
+_UNREACHED: Final = "1000000000"
+
+
+class WrongSize(RuntimeError):
+    """The folder holds an installation of another size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """`ports` of the web processes, `web` their process ids, `database` that of PostgreSQL's first process;
+    `world` is what `benchmarks.api.world` prints."""
+
+    ports: tuple[int, ...]
+    web: tuple[int, ...]
+    database: int
+    world: Mapping[str, Any]
+
+
+@contextmanager
+def installation(
+    size: Mapping[str, int], processes: int, tell: Tell, kept: Path | None = None
+) -> Iterator[Installation]:
+    """Make it, or find it in `kept` again, and run it within the block; `tell` hears what is being done.
+
+    Raises: WrongSize; MissingProgram; RuntimeError when a process does not come up.
+    """
+    with ExitStack() as stack:
+        tell("starting PostgreSQL")
+        server = stack.enter_context(running_postgres(_SETTINGS, kept))
+        home = Path(stack.enter_context(TemporaryDirectory(prefix="allotment-bench-")))
+        environment = _environment(server, home)
+        world = _world(server, environment, size, tell, kept)
+        tell("starting broker and web processes")
+        _broker(stack, home)
+        web = [_web(stack, environment, number) for number in range(processes)]
+        ports = tuple(_port(one, home / f"web-{number}.log") for number, one in enumerate(web))
+        yield Installation(ports, tuple(one.process.pid for one in web), server.process.pid, world)
+
+
+def _environment(server: PostgresServer, home: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "ALLOTMENT_HOME": str(home),
+        "ALLOTMENT_DATABASE_URL": server.url(_DATABASE),
+        "ALLOTMENT_DEMO": "off",
+        # Counted as everywhere, and never reached: what is measured is the platform, not its limits.
+        "ALLOTMENT_RATE_READS": _UNREACHED,
+        "ALLOTMENT_RATE_WRITES": _UNREACHED,
+        "ALLOTMENT_LOG_LEVEL": "WARNING",
+        "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
+    }
+
+
+def _world(
+    server: PostgresServer,
+    environment: dict[str, str],
+    size: Mapping[str, int],
+    tell: Tell,
+    kept: Path | None,
+) -> Mapping[str, Any]:
+    note = kept / "world.json" if kept else None
+    known = json.loads(note.read_text(encoding="utf-8")) if note and note.exists() else None
+    if known and known["size"] != dict(size):
+        raise WrongSize(f"{kept} holds an installation of {known['size']}; choose another folder")
+    if not known:
+        with server.connect() as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {_DATABASE}")
+            connection.execute(f"CREATE DATABASE {_DATABASE}")
+    tell("bringing the tables up to date")
+    _run(environment, "allotment.cli", "migrate", "--no-input", "--verbosity", "0")
+    if known:
+        return dict(known["world"])
+    world: dict[str, Any] = json.loads(_filled(environment, size, tell))
+    if note:
+        note.write_text(json.dumps({"size": dict(size), "world": world}), encoding="utf-8")
+    return world
+
+
+def _filled(environment: dict[str, str], size: Mapping[str, int], tell: Tell) -> str:
+    """Run `benchmarks.api.world`, telling what it tells; its last line is the answer."""
+    numbers = (str(size[name]) for name in ("tenants", "queues", "jobs"))
+    command = [sys.executable, "-m", "benchmarks.api.world", *numbers]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as filling:
+        line = ""
+        for line in filling.stdout or ():
+            if not line.startswith("{"):
+                tell(line.strip())
+    if filling.returncode:
+        raise subprocess.CalledProcessError(filling.returncode, command)
+    return line
+
+
+def _run(environment: dict[str, str], module: str, *words: str) -> None:
+    subprocess.run([sys.executable, "-m", module, *words], env=environment, check=True)
+
+
+def _broker(stack: ExitStack, home: Path) -> None:
+    for folder in ("run", "broker"):
+        (home / folder).mkdir(exist_ok=True)
+    _until_end(stack, spawn(broker_program(home), home / "broker.log"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Web:
+    port: int
+    process: subprocess.Popen[bytes]
+
+
+def _web(stack: ExitStack, environment: Mapping[str, str], number: int) -> _Web:
+    """Start a web process as the platform does, on a port of its own: each has its share of the clients."""
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "uvicorn", "benchmarks.api.served:application"),
+        *("--port", str(port), "--lifespan", "off", "--no-access-log", "--log-level", "warning"),
+    ]
+    bound = {**environment, "ALLOTMENT_DATABASE_ROLE": "allotment_web", "ALLOTMENT_DATABASE_POOL": "8"}
+    with (Path(environment["ALLOTMENT_HOME"]) / f"web-{number}.log").open("wb") as log:
+        process = subprocess.Popen(command, env=bound, stdout=log, stderr=log)
+    _until_end(stack, process)
+    return _Web(port, process)
+
+
+def _port(web: _Web, log: Path) -> int:
+    """The port of a web process that answers by now."""
+    wait_ready(f"http://127.0.0.1:{web.port}/livez", web.process, log)
+    return web.port
+
+
+def _until_end(stack: ExitStack, process: subprocess.Popen[bytes]) -> None:
+    def end() -> None:
+        process.terminate()
+        process.wait(30)
+
+    stack.callback(end)
