@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-
-from django.db.models import Q
+from operator import itemgetter
+from typing import Final
 
 from foundation import row_scope
 from foundation.actor import Actor
@@ -81,21 +81,23 @@ def grants_of(actor: Actor) -> tuple[Grant, ...]:
     return memory.grants[actor.pk]
 
 
+_COLUMNS: Final = (
+    "pk",
+    "tenant_id",
+    "tenant__path",
+    "role",
+    "custom_role__name",
+    "custom_role__points",
+    "group__name",
+)
+
+
 @row_scope.whole()
 def _read(user_id: uuid.UUID) -> tuple[Grant, ...]:
-    rows = (
-        Member.unscoped.filter(Q(user_id=user_id) | Q(group__people__user_id=user_id))
-        .order_by("pk")
-        .values_list(
-            "pk",
-            "tenant_id",
-            "tenant__path",
-            "role",
-            "custom_role__name",
-            "custom_role__points",
-            "group__name",
-        )
-    )
+    # Two halves of a union: each is read from an index, which a condition on either of two tables is not.
+    own = Member.unscoped.filter(user_id=user_id).order_by().values_list(*_COLUMNS)
+    by_group = Member.unscoped.filter(group__people__user_id=user_id).order_by().values_list(*_COLUMNS)
+    rows = own.union(by_group, all=True)
     return tuple(
         Grant(
             member_id=pk,
@@ -105,5 +107,5 @@ def _read(user_id: uuid.UUID) -> tuple[Grant, ...]:
             points=ROLE_PERMISSIONS[role] if role else points_of(points),
             group=group or "",
         )
-        for pk, tenant_id, path, role, name, points, group in rows
+        for pk, tenant_id, path, role, name, points, group in sorted(rows, key=itemgetter(0))
     )

@@ -29,25 +29,45 @@ OWN_APPS: Final = ("foundation", "tenants", "clusters", "quotas", "scheduling", 
 _NAMES: Final = frozenset({"tenant_id", "workspace_id"})
 """Columns that name a tenant without a foreign key."""
 
+_SEES_ALL: Final = f"coalesce(current_setting('{SCOPE}', true), '') = 'all'"
+_LISTED: Final = 64
+"""So many tenants at or below one's roles are listed once per statement; what is not listed is looked up."""
 _FUNCTIONS: Final = f"""
 CREATE OR REPLACE FUNCTION allotment_sees_all() RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS
-$$ SELECT coalesce(current_setting('{SCOPE}', true), '') = 'all' $$;
+$$ SELECT {_SEES_ALL} $$;
 CREATE OR REPLACE FUNCTION allotment_paths() RETURNS text[] LANGUAGE sql STABLE PARALLEL SAFE AS
 $$ SELECT CASE WHEN current_setting('{SCOPE}', true) LIKE '{{%' THEN current_setting('{SCOPE}', true)::text[]
    ELSE ARRAY[]::text[] END $$;
-CREATE OR REPLACE FUNCTION allotment_tenants() RETURNS uuid[] LANGUAGE sql STABLE PARALLEL SAFE AS
-$$ SELECT coalesce(array_agg(split_part(rtrim(p, '/'), '/', -1)::uuid), '{{}}')
-   FROM unnest(allotment_paths()) p $$;
+CREATE OR REPLACE FUNCTION allotment_tenants() RETURNS uuid[] LANGUAGE plpgsql STABLE PARALLEL SAFE AS
+$$ BEGIN RETURN ARRAY(
+   WITH RECURSIVE below(id) AS (
+       SELECT split_part(rtrim(p, '/'), '/', -1)::uuid FROM unnest(allotment_paths()) p
+       UNION ALL SELECT t.id FROM {Tenant._meta.db_table} t JOIN below b ON t.parent_id = b.id)
+   SELECT id FROM below LIMIT {_LISTED}); END $$;
+CREATE OR REPLACE FUNCTION allotment_below(tenant uuid) RETURNS boolean LANGUAGE plpgsql STABLE
+PARALLEL SAFE AS $$ BEGIN RETURN EXISTS (
+   SELECT 1 FROM {Tenant._meta.db_table} t WHERE t.id = tenant AND t.path ^@ ANY (allotment_paths())); END $$;
+CREATE OR REPLACE FUNCTION allotment_line() RETURNS uuid[] LANGUAGE plpgsql STABLE PARALLEL SAFE AS
+$$ BEGIN RETURN ARRAY(
+   SELECT DISTINCT id::uuid FROM unnest(allotment_paths()) p, unnest(string_to_array(trim(p, '/'), '/')) id
+   ); END $$;
 CREATE OR REPLACE FUNCTION allotment_user() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE AS
 $$ SELECT nullif(current_setting('{USER}', true), '')::uuid $$;
 """
-_BELOW: Final = "t.path ^@ ANY ((SELECT allotment_paths())::text[])"
-_ABOVE: Final = "EXISTS (SELECT 1 FROM unnest((SELECT allotment_paths())::text[]) p WHERE p ^@ t.path)"
+# Sub-selects without a row in them are answered once per statement. The functions in PL/pgSQL are never
+# written out into a statement, so that planning it does not plan them again; their own plans are kept.
+_BELOW: Final = (
+    "({column} = ANY ((SELECT allotment_tenants())::uuid[]) OR "
+    f"(SELECT cardinality(allotment_tenants()) = {_LISTED}) AND allotment_below({{column}}))"
+)
+_ABOVE: Final = "{column} = ANY ((SELECT allotment_line())::uuid[])"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Conditions in SQL on a row: to change it, and to read it (empty: the same)."""
+    """Conditions in SQL on a row: to change it; to read it as well as those that may be changed; to add it
+    where nobody may change it.
+    """
 
     change: str
     read: str = ""
@@ -86,7 +106,7 @@ def _direct(model: type[models.Model]) -> Rule | None:
     columns = [str(field.column) for field in model._meta.concrete_fields if _names_tenant(field)]
     if not columns:
         return None
-    read = _any_of(columns, f"({_BELOW} OR {_ABOVE})") if model._meta.label in _reads_above else ""
+    read = _any_of(columns, _ABOVE) if model._meta.label in _reads_above else ""
     return Rule(_any_of(columns, _BELOW), read)
 
 
@@ -97,14 +117,7 @@ def _names_tenant(field: models.Field[Any, Any]) -> bool:
 
 
 def _any_of(columns: list[str], condition: str) -> str:
-    table = Tenant._meta.db_table
-    each = (
-        # Whoever has a role on the tenant itself, as most have, costs no look at the tree.
-        f"({{row}}.{column} = ANY ((SELECT allotment_tenants())::uuid[]) OR "
-        f"EXISTS (SELECT 1 FROM {table} t WHERE t.id = {{row}}.{column} AND {condition}))"
-        for column in columns
-    )
-    return "(" + " OR ".join(each) + ")"
+    return "(" + " OR ".join(condition.format(column=f"{{row}}.{column}") for column in columns) + ")"
 
 
 def _part(model: type[models.Model], found: dict[type[models.Model], Rule]) -> Rule | None:
@@ -124,7 +137,7 @@ def _policies(model: type[models.Model], rule: Rule) -> Iterator[tuple[str, str]
     table = model._meta.db_table
 
     def when(condition: str) -> str:
-        return f"((SELECT allotment_sees_all()) OR {condition.replace('{row}', table)})"
+        return f"((SELECT {_SEES_ALL}) OR {condition.replace('{row}', table)})"
 
     change = when(rule.change)
     if rule.append:
@@ -135,7 +148,7 @@ def _policies(model: type[models.Model], rule: Rule) -> Iterator[tuple[str, str]
         return
     yield f"{table}_change", f"FOR ALL USING {change} WITH CHECK {change}"
     if rule.read:
-        yield f"{table}_read", f"FOR SELECT USING {when(rule.read)}"
+        yield f"{table}_read", f"FOR SELECT USING ({rule.read.replace('{row}', table)})"
 
 
 def last_app() -> AppConfig:
@@ -195,19 +208,16 @@ def _ensure_role(cursor: Any) -> None:
 
 def declare_own() -> None:
     """The rules of this package and of the foundation below it that the walk cannot know."""
-    t = Tenant._meta.db_table
-    below, above = _BELOW.replace("t.path", "{row}.path"), _ABOVE.replace("t.path", "{row}.path")
-    declare(Tenant, Rule(below, f"({below} OR {above})"))
-    home = f"EXISTS (SELECT 1 FROM {t} t WHERE t.id = {{row}}.home_id AND {_BELOW})"
-    declare(User, Rule(f"({{row}}.home_id IS NULL OR {home})"))  # people belong to no tenant
+    below = "{row}.path ^@ ANY ((SELECT allotment_paths())::text[])"
+    declare(Tenant, Rule(below, _any_of(["id"], _ABOVE)))
+    declare(User, Rule(f"({{row}}.home_id IS NULL OR {_any_of(['home_id'], _BELOW)})"))  # people have no home
     of_service = (
-        f"EXISTS (SELECT 1 FROM {User._meta.db_table} u JOIN {t} t ON t.id = u.home_id "
-        f"WHERE u.id = {{row}}.user_id AND {_BELOW})"
+        f"EXISTS (SELECT 1 FROM {User._meta.db_table} u WHERE u.id = {{row}}.user_id AND "
+        f"{_BELOW.format(column='u.home_id')})"
     )
     declare(AccessKey, Rule(f"({{row}}.user_id = (SELECT allotment_user()) OR {of_service})"))
-    own = f"EXISTS (SELECT 1 FROM {t} t WHERE t.id = {{row}}.scope AND {_BELOW})"
     keys = apps.get_model("foundation", "IdempotencyKey")
-    declare(keys, Rule(f"({{row}}.scope = (SELECT allotment_user()) OR {own})"))
+    declare(keys, Rule(f"({{row}}.scope = (SELECT allotment_user()) OR {_any_of(['scope'], _BELOW)})"))
     audit = apps.get_model("foundation", "AuditRecord")
     # What is denied to a stranger is written down too, beside the tenant that they reached for.
     declare(audit, Rule(_any_of(["tenant_id"], _BELOW), append="true"))
