@@ -5,8 +5,9 @@ and show nothing while they are empty. A request acts for somebody (`acting`); c
 
 Inside a request the settings are always local to a transaction: a statement outside of one gets a
 transaction of its own. So they end with it by themselves, and a connection that is kept or pooled carries
-nothing into the next request. A web process sees nothing outside of requests (`close_by_default`); elsewhere
-new connections begin with the right to see all.
+nothing into the next request. What reads several times does so `together`, and tells them once. A web process
+sees nothing outside of requests (`close_by_default`); elsewhere new connections begin with the right to see
+all.
 
 SQLite has no such policies, and nothing is told to it.
 """
@@ -18,18 +19,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
+from weakref import WeakSet
 
+from django.db import connection, transaction
 from django.db.backends.signals import connection_created
-from psycopg import sql
-from psycopg.pq import TransactionStatus
+from psycopg import errors, sql
+from psycopg.pq import ExecStatus, TransactionStatus
 
 SCOPE: Final = "allotment.scope"
 USER: Final = "allotment.user"
 _ALL: Final = "all"
-_BEGIN: Final = sql.SQL("BEGIN; SET LOCAL {} = {}; SET LOCAL {} = {}")
 _TELL: Final = sql.SQL("SET LOCAL {} = {}; SET LOCAL {} = {}")
+_prepared: Final[WeakSet[Any]] = WeakSet()
+"""Connections that were told what holds for as long as they last; pools hand them out many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +96,36 @@ def install() -> None:
     connection_created.connect(_connected, dispatch_uid="row-scope")
 
 
+@contextmanager
+def together() -> Iterator[None]:
+    """Read what is read within the block, or decorated function, in one transaction on PostgreSQL.
+
+    No place for network calls, nor for what waits. Elsewhere nothing happens: embedded, a transaction takes
+    the one write lock, and nothing has to be told.
+    """
+    if connection.vendor != "postgresql" or connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic():
+        yield
+
+
 def _connected(sender: object, connection: Any, **_: Any) -> None:
     if connection.vendor != "postgresql":
         return
-    # Short queries: compiling what the policies add to them would take longer than running it.
-    connection.connection.execute("SET jit = off")
     if _scoped not in connection.execute_wrappers:
         connection.execute_wrappers.insert(0, _scoped)
+    raw = connection.connection
+    if raw in _prepared:
+        return
+    # Short queries: compiling what the policies add to them would take longer than running it.
+    raw.execute("SET jit = off")
     if _Process.default is EVERYTHING:
         # For as long as the connection lasts: every process that shares it may see all.
-        connection.connection.execute(f"SET {SCOPE} = '{_ALL}'")
-    if not connection.connection.autocommit:
-        connection.connection.commit()
+        raw.execute(f"SET {SCOPE} = '{_ALL}'")
+    if not raw.autocommit:
+        raw.commit()
+    _prepared.add(raw)
 
 
 def _scoped(execute: Callable[..., Any], query: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
@@ -116,9 +138,10 @@ def _scoped(execute: Callable[..., Any], query: Any, params: Any, many: bool, co
         if wanted == _Process.default:
             return execute(query, params, many, context)
         if raw.autocommit:
-            return _in_transaction(raw, wanted, lambda: execute(query, params, many, context))
+            return _in_transaction(wrapper, wanted, lambda: execute(query, params, many, context))
     if status in (TransactionStatus.IDLE, TransactionStatus.INTRANS) and wrapper.row_scope_told != wanted:
-        raw.execute(_statement(_TELL, wanted))
+        begin = b"BEGIN; " if status == TransactionStatus.IDLE else b""
+        _send(wrapper, begin + _telling(wanted))
         wrapper.row_scope_told = wanted
     try:
         return execute(query, params, many, context)
@@ -127,21 +150,31 @@ def _scoped(execute: Callable[..., Any], query: Any, params: Any, many: bool, co
             wrapper.row_scope_told = None  # what was told since the savepoint is undone
 
 
-def _in_transaction(raw: Any, wanted: RowScope, execute: Callable[[], Any]) -> Any:
-    raw.execute(_statement(_BEGIN, wanted))
+def _in_transaction(wrapper: Any, wanted: RowScope, execute: Callable[[], Any]) -> Any:
+    _send(wrapper, b"BEGIN; " + _telling(wanted))
     try:
         answer = execute()
     except BaseException:
-        raw.execute("ROLLBACK")
+        _send(wrapper, b"ROLLBACK")
         raise
-    raw.execute("COMMIT")
+    _send(wrapper, b"COMMIT")
     return answer
 
 
-def _statement(template: sql.SQL, wanted: RowScope) -> sql.Composed:
-    return template.format(
-        sql.Identifier(*SCOPE.split(".")),
-        sql.Literal(wanted.scope),
-        sql.Identifier(*USER.split(".")),
-        sql.Literal(wanted.user),
-    )
+def _send(wrapper: Any, statements: bytes) -> None:
+    """Run statements without an answer; they need no cursor, which would cost more than they do.
+
+    Raises: django.db.Error.
+    """
+    raw = wrapper.connection
+    with wrapper.wrap_database_errors:
+        result = raw.pgconn.exec_(statements)
+        if result.status != ExecStatus.COMMAND_OK:
+            raise errors.error_from_result(result, encoding=raw.info.encoding)
+
+
+@lru_cache(maxsize=256)
+def _telling(wanted: RowScope) -> bytes:
+    names = (sql.Identifier(*SCOPE.split(".")), sql.Identifier(*USER.split(".")))
+    values = (sql.Literal(wanted.scope), sql.Literal(wanted.user))
+    return _TELL.format(names[0], values[0], names[1], values[1]).as_bytes()

@@ -34,7 +34,9 @@ class LogsQuery(QuerySerializer):
 
 
 class JobLogsView(JobView):
-    """What a job printed."""
+    """What a job printed; the cluster is asked, whatever time it takes."""
+
+    reads_together = False
 
     @extend_schema(
         operation_id="job_logs",

@@ -7,11 +7,15 @@ import uuid
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from foundation import row_scope
 from foundation.errors import FieldError, Invalid, NotFound, PermissionDenied
 from foundation.problems import exception_handler
 from tenants import permissions
@@ -25,17 +29,32 @@ from tenants.selectors.tenant import workspace_get
 class PlatformView(APIView):
     """A view that says which point each of its methods needs of a key with scopes.
 
+    `reads_together`: its answers to safe methods are read in one transaction, which also tells the policies
+    on rows once; not where an answer waits for something other than the database.
     `rehearses_itself`: its dry run writes nothing by itself, so that nothing need be undone.
     `secret_fields`: what of its answers is shown once and never kept.
     """
 
     points: ClassVar[dict[str, Permission]] = {}
+    reads_together: bool = True
     rehearses_itself: bool = False
     secret_fields: tuple[str, ...] = ()
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer a request; a stream begins after the transaction."""
+        if not self.reads_together or request.method not in SAFE_METHODS:
+            return super().dispatch(request, *args, **kwargs)
+        with row_scope.together():
+            return super().dispatch(request, *args, **kwargs)
+
+    @row_scope.together()
+    def perform_authentication(self, request: Request) -> None:
+        """Find out who asks, and see their rows from here on."""
+        super().perform_authentication(request)
+        act_for(request.user)
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        act_for(request.user)
         if any("\x00" in str(value) for value in kwargs.values()):
             raise NotFound  # no row has such a name, and a database may refuse to look for it
         handler = getattr(self, (request.method or "").lower(), None)

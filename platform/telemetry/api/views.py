@@ -87,7 +87,9 @@ def _body(found: SeriesSet) -> dict[str, Any]:
 
 
 class SeriesView(PlatformView):
-    """Read-only; what may be seen is decided by the selectors."""
+    """Read-only; what may be seen is decided by the selectors. A store may be another server."""
+
+    reads_together = False
 
     @extend_schema(
         operation_id="metrics_series",

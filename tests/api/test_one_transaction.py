@@ -1,0 +1,107 @@
+"""A safe request reads in one transaction on PostgreSQL, told once whose rows it may meet, and leaves none
+open behind: not for a stream, not after a failure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from psycopg.pq import TransactionStatus
+from rest_framework.test import APIClient
+
+from foundation import row_scope
+from foundation.row_scope import NOTHING
+from scheduling.api import views
+from tests.builders import jobs, tenancy
+from tests.builders.world import World, world
+from tests.fixtures.postgres import PostgresServer
+
+pytestmark = pytest.mark.server
+JOBS = "/api/v1/workspaces/team-a/jobs"
+
+
+@pytest.fixture
+def w(on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> World:
+    made = world()
+    jobs.job(made.queue, made.editor, "train")
+    monkeypatch.setattr(row_scope._Process, "default", NOTHING)  # as in a web process
+    connection.close()
+    return made
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What is sent to the server beside the statements that Django knows of."""
+    sent: list[bytes] = []
+    send = row_scope._send
+
+    def noted(wrapper: Any, statements: bytes) -> None:
+        sent.append(statements)
+        send(wrapper, statements)
+
+    monkeypatch.setattr(row_scope, "_send", noted)
+    return sent
+
+
+def _client(w: World) -> APIClient:
+    with row_scope.whole():
+        return APIClient(headers={"Authorization": f"Bearer {tenancy.access_key(w.editor)}"})
+
+
+def _idle() -> bool:
+    return bool(connection.connection.info.transaction_status == TransactionStatus.IDLE)
+
+
+@pytest.mark.parametrize(("address", "most"), [(JOBS, 6), (f"{JOBS}/train", 6), (f"{JOBS}/train/tasks", 9)])
+def test_a_read_costs_so_many_round_trips(w: World, told: list[bytes], address: str, most: int) -> None:
+    client = _client(w)
+    client.get(address)  # notes the use of the key, once a minute
+    told.clear()
+
+    with CaptureQueriesContext(connection) as asked:
+        assert client.get(address).status_code == 200
+
+    kinds = Counter(query["sql"].split(" ")[0].rstrip(";") for query in asked)
+    assert (kinds["BEGIN"], kinds["COMMIT"], kinds["SAVEPOINT"]) == (1, 1, 0)
+    assert kinds["SELECT"] <= most
+    # To see all while it is found out who asks, then their own: the first goes out with BEGIN.
+    assert len(told) == 2
+    assert told[0].startswith(b"BEGIN; SET LOCAL")
+    assert _idle()
+
+
+def test_a_stream_holds_no_transaction(w: World) -> None:
+    answer = _client(w).get("/api/v1/events?workspace=team-a", headers={"Accept": "text/event-stream"})
+
+    assert (answer.status_code, answer.streaming) == (200, True)
+    assert _idle()
+
+
+def test_what_fails_is_rolled_back(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT nothing FROM nowhere")
+
+    monkeypatch.setattr(views, "job_get", fail)
+    client = _client(w)
+    client.raise_request_exception = False
+
+    assert client.get(f"{JOBS}/train").status_code == 500
+    assert _idle()
+    monkeypatch.undo()
+    assert client.get(f"{JOBS}/train").status_code == 200
+
+
+def test_a_refusal_is_written_down_and_the_key_is_noted(w: World) -> None:
+    client = _client(w)
+
+    assert client.get("/api/v1/workspaces/team-b/jobs").status_code == 404
+
+    with row_scope.whole(), connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM foundation_auditrecord WHERE result = 'denied'")
+        assert cursor.fetchone() == (1,)
+        cursor.execute("SELECT count(*) FROM tenants_accesskey WHERE last_used_at IS NOT NULL")
+        assert cursor.fetchone() == (1,)
