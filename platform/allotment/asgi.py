@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from django.core.asgi import get_asgi_application
+import django
 
 from allotment.startup import load_settings
 from foundation.row_scope import close_by_default
 
 load_settings()
 close_by_default()
-application = get_asgi_application()
+django.setup(set_prefix=False)
+
+from allotment.web import OneThreadHandler  # noqa: E402 (reads the settings)
+
+application = OneThreadHandler()
