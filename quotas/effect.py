@@ -44,12 +44,14 @@ class JobEffect:
 class JobsEffect:
     """Running jobs that would lose their place and waiting jobs that would start, only with the change.
 
-    `left_out` is how many waiting jobs were not looked at because there are too many.
+    `left_out` is how many waiting jobs were not looked at because there are too many. `timed_out`: it could
+    not be worked out in time, so nothing is known of jobs.
     """
 
     reclaimed: Sequence[JobEffect] = ()
     started: Sequence[JobEffect] = ()
     left_out: int = 0
+    timed_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)

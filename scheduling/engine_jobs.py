@@ -22,12 +22,14 @@ class Past:
     """What became of a job so far, where its own row does not say.
 
     `evictions` counts attempts that others put an end to, `ended` the tasks per role that have finished.
-    `promised`: others were told to leave for it.
+    `promised`: others were told to leave for it; `drained`: it was told so lately because its queue has too
+    much.
     """
 
     evictions: int = 0
     ended: Mapping[uuid.UUID, int] = field(default_factory=dict)
     promised: bool = False
+    drained: bool = False
 
 
 _NEW: Final = Past()
@@ -70,6 +72,7 @@ def engine_job(
         running_since=_instant(job.started_at),
         evictions=past.evictions,
         preempting=past.promised,
+        drained=past.drained,
         # One that asks to end when it is evicted would not come back to its new place.
         movable=not any(rule["on"] == "task_evicted" for rule in job.lifecycle),
     )

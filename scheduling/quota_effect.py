@@ -1,14 +1,16 @@
 """What a change of quota would do to jobs: one engine cycle as things are, and one with the change.
 
 The difference is the effect. Nothing is written, and the number of waiting jobs that are looked at is
-bounded, so that a preview answers in about the time of two cycles however long the lines are.
+bounded, so that a preview answers in about the time of two cycles however long the lines are. Somebody waits
+for it: beyond `LONGEST_S` it says that it does not know, at the latest when the running action ends.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -24,19 +26,47 @@ from scheduling.snapshots import CellSnapshot, cell_snapshot
 
 WAITING_MAX: Final = 1000
 """So many waiting jobs are looked at: those of the highest priority, the oldest first."""
+LONGEST_S: Final = 10.0
+"""So long the visitor of a page waits for an answer."""
+
+
+class _TooLate(Exception):
+    """The time that a visitor waits is over."""
 
 
 @row_scope.whole()
 def foresee(cell_id: uuid.UUID, rows: Mapping[RowKey, Limits], overhangs: Sequence[Overhang]) -> JobsEffect:
     """Jobs that lose or get their place only because of new limits; `overhangs` are drained at once."""
+    until = time.monotonic() + LONGEST_S
+
+    def watch() -> float:
+        """The engine looks at it around each of its actions."""
+        at = time.monotonic()
+        if at > until:
+            raise _TooLate
+        return at
+
+    try:
+        return _foresee(cell_id, rows, overhangs, watch)
+    except _TooLate:
+        return JobsEffect(timed_out=True)
+
+
+def _foresee(
+    cell_id: uuid.UUID,
+    rows: Mapping[RowKey, Limits],
+    overhangs: Sequence[Overhang],
+    watch: Callable[[], float],
+) -> JobsEffect:
+    config = replace(engine_config(), stopwatch=watch)
     taken, changed = cell_snapshot(cell_id), cell_snapshot(cell_id)
     now = em.Instant(clock.now().timestamp())
     left_out = _shorten(taken.snapshot)
     _shorten(changed.snapshot)
-    as_is = engine.run_cycle(taken.snapshot, engine_config(), now)
+    as_is = engine.run_cycle(taken.snapshot, config, now)
     changed.snapshot.apply(engine.Delta(tuple(_puts(changed.snapshot, rows))))
     drained = jobs_to_drain(changed.snapshot, overhangs)
-    then = engine.run_cycle(changed.snapshot, engine_config(), now)
+    then = engine.run_cycle(changed.snapshot, config, now)
     reclaimed = (_evicted(then) | set(drained)) - _evicted(as_is)
     started = _admitted(then) - _admitted(as_is)
     return JobsEffect(_jobs(changed, reclaimed), _jobs(changed, started), left_out)

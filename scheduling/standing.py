@@ -6,11 +6,13 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Final
 
 import structlog
 from django.db.models import Count
 
+from foundation import clock
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_jobs import Past
@@ -26,6 +28,10 @@ PREEMPTED: Final = (
     em.EvictRule.CONSOLIDATION,
 )
 """Rules by which a job loses its place for another: what its cap on evictions counts."""
+
+DRAINED_FOR: Final = timedelta(minutes=10)
+"""So long a job that was drained does not borrow: whoever it was drained for comes first."""
+_DRAINED: Final = em.EvictRule.QUEUE_DRAINED.value
 
 
 def claim_content(claim: em.Claim) -> dict[str, Any]:
@@ -65,12 +71,17 @@ def places_of_movers(snapshot: engine.Snapshot) -> Iterator[em.Allocation]:
 
 
 def pasts_of(cell_id: uuid.UUID, promised: frozenset[str]) -> Mapping[uuid.UUID, Past]:
-    """Evictions, finished tasks and promises of the jobs that have any; two queries."""
+    """Evictions, drains, finished tasks and promises of the jobs that have any; three queries."""
     seen = (JobState.QUEUED, *HOLDING_STATES)
     lost = Attempt.unscoped.filter(
         job__queue__cell_id=cell_id, job__state__in=seen, end_reason__in=[rule.value for rule in PREEMPTED]
     )
     evictions = dict(lost.order_by().values_list("job_id").annotate(Count("id")))
+    since = clock.now() - DRAINED_FOR
+    emptied = Attempt.unscoped.filter(
+        job__queue__cell_id=cell_id, job__state=JobState.QUEUED, end_reason=_DRAINED, ended_at__gt=since
+    )
+    drained = set(emptied.values_list("job_id", flat=True))
     finished = Task.unscoped.filter(
         job__queue__cell_id=cell_id, job__state__in=HOLDING_STATES, state=TaskState.SUCCEEDED
     )
@@ -78,9 +89,14 @@ def pasts_of(cell_id: uuid.UUID, promised: frozenset[str]) -> Mapping[uuid.UUID,
     counts = finished.order_by().values_list("job_id", "role_id").annotate(Count("id"))
     for job_id, role_id, count in counts:
         ended[job_id][role_id] = count
-    jobs = {*evictions, *ended, *(uuid.UUID(job_id) for job_id in promised)}
+    jobs = {*evictions, *drained, *ended, *(uuid.UUID(job_id) for job_id in promised)}
     return {
-        pk: Past(evictions=evictions.get(pk, 0), ended=ended.get(pk, {}), promised=str(pk) in promised)
+        pk: Past(
+            evictions=evictions.get(pk, 0),
+            ended=ended.get(pk, {}),
+            promised=str(pk) in promised,
+            drained=pk in drained,
+        )
         for pk in jobs
     }
 

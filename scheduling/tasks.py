@@ -8,7 +8,7 @@ from celery import shared_task
 
 from foundation import clock, idempotency
 from scheduling.execution import execute, observe
-from scheduling.services import cycle, user_usage
+from scheduling.services import cycle, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
 
 
@@ -46,6 +46,12 @@ def prune() -> None:
 def sample_user_usage() -> None:
     """Count what users use now into what they used lately."""
     user_usage.user_usage_sample(now=clock.now())
+
+
+@shared_task(name="scheduling.tasks.stop_over_budget")
+def stop_over_budget() -> None:
+    """Suspend running jobs whose budget is used up and says so."""
+    spent_budget.stop_over_budget(now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.sweep")

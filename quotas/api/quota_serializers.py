@@ -190,6 +190,7 @@ class QuotaEffectSerializer(DifferenceSerializer):
     reclaimed = SeenSerializer(help_text="Running jobs that would have to leave because of it.")
     started = SeenSerializer(help_text="Waiting jobs that would start because of it.")
     left_out = serializers.IntegerField(help_text="Waiting jobs that were not looked at: too many.")
+    timed_out = serializers.BooleanField(help_text="Nothing could be told of jobs in time; all else holds.")
 
     @extend_schema_field(OverQuotaSerializer(many=True))
     def get_over_quota(self, found: Any) -> Any:

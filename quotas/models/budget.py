@@ -19,6 +19,7 @@ class BudgetAction(models.TextChoices):
     WARN = "warn", "Warn only"
     HOLD = "hold", "Start nothing new"
     PREEMPTIBLE_ONLY = "preemptible-only", "Start preemptible jobs only"
+    STOP_PREEMPTIBLE = "stop-preemptible", "Start nothing new and stop preemptible jobs"
 
 
 def _thresholds() -> list[int]:

@@ -27,7 +27,7 @@ class QuotaPreview:
     """`names` are those of the nodes in `changes` and `over_quota`.
 
     `reclaimed` would lose their place, `started` get one, in the cycle after the change and because of
-    it; `left_out` waiting jobs were not looked at.
+    it; `left_out` waiting jobs were not looked at. `timed_out`: of jobs nothing could be told in time.
     """
 
     names: dict[uuid.UUID, str]
@@ -36,6 +36,7 @@ class QuotaPreview:
     reclaimed: Seen
     started: Seen
     left_out: int
+    timed_out: bool = False
 
 
 def quota_preview(
@@ -62,6 +63,7 @@ def quota_preview(
         reclaimed=_seen(jobs.reclaimed, visible),
         started=_seen(jobs.started, visible),
         left_out=jobs.left_out,
+        timed_out=jobs.timed_out,
     )
 
 

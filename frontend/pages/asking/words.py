@@ -38,6 +38,7 @@ ACTIONS: Final[dict[str, str | Promise]] = {
     BudgetAction.WARN: gettext_lazy("warn only"),
     BudgetAction.HOLD: gettext_lazy("start nothing new"),
     BudgetAction.PREEMPTIBLE_ONLY: gettext_lazy("start preemptible jobs only"),
+    BudgetAction.STOP_PREEMPTIBLE: gettext_lazy("start nothing new, and stop preemptible jobs"),
 }
 _LIMITS: Final = {
     "nominal": "",

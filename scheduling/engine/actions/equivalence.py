@@ -40,6 +40,7 @@ def equivalence(job: Job) -> Hashable:
         asked(job),
         job.priority,
         job.evictions,
+        job.drained,
         job.preempts_after,
         job.replaces,
         job.max_run_s,

@@ -260,7 +260,8 @@ class Job:
     never. `unplaced` marks a job that holds quota and is to get places now that it lacks. `lost_nodes`
     names nodes that failed under its tasks, the first of which is to be replaced. A job that is not
     `movable` may have to leave, but nobody moves it elsewhere to make room. `allowances` are the caps that
-    it counts against, `barred` the flavors whose budget does not let it start.
+    it counts against, `barred` the flavors whose budget does not let it start. One that was `drained` lately
+    does not borrow what it has just been told to give back.
     """
 
     id: str
@@ -294,6 +295,7 @@ class Job:
     movable: bool = True
     allowances: tuple[Allowance, ...] = ()
     barred: tuple[Barred, ...] = ()
+    drained: bool = False
 
     @property
     def since(self) -> Instant | None:

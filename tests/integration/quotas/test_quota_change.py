@@ -15,6 +15,7 @@ from quotas.selectors.quota_table import NodeQuota, tenant_quota_table
 from quotas.services.quota import Keep, NodeAmounts, QuotaAmount, Shrink, quota_change, quota_set
 from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_revert import quota_revert
+from scheduling import quota_effect
 from scheduling.models import Job, JobState
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
@@ -308,3 +309,17 @@ def amounts(node: NodeQuota) -> tuple[int | None, int, int]:
     """Nominal, borrowed and lent of its only line."""
     (line,) = node.lines
     return line.nominal, line.borrowed, line.lent
+
+
+def test_a_preview_that_takes_too_long_says_so(here: Department, monkeypatch: pytest.MonkeyPatch) -> None:
+    running(here, "important", clusters.nodes(here.flavor, 1)[0], priority=5)
+    monkeypatch.setattr(quota_effect, "LONGEST_S", -1.0)
+    found = quota_preview(
+        acting_user=here.anna,
+        cell_id=here.cell.pk,
+        changes=[NodeAmounts(here.queue_a.node, here.cards(3))],
+        shrink=Shrink.DRAIN,
+    )
+    assert found.timed_out and not found.reclaimed.jobs
+    # What needs no engine is told all the same.
+    assert [(over.used, over.limit) for over in found.over_quota] == [(4, 3)]

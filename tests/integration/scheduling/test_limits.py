@@ -13,7 +13,8 @@ from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry, Strategy, U
 from quotas.months import CORE_MS_PER_GPU_HOUR, to_ms
 from quotas.selectors.budget import GpuHours
 from quotas.services.ledger import LedgerKey, LedgerMismatch, ledger_free, ledger_reserve, months_close
-from scheduling.models import Allocation, Job, JobState
+from scheduling.models import Allocation, Job, JobEvent, JobState
+from scheduling.services.spent_budget import stop_over_budget
 from tenants.models import Role
 from tests.builders import jobs, quotas, tenancy
 from tests.builders.stage import Stage
@@ -163,6 +164,24 @@ def test_the_budget_of_a_folder_counts_for_all_below_it(stage: Stage) -> None:
     stage.run(4)
     assert not started(stage)
     assert why("job")[1]["budget_of"] == "Root"
+
+
+def test_what_may_give_way_is_stopped_when_the_budget_says_so(stage: Stage) -> None:
+    budget(stage, 2, BudgetAction.STOP_PREEMPTIBLE)
+    with time_machine.travel(NOON, tick=False):
+        submit(stage, "firm", 2, preemptible=False)
+        submit(stage, "yielding", 2)
+        stage.submit("cpu", jobs.RoleOf(cards=0), run_s=9000)
+        stage.run(4)
+        assert stop_over_budget(now=NOON) == 0
+    later = NOON + timedelta(minutes=40)
+    with time_machine.travel(later, tick=False):
+        assert stop_over_budget(now=later) == 1
+        assert stop_over_budget(now=later) == 0
+    assert {name for name, state in states(stage).items() if state == JobState.EVICTING} == {"yielding"}
+    assert Job.unscoped.get(name="yielding").after_eviction == JobState.SUSPENDED
+    told = JobEvent.unscoped.get(job__name="yielding", code="evicting").numbers
+    assert told == {"rule": "BUDGET", "tenant": "Team A", "used_hours": 2, "budget_hours": 2}
 
 
 def test_a_new_month_opens_the_budget_again(stage: Stage) -> None:

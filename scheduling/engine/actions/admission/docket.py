@@ -83,7 +83,7 @@ class Docket:
         return self.ledger.admit(entry, places, before)
 
     def _short_of_spare(self, queue: Queue, job: Job) -> dict[str, Refusal]:
-        if job.evictions:
+        if job.evictions or job.drained:
             self._outlook.present()
         return short_of_spare(self._session, queue, job)
 

@@ -2,6 +2,7 @@
 
 A job that was evicted went because somebody came for what he owns. Where next to nothing is unused, the
 next one who comes pushes it out once more: a third of what a job may be evicted is gone, and its work.
+A job that was drained lately does not borrow at all: it would take at once what it has just given back.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _least(session: Session, queue: Queue, job: Job) -> Iterable[tuple[str, Usag
 
 
 def _counts(session: Session, job: Job) -> bool:
-    return bool(job.evictions and session.config.preemption.spare_permille)
+    return job.drained or bool(job.evictions and session.config.preemption.spare_permille)
 
 
 def _short(
@@ -70,7 +71,11 @@ def _short(
     root, permille = tuple(tree.path(leaf))[-1], session.config.preemption.spare_permille
     for key, amount in usage.items():
         card, owned, more = CARD.get(key.resource), tree.subtree_quota(root, key), 0 if charged else amount
-        if card is None or owned is None or not amount or not tree.borrows(leaf, key, more):
+        if owned is None or not amount or not tree.borrows(leaf, key, more):
+            continue
+        if job.drained:
+            return _refused(key, amount, 0, amount)
+        if card is None:
             continue
         left = owned * permille * job.evictions // (1000 * card) * card
         short = left - (owned - tree.usage(root, key) - more)

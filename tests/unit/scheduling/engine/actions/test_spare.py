@@ -130,3 +130,15 @@ def test_where_borrowing_would_leave_too_little_the_next_flavor_is_taken() -> No
     stage.cycle()
     flavors = {key.job: key.flavor for key in stage.snapshot.allocations.values()}
     assert flavors == {"fill": "near", "fresh": "near", "again": "far"}
+
+
+def test_a_job_that_was_drained_lately_keeps_to_its_own() -> None:
+    stage = Stage(pool(job("fill", "a", role(9, 1))), ADMIT)
+    stage.cycle()
+    stage.submit(job("given-back", "a", role(2, 1), at=5, drained=True), job("fresh", "b", role(1, 1), at=6))
+    stage.cycle()
+    assert stage.running() == {"fill", "fresh"}
+    assert stage.outcome("given-back").reason is Reason.WAITING_FOR_BORROWED
+    stage.submit(job("own", "a", role(1, 1), at=7, drained=True))
+    stage.cycle()
+    assert stage.running() == {"fill", "fresh", "own"}
