@@ -161,7 +161,7 @@ class _Sweep:
             step = heappop(heap)
             if all(map(self._may_take, step.candidates)):
                 self._take(step)
-            following = self._step(step.row)
+            following = None if seats.fit else self._step(step.row)
             if following is not None:
                 heappush(heap, following)
         return True

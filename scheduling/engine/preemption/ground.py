@@ -228,6 +228,10 @@ class Ground:
         found[asked[legal]] = True
         return found
 
+    def guarded(self, contest: Contest) -> bool:
+        """Whether guaranteed run times protect anybody whose queue may be asked."""
+        return any(not self._unguarded[self._of(name)].all() for name in contest.policies)
+
     def _of(self, queue: str) -> Ints:
         """The candidates of a queue."""
         known = self._of_queue.get(queue)

@@ -177,11 +177,13 @@ class VictimSearch:
         """Victims on cheap rows, and others in the order of fairness where quota needs more than that."""
         borrow, field, taken = contest.borrowing_allowed, FairField(contest, fair), list[Victim]()
         contest.charge()
+        if clearing.hopeless:
+            # As most searches are: told before it is looked whom fairness would let go.
+            self._note_guarded(contest)
+            return []
         for _ in range(CLEARINGS):
             if not clearing.clear(field, taken):
                 contest.trial.reset()
-                if clearing.hopeless:
-                    self._note_guarded(contest)
                 return []
             if not contest.quota_fits(borrow=borrow):
                 contest.effort.limit(WEIGHED)
@@ -214,7 +216,7 @@ class VictimSearch:
 
     def _note_guarded(self, contest: Contest) -> None:
         """Whether it is guaranteed run times alone that leave too few seats."""
-        if contest.ignore_guard or self._ground is None:
+        if contest.ignore_guard or self._ground is None or not self._ground.guarded(contest):
             return
         contest.ignore_guard = True
         clearing = self._clearing(contest)
