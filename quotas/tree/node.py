@@ -7,7 +7,7 @@ its parent must see it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from quotas.tree.limits import NOTHING, Amount, Limits, plus, smaller
@@ -22,6 +22,8 @@ class TreeNode(Generic[K]):
     """
 
     __slots__ = (
+        "_borrowed",
+        "_borrowed_at",
         "_over",
         "_over_at",
         "changes",
@@ -49,6 +51,9 @@ class TreeNode(Generic[K]):
         # The keys of which more is used than owned, as they were after so many changes.
         self._over: frozenset[K] = frozenset()
         self._over_at = -1
+        # What is borrowed of each resource, as it was after so many changes.
+        self._borrowed: dict[str, int] = {}
+        self._borrowed_at = -1
 
     def copy(self) -> TreeNode[K]:
         """The node by itself, without parent and children."""
@@ -130,6 +135,22 @@ class TreeNode(Generic[K]):
             self._over = frozenset(key for key in self.usage if self.exceeds(key, 0))
         return not self._over.isdisjoint(keys)
 
+    def borrowed(self, resource_of: Callable[[K], str | None]) -> Mapping[str, int]:
+        """By resource, what is used above what the subtree owns, summed over its keys; no zeros."""
+        if self._borrowed_at != self.changes:
+            self._borrowed_at, self._borrowed = self.changes, {}
+            for key, used in self.usage.items():
+                quota, resource = self.subtree.get(key, 0), resource_of(key)
+                if quota is not None and used > quota and resource is not None:
+                    self._borrowed[resource] = self._borrowed.get(resource, 0) + used - quota
+        return self._borrowed
+
+    def rises(self, key: K, extra: int) -> int:
+        """By how much usage above what the subtree owns would rise with `extra`, or fall where that is
+        negative."""
+        quota, used = self.subtree.get(key, 0), self.usage.get(key, 0)
+        return 0 if quota is None else max(0, used + extra - quota) - max(0, used - quota)
+
     def add(self, key: K, amount: int) -> None:
         """Add usage here, and above as far as it spills over."""
         node = self
@@ -165,7 +186,7 @@ class TreeNode(Generic[K]):
 
     def gather(self) -> None:
         """Recompute subtree quota, and usage of an inner node, from the children."""
-        self._over_at = -1
+        self._over_at = self._borrowed_at = -1
         keys = set(self.limits)
         for child in self.children:
             keys.update(child.subtree, child.usage)

@@ -122,14 +122,14 @@ def dominant(
 
 def _borrowed(
     node: TreeNode[K], extra: Mapping[K, int] | None, resource_of: Callable[[K], str | None]
-) -> dict[str, int]:
-    borrowed: dict[str, int] = {}
-    usage, subtree = node.usage, node.subtree
-    for key in usage if not extra else {**usage, **extra}:
-        quota = subtree.get(key, 0)
-        if quota is None:
-            continue
-        above = usage.get(key, 0) - quota + (extra.get(key, 0) if extra else 0)
-        if above > 0 and (resource := resource_of(key)) is not None:
-            borrowed[resource] = borrowed.get(resource, 0) + above
-    return borrowed
+) -> Mapping[str, int]:
+    """By resource, what is above the node's own quota; no zeros."""
+    borrowed = node.borrowed(resource_of)
+    if not extra:
+        return borrowed
+    total = dict(borrowed)
+    for key, more in extra.items():
+        resource, added = resource_of(key), node.rises(key, more)
+        if added and resource is not None:
+            total[resource] = total.get(resource, 0) + added
+    return {resource: amount for resource, amount in total.items() if amount}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Generic
 
@@ -53,7 +54,7 @@ class QuotaTree(Generic[K]):
 
     def __init__(self, branches: Iterable[Branch[K]], resource_of: Callable[[K], str | None] = str) -> None:
         described = {branch.id: branch for branch in branches}
-        self._resource_of = resource_of
+        self._resource_of = cache(resource_of)
         self._lendable: dict[str, Lendable] = {}
         self._children: dict[str, tuple[str, ...]] = {}
         self._rivals: dict[tuple[str, str], tuple[str, str]] = {}

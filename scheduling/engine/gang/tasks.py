@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from scheduling.engine.gang.counted import Stand
 from scheduling.engine.model import Allocation, Charge, Flavor, Job, Queue, Role
@@ -106,11 +106,10 @@ def summed_allocation(
 
 def _charges(task: TaskShape, role: Role, assigned: RoleAssignment) -> tuple[Charge, ...]:
     """The charges of one task, each resource in the flavor that was chosen for it."""
+    charges, chosen = task_charges(task, role.request.extended), assigned.choices
+    if all(choice.flavor == task.flavor for choice in chosen.values()):
+        return charges
+    flavors = (chosen[c.resource].flavor if c.resource in chosen else c.flavor for c in charges)
     return tuple(
-        sorted(
-            replace(charge, flavor=assigned.choices[charge.resource].flavor)
-            if charge.resource in assigned.choices
-            else charge
-            for charge in task_charges(task, role.request.extended)
-        )
+        sorted(Charge(flavor, c.resource, c.amount) for c, flavor in zip(charges, flavors, strict=True))
     )

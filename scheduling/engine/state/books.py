@@ -61,6 +61,8 @@ class Books:
         self.leaving: dict[str, None] = {}
         self._jobs, self._queues, self._flavors = jobs, queues, flavors
         self._bookings: dict[str, Booking] = {}
+        # Tasks that were tried, or left for good. What was tried may be taken in the same statement.
+        self._gone: list[str] = []
         self._held: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
         self._sorted: dict[str, tuple[Allocation, ...]] = {}
         self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
@@ -75,7 +77,7 @@ class Books:
         twin._jobs, twin._queues, twin._flavors = self._jobs, self._queues, self._flavors
         twin.fleet, twin.quota = self.fleet.copy(), self.quota.copy()
         twin.allocations, twin.log = dict(self.allocations), list(self.log)
-        twin._bookings = self._bookings
+        twin._bookings, twin._gone = self._bookings, self._gone
         twin.leaving, twin._sorted = dict(self.leaving), dict(self._sorted)
         twin._held = defaultdict(dict, {job: dict(held) for job, held in self._held.items()})
         twin._holders = defaultdict(dict, {queue: dict(jobs) for queue, jobs in self._holders.items()})
@@ -145,8 +147,7 @@ class Books:
         if logged:
             self.log.append((False, allocation))
         else:
-            # It was tried and is gone, or left for good.
-            self._bookings.pop(task, None)
+            self._gone.append(task)
 
     def undo_to(self, mark: int) -> None:
         """Take back everything that was logged after the first `mark` steps."""
@@ -156,6 +157,14 @@ class Books:
                 self.drop(allocation, logged=False)
             else:
                 self.put(allocation, logged=False)
+
+    def end(self) -> None:
+        """The outermost statement has ended: nothing of it will be taken back."""
+        self.log.clear()
+        for task in self._gone:
+            if task not in self.allocations:
+                self._bookings.pop(task, None)
+        self._gone.clear()
 
     def repeat(self, steps: Iterable[tuple[bool, Allocation]], *, logged: bool) -> None:
         """Do what other books did, as far as it is not so already."""

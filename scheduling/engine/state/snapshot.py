@@ -243,7 +243,7 @@ class Snapshot:
         if self._joined and self._depth == self._joined:
             self._other.repeat(self._books.log[mark:], logged=True)
         if self._depth == 0:
-            self._books.log.clear()
+            self._books.end()
 
     def mark(self) -> Mark:
         """For `Statement` only: the present end of the undo log."""
