@@ -111,8 +111,10 @@ class _Survey:
         tree, wanted = self._tree, self._fair is not None
         if wanted and self._contest.owns_all(node):
             return
+        stood = self._contest.roster.above(self._contested)
         for leaf in tree.leaves_above(node, self._contested):
+            if leaf not in stood:
+                continue
             between = takewhile(lambda above: above != node, tree.path(leaf))
             if not (wanted and any(map(self._contest.owns_all, between))):
-                roster, contested = self._contest.roster, self._contested
-                yield from (name for name in roster.queues_at(leaf) if roster.stood_above(name, contested))
+                yield from self._contest.roster.queues_at(leaf)

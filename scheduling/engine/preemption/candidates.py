@@ -135,7 +135,8 @@ class Roster:
         self._queues_at: dict[str, list[str]] = {}
         for name in sorted(snapshot.queues):
             self._queues_at.setdefault(snapshot.queues[name].quota_node, []).append(name)
-        self._above = {leaf: _above_nominal(snapshot.quota, leaf) for leaf in self._queues_at}
+        self._borrowed = {leaf: _above_nominal(snapshot.quota, leaf) for leaf in self._queues_at}
+        self._above: dict[frozenset[FlavorResource], frozenset[str]] = {}
         self._assess()
 
     def queues_at(self, node: str) -> Sequence[str]:
@@ -148,7 +149,15 @@ class Roster:
         What a queue was given or promised since cannot be taken back in the same cycle: in its place an
         older job would leave that stood inside the nominal.
         """
-        return not self._above[self.snapshot.queues[queue].quota_node].isdisjoint(keys)
+        return self.snapshot.queues[queue].quota_node in self.above(keys)
+
+    def above(self, keys: frozenset[FlavorResource]) -> frozenset[str]:
+        """The quota nodes of all queues that stood above their nominal of one of these."""
+        known = self._above.get(keys)
+        if known is None:
+            over = (leaf for leaf, borrowed in self._borrowed.items() if not borrowed.isdisjoint(keys))
+            known = self._above[keys] = frozenset(over)
+        return known
 
     @property
     def by_priority(self) -> bool:

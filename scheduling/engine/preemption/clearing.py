@@ -196,10 +196,10 @@ class _Sweep:
 
     def _step(self, row: int) -> Step | None:
         """The first candidates of a row, cheapest first, with which it holds one task more."""
-        seats, state = self._seats, self._seats.at(row)
-        before, chosen = state.slots(), list[Candidate]()
-        if before - min(int(seats.counts[row]), seats.needed) >= self._gain[row]:
+        if self._seats.more(row) >= self._gain[row]:
             return None
+        state = self._seats.at(row)
+        before, chosen = state.slots(), list[Candidate]()
         for candidate in sorted(filter(self._may_ask, self._here(row)), key=_by_cost):
             self._lift(state, candidate, row, 1)
             chosen.append(candidate)

@@ -43,6 +43,9 @@ class Slots:
         self.cards: Ints = np.zeros(0, np.int64)
         self._counts: Ints = np.zeros(0, np.int64)
         self._seen = self._epoch = -1
+        # Rows that were looked at one by one, as they are until somebody touches them.
+        self._rows: dict[int, Row] = {}
+        self._rows_at = (-1, 0)
 
     def now(self) -> Ints:
         """How many more tasks each row could take. `[rows]`, not to be written to."""
@@ -66,6 +69,20 @@ class Slots:
         else:
             self._counts[rows], self.cards[rows] = free, cards
         return self._counts
+
+    def row(self, row: int) -> Row:
+        """One row as it is now, to go its own way."""
+        fleet, (epoch, seen) = self.board.question.fleet, self._rows_at
+        self._rows_at = fleet.epoch, len(fleet.touched)
+        if epoch != fleet.epoch:
+            self._rows.clear()
+        else:
+            for touched in fleet.touched[seen:]:
+                self._rows.pop(touched, None)
+        known = self._rows.get(row)
+        if known is None:
+            known = self._rows[row] = Row(self.board, row)
+        return known.copy()
 
 
 class _Shelf:
@@ -180,7 +197,7 @@ class Seats:
     """Whether `needed` tasks of a shape find their places, with some allocations thought away."""
 
     def __init__(self, counted: Slots, needed: int) -> None:
-        self.board, self.needed = counted.board, needed
+        self.board, self.needed, self._counted = counted.board, needed, counted
         self.counts = counted.now()
         self.empty = counted.cards
         self.total = int(np.minimum(self.counts, needed).sum())
@@ -206,7 +223,7 @@ class Seats:
                 continue
             known = self._rows.get(row)
             if known is None:
-                known = self._rows[row] = (Row(self.board, row), min(int(self.counts[row]), self.needed))
+                known = self._rows[row] = (self._counted.row(row), self._at_first(row))
             known[0].book(task, sign)
             changed[row] = known[0]
         for row, state in changed.items():
@@ -217,4 +234,12 @@ class Seats:
     def at(self, row: int) -> Row:
         """One row with what is thought away; changing it changes nothing here."""
         known = self._rows.get(row)
-        return Row(self.board, row) if known is None else known[0].copy()
+        return self._counted.row(row) if known is None else known[0].copy()
+
+    def more(self, row: int) -> int:
+        """How many more of the needed tasks one row takes by what is thought away."""
+        known = self._rows.get(row)
+        return 0 if known is None else known[1] - self._at_first(row)
+
+    def _at_first(self, row: int) -> int:
+        return min(int(self.counts[row]), self.needed)
