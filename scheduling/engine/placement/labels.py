@@ -9,11 +9,7 @@ from scheduling.engine.model import AffinityOperator, Expression, Taint, TaintEf
 
 def carries(labels: Mapping[str, str], wanted: Iterable[tuple[str, str]]) -> bool:
     """Whether the labels hold every wanted pair."""
-    # Asked of every node for every flavor: a loop is twice as fast as a generator.
-    for key, value in wanted:
-        if labels.get(key) != value:
-            return False
-    return True
+    return all(labels.get(key) == value for key, value in wanted)
 
 
 def holds(labels: Mapping[str, str], expression: Expression) -> bool:
