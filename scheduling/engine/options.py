@@ -66,8 +66,9 @@ class PreemptionOptions:
     cycle took a target. With `beside_preemptible` a non-preemptible job is held to its queue's nominal by
     what other non-preemptible jobs of the queue hold; preemptible ones then are the borrowers (the rule of
     KAI-Scheduler). Off, everything that the queue uses counts. `grace_s` is how long borrowed use may be
-    protected, `eviction_cap` after how many evictions a job no longer borrows, `budget` the trials of one
-    search, `oracle_budget` those of one that only weighs flavors against each other.
+    protected, and how long at most a job that stays inside its queue's nominal waits for all who are.
+    `eviction_cap` is after how many evictions a job no longer borrows, `budget` the trials of one search,
+    `oracle_budget` those of one that only weighs flavors against each other.
 
     A job at its cap is taken by nobody, so it counts as part of its queue's nominal. With `beside_capped`
     only its like and non-preemptible jobs stand against it there, and the queue's other jobs are the

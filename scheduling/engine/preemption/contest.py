@@ -58,9 +58,9 @@ class Contest:
     `policies` names the queues that may be asked, `weighed` those whose candidates a second choice
     arranges anew. `banned` are candidates that turned out not to be allowed in the end; `guarded` collects
     those that only their guaranteed run time protected, unless `ignore_guard` asks what would be possible
-    without. With `seats` places are counted and `room` is not called. `whether` asks for any victims at
-    all, not for those that lose least. `share_loss_s` bounds what a borrower may cost another
-    one (`PreemptionOptions`).
+    without. `patience` is until when that of borrowed use is heeded. With `seats` places are counted and
+    `room` is not called. `whether` asks for any victims at all, not for those that lose least.
+    `share_loss_s` bounds what a borrower may cost another one (`PreemptionOptions`).
     """
 
     roster: Roster
@@ -73,6 +73,7 @@ class Contest:
     banned: set[str] = field(default_factory=set)
     guarded: set[str] = field(default_factory=set)
     ignore_guard: bool = False
+    patience: float = float("inf")
     whether: bool = False
     share_loss_s: float = float("inf")
     charged: bool = False
@@ -90,6 +91,11 @@ class Contest:
     def leaf(self) -> str:
         """Where the preemptor's queue stands in the tree."""
         return self.preemptor.queue.quota_node
+
+    @property
+    def guards_borrowed_use(self) -> bool:
+        """Whether guaranteed run times of borrowed use count for the preemptor now."""
+        return not self.ignore_guard and self.patience > self.roster.now
 
     @property
     def borrowing_allowed(self) -> bool:
@@ -213,8 +219,7 @@ class Contest:
     def until(self, candidate: Candidate) -> float:
         """Until when its guaranteed run time protects a candidate, by what its queue uses now."""
         leaf = self.roster.snapshot.queues[candidate.queue].quota_node
-        inside = self.tree.inside(leaf, self.preemptor.contested)
-        return candidate.guarded if inside else candidate.guarded_borrowing
+        return self._end(candidate, inside=self.tree.inside(leaf, self.preemptor.contested))
 
     def _guards(self, candidate: Candidate) -> bool:
         if candidate.guarded <= self.roster.now or self.ignore_guard:
@@ -223,10 +228,13 @@ class Contest:
         if inside is None:
             leaf = self.roster.snapshot.queues[candidate.queue].quota_node
             inside = self._inside[candidate.queue] = self.tree.inside(leaf, self.preemptor.contested)
-        if (candidate.guarded if inside else candidate.guarded_borrowing) <= self.roster.now:
+        if self._end(candidate, inside=inside) <= self.roster.now:
             return False
         self.guarded.add(candidate.id)
         return True
+
+    def _end(self, candidate: Candidate, *, inside: bool) -> float:
+        return candidate.guarded if inside else min(candidate.guarded_borrowing, self.patience)
 
     def _holds(self, candidate: Candidate) -> bool:
         snapshot = self.roster.snapshot

@@ -221,7 +221,7 @@ class Ground:
         legal = self._priority[asked] <= np.repeat(limits, each)
         legal &= self._roster.worn[asked] <= np.repeat([contest.bearable(name) for name in names], each)
         legal &= self._holders(contest.preemptor.contested)[asked]
-        if not contest.ignore_guard:
+        if contest.guards_borrowed_use:
             legal &= self._unguarded[asked]
         self._note_gone()
         legal &= ~self._gone[asked]

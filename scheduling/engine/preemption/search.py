@@ -106,6 +106,7 @@ class VictimSearch:
                 seats=seats,
                 whether=whether,
                 share_loss_s=self._share_loss_s,
+                patience=self._patience(preemptor),
             )
             asked = askable(contest, self.fair, self._reach)
             if not asked.policies or asked.hopeless(contest):
@@ -121,6 +122,18 @@ class VictimSearch:
                 steps=effort.steps,
                 exhausted=effort.exhausted,
             )
+
+    def _patience(self, preemptor: Preemptor) -> float:
+        """Until when a preemptor heeds the protection of borrowed use.
+
+        Each borrower is protected from its start. Who asks for what its queue owns would wait for one after
+        the other, where some start while others are protected: it waits for all of them together no longer
+        than for one.
+        """
+        tree, leaf = self.snapshot.quota, preemptor.queue.quota_node
+        if any(tree.borrows(leaf, key, amount) for key, amount in preemptor.usage.items()):
+            return float("inf")
+        return preemptor.job.submitted_at + self.options.grace_s
 
     def _all_too_dear(self, preemptor: Preemptor) -> bool:
         """Whether the preemptor borrows, and nobody's job is as cheap as one borrower may take of another."""

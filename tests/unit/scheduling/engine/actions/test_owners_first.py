@@ -17,7 +17,16 @@ from scheduling.engine import (
     JobPut,
     Snapshot,
 )
-from scheduling.engine.model import GpuMode, Job, JobState, PreemptionPolicy, PreemptOthers, QuotaNode
+from scheduling.engine.model import (
+    GpuMode,
+    Instant,
+    Job,
+    JobState,
+    PreemptionPolicy,
+    PreemptOthers,
+    QuotaNode,
+    Reason,
+)
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.actions.worlds import live, stand
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role
@@ -147,3 +156,36 @@ def test_who_is_served(scene: Scene) -> None:
     before = stage.running()
     stage.cycle()
     assert set(stage.snapshot.claims) | (stage.running() - before) == scene.served
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_who_starts_while_others_are_protected_does_not_make_the_owner_wait_longer(fair: bool) -> None:
+    scene = Scene(
+        owned={"a": 4, "b": 1, "c": 1},
+        running=(
+            gang("b-own", 1, preemptible=False),
+            gang("b-more", 2),
+            gang("c-own", 1, preemptible=False),
+            gang("c-young", 2, min_run_s=600),
+        ),
+        waiting=(
+            gang("a0", 1, at=1_000),
+            gang("a1", 3, at=1_000),
+            gang("c-next", 1, priority=HIGH, min_run_s=600),
+        ),
+        served={"a0", "c-next"},
+        fair=fair,
+    )
+    stage = scene.stage()
+    stage.put(JobPut(replace(stage.snapshot.jobs["c-young"], running_since=Instant(990))))
+    stage.cycle()
+    assert set(stage.snapshot.claims) == scene.served
+    assert stage.outcome("a1").reason is Reason.PROTECTED
+    stage.leave("b-more")
+    stage.now = 1_040
+    stage.cycle()
+    assert "c-next" in stage.running()
+    stage.now = 1_060
+    stage.cycle()
+    assert "a1" in stage.snapshot.claims
+    assert {"c-young", "c-next"} <= stage.evicted().keys()

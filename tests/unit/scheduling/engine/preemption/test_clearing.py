@@ -391,20 +391,22 @@ def test_what_is_its_own_a_queue_takes_back_by_that_rule_where_it_is_on(within: 
 
 
 @pytest.mark.parametrize(
-    ("run", "now_leaves", "until"),
+    ("run", "came", "now_leaves", "until"),
     [
-        ({}, True, None),
-        ({"min_run_s": 900}, True, None),
-        ({"min_run_s": 1_000}, True, None),
-        ({"min_run_s": 1_001, "admitted_at": Instant(9_980)}, False, 10_040.0),
-        ({"min_run_s": 30, "admitted_at": Instant(9_980)}, False, 10_010.0),
+        ({}, 10_000, True, None),
+        ({"min_run_s": 900}, 10_000, True, None),
+        ({"min_run_s": 1_000}, 10_000, True, None),
+        ({"min_run_s": 1_001, "admitted_at": Instant(9_980)}, 10_000, False, 10_040.0),
+        ({"min_run_s": 30, "admitted_at": Instant(9_980)}, 10_000, False, 10_010.0),
+        ({"min_run_s": 30, "admitted_at": Instant(9_980)}, 9_945, False, 10_005.0),
+        ({"min_run_s": 30, "admitted_at": Instant(9_980)}, 9_940, True, None),
     ],
 )
 def test_guaranteed_run_times_hold_and_their_end_is_told(
-    run: Mapping[str, Any], now_leaves: bool, until: float | None
+    run: Mapping[str, Any], came: int, now_leaves: bool, until: float | None
 ) -> None:
     snapshot = site([4], {"a": 4, "b": 0}, [fill("j", "b", "n0", **run)])
-    found = search(snapshot, "a", role(1, 4))
+    found = search(snapshot, "a", role(1, 4), submitted_at=Instant(came))
     assert (bool(found.targets), found.protected_until) == (now_leaves, until)
 
 
@@ -413,14 +415,14 @@ def test_the_latest_of_all_that_must_end_is_told() -> None:
         fill(f"j{n}", "b", f"n{n}", min_run_s=600, admitted_at=Instant(9_960 + 10 * n)) for n in range(2)
     ]
     snapshot = site([4, 4], {"a": 8, "b": 0}, young)
-    assert search(snapshot, "a", role(2, 4)).protected_until == 9_970 + 60
-    assert search(snapshot, "a", role(1, 4)).protected_until in (9_960 + 60, 9_970 + 60)
+    assert search(snapshot, "a", role(2, 4), submitted_at=NOW).protected_until == 9_970 + 60
+    assert search(snapshot, "a", role(1, 4), submitted_at=NOW).protected_until in (9_960 + 60, 9_970 + 60)
 
 
 def test_nobody_protected_is_named_where_places_lack_all_the_same() -> None:
     young = fill("j", "b", "n0", "012", min_run_s=600, admitted_at=Instant(9_990))
     snapshot = site([4], {"a": 4, "b": 0}, [young, fill("fixed", "b", "n0", "3", preemptible=False)])
-    assert search(snapshot, "a", role(1, 4)).protected_until is None
+    assert search(snapshot, "a", role(1, 4), submitted_at=NOW).protected_until is None
 
 
 @pytest.mark.parametrize(("budget", "exhausted"), [(0, True), (1, True), (3, True), (50, False)])

@@ -111,10 +111,23 @@ def test_who_was_evicted_often_borrows_no_more() -> None:
 def test_borrowed_use_is_protected_no_longer_than_the_grace() -> None:
     young = running("young", "b", 16, min_run_s=3_600, running_since=Instant(9_980))
     snapshot = cohort(NOMINAL, [young])
-    found = search(snapshot, wants(snapshot, "a", 8))
+    found = search(snapshot, wants(snapshot, "a", 8, submitted_at=NOW))
     assert (found.targets, found.protected_until) == ((), 10_040)
     older = cohort(NOMINAL, [replace(young, running_since=Instant(9_900))])
-    assert names(search(older, wants(older, "a", 8))) == ["young"]
+    assert names(search(older, wants(older, "a", 8, submitted_at=NOW))) == ["young"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "came", "until"), [(8, 9_941, 10_001), (8, 9_940, None), (8, 5_000, None), (9, 5_000, 10_040)]
+)
+def test_who_owns_it_waits_no_longer_for_all_borrowers_together(
+    asked: int, came: int, until: int | None
+) -> None:
+    young = running("young", "b", 12, min_run_s=3_600, running_since=Instant(9_980), priority=-1)
+    policy = PreemptionPolicy(reclaim=PreemptOthers.ANY, while_borrowing=PreemptOthers.LOWER_PRIORITY)
+    snapshot = cohort({"a": 8, "b": 4}, [young], policy=policy)
+    found = search(snapshot, wants(snapshot, "a", asked, submitted_at=Instant(came)))
+    assert (bool(found.targets), found.protected_until) == (until is None, until)
 
 
 def test_inside_the_own_nominal_the_run_time_is_guaranteed_in_full() -> None:
@@ -129,7 +142,7 @@ def test_a_protected_job_gives_way_to_nobody_while_another_can() -> None:
         running("old", "b", 8, admitted_at=Instant(0)),
     ]
     snapshot = cohort(NOMINAL, jobs)
-    found = search(snapshot, wants(snapshot, "a", 8))
+    found = search(snapshot, wants(snapshot, "a", 8, submitted_at=NOW))
     assert (names(found), found.protected_until) == (["old"], None)
 
 
