@@ -14,10 +14,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
+
+from django.db.models import QuerySet
 
 from foundation import row_scope
 from foundation.actor import Actor
+from foundation.kept import Kept
 from tenants.models import Member
 from tenants.points import ROLE_PERMISSIONS, Permission, points_of
 
@@ -92,12 +95,18 @@ _COLUMNS: Final = (
 )
 
 
-@row_scope.whole()
-def _read(user_id: uuid.UUID) -> tuple[Grant, ...]:
+def _of(user_id: uuid.UUID) -> QuerySet[Member, tuple[Any, ...]]:
     # Two halves of a union: each is read from an index, which a condition on either of two tables is not.
     own = Member.unscoped.filter(user_id=user_id).order_by().values_list(*_COLUMNS)
     by_group = Member.unscoped.filter(group__people__user_id=user_id).order_by().values_list(*_COLUMNS)
-    rows = own.union(by_group, all=True)
+    return own.union(by_group, all=True)
+
+
+_HELD: Final = Kept(_of)
+
+
+@row_scope.whole()
+def _read(user_id: uuid.UUID) -> tuple[Grant, ...]:
     return tuple(
         Grant(
             member_id=pk,
@@ -107,5 +116,5 @@ def _read(user_id: uuid.UUID) -> tuple[Grant, ...]:
             points=ROLE_PERMISSIONS[role] if role else points_of(points),
             group=group or "",
         )
-        for pk, tenant_id, path, role, name, points, group in sorted(rows, key=itemgetter(0))
+        for pk, tenant_id, path, role, name, points, group in sorted(_HELD(user_id), key=itemgetter(0))
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -10,7 +11,7 @@ from rest_framework import serializers
 
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.models import DecisionKind, Job, JobKind, JobState, TaskState
-from scheduling.selectors.job import job_cards, job_position
+from scheduling.selectors.job import job_cards, job_position, job_tasks_asked
 from scheduling.spec import to_mapping
 from tenants.api.bodies import StrictSerializer
 from tenants.api.schema import ProblemSerializer
@@ -39,8 +40,12 @@ def reason_of(job: Job) -> dict[str, Any] | None:
         "code": job.reason,
         "numbers": job.reason_numbers,
         "help": job.reason_help,
-        "since": job.reason_at.isoformat().replace("+00:00", "Z") if job.reason_at else None,
+        "since": _moment(job.reason_at),
     }
+
+
+def _moment(at: datetime | None) -> str | None:
+    return at.isoformat().replace("+00:00", "Z") if at else None
 
 
 class JobSerializer(serializers.Serializer[Any]):
@@ -71,7 +76,30 @@ class JobSerializer(serializers.Serializer[Any]):
         return job_cards(job)
 
     def get_tasks(self, job: Job) -> int:
-        return sum(role.replicas for role in job.roles.all())
+        return job_tasks_asked(job)
+
+    def to_representation(self, instance: Job) -> dict[str, Any]:
+        """As the fields above say, which take ten times as long to be asked for each job of a list."""
+        return {
+            "id": str(instance.pk),
+            "name": instance.name,
+            "kind": instance.kind,
+            "state": instance.state,
+            "reason": reason_of(instance),
+            "workspace": instance.workspace.slug,
+            "queue": instance.queue.name,
+            "priority_class": instance.priority_class.name,
+            "preemptible": instance.preemptible,
+            "submitted_by": instance.submitted_by.username,
+            "cards": job_cards(instance),
+            "tasks": job_tasks_asked(instance),
+            "attempt": instance.attempt_number,
+            "end_reason": instance.end_reason,
+            "submitted_at": _moment(instance.submitted_at),
+            "admitted_at": _moment(instance.admitted_at),
+            "started_at": _moment(instance.started_at),
+            "finished_at": _moment(instance.finished_at),
+        }
 
 
 class FilledSerializer(serializers.Serializer[Any]):
@@ -105,6 +133,10 @@ class JobDetailSerializer(JobSerializer):
     @extend_schema_field(JobFileSerializer)
     def get_spec(self, job: Job) -> dict[str, Any]:
         return to_mapping(job)
+
+    def to_representation(self, instance: Job) -> dict[str, Any]:
+        own = {"position": self.get_position(instance), "spec": self.get_spec(instance)}
+        return super().to_representation(instance) | own
 
 
 class DryRunSerializer(serializers.Serializer[Any]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from django.conf import settings
@@ -59,11 +60,22 @@ class PriorityClass(BaseModel, Versioned):
         return f"{self.name} ({self.value})"
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What all tasks of a job ask for together: cards, and how many tasks they are."""
+
+    cards: int
+    tasks: int
+
+
 class Job(BaseModel, Versioned):
     """What a user submitted, where it stands, and why it waits.
 
-    `version` is the guard of every change: a transition is one compare-and-set on it.
+    `version` is the guard of every change: a transition is one compare-and-set on it. `asked` is there where
+    a list has read it with the job, in place of its roles.
     """
+
+    asked: Asked | None = None
 
     # Both are the first column of indexes below.
     workspace = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="jobs", db_index=False)

@@ -6,17 +6,18 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from django.db.models import Count, F, Prefetch, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils.translation import gettext as _
 
 from foundation import keyset
 from foundation.actor import Actor
 from foundation.errors import NotFound
+from foundation.kept import Kept
 from foundation.listing import Column, Condition, Kind
 from quotas.models import Queue
-from scheduling.models import Claim, Job, JobRole, JobState
+from scheduling.models import Asked, Claim, Job, JobRole, JobState
 from tenants import permissions
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
@@ -48,7 +49,37 @@ _LISTED: Final = (
     *("submitted_at", "admitted_at", "started_at", "finished_at"),
     *("queue__name", "submitted_by__username", "priority_class__name"),
 )
-_OF_ROLES: Final = ("replicas", "gpu_cards")
+_SHOWN: Final = ("queue", "submitted_by", "priority_class")
+_ROWS: Final = Kept(
+    lambda *keys: Job.unscoped.filter(pk__in=keys).order_by().select_related(*_SHOWN).only(*_LISTED)
+)
+_ROWS_ANYWHERE: Final = Kept(
+    lambda *keys: (
+        Job.unscoped.filter(pk__in=keys)
+        .order_by()
+        .select_related(*_SHOWN, "workspace")
+        .only(*_LISTED, "workspace__slug")
+    )
+)
+_ASKED: Final = Kept(
+    lambda *keys: (
+        JobRole.unscoped.filter(job__in=keys)
+        .order_by()
+        .values_list("job")
+        .annotate(all_cards=Sum(F("replicas") * F("gpu_cards")), all_tasks=Sum("replicas"))
+    )
+)
+_BY_ID: Final = Kept(
+    lambda workspace, key: Job.unscoped.filter(workspace=workspace, pk=key).order_by().select_related(*_SHOWN)
+)
+_BY_NAME: Final = Kept(
+    lambda workspace, name: (
+        Job.unscoped.filter(workspace=workspace, name=name)
+        .order_by("-submitted_at", "-pk")
+        .select_related(*_SHOWN)[:1]
+    )
+)
+_ROLES: Final = Kept(lambda job: JobRole.unscoped.filter(job=job).order_by("position"))
 _NOBODY: Final = uuid.UUID(int=0)
 """No row has this key."""
 
@@ -150,17 +181,20 @@ def job_list(
     # Keys first, from an index alone, then the rows of this page: what a filter passes over is never read.
     keys = jobs.select_related(None).prefetch_related(None).only("pk", sort.lstrip("-"))
     page, following = keyset.page(keys, sort=sort, cursor=cursor, limit=limit)
-    rows = Job.unscoped.select_related("queue", "submitted_by", "priority_class")
-    rows = rows.prefetch_related(Prefetch("roles", JobRole.unscoped.only("job", "position", *_OF_ROLES)))
-    if workspace is None:
-        rows = rows.select_related("workspace")
-    found = rows.only(*_LISTED, *(["workspace__slug"] if workspace is None else [])).in_bulk(
-        [key.pk for key in page]
-    )
-    for job in found.values():
-        if workspace is not None:
-            job.workspace = workspace
+    found = _listed([key.pk for key in page], workspace)
     return JobPage([found[key.pk] for key in page if key.pk in found], following)
+
+
+def _listed(keys: Sequence[uuid.UUID], workspace: Tenant | None) -> dict[uuid.UUID, Job]:
+    rows = _ROWS_ANYWHERE if workspace is None else _ROWS
+    found = {job.pk: job for job in rows.for_any(keys)}
+    for key, cards, tasks in _ASKED.for_any(keys):
+        if key in found:
+            found[key].asked = Asked(cards, tasks)
+    if workspace is not None:
+        for job in found.values():
+            job.workspace = workspace
+    return found
 
 
 def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
@@ -168,16 +202,25 @@ def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
 
     Raises: NotFound, PermissionDenied.
     """
-    jobs = job_query(viewer=viewer, workspace=workspace)
-    job = None
+    permissions.require(viewer, Permission.JOB_VIEW, workspace)
     pk = _as_uuid(ref)
-    if pk is not None:
-        job = jobs.filter(pk=pk).first()
+    job = _BY_ID.first(workspace.pk, pk) if pk is not None else None
     if job is None:
-        job = jobs.filter(name=ref).order_by("-submitted_at", "-pk").first()
+        job = _BY_NAME.first(workspace.pk, ref)
     if job is None:
         raise NotFound(_("There is no job %(name)s.") % {"name": ref})
+    job.workspace = workspace
+    _have_roles(job)
     return job
+
+
+def _have_roles(job: Any) -> None:
+    """Put the roles at hand as `prefetch_related` does."""
+    roles = job.roles.all()
+    roles._result_cache, roles._prefetch_done = _ROLES(job.pk), True
+    for role in roles:
+        role.job = job
+    job._prefetched_objects_cache = {"roles": roles}
 
 
 def _as_uuid(text: str) -> uuid.UUID | None:
@@ -214,5 +257,12 @@ def job_counts(*, viewer: Actor, workspace: Tenant | None = None) -> dict[str, i
 
 
 def job_cards(job: Job) -> int:
-    """Cards that all tasks of a job ask for together; uses the roles at hand."""
+    """Cards that all tasks of a job ask for together; uses what is at hand."""
+    if job.asked is not None:
+        return job.asked.cards
     return sum(role.replicas * role.gpu_cards for role in job.roles.all())
+
+
+def job_tasks_asked(job: Job) -> int:
+    """How many tasks a job has when all run; uses what is at hand."""
+    return job.asked.tasks if job.asked is not None else sum(role.replicas for role in job.roles.all())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, Final, TypeVar
 
 from django.utils.translation import gettext as _
@@ -149,13 +150,21 @@ def read_query(request: Request, kind: type[Q]) -> dict[str, Any]:
 
     Raises: rest_framework.exceptions.ValidationError; Invalid for a bad condition.
     """
-    fields = kind().fields
-    general = GENERAL[request.method in SAFE_METHODS] - set(fields)
+    own, lists = _parameters(kind)
+    general = GENERAL[request.method in SAFE_METHODS] - own
     data: dict[str, Any] = {
-        name: values if isinstance(fields.get(name), serializers.ListField) else ",".join(values)
+        name: values if name in lists else ",".join(values)
         for name, values in request.query_params.lists()
         if name not in general
     }
     query = kind(data=data)
     query.is_valid(raise_exception=True)
     return dict(query.validated_data)
+
+
+@cache
+def _parameters(kind: type[QuerySerializer]) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of all parameters, and of those that may be repeated; fields are dear to make."""
+    fields = kind().fields
+    lists = (name for name, field in fields.items() if isinstance(field, serializers.ListField))
+    return frozenset(fields), frozenset(lists)

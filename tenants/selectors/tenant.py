@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import uuid
+from typing import Final
 
 from django.utils.translation import gettext as _
 
 from foundation.actor import Actor
 from foundation.errors import NotFound
+from foundation.kept import Kept
 from tenants import effects, permissions
 from tenants.effects import Effect
 from tenants.models import Tenant, TenantKind
 from tenants.permissions import Permission
+
+_WORKSPACE: Final = Kept(
+    lambda slug: (
+        Tenant.unscoped.filter(kind=TenantKind.WORKSPACE, slug=slug).order_by().select_related("parent")
+    )
+)
 
 
 def workspace_list(*, viewer: Actor) -> list[Tenant]:
@@ -24,8 +32,7 @@ def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
 
     Raises: NotFound when there is none in the viewer's sight.
     """
-    workspaces = Tenant.unscoped.filter(kind=TenantKind.WORKSPACE).select_related("parent")
-    workspace = workspaces.filter(slug=slug).first()
+    workspace = _WORKSPACE.first(slug)
     if workspace is None or not permissions.may(viewer, Permission.TENANT_VIEW, workspace):
         raise NotFound(_("There is no workspace named %(name)s.") % {"name": slug})
     return workspace

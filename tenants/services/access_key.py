@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 from foundation import audit, clock, row_scope
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid
+from foundation.kept import Kept
 from tenants import permissions
 from tenants.models import AccessKey, User
 from tenants.permissions import Permission
@@ -29,6 +30,11 @@ from tenants.services.service_account import require_manage
 _MARK: Final = "alt"
 _TOUCH_EVERY: Final = timedelta(minutes=1)
 GRACE_MAX_S: Final = 7 * 24 * 3600
+_LIVE: Final = Kept(
+    lambda prefix: (
+        AccessKey.unscoped.filter(prefix=prefix, revoked_at__isnull=True).order_by().select_related("user")
+    )
+)
 
 
 def _hash(secret: str) -> str:
@@ -134,7 +140,7 @@ def access_key_check(token: str) -> AccessKey | None:
     prefix, _mark, secret = rest.partition("_")
     if mark != _MARK or not secret:
         return None
-    key = AccessKey.unscoped.select_related("user").filter(prefix=prefix, revoked_at__isnull=True).first()
+    key = _LIVE.first(prefix)
     if key is None or not hmac.compare_digest(key.secret_hash, _hash(secret)):
         return None
     now = clock.now()

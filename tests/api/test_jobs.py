@@ -7,10 +7,12 @@ import json
 from typing import Any
 
 import pytest
+from rest_framework.serializers import Serializer
 from rest_framework.test import APIClient
 
 from foundation.models import Hint
-from scheduling.models import Job, JobEvent
+from scheduling.api.serializers import JobDetailSerializer, JobSerializer
+from scheduling.models import Job, JobEvent, JobState
 from tests.api.conftest import As
 from tests.builders import jobs
 from tests.builders.world import World
@@ -271,3 +273,15 @@ def test_tasks_tell_node_and_cards_in_few_queries(
     assert body["total"] == 4
     assert body["items"][0]["allocation"]["node"] == "node-1"
     assert [len(task["devices"]) for task in body["items"]] == [2, 2, 2, 2]
+
+
+def test_a_job_is_told_as_its_fields_are_declared(w: World) -> None:
+    for job in (
+        jobs.job(w.queue, w.editor, "waits"),
+        jobs.job(w.queue, w.editor, "ends", state=JobState.FAILED),
+    ):
+        job.finished_at = job.submitted_at
+        for shape in (JobSerializer, JobDetailSerializer):
+            declared = Serializer.to_representation(shape(), job)
+            assert shape(job).data == declared
+            assert list(shape(job).data) == list(declared)

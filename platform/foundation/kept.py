@@ -1,0 +1,147 @@
+"""Queries whose shape never changes, written into SQL once and run with other values.
+
+For what every request asks, the ORM takes several times as long to write the statement as the database to
+answer it. Rows come out as the queryset would give them: as models with what `select_related` names, or as
+tuples of `values_list`. Prefetching is left out.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.query import ModelIterable, get_related_populators
+
+T = TypeVar("T")
+_LONGEST: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """SQL, its parameters (which value of a call, or else a constant), and how to read a row."""
+
+    sql: str
+    parameters: tuple[tuple[int | None, Any], ...]
+    converters: tuple[tuple[int, Sequence[Callable[..., Any]], Any], ...]
+    build: Callable[[list[Any]], list[Any]]
+
+
+class Kept(Generic[T]):
+    """A query by values that are texts or keys: `Kept(lambda slug: Tenant.unscoped.filter(slug=slug))`.
+
+    `shape` is asked once for each database system and number of values; it may not look at the values.
+    """
+
+    def __init__(self, shape: Callable[..., QuerySet[Any, T]]) -> None:
+        self._shape = shape
+        self._written: dict[tuple[Any, ...], _Written] = {}
+
+    def __call__(self, *values: str | uuid.UUID) -> list[T]:
+        """The rows for these values."""
+        kind = (connection.vendor, *(type(value) for value in values))
+        written = self._written.get(kind)
+        if written is None:
+            written = self._written[kind] = self._write(values)
+        given = [_stored(value) for value in values]
+        with connection.cursor() as cursor:
+            cursor.execute(
+                written.sql,
+                [constant if at is None else given[at] for at, constant in written.parameters],
+            )
+            rows = cursor.fetchall()
+        return written.build([_read(row, written.converters) for row in rows])
+
+    def first(self, *values: str | uuid.UUID) -> T | None:
+        """The first row for these values, None without any."""
+        return next(iter(self(*values)), None)
+
+    def for_any(self, values: Sequence[uuid.UUID]) -> list[T]:
+        """The rows for any of these, which `shape` takes as `*values` into an `__in`; none for none.
+
+        Filled up with the last one to a power of two, so that few statements serve lists of every length.
+        """
+        if not values:
+            return []
+        if len(values) > _LONGEST:
+            return [*self.for_any(values[:_LONGEST]), *self.for_any(values[_LONGEST:])]
+        missing = (1 << (len(values) - 1).bit_length()) - len(values)
+        return self(*values, *[values[-1]] * missing)
+
+    def _write(self, values: Sequence[str | uuid.UUID]) -> _Written:
+        marks = [uuid.uuid4() if isinstance(value, uuid.UUID) else uuid.uuid4().hex for value in values]
+        places = {_stored(mark): at for at, mark in enumerate(marks)}
+        queryset: Any = self._shape(*marks)
+        compiler: Any = queryset.query.get_compiler(connection=connection)
+        sql, parameters = compiler.as_sql()
+        columns = [column for column, *_ in compiler.select[: compiler.col_count]]
+        converters = compiler.get_converters(columns)
+        return _Written(
+            sql,
+            tuple((places.get(each) if _may_mark(each) else None, each) for each in parameters),
+            tuple((at, functions, column) for at, (functions, column) in converters.items()),
+            _models(compiler, queryset.db) if queryset._iterable_class is ModelIterable else _tuples,
+        )
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, uuid.UUID) and not connection.features.has_native_uuid_field:
+        return value.hex
+    return value
+
+
+def _may_mark(parameter: Any) -> bool:
+    return isinstance(parameter, str | uuid.UUID)
+
+
+def _read(row: Sequence[Any], converters: Sequence[tuple[int, Sequence[Callable[..., Any]], Any]]) -> Any:
+    if not converters:
+        return row
+    values = list(row)
+    for at, functions, column in converters:
+        for convert in functions:
+            values[at] = convert(values[at], column, connection)
+    return values
+
+
+def _tuples(rows: list[Any]) -> list[Any]:
+    return [tuple(row) for row in rows]
+
+
+def _models(compiler: Any, using: str) -> Callable[[list[Any]], list[Any]]:
+    """How Django makes models of rows, as in its `ModelIterable`; but rows that refer to the same other row
+    share its model, of which a list would make one for each."""
+    info, select = compiler.klass_info, compiler.select
+    fields = info["select_fields"]
+    first, last = fields[0], fields[-1] + 1
+    names = [column.target.attname for column, *_ in select[first:last]]
+    populators: Any = get_related_populators  # the published types are those of another version
+    related = populators(info, select, using)
+
+    def build(rows: list[Any]) -> list[Any]:
+        shared: dict[tuple[int, Any], Any] = {}
+        found = []
+        for row in rows:
+            made = info["model"].from_db(using, names, row[first:last])
+            for populator in related:
+                key = (populator.cols_start, row[populator.cols_start + populator.pk_idx])
+                if key not in shared:
+                    shared[key] = _referred(row, populator)
+                populator.local_setter(made, shared[key])
+            found.append(made)
+        return found
+
+    return build
+
+
+def _referred(row: Sequence[Any], populator: Any) -> Any:
+    values = row[populator.cols_start : populator.cols_end]
+    if values[populator.pk_idx] is None:
+        return None
+    made = populator.model_cls.from_db(populator.db, populator.init_list, values)
+    for further in populator.related_populators:
+        further.populate(row, made)
+    return made

@@ -1,0 +1,82 @@
+"""Queries that are written into SQL once answer as their querysets do, on both database systems."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import QuerySet
+from django.test.utils import CaptureQueriesContext
+
+from foundation.kept import Kept
+from quotas.models import Queue
+from scheduling.models import Job
+from tenants.models import Tenant
+from tests.builders import jobs
+from tests.builders.world import World, world
+from tests.fixtures.postgres import PostgresServer
+
+
+@pytest.fixture(params=["embedded", pytest.param("postgresql", marks=pytest.mark.server)])
+def w(request: pytest.FixtureRequest) -> World:
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("on_postgres")
+        assert server.process.poll() is None
+    else:
+        request.getfixturevalue("db")
+    return world()
+
+
+def _of_workspace(workspace: uuid.UUID, name: str) -> QuerySet[Job]:
+    jobs_of = Job.unscoped.filter(workspace=workspace, name=name, state="queued").order_by("-pk")
+    return jobs_of.select_related("queue__workspace", "submitted_by")
+
+
+def test_models_come_with_what_they_refer_to(w: World) -> None:
+    kept = Kept(_of_workspace)
+    made = jobs.job(w.queue, w.editor, "alpha")
+    jobs.job(w.queue, w.editor, "beta")
+
+    for name, found in (("alpha", [made]), ("gamma", []), ("alpha", [made])):
+        with CaptureQueriesContext(connection) as asked:
+            rows = kept(w.workspace.pk, name)
+            told = [(job.queue.workspace.slug, job.submitted_by.username) for job in rows]
+        assert rows == found
+        assert told == [("team-a", "ed")] * len(found)
+        assert len(asked) == 1
+    again = _of_workspace(w.workspace.pk, "alpha").get()
+    fields = [field.attname for field in Job._meta.concrete_fields]
+    kept_job = kept.first(w.workspace.pk, "alpha")
+    assert kept_job is not None
+    assert [getattr(kept_job, name) for name in fields] == [getattr(again, name) for name in fields]
+    assert kept.first(w.workspace.pk, "gamma") is None
+
+
+def test_tuples_of_a_union(w: World) -> None:
+    def shape(one: uuid.UUID, other: uuid.UUID) -> QuerySet[Any, Any]:
+        rows = Tenant.unscoped.order_by()
+        first, second = (rows.filter(pk=pk).values_list("pk", "slug", "archived_at") for pk in (one, other))
+        return first.union(second, all=True)
+
+    values = (w.workspace.pk, w.other_workspace.pk)
+
+    assert sorted(Kept(shape)(*values)) == sorted(tuple(row) for row in shape(*values))
+
+
+def test_lists_of_any_length_share_few_statements(w: World) -> None:
+    shapes = []
+
+    def shape(*keys: uuid.UUID) -> QuerySet[Job]:
+        shapes.append(len(keys))
+        return Job.unscoped.filter(pk__in=keys).order_by("pk").select_related("queue")
+
+    kept: Kept[Job] = Kept(shape)
+    made = [jobs.job(w.queue, w.editor).pk for _ in range(9)]
+
+    for count in range(10):
+        assert {job.pk for job in kept.for_any(made[:count])} == set(made[:count])
+    assert shapes == [1, 2, 4, 8, 16]
+    few = kept.for_any(made)
+    assert len({id(job.queue) for job in few}) == 1 == Queue.unscoped.filter(pk=few[0].queue_id).count()
