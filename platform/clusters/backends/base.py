@@ -157,6 +157,17 @@ class NodeObservation:
 Observation = PodObservation | NodeObservation
 
 
+def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+    """By time, nodes first; of two pods of one name the tombstone, so that its successor comes last."""
+
+    def place(seen: Observation) -> tuple[object, ...]:
+        if isinstance(seen, NodeObservation):
+            return (seen.at, 0, "", seen.name, 0)
+        return (seen.at, 1, seen.ref.namespace, seen.ref.name, seen.phase is not PodPhase.GONE)
+
+    return tuple(sorted(observations, key=place))
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedBatch:
     """Changes since a cursor. `complete`: these are all pods there are, so an absent one is gone."""

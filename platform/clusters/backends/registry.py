@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.backends.base import ClusterBackend
-from clusters.backends.simulated import SimulatedBackend
 from clusters.models import BackendKind, Cluster
 from foundation.errors import AllotmentError
 
-_FACTORIES: Final[dict[str, Callable[[Cluster], ClusterBackend]]] = {
-    BackendKind.SIMULATED: SimulatedBackend,
+# By name where the import costs something that most processes never need.
+_FACTORIES: Final[dict[str, str]] = {
+    BackendKind.SIMULATED: "clusters.backends.simulated.SimulatedBackend",
+    BackendKind.KUBERNETES: "clusters.backends.kubernetes.KubernetesBackend",
 }
 
 
@@ -28,9 +30,10 @@ class BackendMissing(AllotmentError):
 
 def backend_for(cluster: Cluster) -> ClusterBackend:
     """The backend of a cluster. Raises `BackendMissing`, naming the kind and those there are."""
-    factory = _FACTORIES.get(cluster.backend)
-    if factory is None:
+    name = _FACTORIES.get(cluster.backend)
+    if name is None:
         known = ", ".join(sorted(_FACTORIES))
         message = _("cluster %(name)s: the %(kind)s backend is not available yet; available: %(known)s")
         raise BackendMissing(message % {"name": cluster.name, "kind": cluster.backend, "known": known})
+    factory: Callable[[Cluster], ClusterBackend] = import_string(name)
     return factory(cluster)

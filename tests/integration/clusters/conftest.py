@@ -1,12 +1,13 @@
 """Clusters to run the contract against, and builders for what is asked of them.
 
-A backend joins the contract suite by a harness: a function that yields a `Harness`, listed in
+A backend joins the contract suite by a harness: a function that yields a `Harness`, named in
 `HARNESSES`. Its cluster has at least two nodes with two whole cards each and one with a sliced card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,20 +15,31 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
+from benchmarks.control_plane import ControlPlane
 from clusters.backends.base import (
     ClusterBackend,
     DeviceGrant,
+    Inventory,
     NodeFact,
+    ObservedBatch,
+    Outcome,
+    OutcomeKind,
     PodObservation,
     PodPhase,
     TaskRef,
     TaskSpec,
 )
+from clusters.backends.kubernetes import shares, watch
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated import NodeGroup, build_cluster
+from clusters.gpu import hami
 from clusters.models import Cell, Cluster
+from tests.fixtures.kubelet import Cluster as KubeCluster
+from tests.fixtures.kubelet import Kubelets
+from tests.fixtures.kubelet_logs import serving_logs
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
+PRODUCT = "nvidia.com/gpu.product"
 NODE_GROUPS = (
     NodeGroup(prefix="whole-", nodes=3, cards=2, card_model="A100-40G", card_memory_mib=40_960),
     NodeGroup(prefix="slice-", nodes=2, cards=2, card_model="L40S", card_memory_mib=46_068, mode="slice"),
@@ -74,6 +86,17 @@ class Harness:
             name, node="slice-01", devices=(DeviceGrant(card.uuid, cores, memory_mib),), **changes
         )
 
+    def place(self, *specs: TaskSpec, limit_s: float = 60) -> list[Outcome]:
+        """Ask for pods until each answer is known, as the platform's sweep does."""
+        outcomes = self.backend.ensure_many(specs)
+        passed = 0.0
+        while any(outcome.kind is OutcomeKind.UNKNOWN for outcome in outcomes):
+            assert passed < limit_s, f"not known after {limit_s} s: {outcomes}"
+            self.pass_time(1)
+            passed += 1
+            outcomes = self.backend.ensure_many(specs)
+        return outcomes
+
     def look(self) -> dict[str, PodObservation]:
         """Observe as the platform does, from the last cursor, and return the latest of each pod name."""
         batch = self.backend.observe(self.cursor)
@@ -101,7 +124,76 @@ def simulated(traveller: time_machine.Traveller) -> Iterator[Harness]:
     yield Harness(cluster, backend_for(cluster), lambda seconds: traveller.shift(timedelta(seconds=seconds)))
 
 
-HARNESSES = {"simulated": simulated}
+class Scripted(ClusterBackend):
+    """A Kubernetes cluster whose kubelets are told what the pods do."""
+
+    def __init__(self, backend: ClusterBackend, kubelets: Kubelets) -> None:
+        self._backend, self._kubelets, self.capabilities = backend, kubelets, backend.capabilities
+
+    def ensure(self, spec: TaskSpec) -> Outcome:
+        return self.ensure_many([spec])[0]
+
+    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[Outcome]:
+        for spec in specs:
+            self._kubelets.scripts.setdefault((spec.ref.namespace, spec.ref.name), spec.simulate)
+        return self._backend.ensure_many(specs)
+
+    def inventory(self) -> Inventory:
+        return self._backend.inventory()
+
+    def remove(self, ref: TaskRef, grace_s: int) -> Outcome:
+        return self._backend.remove(ref, grace_s)
+
+    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+        return self._backend.remove_many(refs, grace_s)
+
+    def observe(self, cursor: str | None) -> ObservedBatch:
+        return self._backend.observe(cursor)
+
+    def logs(self, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]:
+        return self._backend.logs(ref, follow=follow, since=since)
+
+
+@contextmanager
+def kubernetes(traveller: time_machine.Traveller, plane: ControlPlane) -> Iterator[Harness]:
+    api = KubeCluster(plane)
+    kubelets = Kubelets(api)
+    cell = Cell.unscoped.create(name="cell")
+    connection = {"kind": "kubeconfig", "path": str(plane.kubeconfig())}
+    cluster = Cluster.unscoped.create(cell=cell, name="kube", backend="kubernetes", connection=connection)
+
+    def pass_time(seconds: float) -> None:
+        traveller.shift(timedelta(seconds=seconds))
+        kubelets.step()
+
+    with serving_logs(kubelets.lines) as port:
+        for group in NODE_GROUPS:
+            _kube_nodes(api, group, port)
+        try:
+            yield Harness(cluster, Scripted(backend_for(cluster), kubelets), pass_time)
+        finally:
+            api.clear()
+
+
+def _kube_nodes(api: KubeCluster, group: NodeGroup, port: int) -> None:
+    """The nodes of a group: cards counted by NVIDIA's plugin, or registered by HAMi's."""
+    sliced = group.mode == "slice"
+    for number in range(1, group.nodes + 1):
+        name = f"{group.prefix}{number:02}"
+        cards = [
+            {
+                "id": f"GPU-{name}-{index}", "index": index, "count": 10, "devmem": group.card_memory_mib,
+                "devcore": 100, "type": group.card_model, "mode": "hami-core", "health": True,
+            }
+            for index in range(group.cards)
+        ]  # fmt: skip
+        labels = {PRODUCT: group.card_model, "nvidia.com/gpu.memory": str(group.card_memory_mib)}
+        count = 10 * group.cards if sliced else group.cards
+        resources = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(count)}
+        api.node(name, resources, labels, {hami.REGISTER: json.dumps(cards)} if sliced else {}, port)
+
+
+HARNESSES = ("kubernetes", "simulated")
 
 
 @pytest.fixture
@@ -111,11 +203,22 @@ def traveller() -> Iterator[time_machine.Traveller]:
         yield moving
 
 
-@pytest.fixture(params=sorted(HARNESSES))
-def harness(request: pytest.FixtureRequest, db: None, traveller: time_machine.Traveller) -> Iterator[Harness]:
+@pytest.fixture(params=HARNESSES)
+def harness(
+    request: pytest.FixtureRequest,
+    db: None,
+    traveller: time_machine.Traveller,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Harness]:
     """Each backend in turn."""
-    with HARNESSES[request.param](traveller) as harness:
-        yield harness
+    if request.param == "simulated":
+        with simulated(traveller) as harness:
+            yield harness
+    else:
+        monkeypatch.setattr(watch, "_IDLE_S", 0.15)  # the API server is near
+        monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet stirs before the test lets time pass
+        with kubernetes(traveller, request.getfixturevalue("kube")) as harness:
+            yield harness
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from clusters.backends.base import (
     PodObservation,
     PodPhase,
     TaskRef,
+    in_order,
 )
 from clusters.backends.simulated import life
 from clusters.backends.simulated.state import Moment
@@ -59,15 +60,7 @@ def observe(cluster_id: uuid.UUID, cursor: str | None) -> ObservedBatch:
         NodeObservation(node.name, fact, moment.timeline.real_at(node.changed_ms))
         for node, fact in _nodes(moment, since)
     ]
-    seen.sort(key=_order)
-    return ObservedBatch(tuple(seen), str(moment.row.last_change), complete)
-
-
-def _order(seen: Observation) -> tuple[Any, ...]:
-    # Of two pods of one name the tombstone comes first, so that the successor has the last word.
-    if isinstance(seen, NodeObservation):
-        return (seen.at, 0, "", seen.name, 0)
-    return (seen.at, 1, seen.ref.namespace, seen.ref.name, seen.phase is not PodPhase.GONE)
+    return ObservedBatch(in_order(seen), str(moment.row.last_change), complete)
 
 
 def _number(cursor: str | None) -> int:

@@ -1,0 +1,196 @@
+"""A Kubernetes control plane of one's own: etcd and an API server on loopback, thrown away afterwards.
+
+The programs are found as envtest finds them: `KUBEBUILDER_ASSETS` names their folder. Next to the
+project's own data lies a packed set of them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from benchmarks.postgres import MissingProgram
+from benchmarks.running import free_port
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+_PROGRAMS: Final = ("etcd", "kube-apiserver")
+_START_S: Final = 60
+_STOP_S: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlPlane:
+    """A running API server. `admin_token` may do everything."""
+
+    url: str
+    folder: Path
+    certificate: Path
+    admin_token: str
+    api_server: subprocess.Popen[bytes] = field(repr=False)
+
+    def kubeconfig(self, token: str = "") -> Path:
+        """Write a kubeconfig for this token, the administrator's unless told, and return its path."""
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "c", "cluster": {"server": self.url, "certificate-authority": str(self.certificate)}}
+            ],
+            "users": [{"name": "u", "user": {"token": token or self.admin_token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "c",
+        }
+        path = self.folder / f"{secrets.token_hex(4)}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        return path
+
+
+def find_programs() -> Path | None:
+    """The folder with `etcd` and `kube-apiserver`: `KUBEBUILDER_ASSETS`, else the packed set."""
+    named = os.environ.get("KUBEBUILDER_ASSETS")
+    if named:
+        return Path(named) if all((Path(named) / name).exists() for name in _PROGRAMS) else None
+    shared = Path(os.environ.get("ALLOTMENT_SHARED") or ROOT.parent / "shared")
+    unpack = shared / "kube" / "unpack"
+    if not unpack.exists():
+        return None
+    made = subprocess.run([str(unpack)], check=True, capture_output=True, text=True)
+    return Path(made.stdout.strip())
+
+
+@contextmanager
+def running_control_plane() -> Iterator[ControlPlane]:
+    """Start etcd and an API server; they end with the block, and with this process.
+
+    There is no controller manager: nothing sets default service accounts, collects what has lost its
+    owner, or empties a namespace that is deleted.
+    Raises: MissingProgram; RuntimeError with the log when the API server does not come up.
+    """
+    programs = find_programs()
+    if programs is None:
+        hint = "point KUBEBUILDER_ASSETS at a folder made by setup-envtest"
+        raise MissingProgram("a Kubernetes control plane (etcd, kube-apiserver)", hint)
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="allotment-kube-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        etcd = _etcd(programs, folder, stack)
+        yield _api_server(programs, folder, etcd, stack)
+
+
+def _start(name: str, command: list[str], folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
+    log = stack.enter_context((folder / f"{name}.log").open("wb"))
+    guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+    process = subprocess.Popen([*guard, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    stack.callback(_stop, process)
+    return process
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _etcd(programs: Path, folder: Path, stack: ExitStack) -> str:
+    url, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    command = [
+        str(programs / "etcd"),
+        *("--name=default", f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn"),
+        *(f"--listen-client-urls={url}", f"--advertise-client-urls={url}"),
+        *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"),
+        f"--initial-cluster=default={peer}",
+    ]
+    _start("etcd", command, folder, stack)
+    return url
+
+
+def _api_server(programs: Path, folder: Path, etcd: str, stack: ExitStack) -> ControlPlane:
+    certificates, port = folder / "certificates", free_port()
+    certificates.mkdir()
+    private, public = _key_pair(certificates)
+    token = secrets.token_urlsafe(24)
+    tokens = folder / "tokens.csv"
+    tokens.touch(mode=0o600)
+    tokens.write_text(f'{token},admin,admin,"system:masters"\n', encoding="utf-8")
+    command = [
+        str(programs / "kube-apiserver"),
+        *(f"--etcd-servers={etcd}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"),
+        *(f"--secure-port={port}", f"--cert-dir={certificates}", "--endpoint-reconciler-type=none"),
+        *("--authorization-mode=Node,RBAC", f"--token-auth-file={tokens}"),
+        *("--service-account-issuer=https://kubernetes.default.svc",),
+        *(f"--service-account-key-file={public}", f"--service-account-signing-key-file={private}"),
+        *("--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true"),
+    ]
+    process = _start("kube-apiserver", command, folder, stack)
+    plane = ControlPlane(
+        url=f"https://127.0.0.1:{port}",
+        folder=folder,
+        certificate=certificates / "apiserver.crt",  # self-signed: it is its own authority
+        admin_token=token,
+        api_server=process,
+    )
+    wait_ready(plane)
+    return plane
+
+
+def _key_pair(folder: Path) -> tuple[Path, Path]:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    private, public = folder / "sa.key", folder / "sa.pub"
+    private.touch(mode=0o600)
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+    )
+    public.write_bytes(
+        key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+    )
+    return private, public
+
+
+def wait_ready(plane: ControlPlane) -> None:
+    """Wait until the API server says that it is ready. Raises: RuntimeError with its log."""
+    deadline = time.monotonic() + _START_S
+    while not _ready(plane):
+        if plane.api_server.poll() is not None or time.monotonic() > deadline:
+            log = (plane.folder / "kube-apiserver.log").read_text(encoding="utf-8", errors="replace")
+            raise RuntimeError(f"the API server does not answer:\n{log[-4000:]}")
+        time.sleep(0.1)
+
+
+def _ready(plane: ControlPlane) -> bool:
+    if not plane.certificate.exists():
+        return False
+    request = urllib.request.Request(
+        f"{plane.url}/readyz", headers={"Authorization": f"Bearer {plane.admin_token}"}
+    )
+    try:
+        context = ssl.create_default_context(cafile=str(plane.certificate))
+        with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False  # not listening, or not ready yet

@@ -1,0 +1,199 @@
+"""Calls to a cluster's API: each with a time limit, bounded retries where they are safe, plain JSON back.
+
+What is not known is kept apart from what was refused. A write whose answer was lost raises
+`OutcomeUnknown`: the object may or may not exist, and only looking tells.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from kubernetes.client import ApiClient
+from kubernetes.client.exceptions import ApiException
+from urllib3 import BaseHTTPResponse, Timeout
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
+
+from clusters.backends.base import BackendUnavailable
+from clusters.backends.kubernetes.breaker import Breaker
+
+Json = dict[str, Any]
+
+CONNECT_S: Final = 3.0
+ANSWER_S: Final = 10.0
+ATTEMPTS: Final = 3
+MERGE_PATCH: Final = "application/merge-patch+json"
+_BACKOFF_S: Final = 0.2
+_LONGEST_WAIT_S: Final = 3.0
+_PAGE: Final = 500
+_UNAUTHORISED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
+
+
+class Refused(Exception):
+    """The API said no. `status` is HTTP's, `reason` the API's word for it, such as AlreadyExists."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status, self.reason, self.message = status, reason, message
+
+
+class OutcomeUnknown(BackendUnavailable):
+    """A write was sent and its answer lost."""
+
+
+class _AskAgain(Exception):
+    """Nothing has happened, so that asking again is safe; after `wait_s` seconds where the API says so."""
+
+    def __init__(self, message: str, wait_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
+
+
+class Api:
+    """One cluster's API. Safe to share among threads.
+
+    Every method raises `Refused` when the API says no, and `BackendUnavailable` when it says nothing.
+    """
+
+    def __init__(self, client: ApiClient, breaker: Breaker) -> None:
+        self._client, self._breaker = client, breaker
+
+    def get(self, path: str, **query: str | int) -> Json:
+        """Read one object."""
+        return self._call("GET", path, query=query)
+
+    def listing(self, path: str, **query: str | int) -> tuple[list[Json], str]:
+        """Read a whole list, page by page: its items, and the version to watch from."""
+        page = self.get(path, limit=_PAGE, **query)
+        items: list[Json] = page.get("items") or []
+        while following := page["metadata"].get("continue"):
+            page = self.get(path, limit=_PAGE, **query, **{"continue": following})
+            items += page.get("items") or []
+        return items, str(page["metadata"]["resourceVersion"])
+
+    def create(self, path: str, body: Json) -> Json:
+        """Write a new object, or carry out a subresource such as a binding."""
+        return self._call("POST", path, body)
+
+    def patch(self, path: str, body: Json) -> Json:
+        """Merge `body` into an object: null removes a key, a resourceVersion makes it compare and swap."""
+        return self._call("PATCH", path, body)
+
+    def delete(self, path: str, options: Json) -> Json:
+        """Ask for the end of an object."""
+        return self._call("DELETE", path, options)
+
+    def lines(self, path: str, idle_s: float, **query: str | int) -> Iterator[bytes]:
+        """The lines of a streamed answer, until it ends or nothing has come for `idle_s` seconds."""
+        answer = None
+        try:
+            answer = self._open("GET", path, query, None, idle_s)
+            if answer.status >= 400:
+                raise _refusal(answer, answer.data)
+            self._breaker.succeeded()
+            yield from _split(answer)
+        except ReadTimeoutError:
+            return
+        except (HTTPError, ApiException) as error:
+            self._breaker.failed()
+            raise BackendUnavailable(f"GET {path}: {error}") from error
+        finally:
+            if answer is not None:
+                answer.close()  # the rest is not wanted, so the connection cannot serve another call
+
+    def _call(
+        self, method: str, path: str, body: Json | None = None, query: Mapping[str, str | int] | None = None
+    ) -> Json:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._once(method, path, body, query or {})
+            except _AskAgain as error:
+                self._breaker.failed()
+                if attempt == ATTEMPTS:
+                    raise BackendUnavailable(str(error)) from error
+                backoff_s = _BACKOFF_S * 2**attempt * random.uniform(0.5, 1.0)
+                time.sleep(min(error.wait_s or backoff_s, _LONGEST_WAIT_S))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _once(self, method: str, path: str, body: Json | None, query: Mapping[str, str | int]) -> Json:
+        call, reads = f"{method} {path}", method == "GET"
+        try:
+            answer = self._open(method, path, query, body, ANSWER_S)
+            data = answer.data
+        except (NewConnectionError, ConnectTimeoutError, ApiException) as error:
+            raise _AskAgain(f"{call}: no connection: {error}") from error
+        except HTTPError as error:
+            raise self._lost(f"{call}: the answer was lost: {error}", reads=reads) from error
+        if answer.status == _TOO_MANY:
+            raise _AskAgain(f"{call}: {answer.status}", _retry_after_s(answer))
+        if answer.status >= _SERVER_ERROR:
+            raise self._lost(f"{call}: {answer.status}", reads=reads)
+        self._breaker.succeeded()
+        if answer.status == _UNAUTHORISED:
+            raise BackendUnavailable(f"{call}: the cluster does not accept the platform's token")
+        if answer.status >= 400:
+            raise _refusal(answer, data)
+        return _parsed(call, data)
+
+    def _lost(self, message: str, *, reads: bool) -> Exception:
+        """A read may be asked again; of a write nobody knows whether it was carried out."""
+        if reads:
+            return _AskAgain(message)
+        self._breaker.failed()
+        return OutcomeUnknown(message)
+
+    def _open(
+        self, method: str, path: str, query: Mapping[str, str | int], body: Json | None, answer_s: float
+    ) -> BaseHTTPResponse:
+        self._breaker.check()
+        headers = {**self._client.default_headers, "Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"
+        try:
+            self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        except OSError as error:
+            raise BackendUnavailable(f"the token cannot be read: {error}") from error
+        answer: BaseHTTPResponse = self._client.rest_client.pool_manager.request(
+            method,
+            self._client.configuration.host + path + (f"?{urlencode(query)}" if query else ""),
+            body=None if body is None else json.dumps(body),
+            headers=headers,
+            preload_content=False,
+            redirect=False,
+            timeout=Timeout(connect=CONNECT_S, read=answer_s),
+        )
+        return answer
+
+
+def _refusal(answer: BaseHTTPResponse, data: bytes) -> Refused:
+    try:
+        status = json.loads(data)
+        return Refused(answer.status, str(status.get("reason", "")), str(status.get("message", "")))
+    except (ValueError, AttributeError):  # not the API but something in front of it
+        return Refused(answer.status, "", data[:300].decode(errors="replace"))
+
+
+def _parsed(call: str, data: bytes) -> Json:
+    try:
+        parsed: Json = json.loads(data)
+    except ValueError as error:
+        raise BackendUnavailable(f"{call}: the answer is not JSON") from error
+    return parsed
+
+
+def _retry_after_s(answer: BaseHTTPResponse) -> float:
+    text = answer.headers.get("Retry-After", "")
+    return float(text) if text.isdecimal() else 0.0
+
+
+def _split(answer: BaseHTTPResponse) -> Iterator[bytes]:
+    rest = b""
+    for chunk in answer.stream(amt=None, decode_content=True):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line for line in whole if line)
+    if rest:
+        yield rest

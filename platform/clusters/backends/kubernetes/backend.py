@@ -1,0 +1,69 @@
+"""A Kubernetes cluster behind the contract of every cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
+
+from clusters.backends.base import (
+    Capabilities,
+    ClusterBackend,
+    DeviceSample,
+    Inventory,
+    ObservedBatch,
+    Outcome,
+    TaskRef,
+    TaskSpec,
+)
+from clusters.backends.kubernetes import logs, placing, removing, watch
+from clusters.backends.kubernetes.api import Api
+from clusters.backends.kubernetes.breaker import Breaker
+from clusters.backends.kubernetes.connection import open_client
+from clusters.models import Cluster
+
+
+class KubernetesBackend(ClusterBackend):
+    """Pods with a scheduler name of their own, bound by us; whole cards, and parts of cards on HAMi nodes.
+
+    Raises: BackendUnavailable when the connection cannot be opened.
+    """
+
+    capabilities = Capabilities(slices=True, bind=True, logs=True)
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._api = _api(str(cluster.pk), json.dumps(cluster.connection, sort_keys=True), os.getpid())
+
+    def inventory(self) -> Inventory:
+        return watch.inventory(self._api)
+
+    def ensure(self, spec: TaskSpec) -> Outcome:
+        return placing.ensure(self._api, spec)
+
+    def remove(self, ref: TaskRef, grace_s: int) -> Outcome:
+        return removing.remove(self._api, ref, grace_s)
+
+    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[Outcome]:
+        return placing.ensure_many(self._api, specs)
+
+    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+        return removing.remove_many(self._api, refs, grace_s)
+
+    def observe(self, cursor: str | None) -> ObservedBatch:
+        return watch.observe(self._api, cursor)
+
+    def samples(self) -> Iterable[DeviceSample]:
+        """None: the agents on the nodes report for themselves."""
+        return ()
+
+    def logs(self, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]:
+        return logs.logs(self._api, ref, follow=follow, since=since)
+
+
+@lru_cache(maxsize=64)
+def _api(cluster: str, connection: str, process: int) -> Api:
+    """One client and one breaker per cluster and process: connections do not survive a fork."""
+    del cluster, process  # they only tell one entry from another
+    return Api(open_client(json.loads(connection)), Breaker())

@@ -1,0 +1,58 @@
+"""Asking a cluster that does not answer less and less often, so that nobody waits for it for nothing."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from clusters.backends.base import BackendUnavailable
+
+FAILURES: Final = 5  # in a row, before it opens
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 30.0
+
+
+class Breaker:
+    """Counts failures in a row; open, it refuses at once, and lets one call through after each pause.
+
+    Safe to share among threads. `clock` gives seconds that never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._failures = 0
+        self._pause_s = FIRST_PAUSE_S
+        self._closed_until = 0.0
+
+    def check(self) -> None:
+        """Raises: BackendUnavailable while it is open; the one call let through moves the next on."""
+        with self._guard:
+            if self._failures < FAILURES:
+                return
+            wait_s = self._closed_until - self._clock()
+            if wait_s > 0:
+                raise BackendUnavailable(
+                    f"{self._failures} calls in a row failed; the next is tried in {wait_s:.0f} s"
+                )
+            self._hold_back()
+
+    def succeeded(self) -> None:
+        """The cluster answered, whatever the answer was."""
+        with self._guard:
+            self._failures, self._pause_s = 0, FIRST_PAUSE_S
+
+    def failed(self) -> None:
+        """The cluster did not answer, or could not."""
+        with self._guard:
+            self._failures += 1
+            if self._failures >= FAILURES:
+                self._hold_back()
+
+    def _hold_back(self) -> None:
+        # Jitter: workers that lost the same cluster at once must not all come back at once.
+        self._closed_until = self._clock() + self._pause_s * random.uniform(0.5, 1.0)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)

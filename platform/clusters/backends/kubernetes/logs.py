@@ -1,0 +1,49 @@
+"""What a pod's container printed, each line with its time in front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from clusters.backends.base import TaskRef
+from clusters.backends.kubernetes import pods
+from clusters.backends.kubernetes.api import Api, Refused
+
+_QUIET_S: Final = 10.0
+_FOLLOWED_S: Final = 300.0  # a program may print nothing for long
+_LONGEST_BYTES: Final = 16 * 1024 * 1024
+# Not there, or there without a container that has started.
+_NOTHING: Final = (400, 404)
+
+
+def logs(api: Api, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]:
+    """Lines of a pod, those after `since` only; none if it is absent or has not started.
+
+    With `follow` the lines go on until its container has ended. Raises: BackendUnavailable, Refused.
+    """
+    query: dict[str, str | int] = {"container": pods.CONTAINER, "timestamps": "true"}
+    query |= {"limitBytes": _LONGEST_BYTES} if not follow else {"follow": "true"}
+    if since is not None:
+        query["sinceTime"] = f"{since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"  # whole seconds: see below
+    try:
+        for line in api.lines(pods.path(ref.namespace, ref.name) + "/log", _wait_s(follow), **query):
+            text = line.decode(errors="replace").rstrip("\r")
+            if since is None or _at(text) > since:
+                yield text
+    except Refused as error:
+        if error.status not in _NOTHING:
+            raise
+
+
+def _wait_s(follow: bool) -> float:
+    return _FOLLOWED_S if follow else _QUIET_S
+
+
+def _at(line: str) -> datetime:
+    """The time in front of a line, in nanoseconds there and in microseconds here."""
+    stamp = line.split(" ", 1)[0]
+    try:
+        return datetime.fromisoformat(stamp)
+    except ValueError:
+        return datetime.max.replace(tzinfo=UTC)  # the rest of a line that was cut: keep it

@@ -1,0 +1,151 @@
+"""A task as a pod, and a pod as an observation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from clusters.backends.base import DeviceGrant, PodObservation, PodPhase, TaskRef, TaskSpec
+from clusters.backends.kubernetes.api import Json
+from clusters.backends.kubernetes.nodes import GPU, is_named_by_node
+from clusters.gpu import hami
+
+SCHEDULER: Final = "allotment"
+# Ours are found by it, and nothing else is ever touched.
+MANAGED: Final = {"app.kubernetes.io/managed-by": "allotment"}
+SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
+CONTAINER: Final = "main"
+# An account of our own: the namespace's default one appears some time after the namespace.
+SERVICE_ACCOUNT: Final = "allotment-task"
+_MEMORY: Final = "nvidia.com/gpumem"
+_CORES: Final = "nvidia.com/gpucores"
+_ENDED: Final = {"Succeeded": PodPhase.SUCCEEDED, "Failed": PodPhase.FAILED}
+# What the workload may not set for itself: it would see or use more of the cards than was granted.
+_RESERVED: Final = (
+    "NVIDIA_",
+    "CUDA_DEVICE_",
+    "CUDA_DISABLE_CONTROL",
+    "CUDA_TASK_PRIORITY",
+    "GPU_CORE_",
+    "LD_PRELOAD",
+)
+_SHARES: Final = {"GPU_CORE_UTILIZATION_POLICY": "force", "CUDA_TASK_PRIORITY": "1"}
+
+
+class SpecInvalid(ValueError):
+    """A task that no pod can be made of, with the reason."""
+
+
+def path(namespace: str, name: str = "") -> str:
+    """The address of a pod, or of all pods of a namespace."""
+    return f"/api/v1/namespaces/{namespace}/pods" + (f"/{name}" if name else "")
+
+
+def on_shares(spec: TaskSpec) -> bool:
+    """Whether the task holds cards, or parts of cards, that are chosen by us and not by the kubelet."""
+    return bool(spec.devices) and not is_named_by_node(spec.devices[0].uuid)
+
+
+def manifest(spec: TaskSpec) -> Json:
+    """The pod of a task, not bound to any node yet. Raises: SpecInvalid."""
+    if reserved := sorted(name for name in spec.environment if name.startswith(_RESERVED)):
+        raise SpecInvalid(f"the environment may not set {', '.join(reserved)}")
+    environment = {**spec.environment, **(_SHARES if on_shares(spec) else {})}
+    amounts = {"cpu": f"{spec.cpu_millicores}m", "memory": f"{spec.memory_mib}Mi", **_cards(spec.devices)}
+    container: Json = {
+        "name": CONTAINER,
+        "image": spec.image,
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "resources": {"requests": amounts, "limits": amounts},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    if spec.command:
+        container["command"] = list(spec.command)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": spec.ref.name,
+            "namespace": spec.ref.namespace,
+            "labels": {**spec.labels, **MANAGED, **({hami.NODE: spec.node} if on_shares(spec) else {})},
+        },
+        "spec": {
+            "schedulerName": SCHEDULER,  # the cluster's own scheduler leaves it alone
+            "restartPolicy": "Never",
+            "serviceAccountName": SERVICE_ACCOUNT,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [container],
+        },
+    }
+
+
+def _cards(devices: tuple[DeviceGrant, ...]) -> dict[str, str]:
+    if not devices:
+        return {}
+    if is_named_by_node(devices[0].uuid):
+        return {GPU: str(len(devices))}
+    if len({(grant.cores, grant.memory_mib) for grant in devices}) > 1:
+        # The limiter inside the container reads the first card's share for all of them.
+        raise SpecInvalid("every card of one task must be shared to the same part")
+    first = devices[0]
+    return {GPU: str(len(devices)), _MEMORY: str(first.memory_mib), _CORES: str(first.cores)}
+
+
+def labels_of(pod: Json) -> dict[str, str]:
+    """The labels that the task's spec gave: what we add for ourselves is taken off again."""
+    labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
+    return {key: value for key, value in labels.items() if key not in MANAGED and key != hami.NODE}
+
+
+def observation(pod: Json, now: datetime, *, gone: bool = False) -> PodObservation:
+    """What a pod's object tells. `gone`: it was its last; `now` is when it was seen to be."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    container = (status.get("containerStatuses") or [{}])[0]
+    state: Mapping[str, Any] = container.get("state") or {}
+    ended, waiting = state.get("terminated") or {}, state.get("waiting") or {}
+    phase = PodPhase.GONE if gone else _phase(status, state)
+    return PodObservation(
+        ref=TaskRef(metadata["namespace"], metadata["name"], metadata["uid"]),
+        phase=phase,
+        at=now if gone else _changed_at(pod, phase, state, now),
+        labels=labels_of(pod),
+        exit_code=ended.get("exitCode"),
+        reason=status.get("reason") or ended.get("reason") or waiting.get("reason") or "",
+        message=status.get("message") or ended.get("message") or waiting.get("message") or "",
+    )
+
+
+def _phase(status: Json, state: Mapping[str, Any]) -> PodPhase:
+    if (ended := _ENDED.get(status.get("phase", ""))) is not None:
+        return ended
+    # "Unknown" is what a lost node's pods become: what was last known of the container still stands.
+    if status.get("phase") == "Running" or "running" in state:
+        return PodPhase.RUNNING
+    return PodPhase.STARTING if state else PodPhase.PENDING
+
+
+def _changed_at(pod: Json, phase: PodPhase, state: Mapping[str, Any], now: datetime) -> datetime:
+    """When the pod came into its phase, as far as its object tells; whole seconds, never in the future."""
+    status = pod.get("status") or {}
+    told = {
+        PodPhase.PENDING: pod["metadata"].get("creationTimestamp"),
+        PodPhase.STARTING: status.get("startTime"),
+        PodPhase.RUNNING: (state.get("running") or {}).get("startedAt"),
+        PodPhase.SUCCEEDED: (state.get("terminated") or {}).get("finishedAt"),
+        PodPhase.FAILED: (state.get("terminated") or {}).get("finishedAt") or status.get("startTime"),
+    }.get(phase)
+    return min(datetime.fromisoformat(told), now) if told else now
+
+
+def has_ended(pod: Json) -> bool:
+    """Whether its containers have ended, so that it holds no card any more."""
+    return (pod.get("status") or {}).get("phase") in _ENDED
+
+
+def is_ours(pod: Json) -> bool:
+    """Whether the platform made it."""
+    labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
+    return MANAGED.items() <= labels.items()

@@ -1,0 +1,36 @@
+"""Asking for the end of pods. That they are gone is seen later, and concluded from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from clusters.backends.base import BackendUnavailable, Outcome, TaskRef
+from clusters.backends.kubernetes import pods
+from clusters.backends.kubernetes.api import Api, Refused
+
+_AT_ONCE: Final = 16
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+def remove_many(api: Api, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+    """Ask for the end of each pod; one outcome per reference, in their order."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as workers:
+        return list(workers.map(lambda ref: remove(api, ref, grace_s), refs))
+
+
+def remove(api: Api, ref: TaskRef, grace_s: int) -> Outcome:
+    """Ask for the end of one pod; absent is done, and so is a successor of the same name."""
+    options: dict[str, Any] = {"gracePeriodSeconds": max(grace_s, 0)}
+    if ref.uid:
+        options["preconditions"] = {"uid": ref.uid}
+    try:
+        deleted = api.delete(pods.path(ref.namespace, ref.name), options)
+    except Refused as error:
+        if error.status in (_NOT_FOUND, _CONFLICT):
+            return Outcome.done()
+        return Outcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+    except BackendUnavailable as error:
+        return Outcome.unknown(str(error))
+    return Outcome.done(str((deleted.get("metadata") or {}).get("uid") or ref.uid))

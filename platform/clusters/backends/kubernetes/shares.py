@@ -1,0 +1,159 @@
+"""Parts of cards on nodes of HAMi, handed out by us: the node's lock, room on each card, the annotations.
+
+HAMi's device plugin gives a starting container what its pod's annotations say, and the node's lock
+tells it which pod that is. Without the lock it may serve another one. So one pod at a time is bound
+on a node, and the next waits until the plugin has answered for the last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from clusters.backends.base import BackendUnavailable, TaskSpec
+from clusters.backends.kubernetes import pods
+from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.gpu import hami
+from clusters.gpu.hami import CardShare
+from foundation import clock
+
+_WAIT_S: Final = 10.0  # for a lock; then the pod is asked for again by the next sweep
+_POLL_S: Final = 0.2
+_STUCK: Final = timedelta(seconds=60)
+_SETTLED: Final = (hami.PHASE_SUCCESS, hami.PHASE_FAILED)
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+class NoRoom(Exception):
+    """The part does not fit on the card beside what is there already; the message says what is left."""
+
+
+def reserve(api: Api, spec: TaskSpec) -> dict[str, str]:
+    """Take the node's lock for this pod and return the annotations that its binding carries.
+
+    Raises: NoRoom; BackendUnavailable while another pod keeps the lock; Refused.
+    """
+    node = _lock(api, spec)
+    try:
+        _check_room(api, spec, node)
+    except NoRoom:
+        _unlock(api, spec)
+        raise
+    held = [CardShare(grant.uuid, grant.memory_mib, grant.cores) for grant in spec.devices]
+    text, now = hami.encode_shares([held]), str(int(clock.now().timestamp()))
+    return {
+        hami.NODE: spec.node,
+        hami.TIME: now,
+        hami.TO_ALLOCATE: text,
+        hami.ALLOCATED: text,
+        hami.PHASE: hami.PHASE_ALLOCATING,
+        hami.BIND_TIME: now,
+    }
+
+
+def _lock(api: Api, spec: TaskSpec) -> Json:
+    """Compare and swap until the lock is ours; returns the node as it is then."""
+    deadline = time.monotonic() + _WAIT_S
+    while True:
+        node, now = api.get(f"/api/v1/nodes/{spec.node}"), clock.now()
+        holder = _holder(node)
+        ours = holder is not None and holder.held_by(spec.ref.namespace, spec.ref.name)
+        if ours or holder is None or holder.expired(now) or _settled(api, holder, now):
+            lock = hami.NodeLock(now, spec.ref.namespace, spec.ref.name)
+            try:
+                return _write_lock(api, node, lock.text())
+            except Refused as error:
+                if error.status != _CONFLICT:
+                    raise
+        elif time.monotonic() > deadline:
+            pod, since = f"{holder.namespace}/{holder.pod}", f"{holder.taken_at:%H:%M:%S}"
+            raise BackendUnavailable(f"node {spec.node} has handed cards to {pod} since {since}")
+        else:
+            time.sleep(_POLL_S)
+
+
+def _unlock(api: Api, spec: TaskSpec) -> None:
+    """Give the lock back if it is still ours."""
+    node = api.get(f"/api/v1/nodes/{spec.node}")
+    holder = _holder(node)
+    if holder is not None and holder.held_by(spec.ref.namespace, spec.ref.name):
+        try:
+            _write_lock(api, node, None)
+        except Refused as error:
+            if error.status != _CONFLICT:  # somebody else's now
+                raise
+
+
+def _holder(node: Json) -> hami.NodeLock | None:
+    text = (node["metadata"].get("annotations") or {}).get(hami.LOCK)
+    return hami.parse_lock(text) if text else None
+
+
+def _write_lock(api: Api, node: Json, text: str | None) -> Json:
+    metadata = {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": {hami.LOCK: text}}
+    return api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": metadata})
+
+
+def _settled(api: Api, holder: hami.NodeLock, now: datetime) -> bool:
+    """Whether the plugin is done with the pod that the lock names, or never will be."""
+    try:
+        pod = api.get(pods.path(holder.namespace, holder.pod))
+    except Refused as error:
+        if error.status != _NOT_FOUND:
+            raise
+        return True
+    phase = (pod["metadata"].get("annotations") or {}).get(hami.PHASE)
+    if phase in _SETTLED or pods.has_ended(pod):
+        return True
+    if now - holder.taken_at > _STUCK and pods.is_ours(pod):
+        # As long as it exists the plugin may still answer for it, to the wrong pod. The kubelet does not
+        # retry either: only a new pod helps, and the platform makes one when this one is seen to be gone.
+        _end(api, pod)
+    return False
+
+
+def _end(api: Api, pod: Json) -> None:
+    metadata = pod["metadata"]
+    options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+    try:
+        api.delete(pods.path(metadata["namespace"], metadata["name"]), options)
+    except Refused as error:
+        if error.status not in (_NOT_FOUND, _CONFLICT):
+            raise
+
+
+def _check_room(api: Api, spec: TaskSpec, node: Json) -> None:
+    """A second line behind the ledger: what others hold of each card, by the cluster's own word."""
+    register = (node["metadata"].get("annotations") or {}).get(hami.REGISTER, "")
+    cards = {card.uuid: card for card in hami.parse_register(register)}
+    on_node, _ = api.listing("/api/v1/pods", fieldSelector=f"spec.nodeName={spec.node}")
+    cores, memory = _held(on_node, but=(spec.ref.namespace, spec.ref.name))
+    for grant in spec.devices:
+        card = cards.get(grant.uuid)
+        if card is None:
+            raise NoRoom(f"node {spec.node} has no card {grant.uuid}")
+        free_cores, free_memory = card.cores - cores[grant.uuid], card.memory_mib - memory[grant.uuid]
+        if grant.cores > free_cores or grant.memory_mib > free_memory:
+            raise NoRoom(
+                f"card {grant.uuid} of node {spec.node} has {free_cores} % and {free_memory} MiB left; "
+                f"the pod needs {grant.cores} % and {grant.memory_mib} MiB"
+            )
+
+
+def _held(on_node: Iterable[Json], but: tuple[str, str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Cores and MiB held of each card by the pods of a node, one pod left out."""
+    cores: defaultdict[str, int] = defaultdict(int)
+    memory: defaultdict[str, int] = defaultdict(int)
+    for pod in on_node:
+        metadata = pod["metadata"]
+        text = (metadata.get("annotations") or {}).get(hami.ALLOCATED, "")
+        if pods.has_ended(pod) or (metadata["namespace"], metadata["name"]) == but:
+            continue
+        for container in hami.decode_shares(text):
+            for share in container:
+                cores[share.uuid] += share.cores
+                memory[share.uuid] += share.memory_mib
+    return cores, memory

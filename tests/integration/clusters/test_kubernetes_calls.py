@@ -1,0 +1,204 @@
+"""Calls to an API that is slow, busy, broken, or swallows its answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.backends.base import BackendUnavailable
+from clusters.backends.kubernetes import api as calls
+from clusters.backends.kubernetes.api import ATTEMPTS, Api, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.breaker import FAILURES, Breaker
+from clusters.backends.kubernetes.connection import open_client
+
+Answer = tuple[int, bytes] | str  # a status and a body, or what becomes of the connection
+NO = json.dumps({"kind": "Status", "reason": "AlreadyExists", "message": "pods x exists"}).encode()
+
+
+class Server(ThreadingHTTPServer):
+    """Gives the answers it was told, in order, the last one for ever, and notes what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: list[Answer] = [(200, b"{}")]
+        self.asked: list[tuple[str, str, str]] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def _any(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        self.server.asked.append((self.command, self.path, body))
+        answers = self.server.answers
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, str):  # the answer is lost
+            self.close_connection = True
+            self.connection.close()
+            return
+        self.send_response(answer[0])
+        self.send_header("Content-Length", str(len(answer[1])))
+        self.end_headers()
+        self.wfile.write(answer[1])
+
+    do_GET = do_POST = do_PATCH = do_DELETE = _any  # noqa: N815 (names of the base class)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: the test's own report is enough."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(calls, "_BACKOFF_S", 0.001)
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def api(server: Server, tmp_path: Path) -> Api:
+    token = tmp_path / "token"
+    token.write_text("t")
+    address = f"http://127.0.0.1:{server.server_port}"
+    return Api(open_client({"kind": "token", "server": address, "token_file": str(token)}), Breaker())
+
+
+WRITES: list[Callable[[Api], Any]] = [
+    lambda api: api.create("/x", {}),
+    lambda api: api.patch("/x", {}),
+    lambda api: api.delete("/x", {}),
+]
+
+
+def test_a_read_is_tried_again_until_it_is_answered(server: Server, api: Api) -> None:
+    server.answers = [(500, b"oops"), "lost", (200, b'{"a": 1}')]
+    assert api.get("/x", limit=5) == {"a": 1}
+    assert server.asked == [("GET", "/x?limit=5", "")] * 3
+
+
+@pytest.mark.parametrize("answer", [(500, b"oops"), (503, b""), (429, b""), "lost"])
+def test_a_read_that_is_never_answered_ends_after_a_few_tries(
+    server: Server, api: Api, answer: Answer
+) -> None:
+    server.answers = [answer]
+    with pytest.raises(BackendUnavailable, match="GET /x"):
+        api.get("/x")
+    assert len(server.asked) == ATTEMPTS
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("answer", [(500, b"oops"), (504, b""), "lost"])
+def test_a_write_whose_answer_is_lost_is_not_sent_again(
+    server: Server, api: Api, write: Callable[[Api], Any], answer: Answer
+) -> None:
+    server.answers = [answer]
+    with pytest.raises(OutcomeUnknown):
+        write(api)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_that_was_turned_away_is_sent_again(
+    server: Server, api: Api, write: Callable[[Api], Any]
+) -> None:
+    server.answers = [(429, b""), (201, b'{"a": 1}')]
+    assert write(api) == {"a": 1}
+    assert len(server.asked) == 2
+
+
+def test_a_refusal_carries_the_words_of_the_api(server: Server, api: Api) -> None:
+    server.answers = [(409, NO)]
+    with pytest.raises(Refused) as caught:
+        api.create("/x", {"n": 1})
+    assert (caught.value.status, caught.value.reason, caught.value.message) == (
+        409,
+        "AlreadyExists",
+        "pods x exists",
+    )
+    assert server.asked == [("POST", "/x", '{"n": 1}')]
+
+
+def test_a_refusal_by_something_in_front_of_the_api_is_told_too(server: Server, api: Api) -> None:
+    server.answers = [(404, b"<html>no such page")]
+    with pytest.raises(Refused, match="404 : <html>no such page"):
+        api.get("/x")
+
+
+def test_a_token_that_is_not_accepted_makes_the_cluster_unavailable(server: Server, api: Api) -> None:
+    server.answers = [(401, b"{}")]
+    with pytest.raises(BackendUnavailable, match="does not accept the platform's token"):
+        api.get("/x")
+
+
+def test_an_answer_that_is_no_json_is_not_believed(server: Server, api: Api) -> None:
+    server.answers = [(200, b"hello")]
+    with pytest.raises(BackendUnavailable, match="not JSON"):
+        api.get("/x")
+
+
+def test_a_redirect_is_not_followed(server: Server, api: Api) -> None:
+    server.answers = [(302, b"hello")]
+    with pytest.raises(BackendUnavailable, match="not JSON"):
+        api.get("/x")
+
+
+def test_an_api_that_hangs_is_not_waited_for(
+    server: Server, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "ANSWER_S", 0.05)
+    release = threading.Event()
+    monkeypatch.setattr(_Handler, "do_POST", lambda _: release.wait(5))
+    with pytest.raises(OutcomeUnknown, match="the answer was lost"):
+        api.create("/x", {})
+    release.set()
+
+
+def test_a_list_is_read_page_by_page(server: Server, api: Api) -> None:
+    first = {"items": [1, 2], "metadata": {"continue": "next", "resourceVersion": "7"}}
+    last = {"items": None, "metadata": {"resourceVersion": "7"}}
+    server.answers = [(200, json.dumps(page).encode()) for page in (first, last)]
+    assert api.listing("/x", labelSelector="a=b") == ([1, 2], "7")
+    assert server.asked[1][1] == "/x?limit=500&labelSelector=a%3Db&continue=next"
+
+
+def test_many_failures_open_the_breaker_and_nobody_is_asked(server: Server, api: Api) -> None:
+    server.answers = [(500, b"")]
+    for _ in range(FAILURES):
+        with pytest.raises(BackendUnavailable):
+            api.create("/x", {})
+    asked = len(server.asked)
+    with pytest.raises(BackendUnavailable, match="in a row failed"):
+        api.create("/x", {})
+    assert len(server.asked) == asked
+
+
+def test_nobody_listening_is_known_to_have_done_nothing(server: Server, api: Api) -> None:
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(BackendUnavailable, match="no connection") as caught:
+        api.create("/x", {})
+    assert not isinstance(caught.value, OutcomeUnknown)
+
+
+def test_lines_end_when_nothing_more_comes(server: Server, api: Api) -> None:
+    server.answers = [(200, b'{"a":1}\n{"b":2}\n{"c"')]
+    assert list(api.lines("/x", 1.0, watch=1)) == [b'{"a":1}', b'{"b":2}', b'{"c"']
+
+
+@pytest.mark.parametrize(("answer", "error"), [((410, b"{}"), Refused), ("lost", BackendUnavailable)])
+def test_a_stream_that_cannot_begin(server: Server, api: Api, answer: Answer, error: type[Exception]) -> None:
+    server.answers = [answer]
+    with pytest.raises(error):
+        list(api.lines("/x", 1.0))

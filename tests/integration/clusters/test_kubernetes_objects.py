@@ -1,0 +1,189 @@
+"""What the Kubernetes backend does when objects are not as it left them, on a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+
+from benchmarks.control_plane import ControlPlane
+from clusters.backends.base import NodeObservation, OutcomeKind, PodPhase, TaskRef
+from clusters.backends.kubernetes import shares, watch
+from clusters.backends.kubernetes.pods import manifest
+from clusters.gpu import hami
+from tests.fixtures.kubelet import Cluster, Json
+from tests.integration.clusters.conftest import Harness, kubernetes
+
+pytestmark = [pytest.mark.server, pytest.mark.django_db]
+TEAM = "/api/v1/namespaces/team/pods"
+ELSEWHERE = "/api/v1/namespaces/elsewhere/pods"  # whose pods are none of ours
+
+
+@pytest.fixture
+def kept(
+    traveller: time_machine.Traveller, kube: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Harness]:
+    monkeypatch.setattr(watch, "_IDLE_S", 0.15)
+    monkeypatch.setattr(shares, "_WAIT_S", 0.0)
+    with kubernetes(traveller, kube) as harness:
+        yield harness
+
+
+@pytest.fixture
+def cluster(kube: ControlPlane) -> Cluster:
+    cluster = Cluster(kube)
+    cluster.namespace("elsewhere")
+    return cluster
+
+
+def annotations(cluster: Cluster, path: str) -> dict[str, str]:
+    told: dict[str, str] = cluster.call("GET", path)["metadata"].get("annotations") or {}
+    return told
+
+
+def lock(cluster: Cluster, node: str, at: datetime, pod: str, namespace: str = "team") -> None:
+    text = hami.NodeLock(at, namespace, pod).text()
+    cluster.call("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"annotations": {hami.LOCK: text}}})
+
+
+def pod_of_others(name: str, node: str, **annotations: str) -> Json:
+    container = {"name": "main", "image": "x"}
+    metadata: Json = {"name": name, "annotations": annotations}
+    return {"metadata": metadata, "spec": {"nodeName": node, "containers": [container]}}
+
+
+def test_a_pod_is_bound_where_it_was_sent_and_holds_what_it_was_given(
+    kept: Harness, cluster: Cluster
+) -> None:
+    kept.place(kept.spec("a", cards=2), kept.sliced("b", cores=30, memory_mib=20_480))
+    whole, part = (cluster.call("GET", f"{TEAM}/{name}") for name in "ab")
+    assert (whole["spec"]["nodeName"], part["spec"]["nodeName"]) == ("whole-01", "slice-01")
+    assert annotations(cluster, f"{TEAM}/b")[hami.ALLOCATED] == "GPU-slice-01-0,NVIDIA,20480,30:;"
+    assert annotations(cluster, "/api/v1/nodes/slice-01")[hami.LOCK].endswith(",team,b")
+    kept.until("b", PodPhase.RUNNING)
+    assert annotations(cluster, f"{TEAM}/b")[hami.PHASE] == hami.PHASE_SUCCESS
+    assert hami.LOCK not in annotations(cluster, "/api/v1/nodes/slice-01")
+
+
+def test_a_pod_that_was_made_but_not_bound_is_bound_by_the_next_try(kept: Harness, cluster: Cluster) -> None:
+    spec = kept.spec("a")
+    uid = kept.backend.ensure(spec).uid
+    cluster.call("DELETE", f"{TEAM}/a", {"gracePeriodSeconds": 0})
+    made = cluster.call("POST", TEAM, manifest(spec))
+    outcome = kept.backend.ensure(spec)
+    assert (outcome.kind, outcome.uid) == (OutcomeKind.DONE, made["metadata"]["uid"])
+    assert outcome.uid != uid
+    assert cluster.call("GET", f"{TEAM}/a")["spec"]["nodeName"] == "whole-01"
+
+
+def test_a_pod_on_another_node_is_told_and_left_alone(kept: Harness, cluster: Cluster) -> None:
+    spec = kept.spec("a")
+    kept.backend.ensure(spec)
+    outcome = kept.backend.ensure(replace(spec, node="whole-02"))
+    assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "BOUND_ELSEWHERE")
+    assert "whole-01" in outcome.message
+    assert cluster.call("GET", f"{TEAM}/a")["spec"]["nodeName"] == "whole-01"
+
+
+def test_what_the_api_cannot_take_is_refused_with_its_words(kept: Harness) -> None:
+    unnamed = kept.backend.ensure(kept.spec("Not_A_Name"))
+    assert (unnamed.kind, unnamed.code) == (OutcomeKind.REFUSED, "Invalid")
+    greedy = kept.backend.ensure(kept.spec("a", environment={"NVIDIA_VISIBLE_DEVICES": "all"}))
+    assert (greedy.kind, greedy.code) == (OutcomeKind.REFUSED, "INVALID")
+
+
+def test_a_namespace_is_made_when_it_is_needed_and_shuts_its_pods_in(kept: Harness, cluster: Cluster) -> None:
+    outcome = kept.backend.ensure(kept.spec("a", ref=TaskRef("made-for-it", "a")))
+    assert outcome.kind is OutcomeKind.DONE
+    labels = cluster.call("GET", "/api/v1/namespaces/made-for-it")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+    pod = cluster.call("GET", "/api/v1/namespaces/made-for-it/pods/a")
+    assert pod["spec"]["serviceAccountName"] == "allotment-task"
+    assert not [volume for volume in pod["spec"].get("volumes") or [] if "projected" in volume]
+
+
+def test_a_quota_of_the_cluster_refuses_but_hides_no_pod_that_is_there(
+    kept: Harness, cluster: Cluster
+) -> None:
+    spec = kept.spec("a")
+    first = kept.backend.ensure(spec)
+    quota = {"metadata": {"name": "no-more"}, "spec": {"hard": {"pods": "0"}}}
+    quotas = "/api/v1/namespaces/team/resourcequotas"
+    made = cluster.call("POST", quotas, quota)
+    cluster.call(
+        "PATCH", f"{quotas}/no-more/status", {"status": {"hard": {"pods": "0"}, "used": {"pods": "1"}}}
+    )
+    try:
+        assert made["metadata"]["name"] == "no-more"
+        assert kept.backend.ensure(spec) == first
+        refused = kept.backend.ensure(kept.spec("b", node="whole-02"))
+        assert (refused.kind, refused.code) == (OutcomeKind.REFUSED, "Forbidden")
+        assert "no-more" in refused.message
+    finally:
+        cluster.call("DELETE", f"{quotas}/no-more", {})
+
+
+@pytest.mark.parametrize("left_by", ["a pod that is gone", "long ago"])
+def test_a_lock_that_nobody_waits_for_is_taken_over(kept: Harness, cluster: Cluster, left_by: str) -> None:
+    now = datetime.now(UTC)
+    if left_by == "long ago":
+        cluster.call("POST", ELSEWHERE, pod_of_others("foreign", "slice-01"))
+    at = now if left_by == "a pod that is gone" else now - timedelta(minutes=6)
+    lock(cluster, "slice-01", at, "foreign", "elsewhere")
+    (outcome,) = kept.place(kept.sliced("b", cores=30))
+    assert outcome.kind is OutcomeKind.DONE
+    assert annotations(cluster, "/api/v1/nodes/slice-01")[hami.LOCK].endswith(",team,b")
+
+
+def test_a_lock_in_use_is_waited_for_and_its_holder_named(kept: Harness, cluster: Cluster) -> None:
+    cluster.call("POST", ELSEWHERE, pod_of_others("foreign", "slice-01"))
+    lock(cluster, "slice-01", datetime.now(UTC) - timedelta(minutes=2), "foreign", "elsewhere")
+    outcome = kept.backend.ensure(kept.sliced("b", cores=30))
+    assert outcome.kind is OutcomeKind.UNKNOWN
+    assert "elsewhere/foreign" in outcome.message
+    assert "nodeName" not in cluster.call("GET", f"{TEAM}/b")["spec"]
+    assert cluster.call("GET", f"{ELSEWHERE}/foreign")["metadata"].get("deletionTimestamp") is None
+
+
+def test_a_pod_of_ours_that_the_plugin_never_answered_makes_way(kept: Harness, cluster: Cluster) -> None:
+    kept.backend.ensure(kept.sliced("stuck", cores=30))
+    kept.pass_time(0)  # the observer knows it
+    cluster.call("PATCH", f"{TEAM}/stuck", {"metadata": {"annotations": {hami.PHASE: hami.PHASE_ALLOCATING}}})
+    lock(cluster, "slice-01", datetime.now(UTC) - timedelta(seconds=61), "stuck")
+    (outcome,) = kept.place(kept.sliced("next", cores=30))
+    assert outcome.kind is OutcomeKind.DONE
+    assert kept.until("stuck", PodPhase.GONE)
+    assert kept.until("next", PodPhase.RUNNING)
+
+
+def test_parts_of_foreign_pods_are_not_given_a_second_time(kept: Harness, cluster: Cluster) -> None:
+    held = {hami.ALLOCATED: "GPU-slice-01-0,NVIDIA,40000,10:;"}
+    cluster.call("POST", ELSEWHERE, pod_of_others("foreign", "slice-01", **held))
+    outcome = kept.backend.ensure(kept.sliced("b", cores=30, memory_mib=8192))
+    assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "CARD_FULL")
+    assert "90 % and 6068 MiB left" in outcome.message
+    assert hami.LOCK not in annotations(cluster, "/api/v1/nodes/slice-01")
+
+
+def test_nodes_that_come_change_and_go_are_observed(kept: Harness, cluster: Cluster) -> None:
+    cursor = kept.backend.observe(None).cursor
+    cluster.node("new", {"cpu": "4", "memory": "8Gi"}, {}, {})
+    cluster.call("PATCH", "/api/v1/nodes/whole-01", {"spec": {"unschedulable": True}})
+    cluster.call("DELETE", "/api/v1/nodes/whole-02", {})
+    seen = kept.backend.observe(cursor).observations
+    facts = {node.name: node.fact for node in seen if isinstance(node, NodeObservation)}
+    assert set(facts) == {"new", "whole-01", "whole-02"}
+    assert facts["whole-02"] is None
+    assert facts["whole-01"] is not None
+    assert facts["whole-01"].cordoned
+
+
+def test_pods_of_others_are_never_told_as_ours(kept: Harness, cluster: Cluster) -> None:
+    cluster.call("POST", ELSEWHERE, pod_of_others("foreign", "whole-01"))
+    assert "foreign" not in kept.look()
+    assert not [
+        seen for seen in kept.backend.observe(None).observations if not isinstance(seen, NodeObservation)
+    ]

@@ -1,0 +1,68 @@
+"""A cluster that does not answer is asked less and less often."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.backends.base import BackendUnavailable
+from clusters.backends.kubernetes.breaker import FAILURES, LONGEST_PAUSE_S, Breaker
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def refused(breaker: Breaker) -> bool:
+    try:
+        breaker.check()
+    except BackendUnavailable:
+        return True
+    return False
+
+
+def test_it_opens_after_failures_in_a_row_only(clock: Clock) -> None:
+    breaker = Breaker(clock)
+    for _ in range(FAILURES - 1):
+        breaker.failed()
+    breaker.succeeded()
+    for _ in range(FAILURES - 1):
+        breaker.failed()
+    assert not refused(breaker)
+    breaker.failed()
+    assert refused(breaker)
+    with pytest.raises(BackendUnavailable, match=f"{FAILURES} calls in a row failed"):
+        breaker.check()
+
+
+def test_after_a_pause_one_call_is_let_through(clock: Clock) -> None:
+    breaker = Breaker(clock)
+    for _ in range(FAILURES):
+        breaker.failed()
+    clock.now += 1.0
+    assert not refused(breaker)
+    assert refused(breaker)
+    breaker.succeeded()
+    assert not refused(breaker)
+    assert not refused(breaker)
+
+
+def test_pauses_grow_to_a_limit_and_begin_anew_after_a_success(clock: Clock) -> None:
+    breaker = Breaker(clock)
+    for _ in range(50):
+        breaker.failed()
+    assert refused(breaker)
+    clock.now += LONGEST_PAUSE_S
+    assert not refused(breaker)
+    breaker.succeeded()
+    for _ in range(FAILURES):
+        breaker.failed()
+    clock.now += 1.0
+    assert not refused(breaker)

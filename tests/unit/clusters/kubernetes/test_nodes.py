@@ -1,0 +1,99 @@
+"""What is read from a node's object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusters.backends.kubernetes.nodes import is_named_by_node, node_fact
+
+READY = [{"type": "Ready", "status": "True"}]
+REGISTER = (
+    '[{"id":"GPU-b","index":1,"count":10,"devmem":46068,"devcore":100,"type":"L40S","health":true},'
+    '{"id":"GPU-a","count":10,"devmem":46068,"devcore":100,"type":"L40S","health":true},'
+    '{"id":"GPU-c","index":2,"count":10,"devmem":46068,"devcore":100,"type":"L40S","mode":"mig"}]'
+)
+
+
+def node(annotations: dict[str, str] | None = None, **status: Any) -> dict[str, Any]:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.memory": "143771"}
+    return {
+        "metadata": {"name": "n1", "labels": labels, "annotations": annotations},
+        "spec": {},
+        "status": {"conditions": READY, **status},
+    }
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "millicores", "mib"),
+    [
+        ("96", "1Ti", 96_000, 1_048_576),
+        ("95500m", "1056Gi", 95_500, 1_081_344),
+        ("7910m", "32104336Ki", 7910, 31_351),
+        ("1e3", "1G", 1_000_000, 953),
+        ("0", "0", 0, 0),
+    ],
+)
+def test_quantities_are_rounded_down(cpu: str, memory: str, millicores: int, mib: int) -> None:
+    fact = node_fact(node(allocatable={"cpu": cpu, "memory": memory}))
+    assert (fact.cpu_millicores, fact.memory_mib) == (millicores, mib)
+
+
+def test_counted_cards_are_named_after_their_node_and_the_withheld_are_unhealthy() -> None:
+    resources = {"capacity": {"nvidia.com/gpu": "3"}, "allocatable": {"nvidia.com/gpu": "2"}}
+    cards = node_fact(node(**resources)).devices
+    assert [card.uuid for card in cards] == ["n1/0", "n1/1", "n1/2"]
+    assert [card.healthy for card in cards] == [True, True, False]
+    assert {(card.model, card.memory_mib, card.mode) for card in cards} == {("NVIDIA-H200", 143_771, "whole")}
+    assert all(is_named_by_node(card.uuid) for card in cards)
+
+
+def test_registered_cards_come_in_the_order_of_their_index() -> None:
+    annotations = {"hami.io/node-nvidia-register": REGISTER}
+    cards = node_fact(node(annotations, allocatable={"nvidia.com/gpu": "20"})).devices
+    assert [(card.uuid, card.mode, card.healthy) for card in cards] == [
+        ("GPU-a", "slice", True),
+        ("GPU-b", "slice", True),
+        ("GPU-c", "mig", False),
+    ]
+
+
+def test_a_dead_plugin_and_a_cordoned_card_offer_nothing() -> None:
+    annotations = {"hami.io/node-nvidia-register": REGISTER, "hami.io/device-cordon": "GPU-b,GPU-x"}
+    offered = node_fact(node(annotations, allocatable={"nvidia.com/gpu": "20"})).devices
+    assert [card.healthy for card in offered] == [True, False, False]
+    withheld = node_fact(node(annotations, allocatable={"nvidia.com/gpu": "0"})).devices
+    assert not any(card.healthy for card in withheld)
+
+
+def test_a_register_that_cannot_be_read_hides_its_own_cards_only() -> None:
+    fact = node_fact(node({"hami.io/node-nvidia-register": "[{"}, allocatable={"cpu": "4"}))
+    assert (fact.cpu_millicores, fact.devices) == (4000, ())
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ready"),
+    [(READY, True), ([{"type": "Ready", "status": "Unknown"}], False), ([], False), (None, False)],
+)
+def test_only_a_node_that_says_so_is_ready(conditions: Any, ready: bool) -> None:
+    assert node_fact(node() | {"status": {"conditions": conditions}}).ready is ready
+
+
+def test_a_cordon_is_told_once_and_taints_whole() -> None:
+    taints = [
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+        {"key": "gpu", "value": "yes", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+        {"key": "bare", "effect": "NoSchedule"},
+    ]
+    fact = node_fact(node() | {"spec": {"unschedulable": True, "taints": taints}})
+    assert fact.cordoned
+    assert fact.taints == (
+        {"key": "gpu", "value": "yes", "effect": "NoExecute"},
+        {"key": "bare", "value": "", "effect": "NoSchedule"},
+    )
+
+
+def test_an_empty_node_can_be_read() -> None:
+    fact = node_fact({"metadata": {"name": "n1"}})
+    assert (fact.name, fact.cpu_millicores, fact.ready, fact.devices) == ("n1", 0, False, ())

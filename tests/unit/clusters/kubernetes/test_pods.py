@@ -1,0 +1,132 @@
+"""Tasks as pods, and pods as observations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from clusters.backends.base import DeviceGrant, PodPhase, TaskRef, TaskSpec
+from clusters.backends.kubernetes import pods
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+SPEC = TaskSpec(
+    ref=TaskRef("team", "a"),
+    node="n1",
+    cpu_millicores=4000,
+    memory_mib=8192,
+    devices=(DeviceGrant("n1/0", 100, 40_960), DeviceGrant("n1/1", 100, 40_960)),
+    image="pytorch:2.8",
+    command=("python", "train.py"),
+    environment={"RANK": "0"},
+    labels={"attempt": "1"},
+)
+SLICE = replace(SPEC, devices=(DeviceGrant("GPU-a", 30, 20_480),))
+
+
+def test_whole_cards_are_a_count() -> None:
+    pod = pods.manifest(SPEC)
+    (container,) = pod["spec"]["containers"]
+    amounts = {"cpu": "4000m", "memory": "8192Mi", "nvidia.com/gpu": "2"}
+    assert container["resources"] == {"requests": amounts, "limits": amounts}
+    assert pod["spec"]["schedulerName"] == "allotment"
+    assert "nodeName" not in pod["spec"]
+    assert pods.labels_of(pod) == SPEC.labels
+    assert pods.is_ours(pod)
+
+
+def test_a_part_of_a_card_is_told_to_the_node_and_enforced() -> None:
+    pod = pods.manifest(SLICE)
+    (container,) = pod["spec"]["containers"]
+    limits = container["resources"]["limits"]
+    assert (limits["nvidia.com/gpu"], limits["nvidia.com/gpumem"], limits["nvidia.com/gpucores"]) == (
+        "1",
+        "20480",
+        "30",
+    )
+    assert {"name": "GPU_CORE_UTILIZATION_POLICY", "value": "force"} in container["env"]
+    assert pod["metadata"]["labels"]["hami.io/vgpu-node"] == "n1"
+    assert pods.labels_of(pod) == SLICE.labels
+
+
+def test_a_task_without_cards_asks_for_none() -> None:
+    (container,) = pods.manifest(replace(SPEC, devices=()))["spec"]["containers"]
+    assert set(container["resources"]["limits"]) == {"cpu", "memory"}
+
+
+def test_an_image_without_a_command_runs_its_own() -> None:
+    (container,) = pods.manifest(replace(SPEC, command=()))["spec"]["containers"]
+    assert "command" not in container
+
+
+def test_unequal_parts_of_cards_are_refused() -> None:
+    unequal = (DeviceGrant("GPU-a", 30, 1024), DeviceGrant("GPU-b", 40, 1024))
+    with pytest.raises(pods.SpecInvalid, match="same part"):
+        pods.manifest(replace(SPEC, devices=unequal))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_MEMORY_LIMIT_0",
+        "CUDA_DISABLE_CONTROL",
+        "CUDA_TASK_PRIORITY",
+        "GPU_CORE_UTILIZATION_POLICY",
+        "LD_PRELOAD",
+    ],
+)
+def test_an_environment_that_would_get_more_than_was_granted_is_refused(name: str) -> None:
+    with pytest.raises(pods.SpecInvalid, match=name):
+        pods.manifest(replace(SPEC, environment={name: "all"}))
+
+
+def pod(state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    containers = [{"name": "main", "state": state}] if state is not None else []
+    made = {"creationTimestamp": "2026-11-22T11:00:00Z", "uid": "u", **pods.manifest(SPEC)["metadata"]}
+    return {"metadata": made, "spec": {}, "status": {"containerStatuses": containers, **status}}
+
+
+RUNNING = {"running": {"startedAt": "2026-11-22T11:00:09Z"}}
+KILLED = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-11-22T11:30:00Z"}}
+WAITING = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "phase", "at", "code", "reason"),
+    [
+        (pod(phase="Pending"), PodPhase.PENDING, "11:00:00", None, ""),
+        (
+            pod(WAITING, phase="Pending", startTime="2026-11-22T11:00:05Z"),
+            PodPhase.STARTING, "11:00:05", None, "ImagePullBackOff",
+        ),
+        (pod(RUNNING, phase="Running"), PodPhase.RUNNING, "11:00:09", None, ""),
+        (pod(KILLED, phase="Failed"), PodPhase.FAILED, "11:30:00", 137, "OOMKilled"),
+        (
+            pod(phase="Failed", reason="OutOfcpu", startTime="2026-11-22T11:00:05Z"),
+            PodPhase.FAILED, "11:00:05", None, "OutOfcpu",
+        ),
+        (pod(phase="Failed", reason="Evicted"), PodPhase.FAILED, "12:00:00", None, "Evicted"),
+        (pod(RUNNING, phase="Unknown"), PodPhase.RUNNING, "11:00:09", None, ""),
+    ],
+)  # fmt: skip
+def test_phases(seen: dict[str, Any], phase: PodPhase, at: str, code: int | None, reason: str) -> None:
+    told = pods.observation(seen, NOW)
+    assert (told.phase, f"{told.at:%H:%M:%S}", told.exit_code, told.reason) == (phase, at, code, reason)
+
+
+def test_gone_keeps_what_was_known_and_takes_the_time_of_seeing() -> None:
+    told = pods.observation(pod(KILLED, phase="Failed"), NOW, gone=True)
+    assert (told.phase, told.at, told.exit_code, told.ref) == (
+        PodPhase.GONE,
+        NOW,
+        137,
+        TaskRef("team", "a", "u"),
+    )
+
+
+def test_a_clock_ahead_of_ours_does_not_make_the_future() -> None:
+    ahead = {"running": {"startedAt": "2026-11-22T12:05:00Z"}}
+    assert pods.observation(pod(ahead, phase="Running"), NOW).at == NOW
