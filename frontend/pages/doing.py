@@ -8,18 +8,30 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest
 
-from foundation.errors import AllotmentError, NotFound
+from foundation.errors import AllotmentError, NotFound, PreconditionFailed
 
 
-def done(request: HttpRequest, change: Callable[[], object], word: str) -> bool:
+def version_of(request: HttpRequest) -> int:
+    """The version of what a form shows; -1, which is nobody's, where the form does not say."""
+    text = request.POST.get("version", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
+
+
+def done(
+    request: HttpRequest, change: Callable[[], object], word: str, *, now: Callable[[], str] | None = None
+) -> bool:
     """Run `change` and say `word`; a refusal is said where the visitor is, in its own sentence.
 
+    `now` tells what there is in place of what the form showed, when somebody else was faster.
     Raises: NotFound, which is no matter of the form.
     """
     try:
         change()
     except NotFound:
         raise
+    except PreconditionFailed as error:
+        messages.error(request, f"{error.detail} {now()}" if now else error.detail)
+        return False
     except AllotmentError as error:
         messages.error(request, error.detail)
         return False
@@ -27,13 +39,17 @@ def done(request: HttpRequest, change: Callable[[], object], word: str) -> bool:
     return True
 
 
-def told(form: forms.BaseForm, error: AllotmentError) -> None:
+def told(form: forms.BaseForm, error: AllotmentError, *, now: Callable[[], str] | None = None) -> None:
     """Put a refusal into a form: each error beside the field it names, the rest above the form.
 
+    `now` as for `done`; what was typed stays.
     Raises: the error itself where it is no matter of the form.
     """
     if isinstance(error, NotFound):
         raise error
+    if isinstance(error, PreconditionFailed) and now is not None:
+        form.add_error(None, f"{error.detail} {now()}")
+        return
     for wrong in error.errors:
         whole = wrong.field in form.fields
         name = wrong.field if whole else wrong.field.partition(".")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -13,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from foundation.errors import NotFound
-from frontend.pages.doing import done
+from frontend.pages.doing import done, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.words import role_word
 from tenants import permissions
@@ -123,9 +124,15 @@ def act(request: HttpRequest, who: User, place: Tenant) -> None:
         )
         return
     member = member_get(viewer=who, tenant=place, member_id=id_of(asked.get("member", "")))
+    role, version = role_word(member.role_name), version_of(request)
+
+    def now() -> str:
+        return _("%(name)s has the role %(role)s now.") % {"name": member.subject_name, "role": role}
+
     if what == "remove":
         word = _("%(name)s has no role of its own here any more.") % {"name": member.subject_name}
-        done(request, lambda: member_remove(acting_user=who, member=member), word)
+        remove = partial(member_remove, acting_user=who, member=member, expected=version)
+        done(request, remove, word, now=now)
     else:
         done(
             request,
@@ -135,6 +142,8 @@ def act(request: HttpRequest, who: User, place: Tenant) -> None:
                 role=role_named(viewer=who, tenant=place, name=asked.get("role", "")),
                 user=member.user,
                 group=member.group,
+                expected=version,
             ),
             _("The role of %(name)s is changed.") % {"name": member.subject_name},
+            now=now,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -19,9 +20,9 @@ from foundation import clock
 from foundation.errors import AllotmentError, NotFound
 from frontend import formats
 from frontend.pages.asking import words
-from frontend.pages.doing import done
+from frontend.pages.doing import done, version_of
 from frontend.pages.frame import frame, login_required, viewer
-from quotas.models import BudgetAction
+from quotas.models import Budget, BudgetAction
 from quotas.selectors.budget import BudgetUse, budget_get, budget_list
 from quotas.services.budget import HOURS_MAX, budget_change, budget_create, budget_delete
 from tenants import permissions
@@ -171,16 +172,23 @@ def _act(request: HttpRequest, who: User, what: str) -> None:
     found = budget_get(who, pk)
     if what == "delete":
         word = _("The budget is gone; nothing is held back by it.")
-        done(request, lambda: budget_delete(acting_user=who, budget=found), word)
+        delete = partial(budget_delete, acting_user=who, budget=found, version=version_of(request))
+        done(request, delete, word, now=partial(_now, found))
         return
     form = BudgetForm(request.POST)
     if not form.is_valid():
         messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
         return
-    version = int(request.POST["version"]) if request.POST.get("version", "").isdecimal() else None
     changes = {name: form.cleaned_data[name] for name in ("gpu_hours", "action", "thresholds")}
     done(
         request,
-        lambda: budget_change(acting_user=who, budget=found, changes=changes, version=version),
+        lambda: budget_change(acting_user=who, budget=found, changes=changes, version=version_of(request)),
         _("The budget is changed."),
+        now=partial(_now, found),
     )
+
+
+def _now(budget: Budget) -> str:
+    """A budget as somebody else has left it."""
+    words_of = {"hours": formats.number(budget.gpu_hours), "action": str(words.ACTIONS[budget.action])}
+    return _("It is %(hours)s GPU-hours a month now; when they are used up: %(action)s.") % words_of

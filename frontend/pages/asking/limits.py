@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -18,7 +19,7 @@ from foundation import clock
 from foundation.errors import AllotmentError, NotFound
 from foundation.quantities import Resource
 from frontend.pages.asking.budgets import row as budget_row
-from frontend.pages.doing import done
+from frontend.pages.doing import done, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.quotas.rows import TITLES
 from quotas.models import UserLimit
@@ -132,7 +133,13 @@ def _delete(request: HttpRequest, who: User, place: Tenant) -> None:
     except ValueError as error:
         raise NotFound from error
     found = user_limit_get(who, place, pk)
-    done(request, lambda: user_limit_delete(acting_user=who, limit=found), _("The limit is gone."))
+
+    def now() -> str:
+        amount = amount_words(Resource(found.resource), found.amount)
+        return _("The limit is %(amount)s now.") % {"amount": amount}
+
+    delete = partial(user_limit_delete, acting_user=who, limit=found, version=version_of(request))
+    done(request, delete, _("The limit is gone."), now=now)
 
 
 def _rows(limits: Sequence[UserLimit] | Any) -> list[Row]:

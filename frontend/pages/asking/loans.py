@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -19,7 +20,7 @@ from clusters.models import Flavor
 from foundation.errors import AllotmentError, NotFound
 from foundation.quantities import Resource
 from frontend.pages.asking import words
-from frontend.pages.doing import done
+from frontend.pages.doing import done, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.quotas.form import TYPED
 from frontend.pages.quotas.rows import TITLES
@@ -181,7 +182,8 @@ def _end(request: HttpRequest, who: User) -> None:
         if found.state == OverrideState.ACTIVE
         else _("The loan is cancelled.")
     )
-    done(request, lambda: override_end(acting_user=who, override=found), word)
+    end = partial(override_end, acting_user=who, override=found, version=version_of(request))
+    done(request, end, word)
 
 
 def _row(loan: Override) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 
 from django import forms
 from django.contrib import messages
@@ -14,7 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.errors import AllotmentError
 from frontend import parts
-from frontend.pages.doing import done, told
+from frontend.pages.doing import done, told, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.members import id_of
 from tenants.models import Group, User
@@ -67,7 +68,8 @@ def group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
                 return redirect("frontend:ops-group", group=found.pk)
         elif what == "delete":
             word = _("The group %(name)s is removed, with the roles it gave.") % {"name": found.name}
-            gone = done(request, lambda: group_delete(acting_user=who, group=found), word)
+            remove = partial(group_delete, acting_user=who, group=found, expected=version_of(request))
+            gone = done(request, remove, word, now=partial(_now, found))
             return redirect("frontend:ops-groups") if gone else redirect("frontend:ops-group", group=group)
         else:
             _people(request, who, found)
@@ -83,15 +85,21 @@ def group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
 
 
 def _renamed(request: HttpRequest, who: User, found: Group, form: GroupForm) -> bool:
-    version = request.POST.get("version", "")
-    expected = int(version) if version.isascii() and version.isdecimal() and len(version) < 19 else -1
     try:
-        group_update(acting_user=who, group=found, expected=expected, **form.cleaned_data)
+        group_update(acting_user=who, group=found, expected=version_of(request), **form.cleaned_data)
     except AllotmentError as error:
-        told(form, error)
+        told(form, error, now=partial(_now, found))
         return False
     messages.success(request, _("The group is changed."))
     return True
+
+
+def _now(found: Group) -> str:
+    """A group as somebody else has left it."""
+    if found.claim:
+        words = {"name": found.name, "claim": found.claim}
+        return _("It is called %(name)s, and %(claim)s at the identity provider.") % words
+    return _("It is called %(name)s, and is one of this platform.") % {"name": found.name}
 
 
 def _people(request: HttpRequest, who: User, found: Group) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from django import forms
@@ -18,7 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.errors import AllotmentError
 from frontend import parts
-from frontend.pages.doing import done, told
+from frontend.pages.doing import done, told, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.members import id_of
 from frontend.words import role_word
@@ -90,7 +91,8 @@ def roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse
     opened = role_get(viewer=who, tenant=place, role_id=id_of(wanted)) if wanted else None
     if request.method == "POST" and request.POST.get("do") == "remove" and opened is not None:
         word = _("The role %(name)s is removed.") % {"name": opened.name}
-        done(request, lambda: role_delete(acting_user=who, role=opened), word)
+        remove = partial(role_delete, acting_user=who, role=opened, expected=version_of(request))
+        done(request, remove, word, now=partial(_now, opened))
         return redirect(_address(place))
     offered = [point for point in Permission if place is None or point not in PLATFORM_POINTS]
     form = RoleForm(
@@ -139,13 +141,19 @@ def _saved(
                 name=values["name"],
                 points=points,
                 description=values["description"],
-                expected=values["version"],
+                expected=version_of(request),
             )
     except AllotmentError as error:
-        told(form, error)
+        told(form, error, now=partial(_now, opened) if opened else None)
         return False
     messages.success(request, _("The role %(name)s is saved.") % {"name": values["name"]})
     return True
+
+
+def _now(role: CustomRole) -> str:
+    """A role as somebody else has left it."""
+    points = ", ".join(str(POINTS.get(Permission(word), word)) for word in role.points)
+    return _("It is called %(name)s and lets people: %(points)s.") % {"name": role.name, "points": points}
 
 
 def _lines(who: User, place: Tenant | None) -> list[Line]:

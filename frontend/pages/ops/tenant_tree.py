@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from foundation.errors import AllotmentError, NotFound, PermissionDenied
 from frontend import formats, parts
 from frontend.pages import members
-from frontend.pages.doing import done
+from frontend.pages.doing import done, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from tenants import permissions
 from tenants.effects import Effect
@@ -203,27 +203,36 @@ def _quota_line(effect: Effect) -> dict[str, Any]:
 def _act(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None:
     """Do what the form asks for; the form of a new tenant again where it is wrong, else nothing."""
     asked, what = request.POST, request.POST.get("do")
-    words = {"name": place.name}
+    words, version = {"name": place.name}, version_of(request)
+    now = partial(_now, place)
     if what == "new":
         return _new(request, who, place)
     if what == "rename":
         name = asked.get("name", "").strip()
-        rename = partial(tenant_rename, acting_user=who, tenant=place, name=name)
-        done(request, rename, _("It is called %(name)s now.") % {"name": name})
+        rename = partial(tenant_rename, acting_user=who, tenant=place, name=name, expected=version)
+        done(request, rename, _("It is called %(name)s now.") % {"name": name}, now=now)
     elif what == "move":
         parent = tenant_get(viewer=who, tenant_id=members.id_of(asked.get("to", "")))
-        move = partial(tenant_move, acting_user=who, tenant=place, parent=parent)
+        move = partial(tenant_move, acting_user=who, tenant=place, parent=parent, expected=version)
         words["parent"] = parent.name
-        done(request, move, _("%(name)s stands below %(parent)s now.") % words)
+        done(request, move, _("%(name)s stands below %(parent)s now.") % words, now=now)
     elif what == "archive":
-        archive = partial(tenant_archive, acting_user=who, tenant=place)
-        done(request, archive, _("%(name)s is archived.") % words)
+        archive = partial(tenant_archive, acting_user=who, tenant=place, expected=version)
+        done(request, archive, _("%(name)s is archived.") % words, now=now)
     elif what == "restore":
-        restore = partial(tenant_restore, acting_user=who, tenant=place)
-        done(request, restore, _("%(name)s is open again.") % words)
+        restore = partial(tenant_restore, acting_user=who, tenant=place, expected=version)
+        done(request, restore, _("%(name)s is open again.") % words, now=now)
     else:
         members.act(request, who, place)
     return None
+
+
+def _now(place: Tenant) -> str:
+    """A tenant as somebody else has left it."""
+    words = {"name": place.name, "parent": place.parent.name if place.parent else "–"}
+    if place.is_archived:
+        return _("It is called %(name)s, stands below %(parent)s, and is archived.") % words
+    return _("It is called %(name)s and stands below %(parent)s.") % words
 
 
 def _new(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None:

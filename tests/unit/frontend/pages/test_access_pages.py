@@ -59,7 +59,7 @@ def test_a_group_is_made_filled_and_removed(w: World) -> None:
     assert "It was changed since you read it." in post(
         boss, place, status=400, do="rename", name="Mine", version="0"
     )
-    assert "is removed, with the roles it gave" in post(boss, place, do="delete")
+    assert "is removed, with the roles it gave" in post(boss, place, do="delete", version="1")
     assert not Group.unscoped.exists()
     text(signed_in(w.admin), "/ops/groups", status=403)
 
@@ -77,7 +77,7 @@ def test_a_role_is_ticked_together_changed_and_removed(w: World) -> None:
     assert CustomRole.unscoped.get().points == ["tenant.view"]
     assert "It was changed since you read it." in post(admin, place, status=400, **form)
     assert "A role needs at least one permission." in post(admin, place, status=400, name="Empty")
-    assert "The role Operator is removed." in post(admin, place, do="remove", role=str(role.pk))
+    assert "The role Operator is removed." in post(admin, place, do="remove", role=str(role.pk), version="1")
     text(signed_in(w.viewer), place, status=403)
 
 
@@ -90,7 +90,7 @@ def test_a_platform_role_may_hold_permissions_of_clusters(w: World) -> None:
 
 def test_the_audit_is_searched_exported_and_verified(w: World) -> None:
     boss = signed_in(w.platform_admin)
-    post(boss, f"/ops/tenants/{w.workspace.pk}", do="rename", name="Team One")
+    post(boss, f"/ops/tenants/{w.workspace.pk}", do="rename", name="Team One", version="0")
     auditor = signed_in(tenancy.user("audrey", None, Role.AUDITOR))
     page = text(auditor, "/ops/audit?action=tenant.")
     assert "name: Team A → Team One" in page and "filterBy=action" in page
@@ -107,7 +107,7 @@ def test_the_audit_is_searched_exported_and_verified(w: World) -> None:
 
 def test_an_admin_reads_the_audit_of_the_own_workspace_only(w: World) -> None:
     admin = signed_in(w.admin)
-    post(admin, f"/ops/tenants/{w.workspace.pk}", do="rename", name="Team One")
+    post(admin, f"/ops/tenants/{w.workspace.pk}", do="rename", name="Team One", version="0")
     page = text(admin, "/w/team-a/audit")
     assert "Team One" in page and "Verify now" not in page
     text(admin, "/ops/audit", status=403)

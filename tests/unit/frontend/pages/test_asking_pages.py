@@ -26,6 +26,7 @@ from quotas.services.quota_request import quota_request_counter, quota_request_c
 from tenants.models import Role, User
 from tests.builders import quotas, tenancy
 from tests.builders.world import World, world
+from tests.unit.frontend.pages.forms import post
 
 pytestmark = pytest.mark.django_db
 ASK = "/w/team-a/requests"
@@ -197,7 +198,7 @@ def test_lending_and_ending(there: World, anna: User) -> None:
     assert {row.resource: row.amount for row in loan.amounts.all()} == {
         "gpu.cards": 3, "gpu.cores": 300, "gpu.memory": 3 * 40960,
     }  # fmt: skip
-    client.post("/ops/loans", {"do": "end", "request": str(loan.pk)})
+    post(client, "/ops/loans", do="end", request=str(loan.pk))
     loan.refresh_from_db()
     assert loan.state == OverrideState.ENDED
 
@@ -217,7 +218,8 @@ def test_budgets_are_set_changed_and_deleted_from_above(there: World, anna: User
     assert (made.gpu_hours, made.thresholds) == (7, [50, 80])
     assert "Set a budget" not in signed_in(there.admin).get("/ops/budgets").content.decode()
     assert "0 of 7" in signed_in(there.viewer).get("/w/team-a/limits").content.decode()
-    client.post("/ops/budgets", {"do": "delete", "request": str(made.pk)})
+    assert "It is 7 GPU-hours a month now" in post(client, "/ops/budgets", **change | {"do": "change"})
+    post(client, "/ops/budgets", do="delete", request=str(made.pk))
     assert not Budget.unscoped.exists()
 
 
@@ -234,7 +236,7 @@ def test_limits_of_users_on_the_workspaces_page(there: World) -> None:
     assert "5 cards" in client.post(url, {**sent, "amount": "5"}, follow=True).content.decode()
     limit = UserLimit.unscoped.get()
     assert "Set the limit" not in signed_in(there.viewer).get(url).content.decode()
-    client.post(url, {"do": "delete", "request": str(limit.pk)})
+    post(client, url, do="delete", request=str(limit.pk))
     assert not UserLimit.unscoped.exists()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -11,6 +10,7 @@ from django.test import Client
 from tenants.models import AccessKey, Member, Role, Tenant, User
 from tests.builders import tenancy
 from tests.builders.world import World, world
+from tests.unit.frontend.pages.forms import hidden, post
 
 pytestmark = pytest.mark.django_db
 
@@ -32,10 +32,6 @@ def text(client: Client, path: str, status: int = 200) -> str:
     return answer.content.decode()
 
 
-def post(client: Client, path: str, **form: Any) -> str:
-    return client.post(path, form, follow=True).content.decode()
-
-
 def test_a_department_with_a_team_is_built_moved_and_archived(w: World) -> None:
     boss, root = signed_in(w.platform_admin), tenancy.root()
     base = f"/ops/tenants/{root.pk}"
@@ -47,7 +43,7 @@ def test_a_department_with_a_team_is_built_moved_and_archived(w: World) -> None:
 
     page = text(boss, f"/ops/tenants/{w.workspace.pk}?to={labs.pk}")
     assert "gains access" in page and "lea" in page and "a100" in page
-    done = post(boss, f"/ops/tenants/{w.workspace.pk}", do="move", to=str(labs.pk))
+    done = post(boss, f"/ops/tenants/{w.workspace.pk}?to={labs.pk}", do="move", to=str(labs.pk))
     assert "Team A stands below Labs now." in done
     assert "It is called Team One now." in post(
         boss, f"/ops/tenants/{w.workspace.pk}", do="rename", name="Team One"
@@ -63,8 +59,29 @@ def test_a_department_with_a_team_is_built_moved_and_archived(w: World) -> None:
 def test_a_move_that_cannot_be_is_said(w: World) -> None:
     upper = tenancy.folder("upper")
     lower = tenancy.folder("lower", upper)
-    said = post(signed_in(w.platform_admin), f"/ops/tenants/{upper.pk}", do="move", to=str(lower.pk))
+    boss = signed_in(w.platform_admin)
+    said = post(boss, f"/ops/tenants/{upper.pk}", do="move", to=str(lower.pk), version=str(upper.version))
     assert "Upper cannot move below itself." in said
+
+
+def test_who_was_slower_is_told_what_there_is_now(w: World) -> None:
+    boss, path = signed_in(w.platform_admin), f"/ops/tenants/{w.workspace.pk}"
+    seen = hidden(boss, path, do="rename")
+    member = w.editor.memberships.get()
+    role = hidden(boss, path, do="change", member=member.pk)
+    post(boss, path, do="rename", name="Team One")
+    post(boss, path, do="change", member=str(member.pk), role="viewer")
+
+    late = post(boss, path, **{**seen, "name": "Team Two"})
+    assert "It was changed since you read it." in late
+    assert "It is called Team One and stands below Root." in late
+    late = post(boss, path, **{**role, "role": "admin"})
+    assert "ed has the role Viewer now." in late
+    assert (Tenant.unscoped.get(pk=w.workspace.pk).name, member.role) == ("Team One", "editor")
+    member.refresh_from_db()
+    assert member.role == "viewer"
+    gone = post(boss, path, do="archive", version="")
+    assert "It was changed since you read it." in gone
 
 
 def test_who_may_not_change_the_tree_sees_no_buttons_for_it(w: World) -> None:
