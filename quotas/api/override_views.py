@@ -17,14 +17,14 @@ from quotas.api.request_serializers import NothingSerializer, few
 from quotas.models import OverrideState
 from quotas.selectors.override import override_get, override_list
 from quotas.selectors.quota_table import quota_node_get
-from quotas.services.override import LoanAmount, override_create, override_end
+from quotas.services.override import LoanAmount, override_create, override_end, override_move_end
 from quotas.services.quota_amounts import flavor_of
 from quotas.services.quota_plan import AMOUNT_MAX
 from tenants.api.base import PlatformView
 from tenants.api.bodies import StrictSerializer, named_by
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problems
+from tenants.api.schema import IF_MATCH, IF_MATCH_OPTIONAL, problems
 from tenants.permissions import Permission
 
 _RESOURCES = [resource.value for resource in Resource]
@@ -87,6 +87,10 @@ class OverrideCreateSerializer(StrictSerializer):
 
     def validate_amounts(self, amounts: Any) -> Any:
         return few(amounts)
+
+
+class OverrideChangeSerializer(StrictSerializer):
+    ends_at = serializers.DateTimeField(help_text="Later or sooner than until now.")
 
 
 class OverridesQuery(ListQuery):
@@ -159,7 +163,7 @@ class OverridesView(PlatformView):
 class OverrideView(PlatformView):
     """One loan."""
 
-    points = {"GET": Permission.QUOTA_VIEW}
+    points = {"GET": Permission.QUOTA_VIEW, "PATCH": Permission.QUOTA_EDIT}
 
     @extend_schema(
         operation_id="override_get",
@@ -172,6 +176,27 @@ class OverrideView(PlatformView):
         read_query(request, NoQuery)
         found = override_get(self.viewer, override)
         return Response(OverrideSerializer(found).data, headers=etag(found))
+
+    @extend_schema(
+        operation_id="override_move_end",
+        summary="Let a loan end later or sooner",
+        description="Refused with the sums where the lender has promised it to others by then.",
+        parameters=[IF_MATCH],
+        request=OverrideChangeSerializer,
+        responses={200: OverrideSerializer, **problems(400, 404, 409, 422)},
+        tags=["loans"],
+    )
+    def patch(self, request: Request, override: uuid.UUID) -> Response:
+        """Set another end for a loan that has not ended."""
+        read_query(request, NoQuery)
+        found = override_get(self.viewer, override)
+        expected = if_match(request)
+        body = OverrideChangeSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        ends_at = body.validated_data["ends_at"]
+        override_move_end(acting_user=self.viewer, override=found, ends_at=ends_at, version=expected)
+        shown = override_get(self.viewer, override)
+        return Response(OverrideSerializer(shown).data, headers=etag(shown))
 
 
 class OverrideEndView(PlatformView):

@@ -119,6 +119,40 @@ def override_end(*, acting_user: Actor, override: Override, version: int | None 
     return found
 
 
+@transaction.atomic
+def override_move_end(
+    *, acting_user: Actor, override: Override, ends_at: datetime, version: int | None = None
+) -> Override:
+    """Let a loan that has not ended last longer, or less long, than was said.
+
+    Raises: NotFound, PermissionDenied for who does not decide about both nodes; OverrideClosed; Invalid for
+    a window that cannot be; LenderShort with the sums, where the lender has promised it to others by then;
+    PreconditionFailed for another version.
+    """
+    for node in (override.lender, override.borrower):
+        permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+    found = _locked(override.pk)
+    tables = QuotaTables(found.cell_id)
+    for node in _between(tables, found.lender_id, found.borrower_id):
+        require_decider(acting_user, node, limits=False)
+    if found.state not in (OverrideState.PLANNED, OverrideState.ACTIVE):
+        raise OverrideClosed
+    _check_window(clock.now(), found.starts_at, ends_at)
+    advance(found, expected=version)
+    before, found.ends_at = found.ends_at, ends_at
+    for item in _items(found) if ends_at > before else ():
+        kept = tables.kept(item.flavor.pk, item.resource)[found.lender_id]
+        # Its own return is among what flows: what comes back then has to be there to stay away.
+        flows = flows_of(found.lender_id, item.flavor.pk, item.resource)
+        least = least_kept(kept, flows, before, ends_at)
+        if least is not None and least < item.amount:
+            raise _short(found.lender, item, kept or 0, least, field="ends_at")
+    found.save(update_fields=["ends_at"])
+    times = {"before": {"ends_at": before.isoformat()}, "after": {"ends_at": ends_at.isoformat()}}
+    _record(acting_user, "loan.move-end", found, **times)
+    return found
+
+
 def overrides_sweep(*, now: datetime) -> int:
     """Return what is over, then start what is due, each in a transaction of its own; returns how many."""
     over = Override.unscoped.filter(state=OverrideState.ACTIVE, ends_at__lte=now)
@@ -228,7 +262,7 @@ def _check_sums(
             raise _short(lender, item, kept or 0, least)
 
 
-def _short(lender: QuotaNode, item: LoanAmount, kept: int, least: int) -> LenderShort:
+def _short(lender: QuotaNode, item: LoanAmount, kept: int, least: int, *, field: str = "") -> LenderShort:
     values = {
         "node": node_names([lender.pk])[lender.pk],
         "kept": amount_words(item.resource, kept),
@@ -246,7 +280,7 @@ def _short(lender: QuotaNode, item: LoanAmount, kept: int, least: int) -> Lender
             )
             % values
         )
-    error = FieldError(f"{item.place}amount", LenderShort.code, sentence)
+    error = FieldError(field or f"{item.place}amount", LenderShort.code, sentence)
     numbers = {"kept": kept, "least": least, "asked": item.amount, "resource": item.resource.value}
     return LenderShort(sentence, numbers=numbers, errors=[error])
 
@@ -270,7 +304,7 @@ def _way_up(tables: QuotaTables, node: uuid.UUID) -> list[uuid.UUID]:
 
 
 def _start(acting_user: Actor, override: Override, tables: QuotaTables) -> None:
-    items = [LoanAmount(r.flavor, Resource(r.resource), r.amount) for r in _amounts(override)]
+    items = _items(override)
     for item in items:
         kept = tables.kept(item.flavor.pk, item.resource)[override.lender_id]
         if kept is not None and kept < item.amount:
@@ -323,6 +357,10 @@ def _close(acting_user: Actor, override: Override, state: OverrideState, action:
     _record(acting_user, action, override, after={"state": state.value, "returned": override.returned})
 
 
+def _items(override: Override) -> list[LoanAmount]:
+    return [LoanAmount(row.flavor, Resource(row.resource), row.amount) for row in _amounts(override)]
+
+
 def _amounts(override: Override) -> list[OverrideAmount]:
     rows = OverrideAmount.unscoped.filter(override=override).select_related("flavor__cluster")
     return list(rows.order_by("flavor__name", "resource", "pk"))
@@ -340,12 +378,25 @@ def _told(override: Override, amounts: Sequence[LoanAmount]) -> dict[str, Any]:
     }
 
 
-def _record(acting_user: Actor, action: str, override: Override, *, after: Mapping[str, Any]) -> None:
+def _record(
+    acting_user: Actor,
+    action: str,
+    override: Override,
+    *,
+    after: Mapping[str, Any],
+    before: Mapping[str, Any] | None = None,
+) -> None:
     """For both: each of them finds it in their own audit."""
     Override.unscoped.filter(pk=override.pk).update(version=F("version") + 1)
     override.version += 1
     tenants = (override.lender.tenant_id, override.borrower.tenant_id)
     for tenant_id in dict.fromkeys(tenants):
         audit.record(
-            acting_user, action, entity="loan", entity_id=override.pk, tenant_id=tenant_id, after=after
+            acting_user,
+            action,
+            entity="loan",
+            entity_id=override.pk,
+            tenant_id=tenant_id,
+            before=before,
+            after=after,
         )

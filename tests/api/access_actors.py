@@ -59,6 +59,7 @@ _ABSENT: Final[tuple[Route, ...]] = (
     ("admin/priority-classes/{name}", "PATCH"),
     ("admin/overrides", "POST"),
     ("admin/overrides/{override}", "GET"),
+    ("admin/overrides/{override}", "PATCH"),
     ("admin/overrides/{override}/end", "POST"),
     ("admin/quota-requests/{quota_request}", "GET"),
     ("admin/quota-requests/{quota_request}/approve", "POST"),

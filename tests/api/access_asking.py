@@ -31,6 +31,7 @@ ASKING: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("admin/overrides", "GET"): _EVERYBODY,
     ("admin/overrides", "POST"): (401, 404, 404, 404, 404, 404),
     ("admin/overrides/{override}", "GET"): _GONE,
+    ("admin/overrides/{override}", "PATCH"): _GONE,
     ("admin/overrides/{override}/end", "POST"): _GONE,
     ("workspaces/{ws}/budget", "GET"): _MEMBERS,
     ("workspaces/{ws}/usage", "GET"): _MEMBERS,
@@ -60,6 +61,7 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "amounts": [{**_CARDS, "amount": 1}],
         "ends_at": "2999-01-01T00:00:00Z",
     },
+    "admin/overrides/{override}": {"ends_at": "2999-01-01T00:00:00Z"},
     "admin/overrides/{override}/end": {},
     # A threshold twice: nothing is made, so that every actor finds the same.
     "admin/budgets": {"tenant": "team-a", "gpu_hours": 10, "thresholds": [50, 50]},

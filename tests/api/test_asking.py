@@ -152,6 +152,39 @@ def test_a_loan_over_the_api(w: World, anna: User, as_user: As) -> None:
     assert (short.status_code, short.json()["code"]) == (422, "LOAN_EXCEEDS_LENDER")
 
 
+def test_the_end_of_a_loan_is_moved(w: World, anna: User, as_user: As) -> None:
+    client, now = as_user(anna), clock.now()
+
+    def at(hours: int) -> str:
+        return (now + timedelta(hours=hours)).isoformat()
+
+    made = client.post(LOANS, loan(w), format="json")
+    url, seen = made["Location"], made["ETag"]
+    # Another loan needs what comes back in four hours.
+    later = client.post(
+        LOANS, loan(w, amounts=[{**CARDS, "amount": 7}], starts_at=at(4), ends_at=at(6)), format="json"
+    )
+    assert later.status_code == 201, later.json()
+    assert client.patch(url, {"ends_at": at(3)}, format="json").status_code == 428
+    denied = as_user(w.admin).patch(url, {"ends_at": at(3)}, format="json", headers={"If-Match": seen})
+    assert denied.status_code in (403, 404)
+    for wrong in (at(-1), at(24 * 400), "soon"):
+        refused = client.patch(url, {"ends_at": wrong}, format="json", headers={"If-Match": seen})
+        assert refused.status_code == 400 and refused.json()["errors"][0]["field"] == "ends_at"
+    short = client.patch(url, {"ends_at": at(5)}, format="json", headers={"If-Match": seen})
+    assert (short.status_code, short.json()["code"]) == (422, "LOAN_EXCEEDS_LENDER")
+    moved = client.patch(url, {"ends_at": at(4)}, format="json", headers={"If-Match": seen})
+    assert moved.status_code == 200, moved.json()
+    assert Override.unscoped.get(pk=made.json()["id"]).ends_at == now + timedelta(hours=4)
+    noted = AuditRecord.unscoped.filter(action="loan.move-end").first()
+    assert noted is not None and noted.after == {"ends_at": at(4)} and noted.before["ends_at"] < at(4)
+    sooner = client.patch(url, {"ends_at": at(1)}, format="json", headers={"If-Match": moved["ETag"]})
+    assert sooner.status_code == 200
+    client.post(f"{url}/end")
+    closed = client.patch(url, {"ends_at": at(3)}, format="json", headers={"If-Match": "*"})
+    assert closed.json()["code"] == "LOAN_CLOSED"
+
+
 def test_a_budget_over_the_api(w: World, anna: User, as_user: As) -> None:
     client = as_user(anna)
     body = {"tenant": "team-a", "flavor": "a100", "gpu_hours": 100, "action": "hold", "thresholds": [50]}

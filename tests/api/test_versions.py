@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
 from drf_spectacular.generators import SchemaGenerator
 
+from foundation import clock
 from foundation.quantities import Resource
-from quotas.models import Budget, UserLimit
+from quotas.models import Budget, Override, UserLimit
 from tests.api.conftest import As
 from tests.api.refusals import everything
 from tests.builders import jobs, quotas, tenancy
@@ -38,6 +40,7 @@ BODIES: Final[dict[str, Any]] = {
     "/admin/priority-classes/{name}": {"description": "other"},
     "/tenants/{tenant}/policy": {"idle_timeout_s": 600},
     "/admin/budgets/{budget}": {"gpu_hours": 7},
+    "/admin/overrides/{override}": {"ends_at": (clock.now() + timedelta(hours=1)).isoformat()},
     "/workspaces/{ws}/user-limits/{limit}": {"amount": 7},
 }
 
@@ -64,6 +67,14 @@ def test_every_change_asks_for_a_version_or_says_why_not() -> None:
 def places(w: World) -> dict[str, str]:
     """One of each kind, by what stands for it in an address."""
     jobs.priority_class("steep", 1000)
+    now = clock.now()
+    lent = Override.unscoped.create(
+        cell=w.cell,
+        lender=w.queue.node,
+        borrower=w.other_queue.node,
+        starts_at=now,
+        ends_at=now + timedelta(days=1),
+    )
     return {
         "tenant": str(w.workspace.pk),
         "ws": w.workspace.slug,
@@ -73,6 +84,7 @@ def places(w: World) -> dict[str, str]:
         "user": str(w.editor.pk),
         "group": str(tenancy.group("ml").pk),
         "budget": str(Budget.unscoped.create(tenant=w.workspace, gpu_hours=10).pk),
+        "override": str(lent.pk),
         "limit": str(UserLimit.unscoped.create(workspace=w.workspace, resource="gpu.cards", amount=4).pk),
     }
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
@@ -27,7 +27,7 @@ from frontend.pages.quotas.rows import TITLES
 from quotas.models import Override, OverrideState, QuotaNode
 from quotas.selectors.override import override_get, override_list
 from quotas.selectors.quota_table import quota_nodes
-from quotas.services.override import LoanAmount, override_create, override_end
+from quotas.services.override import LoanAmount, override_create, override_end, override_move_end
 from tenants.models import User
 
 PER_PAGE = 20
@@ -99,6 +99,16 @@ class LoanForm(forms.Form):
         return [LoanAmount(pool, resource, amount) for resource, amount in wanted.items() if amount]
 
 
+class EndForm(forms.Form):
+    """Until when a loan lasts."""
+
+    ends_at = forms.DateTimeField(
+        label=gettext_lazy("Until"),
+        widget=forms.DateTimeInput(attrs=_MOMENT, format="%Y-%m-%dT%H:%M"),
+        help_text=gettext_lazy("In UTC. Then it returns by itself."),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One loan in words."""
@@ -110,6 +120,7 @@ class Row:
     state: str
     tone: str
     is_open: bool
+    end: EndForm
     short: str
 
 
@@ -123,8 +134,8 @@ def loans(request: HttpRequest) -> HttpResponse:
     rows = Flavor.unscoped.filter(cluster__cell__in=cells).select_related("cluster")
     pools = sorted(rows, key=lambda pool: (not pool.card_model, pool.name, str(pool.pk)))
     form, refusal = LoanForm(nodes=nodes, pools=pools), ""
-    if request.method == "POST" and request.POST.get("do") == "end":
-        _end(request, who)
+    if request.method == "POST" and request.POST.get("do") in _ACTS:
+        _ACTS[request.POST["do"]](request, who)
         return redirect("frontend:ops-loans")
     if request.method == "POST":
         form = LoanForm(request.POST, nodes=nodes, pools=pools)
@@ -171,12 +182,35 @@ def _lend(who: User, form: LoanForm, nodes: Sequence[QuotaNode], pools: Sequence
     return ""
 
 
-def _end(request: HttpRequest, who: User) -> None:
+def _named(request: HttpRequest, who: User) -> Override:
     try:
-        pk = uuid.UUID(request.POST.get("request", ""))
+        return override_get(who, uuid.UUID(request.POST.get("request", "")))
     except ValueError as error:
         raise NotFound from error
-    found = override_get(who, pk)
+
+
+def _move_end(request: HttpRequest, who: User) -> None:
+    found = _named(request, who)
+    form = EndForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, _("Say until when, as in 2026-12-31 18:00."))
+        return
+    move = partial(
+        override_move_end,
+        acting_user=who,
+        override=found,
+        ends_at=form.cleaned_data["ends_at"],
+        version=version_of(request),
+    )
+
+    def now() -> str:
+        return _("It ends at %(time)s now.") % {"time": f"{found.ends_at:%Y-%m-%d %H:%M} UTC"}
+
+    done(request, move, _("The end of the loan is moved."), now=now)
+
+
+def _end(request: HttpRequest, who: User) -> None:
+    found = _named(request, who)
     word = (
         _("The loan is ended, and what was lent is back.")
         if found.state == OverrideState.ACTIVE
@@ -184,6 +218,9 @@ def _end(request: HttpRequest, who: User) -> None:
     )
     end = partial(override_end, acting_user=who, override=found, version=version_of(request))
     done(request, end, word)
+
+
+_ACTS: Final[Mapping[str, Callable[[HttpRequest, User], None]]] = {"end": _end, "move": _move_end}
 
 
 def _row(loan: Override) -> Row:
@@ -196,5 +233,6 @@ def _row(loan: Override) -> Row:
         state=str(state),
         tone=tone,
         is_open=loan.state in _OPEN,
+        end=EndForm(initial={"ends_at": loan.ends_at}, auto_id=f"id_{loan.pk}_%s"),
         short=", ".join(f"{name}: {amount}" for name, amount in loan.returned.items()),
     )

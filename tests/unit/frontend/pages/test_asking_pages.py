@@ -198,6 +198,12 @@ def test_lending_and_ending(there: World, anna: User) -> None:
     assert {row.resource: row.amount for row in loan.amounts.all()} == {
         "gpu.cards": 3, "gpu.cores": 300, "gpu.memory": 3 * 40960,
     }  # fmt: skip
+    moved = {"do": "move", "request": str(loan.pk), "ends_at": "2999-01-01T00:00"}
+    assert "A loan lasts a year at most" in post(client, "/ops/loans", **moved)
+    sooner = f"{loan.ends_at - timedelta(minutes=30):%Y-%m-%dT%H:%M}"
+    assert "The end of the loan is moved." in post(client, "/ops/loans", **moved | {"ends_at": sooner})
+    late = post(client, "/ops/loans", **moved | {"ends_at": sooner, "version": "0"})
+    assert f"It ends at {sooner.replace('T', ' ')} UTC now." in late
     post(client, "/ops/loans", do="end", request=str(loan.pk))
     loan.refresh_from_db()
     assert loan.state == OverrideState.ENDED
