@@ -31,7 +31,10 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the visitor is. `workspace` is the slug, `trail` its folders (`Research / Language`)."""
+    """Where the visitor is. `workspace` is the slug, `trail` its folders (`Research / Language`).
+
+    `operations_allowed`: may look at clusters; `administration_allowed`: divides quota somewhere.
+    """
 
     workspace: str = ""
     label: str = ""
@@ -39,6 +42,7 @@ class Place:
     choices: Sequence[Choice] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     operations_allowed: bool = False
+    administration_allowed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,13 @@ class Console:
     language: str
     languages: Sequence[tuple[str, str]]
     unit_words: Mapping[str, str]
+
+
+def _operations_url(where: Place) -> str:
+    """The first page of the operators' side that the visitor may see."""
+    if where.operations_allowed:
+        return navigation.address("frontend:ops-overview")
+    return navigation.address("frontend:ops-quotas") if where.administration_allowed else ""
 
 
 def place(request: HttpRequest, value: Place) -> None:
@@ -72,9 +83,9 @@ def console(request: HttpRequest) -> dict[str, Any]:
         "console": Console(
             product=navigation.product_of(view_name),
             place=where,
-            sections=navigation.sections(view_name, slug, where.counts),
+            sections=navigation.sections(view_name, slug, where.counts, operator=where.operations_allowed),
             workspace_url=workspace_url or navigation.address("frontend:home"),
-            operations_url=navigation.address("frontend:ops-overview") if where.operations_allowed else "",
+            operations_url=_operations_url(where),
             search_url=navigation.address("frontend:search"),
             language=get_language() or settings.LANGUAGE_CODE,
             languages=[(code, get_language_info(code)["name_local"]) for code, _name in settings.LANGUAGES],

@@ -20,13 +20,17 @@ OPERATIONS = "operations"
 
 @dataclass(frozen=True)
 class Entry:
-    """A page in the side bar. `covers` names the pages that light this entry up as well."""
+    """A page in the side bar. `covers` names the pages that light this entry up as well.
+
+    `operator`: for those alone who may look at clusters.
+    """
 
     key: str
     label: str | Promise
     icon: str
     url_name: str
     covers: tuple[str, ...] = ()
+    operator: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
         Group(
             "",
             (
-                Entry("overview", _("Overview"), "layout-dashboard", "frontend:ops-overview"),
+                Entry("overview", _("Overview"), "layout-dashboard", "frontend:ops-overview", operator=True),
                 Entry(
                     "quotas",
                     _("Quotas"),
@@ -86,7 +90,14 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                 ),
                 Entry("loans", _("Loans"), "repeat", "frontend:ops-loans"),
                 Entry("budgets", _("Budgets"), "gauge", "frontend:ops-budgets"),
-                Entry("nodes", _("Nodes"), "server", "frontend:ops-nodes", covers=("frontend:ops-node",)),
+                Entry(
+                    "nodes",
+                    _("Nodes"),
+                    "server",
+                    "frontend:ops-nodes",
+                    covers=("frontend:ops-node",),
+                    operator=True,
+                ),
                 Entry(
                     "tenants",
                     _("Tenants"),
@@ -113,9 +124,16 @@ GROUPS: dict[str, tuple[Group, ...]] = {
         Group(
             _("Access"),
             (
-                Entry("groups", _("Groups"), "users", "frontend:ops-groups", covers=("frontend:ops-group",)),
-                Entry("roles", _("Roles"), "shield", "frontend:ops-roles"),
-                Entry("audit", _("Audit"), "scroll-text", "frontend:ops-audit"),
+                Entry(
+                    "groups",
+                    _("Groups"),
+                    "users",
+                    "frontend:ops-groups",
+                    covers=("frontend:ops-group",),
+                    operator=True,
+                ),
+                Entry("roles", _("Roles"), "shield", "frontend:ops-roles", operator=True),
+                Entry("audit", _("Audit"), "scroll-text", "frontend:ops-audit", operator=True),
             ),
         ),
     ),
@@ -147,7 +165,9 @@ def product_of(view_name: str) -> str:
     return OPERATIONS if view_name.startswith("frontend:ops-") else WORKSPACE
 
 
-def sections(view_name: str, workspace: str, counts: Mapping[str, int]) -> tuple[Section, ...]:
+def sections(
+    view_name: str, workspace: str, counts: Mapping[str, int], *, operator: bool = True
+) -> tuple[Section, ...]:
     """The side bar of the page `view_name`; `counts` maps entry keys to the work they hold."""
     product = product_of(view_name)
     arguments = {"workspace": workspace} if product == WORKSPACE else {}
@@ -163,7 +183,7 @@ def sections(view_name: str, workspace: str, counts: Mapping[str, int]) -> tuple
                 counts.get(entry.key),
             )
             for entry in group.entries
-            if (url := address(entry.url_name, **arguments))
+            if (operator or not entry.operator) and (url := address(entry.url_name, **arguments))
         )
         if links:
             found.append(Section(str(group.label), links))

@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 from foundation import clock
 from foundation.errors import AllotmentError, NotFound, PermissionDenied
 from frontend import context, formats, navigation, parts
+from quotas.services.quota_request import requests_to_decide
 from scheduling.models import HOLDING_STATES, JobState
 from scheduling.selectors.job import job_counts
 from tenants import permissions
@@ -111,7 +112,9 @@ def frame(
             label=label,
             trail=trail,
             choices=choices,
+            counts={"requests": number} if (number := requests_to_decide(who)) else {},
             operations_allowed=operations,
+            administration_allowed=Permission.QUOTA_EDIT in permissions.granted_anywhere(who),
         )
     else:
         _remember(request, workspace)
@@ -122,6 +125,7 @@ def frame(
             choices=_workspaces(who, workspace),
             counts=_counts(who, workspace),
             operations_allowed=operations,
+            administration_allowed=Permission.QUOTA_EDIT in permissions.granted_anywhere(who),
         )
     context.place(request, place)
 

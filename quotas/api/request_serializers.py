@@ -95,13 +95,7 @@ class QuotaRequestSerializer(serializers.Serializer[Any]):
         return str(request.node.queue.name) if request.node.is_queue else ""
 
 
-class QuotaRequestCreateSerializer(StrictSerializer):
-    queue = serializers.CharField(
-        default="", allow_blank=True, max_length=63, help_text="Empty: for the workspace."
-    )
-    cell = serializers.CharField(
-        default="", allow_blank=True, max_length=63, help_text="Where it has several."
-    )
+class _AskSerializer(StrictSerializer):
     amounts = AmountSerializer(many=True, allow_empty=False)
     reason = serializers.CharField(max_length=2000)
     until = serializers.DateTimeField(
@@ -113,6 +107,21 @@ class QuotaRequestCreateSerializer(StrictSerializer):
 
     def validate_amounts(self, amounts: Any) -> Any:
         return few(amounts)
+
+
+class QuotaRequestCreateSerializer(_AskSerializer):
+    queue = serializers.CharField(
+        default="", allow_blank=True, max_length=63, help_text="Empty: for the workspace."
+    )
+    cell = serializers.CharField(
+        default="", allow_blank=True, max_length=63, help_text="Where it has several."
+    )
+
+
+class NodeRequestCreateSerializer(_AskSerializer):
+    """The same for any node, a folder's among them, named by its id."""
+
+    node = serializers.UUIDField(help_text="The quota node that is to have more; see `admin/quotas`.")
 
 
 class AnswerSerializer(StrictSerializer):

@@ -19,6 +19,7 @@ from quotas.api.quota_serializers import QuotaEffectSerializer
 from quotas.api.request_serializers import (
     AnswerSerializer,
     InboxRequestSerializer,
+    NodeRequestCreateSerializer,
     NothingSerializer,
     OfferSerializer,
     QuotaRequestCreateSerializer,
@@ -33,11 +34,13 @@ from quotas.selectors.quota_request import (
     workspace_request_get,
     workspace_requests,
 )
+from quotas.selectors.quota_table import quota_node_get
 from quotas.services import quota_request as service
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_wish import raised
 from tenants.api.base import PlatformView, WorkspaceView
+from tenants.api.bodies import named_by
 from tenants.api.pages import list_of, listed_by
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
@@ -206,9 +209,15 @@ class QuotaRequestDeclineView(_AskerView):
 
 
 class AdminQuotaRequestsView(PlatformView):
-    """Requests in sight."""
+    """Requests in sight, and asking for a folder."""
 
-    points = {"GET": _P.QUOTA_VIEW}
+    points = {"GET": _P.QUOTA_VIEW, "POST": _P.JOB_SUBMIT}
+
+    def may_see_again(self) -> None:
+        """Whoever still sees the node that was named."""
+        body = self.request.data
+        node = str(body.get("node", "")) if isinstance(body, dict) else ""
+        quota_node_get(self.viewer, uuid.UUID(node))
 
     @extend_schema(
         operation_id="admin_quota_request_list",
@@ -222,6 +231,109 @@ class AdminQuotaRequestsView(PlatformView):
         query = read_query(request, InboxQuery)
         answer = listed_by(query, InboxQuery, quota_requests(self.viewer), _Inbox.of(self.viewer))
         return answer
+
+    @extend_schema(
+        operation_id="admin_quota_request_create",
+        summary="Ask for more quota of a folder, or of any node that you see",
+        description="An admin above the node decides. The evidence is that of all below it.",
+        request=NodeRequestCreateSerializer,
+        responses={201: InboxRequestSerializer, **problems(400, 404, 409)},
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request) -> Response:
+        """Ask; what was used, waits and stood idle below the node is attached."""
+        read_query(request, NoQuery)
+        values = _valid(NodeRequestCreateSerializer, request)
+        with named_by("node"):
+            node = quota_node_get(self.viewer, values["node"])
+        made = service.quota_request_create(
+            acting_user=self.viewer,
+            node=node,
+            asked=values["amounts"],
+            reason=values["reason"],
+            until=values["until"],
+            expires_at=values["expires_at"],
+        )
+        answer = _shown(self, made.pk, status=201)
+        answer.headers["Location"] = f"{request.path}/{made.pk}"
+        return answer
+
+
+class _FolderAskerView(PlatformView):
+    """Something that the asker of a folder's request does with it."""
+
+    points = {"POST": _P.JOB_SUBMIT}
+    change: ClassVar[Callable[..., QuotaRequest]]
+
+    def may_see_again(self) -> None:
+        """Whoever still sees the request."""
+        quota_request_get(self.viewer, self.kwargs["quota_request"])
+
+    def act(self, request: Request, pk: uuid.UUID) -> Response:
+        """Do it, and answer the request as it is then."""
+        read_query(request, NoQuery)
+        found = quota_request_get(self.viewer, pk)
+        _valid(NothingSerializer, request)
+        expected = if_match(request, required=False)
+        type(self).change(acting_user=self.viewer, request=found, version=expected)
+        return _shown(self, pk)
+
+
+_FOLDER_ANSWERS: Any = {200: InboxRequestSerializer, **problems(400, 404, 409, 412, 422)}
+
+
+class AdminRequestWithdrawView(_FolderAskerView):
+    """Taking a request back."""
+
+    change = staticmethod(service.quota_request_withdraw)
+
+    @extend_schema(
+        operation_id="admin_quota_request_withdraw",
+        summary="Take a request back, of a folder too",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=NothingSerializer,
+        responses=_FOLDER_ANSWERS,
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
+        """For who asked, and for the admins of the tenant."""
+        return self.act(request, quota_request)
+
+
+class AdminRequestAcceptView(_FolderAskerView):
+    """Taking a counter-offer."""
+
+    change = staticmethod(service.quota_request_accept)
+
+    @extend_schema(
+        operation_id="admin_quota_request_accept",
+        summary="Take the counter-offer, of a folder too",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=NothingSerializer,
+        responses=_FOLDER_ANSWERS,
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
+        """For who asked; the offer is carried out."""
+        return self.act(request, quota_request)
+
+
+class AdminRequestDeclineView(_FolderAskerView):
+    """Leaving a counter-offer."""
+
+    change = staticmethod(service.quota_request_decline)
+
+    @extend_schema(
+        operation_id="admin_quota_request_decline",
+        summary="Decline the counter-offer, of a folder too",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=NothingSerializer,
+        responses=_FOLDER_ANSWERS,
+        tags=["quota-requests"],
+    )
+    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
+        """For who asked; the request is closed."""
+        return self.act(request, quota_request)
 
 
 class AdminQuotaRequestView(PlatformView):
@@ -353,9 +465,9 @@ class _Inbox(InboxRequestSerializer):
         return service.decides(self.viewer, request)
 
 
-def _shown(view: PlatformView, pk: uuid.UUID) -> Response:
+def _shown(view: PlatformView, pk: uuid.UUID, *, status: int = 200) -> Response:
     found = quota_request_get(view.viewer, pk)
-    return Response(_Inbox.of(view.viewer)(found).data, headers=etag(found))
+    return Response(_Inbox.of(view.viewer)(found).data, status=status, headers=etag(found))
 
 
 def _node(nodes: list[QuotaNode], queue: str, cell: str) -> QuotaNode:

@@ -52,6 +52,14 @@ urlpatterns = [
         request_views.QuotaRequestCounterView.as_view(),
         name="admin-quota-request-counter",
     ),
+    *(
+        path(f"{_ALL}/<uuid:quota_request>/{verb}", view.as_view(), name=f"admin-quota-request-{verb}")
+        for verb, view in (
+            ("withdraw", request_views.AdminRequestWithdrawView),
+            ("accept", request_views.AdminRequestAcceptView),
+            ("decline", request_views.AdminRequestDeclineView),
+        )
+    ),
     path("admin/overrides", override_views.OverridesView.as_view(), name="admin-overrides"),
     path("admin/overrides/<uuid:override>", override_views.OverrideView.as_view(), name="admin-override"),
     path(

@@ -22,6 +22,7 @@ from foundation.versions import advance
 from quotas import evidence
 from quotas.errors import RequestNotPending, RequestOpen
 from quotas.models import OPEN_STATES, Override, QuotaNode, QuotaRequest, RequestState, Source
+from quotas.selectors.quota_request import quota_requests
 from quotas.services.override import LoanAmount, override_create
 from quotas.services.quota import decider_of, quota_change, require_decider
 from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount, QuotaTables
@@ -32,6 +33,8 @@ from tenants.permissions import Permission
 
 LASTS: Final = timedelta(days=14)
 LONGEST: Final = timedelta(days=90)
+COUNTED: Final = 200
+"""Nobody is told more precisely how many requests wait."""
 Items = Sequence[Mapping[str, Any]]
 
 
@@ -190,6 +193,14 @@ def _expire(pk: uuid.UUID, now: datetime) -> bool:
 def decides(viewer: Actor, request: QuotaRequest) -> bool:
     """Whether the viewer may decide about a request."""
     return permissions.may(viewer, Permission.QUOTA_EDIT, request_decider(request))
+
+
+def requests_to_decide(viewer: Actor) -> int:
+    """How many requests wait for the viewer's decision; no more than `COUNTED` are looked at."""
+    if Permission.QUOTA_EDIT not in permissions.granted_anywhere(viewer):
+        return 0
+    waiting = quota_requests(viewer).filter(state=RequestState.PENDING, expires_at__gt=clock.now())
+    return sum(decides(viewer, request) for request in waiting[:COUNTED])
 
 
 def request_decider(request: QuotaRequest) -> Tenant | None:

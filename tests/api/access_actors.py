@@ -61,6 +61,11 @@ _ABSENT: Final[tuple[Route, ...]] = (
     ("admin/overrides/{override}", "GET"),
     ("admin/overrides/{override}", "PATCH"),
     ("admin/overrides/{override}/end", "POST"),
+    ("admin/quota-requests", "POST"),
+    *(
+        (f"admin/quota-requests/{{quota_request}}/{verb}", "POST")
+        for verb in ("withdraw", "accept", "decline")
+    ),
     ("admin/quota-requests/{quota_request}", "GET"),
     ("admin/quota-requests/{quota_request}/approve", "POST"),
     ("admin/quota-requests/{quota_request}/reject", "POST"),

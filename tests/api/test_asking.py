@@ -131,6 +131,36 @@ def test_others_see_nothing_of_a_request(w: World, as_user: As) -> None:
     assert outsider.get(below_own).status_code == 404
 
 
+def test_the_admin_of_a_folder_asks_for_it(w: World, as_user: As) -> None:
+    labs = tenancy.folder("labs")
+    node = quotas.quota_node(w.cell, labs)
+    lea = tenancy.user("lea", labs, Role.ADMIN)
+    Quota.unscoped.filter(node__tenant=tenancy.root(), resource=Resource.GPU_CARDS.value).update(nominal=10)
+    asker, decider = as_user(lea), as_user(w.platform_admin)
+    body = {"node": str(node.pk), "amounts": [{**CARDS, "nominal": 4}], "reason": "a new team"}
+
+    assert as_user(w.admin).post(INBOX, body, format="json").status_code == 404
+    unknown = asker.post(INBOX, {**body, "queue": "default"}, format="json")
+    assert unknown.json()["errors"][0]["field"] == "queue"
+    key = {"Idempotency-Key": "one"}
+    made, again = (asker.post(INBOX, body, format="json", headers=key) for _ in range(2))
+    assert (made.status_code, made.json()["workspace"]) == (201, "labs"), made.json()
+    assert again.json()["id"] == made.json()["id"]
+    one = f"{INBOX}/{made.json()['id']}"
+    assert made["Location"] == one and made["ETag"] == asker.get(one)["ETag"]
+    offer = {"offer": [{**CARDS, "nominal": 3}]}
+    assert decider.post(f"{one}/counter", offer, format="json").status_code == 200
+    assert as_user(w.platform_admin).post(f"{one}/accept").status_code == 403
+    assert asker.post(f"{one}/accept").json()["state"] == "approved"
+    lines = asker.get(f"/api/v1/admin/quotas/{node.pk}").json()["quotas"]
+    assert [line["nominal"] for line in lines if line["resource"] == "gpu.cards"] == [3]
+    for verb, state in (("withdraw", "withdrawn"), ("decline", "declined")):
+        next_one = asker.post(INBOX, {**body, "amounts": [{**CARDS, "nominal": 5}]}, format="json").json()
+        if verb == "decline":
+            decider.post(f"{INBOX}/{next_one['id']}/counter", {"offer": [{**CARDS, "nominal": 4}]})
+        assert asker.post(f"{INBOX}/{next_one['id']}/{verb}").json()["state"] == state
+
+
 def test_a_loan_over_the_api(w: World, anna: User, as_user: As) -> None:
     client = as_user(anna)
     made = client.post(LOANS, loan(w), format="json")

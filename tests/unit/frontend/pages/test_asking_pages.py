@@ -255,3 +255,16 @@ def test_pages_need_a_fixed_number_of_queries(there: World, anna: User) -> None:
         with CaptureQueriesContext(connection) as found:
             assert client.get(url).status_code == 200
         assert len(found) <= most, (url, len(found))
+
+
+def test_who_decides_sees_how_many_requests_wait(there: World, anna: User) -> None:
+    count = '<span class="side-count">1</span>'
+    assert count not in signed_in(anna).get("/ops/quotas").content.decode()
+    asked(there)
+    decider = signed_in(anna).get("/ops/quotas").content.decode()
+    assert count in decider
+    # Who looks at no cluster is not led to pages about them.
+    assert 'href="/ops/nodes"' not in decider and 'href="/ops/loans"' in decider
+    assert 'href="/ops/quotas"' in signed_in(anna).get("/w/team-a/overview").content.decode()
+    assert count not in signed_in(there.admin).get("/ops/quotas").content.decode()
+    assert 'href="/ops/quotas"' not in signed_in(there.viewer).get("/w/team-a/overview").content.decode()
