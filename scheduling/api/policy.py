@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from foundation.listing import Column, Kind
 from foundation.versions import etag, if_match
 from scheduling.policy import Effective
+from scheduling.policy.allowed import CHOICES
 from scheduling.policy.fields import FIELDS
 from scheduling.policy.stating import Statement
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
@@ -42,6 +43,11 @@ class StatementSerializer(StrictSerializer):
         allow_null=True,
         help_text="Patterns, `*` for any text; null allows every image.",
     )
+    allowed = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()),
+        default=dict,
+        help_text="Patterns of the values that a field may have, by field: " + ", ".join(CHOICES) + ".",
+    )
     idle_timeout_s = serializers.IntegerField(
         default=None, allow_null=True, help_text="A job whose cards did nothing for so long is suspended."
     )
@@ -58,12 +64,13 @@ class ImagesSerializer(serializers.Serializer[Any]):
 
 
 class EffectivePolicySerializer(serializers.Serializer[Any]):
-    """What counts. An image must match a pattern of every entry of `images`."""
+    """What counts. An image must match a pattern of every entry of `images`, a value of `allowed`."""
 
     defaults = serializers.DictField()
     minimum = serializers.DictField(child=LimitSerializer())
     maximum = serializers.DictField(child=LimitSerializer())
     images = ImagesSerializer(many=True)
+    allowed = serializers.DictField(child=ImagesSerializer(many=True))
     idle_timeout_s = LimitSerializer(allow_null=True)
 
 
@@ -75,6 +82,7 @@ class PolicySerializer(serializers.Serializer[Any]):
     minimum = serializers.DictField()
     maximum = serializers.DictField()
     images = serializers.ListField(child=serializers.CharField(), allow_null=True)
+    allowed = serializers.DictField(child=serializers.ListField(child=serializers.CharField()))
     idle_timeout_s = serializers.IntegerField(allow_null=True)
 
 

@@ -12,7 +12,9 @@ class WorkspacePolicy(BaseModel, Versioned):
     """The policy of one tenant; what counts in a workspace is combined by `scheduling.policy`.
 
     `minimum` and `maximum` map names of `scheduling.policy.fields` to limits as a job file writes them.
-    `images` lists patterns, None allows every image. Idle for `idle_timeout_s` means suspended.
+    `images` lists patterns, None allows every image; `allowed` lists them by names of
+    `scheduling.policy.allowed`, where a name that is left out allows every value. Idle for `idle_timeout_s`
+    means suspended.
     """
 
     tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="workspace_policy")
@@ -20,6 +22,7 @@ class WorkspacePolicy(BaseModel, Versioned):
     minimum = models.JSONField(default=dict, blank=True)
     maximum = models.JSONField(default=dict, blank=True)
     images = models.JSONField(null=True, blank=True)
+    allowed = models.JSONField(default=dict, blank=True)
     idle_timeout_s = models.PositiveIntegerField(null=True, blank=True)
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -26,6 +27,8 @@ class Stated(Protocol):
     @property
     def images(self) -> list[str] | None: ...
     @property
+    def allowed(self) -> dict[str, list[str]]: ...
+    @property
     def idle_timeout_s(self) -> int | None: ...
 
 
@@ -39,8 +42,8 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Images:
-    """Patterns of which an image must match one."""
+class Patterns:
+    """Patterns of which an image, or the value of a field, must match one."""
 
     patterns: Sequence[str]
     tenant: Tenant
@@ -53,7 +56,8 @@ class Effective:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     minimum: Mapping[str, Limit] = field(default_factory=dict)
     maximum: Mapping[str, Limit] = field(default_factory=dict)
-    images: Sequence[Images] = ()
+    images: Sequence[Patterns] = ()
+    allowed: Mapping[str, Sequence[Patterns]] = field(default_factory=dict)
     idle_timeout_s: Limit | None = None
 
 
@@ -62,7 +66,8 @@ def combine(policies: Sequence[Stated]) -> Effective:
     defaults: dict[str, Any] = {}
     minimum: dict[str, Limit] = {}
     maximum: dict[str, Limit] = {}
-    images: list[Images] = []
+    images: list[Patterns] = []
+    allowed: defaultdict[str, list[Patterns]] = defaultdict(list)
     idle: Limit | None = None
     for policy in policies:
         defaults = merged(policy.defaults, defaults)
@@ -73,11 +78,14 @@ def combine(policies: Sequence[Stated]) -> Effective:
             if name not in maximum or limit.amount < maximum[name].amount:
                 maximum[name] = limit
         if policy.images is not None:
-            images.append(Images(tuple(policy.images), policy.tenant))
+            images.append(Patterns(tuple(policy.images), policy.tenant))
+        for name, patterns in sorted(policy.allowed.items()):
+            allowed[name].append(Patterns(tuple(patterns), policy.tenant))
         wait = policy.idle_timeout_s
         if wait is not None and (idle is None or wait < idle.amount):
             idle = Limit(wait, wait, policy.tenant)
-    return Effective(_within(defaults, minimum, maximum), minimum, maximum, tuple(images), idle)
+    filled = _within(defaults, minimum, maximum)
+    return Effective(filled, minimum, maximum, tuple(images), dict(sorted(allowed.items())), idle)
 
 
 def _limits(stated: Mapping[str, Any], tenant: Tenant) -> dict[str, Limit]:

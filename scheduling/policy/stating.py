@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from foundation.errors import FieldError, Invalid
 from foundation.quantities import QuantityError
+from scheduling.policy.allowed import CHOICES, unknown_choice
 from scheduling.policy.combine import Stated, combine
 from scheduling.policy.fields import FIELDS, amount_of, unknown_field
 from scheduling.policy.trees import put, value_at
@@ -37,6 +38,7 @@ class Statement:
     minimum: Mapping[str, Any] = field(default_factory=dict)
     maximum: Mapping[str, Any] = field(default_factory=dict)
     images: Sequence[str] | None = None
+    allowed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     idle_timeout_s: int | None = None
 
     def values(self) -> dict[str, Any]:
@@ -46,6 +48,7 @@ class Statement:
             "minimum": dict(self.minimum),
             "maximum": dict(self.maximum),
             "images": None if self.images is None else list(self.images),
+            "allowed": {name: list(patterns) for name, patterns in self.allowed.items()},
             "idle_timeout_s": self.idle_timeout_s,
         }
 
@@ -59,6 +62,7 @@ class _Own:
     minimum: dict[str, Any]
     maximum: dict[str, Any]
     images: list[str] | None
+    allowed: dict[str, list[str]]
     idle_timeout_s: int | None
 
 
@@ -68,6 +72,7 @@ def check(statement: Statement, tenant: Tenant, above: Sequence[Stated]) -> None
     Raises: Invalid (code POLICY_INVALID) with an error per field.
     """
     errors = [*_limits(statement), *_defaults(statement.defaults), *_images(statement.images)]
+    errors += _allowed(statement.allowed)
     idle = statement.idle_timeout_s
     if idle is not None and not IDLE_LEAST_S <= idle <= IDLE_MOST_S:
         limits = {"low": IDLE_LEAST_S, "high": IDLE_MOST_S}
@@ -132,6 +137,21 @@ def _images(patterns: Sequence[str] | None) -> Iterator[FieldError]:
         if not pattern.strip() or len(pattern) > _LONGEST or pattern.count("*") > _STARS_MAX:
             message = _("name an image, with at most %(stars)s stars for any text, as in pytorch/*")
             yield FieldError(f"images.{index}", "FORMAT", message % {"stars": _STARS_MAX})
+
+
+def _allowed(allowed: Mapping[str, Sequence[str]]) -> Iterator[FieldError]:
+    for name, patterns in allowed.items():
+        place = f"allowed.{name}"
+        if name not in CHOICES:
+            yield FieldError(place, "UNKNOWN", unknown_choice())
+        elif len(patterns) > PATTERNS_MAX:
+            yield FieldError(
+                place, "TOO_LONG", _("must have at most %(limit)s entries") % {"limit": PATTERNS_MAX}
+            )
+        for index, pattern in enumerate(patterns[:PATTERNS_MAX]):
+            if not pattern.strip() or len(pattern) > _LONGEST or pattern.count("*") > _STARS_MAX:
+                message = _("name a value, with at most %(stars)s stars for any text")
+                yield FieldError(f"{place}.{index}", "FORMAT", message % {"stars": _STARS_MAX})
 
 
 def _contradictions(statement: Statement, tenant: Tenant, above: Sequence[Stated]) -> Iterator[FieldError]:

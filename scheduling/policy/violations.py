@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from django.utils.translation import gettext as _
 
 from foundation.errors import FieldError
-from scheduling.policy.combine import Effective, Images, Limit
+from scheduling.policy.allowed import CHOICES
+from scheduling.policy.combine import Effective, Limit, Patterns
 from scheduling.policy.fields import CAPPED, FIELDS, Found
 from scheduling.spec import JobSpec
 
 
 def violations(spec: JobSpec, policy: Effective) -> list[FieldError]:
     """Every breach, in the order of the limits; none means that the policy allows the job."""
-    return [*_below(spec, policy), *_above(spec, policy), *_images(spec, policy)]
+    return [*_below(spec, policy), *_above(spec, policy), *_images(spec, policy), *_values(spec, policy)]
 
 
 def _below(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
@@ -54,7 +55,19 @@ def _images(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
                 yield FieldError(f"roles.{index}.image", "IMAGE_NOT_ALLOWED", _not_allowed(rule))
 
 
-def _not_allowed(rule: Images) -> str:
+def _values(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
+    for name, rules in policy.allowed.items():
+        for path, value in CHOICES[name](spec):
+            for rule in rules:
+                if not _matches(value, rule.patterns):
+                    known = ", ".join(rule.patterns) or "–"
+                    message = _("%(tenant)s allows only these values: %(patterns)s")
+                    yield FieldError(
+                        path, "NOT_ALLOWED", message % {"tenant": rule.tenant, "patterns": known}
+                    )
+
+
+def _not_allowed(rule: Patterns) -> str:
     if not rule.patterns:
         return _("%(tenant)s allows no image at all") % {"tenant": rule.tenant}
     allowed = {"tenant": rule.tenant, "patterns": ", ".join(rule.patterns)}

@@ -56,6 +56,9 @@ def _wrong_type(field: Any, value: Any) -> Any:
     if isinstance(field, serializers.ListField) and isinstance(value, list):
         found = {index: _wrong_type(field.child, item) for index, item in enumerate(value)}
         return {index: message for index, message in found.items() if message} or None
+    if isinstance(field, serializers.DictField) and isinstance(value, Mapping):
+        within = {key: _wrong_type(field.child, item) for key, item in value.items()}
+        return {key: message for key, message in within.items() if message} or None
     return None
 
 

@@ -48,6 +48,40 @@ def test_every_breach_is_told_at_once_by_field(w: World, above: APIClient, as_us
     assert not Job.unscoped.exists()
 
 
+def test_a_policy_lists_what_fields_may_say(w: World, above: APIClient, as_user: As) -> None:
+    listed = {"kind": ["batch", "py*"], "placement": ["topology", "node_selector", "tolerations"]}
+    assert put(above, tenancy.root(), allowed=listed).status_code == 200
+    own = {
+        "placement.node_selector": ["disktype=*"],
+        "roles.resources.gpu.mode": ["whole"],
+        "queue": ["default"],
+    }
+    own |= {"placement.tolerations": ["spot"], "placement.topology.level": ["rack"], "kind": ["batch", "mpi"]}
+    shown = put(above, w.workspace, allowed=own).json()
+    assert shown["allowed"] == own
+    assert [rule["tenant"] for rule in shown["effective"]["allowed"]["kind"]] == ["Root", "Team A"]
+    place = {"node_selector": {"disktype": "ssd", "zone": "a"}, "node_name": "node-1"}
+    place |= {"tolerations": [{"key": "spot", "operator": "Exists"}, {"operator": "Exists"}]}
+    place |= {"topology": {"level": "zone", "mode": "required"}}
+    slice_of = {"cards": 1, "mode": "slice", "cores": 50, "memory": "1Gi"}
+    body = {"kind": "mpi", "placement": place, "roles": [{"resources": {"gpu": slice_of}}]}
+    answer = as_user(w.editor).post(JOBS, body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "POLICY_DENIED")
+    assert {(error["field"], error["code"]) for error in answer.json()["errors"]} == {
+        (field, "NOT_ALLOWED")
+        for field in (
+            "kind",
+            "placement.node_name",
+            "placement.node_selector.zone",
+            "placement.tolerations.1.key",
+            "placement.topology.level",
+            "roles.0.resources.gpu.mode",
+        )
+    }
+    assert as_user(w.editor).post(JOBS, gpu()).status_code == 202
+    assert put(above, w.workspace).json()["allowed"] == {}
+
+
 def test_defaults_are_filled_in_and_shown(w: World, above: APIClient, as_user: As) -> None:
     own = {"roles": {"image": "pytorch/pytorch:2.8", "resources": {"cpu": 4, "gpu": {"mode": "whole"}}}}
     assert put(above, w.workspace, defaults=own, maximum={"max_run_s": 3600}).status_code == 200

@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.errors import AllotmentError
 from frontend import parts
-from frontend.pages.doing import done, told
+from frontend.pages.doing import done, told, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from scheduling.models import WorkspacePolicy
 from scheduling.policy import Effective, Limit
@@ -102,14 +102,31 @@ class PolicyForm(forms.Form):
         ),
     )
 
+    allowed = forms.CharField(
+        label=gettext_lazy("Allowed values"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 5, "placeholder": "kind: [batch, pytorch]"}),
+        help_text=gettext_lazy("Fields with lists of patterns in YAML; what is not listed here is free."),
+    )
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name in LABELS:
             for side in ("minimum", "maximum"):
                 self.fields[f"{side}.{name}"] = forms.CharField(required=False, max_length=40)
 
+    def clean_allowed(self) -> Mapping[str, Any]:
+        found = self._mapping("allowed")
+        for name, patterns in found.items():
+            if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
+                raise forms.ValidationError(_("%(name)s must be a list of texts") % {"name": name})
+        return found
+
     def clean_defaults(self) -> Mapping[str, Any]:
-        text = self.cleaned_data["defaults"].strip()
+        return self._mapping("defaults")
+
+    def _mapping(self, name: str) -> Mapping[str, Any]:
+        text = self.cleaned_data[name].strip()
         try:
             found = load_text(text) if text else {}
         except AllotmentError as error:
@@ -127,6 +144,7 @@ class PolicyForm(forms.Form):
             minimum=self._limits("minimum"),
             maximum=self._limits("maximum"),
             images=None if values["any_image"] else images,
+            allowed=values["allowed"],
             idle_timeout_s=values["idle_timeout_s"],
         )
 
@@ -142,13 +160,13 @@ class PolicyForm(forms.Form):
 def _initial(policy: WorkspacePolicy) -> dict[str, Any]:
     limits = {f"minimum.{name}": value for name, value in policy.minimum.items()}
     limits |= {f"maximum.{name}": value for name, value in policy.maximum.items()}
-    text = yaml.safe_dump(policy.defaults, allow_unicode=True, sort_keys=False) if policy.defaults else ""
     return {
         "version": policy.version,
         "any_image": policy.images is None,
         "images": "\n".join(policy.images or ()),
         "idle_timeout_s": policy.idle_timeout_s,
-        "defaults": text,
+        "defaults": _yaml(policy.defaults),
+        "allowed": _yaml(policy.allowed),
         **limits,
     }
 
@@ -163,7 +181,7 @@ def policies(request: HttpRequest) -> HttpResponse:
     for tenant in tenant_list(viewer=who):
         depth[tenant.pk] = depth.get(tenant.parent_id, -1) + 1 if tenant.parent_id else 0
         policy = own.get(tenant.pk)
-        limits = len(policy.minimum) + len(policy.maximum) if policy else 0
+        limits = sum(map(len, (policy.minimum, policy.maximum, policy.allowed))) if policy else 0
         lines.append(Line(tenant, min(depth[tenant.pk], _DEEPEST), _address(tenant), limits, policy))
     frame(request, label=_("Policies"), trail=_("Operations"))
     return render(request, "frontend/rules/policies.html", {"lines": lines})
@@ -179,7 +197,9 @@ def policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
         return _show(request, who, place, PolicyForm(initial=_initial(own)), own)
     if request.POST.get("do") == "remove":
         word = _("%(name)s demands nothing of its own any more.") % {"name": place.name}
-        done(request, lambda: policy_delete(acting_user=who, tenant=place), word)
+        done(
+            request, lambda: policy_delete(acting_user=who, tenant=place, expected=version_of(request)), word
+        )
         return redirect(_address(place))
     form = PolicyForm(request.POST)
     if form.is_valid():
@@ -247,6 +267,7 @@ def _show(
         "effective": effective,
         "defaults": _text(effective),
         "stored": own.version > 0,
+        "version": own.version,
         "may_edit": permissions.may(who, Permission.POLICY_EDIT, place) and not place.is_archived,
         "crumbs": [parts.Crumb(label=_("Policies"), url=reverse("frontend:ops-policies"))],
     }
@@ -254,8 +275,11 @@ def _show(
 
 
 def _text(effective: Effective) -> str:
-    found = dict(effective.defaults)
-    return yaml.safe_dump(found, allow_unicode=True, sort_keys=False).strip() if found else ""
+    return _yaml(dict(effective.defaults)).strip()
+
+
+def _yaml(content: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(content, allow_unicode=True, sort_keys=False) if content else ""
 
 
 def _address(tenant: Tenant) -> str:

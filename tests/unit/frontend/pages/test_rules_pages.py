@@ -14,6 +14,7 @@ from scheduling.policy.fields import FIELDS
 from tenants.models import User
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
+from tests.unit.frontend.pages.forms import hidden
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +50,7 @@ def test_a_policy_is_set_seen_where_it_counts_and_removed(w: World) -> None:
     boss, admin = signed_in(w.platform_admin), signed_in(w.admin)
     place = f"/ops/policies/{tenancy.root().pk}"
     form = {"version": "0", "maximum.max_run_s": "3600", "images": "pytorch/*\n", "defaults": "kind: batch"}
+    form |= {"allowed": "placement: [topology]"}
     assert "The policy is saved." in post(boss, place, **form)
     stored = WorkspacePolicy.unscoped.get()
     assert (stored.maximum, stored.images, stored.defaults) == (
@@ -57,9 +59,10 @@ def test_a_policy_is_set_seen_where_it_counts_and_removed(w: World) -> None:
         {"kind": "batch"},
     )
     seen = text(admin, "/w/team-a/policy")
+    assert "placement: Root allows only: topology" in seen and stored.allowed == {"placement": ["topology"]}
     assert "3600" in seen and "Root allows only: pytorch/*" in seen and "kind: batch" in seen
     assert "3600" in text(admin, f"/ops/policies/{w.workspace.pk}")
-    assert "demands nothing of its own" in post(boss, place, do="remove")
+    assert "demands nothing of its own" in post(boss, place, **hidden(boss, place, do="remove"))
     assert not WorkspacePolicy.unscoped.exists()
 
 

@@ -1,0 +1,76 @@
+"""Fields of a job file whose values a policy may restrict to those that it lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from scheduling.spec import JobSpec
+
+Value = tuple[str, str]
+"""(path in the job file, value as text)."""
+
+
+def _one(name: str, read: Callable[[JobSpec], str | None]) -> Callable[[JobSpec], Iterator[Value]]:
+    def values(spec: JobSpec) -> Iterator[Value]:
+        found = read(spec)
+        if found:
+            yield name, found
+
+    return values
+
+
+def _of_cards(name: str, read: Callable[[Any], Iterator[str]]) -> Callable[[JobSpec], Iterator[Value]]:
+    def values(spec: JobSpec) -> Iterator[Value]:
+        for index, role in enumerate(spec.roles):
+            if role.gpu is not None:
+                for found in read(role.gpu):
+                    yield f"roles.{index}.resources.gpu.{name}", found
+
+    return values
+
+
+def _parts(spec: JobSpec) -> Iterator[Value]:
+    return ((f"placement.{name}", name) for name in spec.placement)
+
+
+def _selector(spec: JobSpec) -> Iterator[Value]:
+    labels: Mapping[str, str] = spec.placement.get("node_selector", {})
+    return ((f"placement.node_selector.{key}", f"{key}={value}") for key, value in labels.items())
+
+
+def _tolerations(spec: JobSpec) -> Iterator[Value]:
+    for index, item in enumerate(spec.placement.get("tolerations", ())):
+        yield f"placement.tolerations.{index}.key", item.get("key", "*")
+
+
+def _level(spec: JobSpec) -> str | None:
+    topology: Mapping[str, str] = spec.placement.get("topology", {})
+    return topology.get("level")
+
+
+CHOICES: Final[Mapping[str, Callable[[JobSpec], Iterator[Value]]]] = {
+    "kind": _one("kind", lambda spec: str(spec.kind)),
+    "queue": _one("queue", lambda spec: spec.queue),
+    "priority_class": _one("priority_class", lambda spec: spec.priority_class),
+    "roles.resources.gpu.mode": _of_cards("mode", lambda gpu: iter([str(gpu.mode)])),
+    "roles.resources.gpu.model": _of_cards("model", lambda gpu: iter(gpu.models)),
+    "placement": _parts,
+    "placement.node_name": _one("placement.node_name", lambda spec: spec.placement.get("node_name")),
+    "placement.node_selector": _selector,
+    "placement.tolerations": _tolerations,
+    "placement.topology.level": _one("placement.topology.level", _level),
+}
+"""By name, the values of a job there. What a job does not name is no value: it is left to the engine.
+
+`placement` is which of its parts a job may name at all; labels of nodes are written `label=value`.
+"""
+
+
+def unknown_choice() -> str:
+    """The sentence for a name that is none of `CHOICES`."""
+    return _("A policy cannot list values of this; it lists those of: %(known)s") % {
+        "known": ", ".join(CHOICES)
+    }
