@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
+from scheduling.engine.actions.admission.contender import estimate
 from scheduling.engine.actions.gains import (
     Gain,
     Gains,
@@ -35,6 +36,7 @@ from scheduling.engine.model import (
     StopPolicy,
     Strategy,
 )
+from scheduling.engine.order.orders import OWNED
 from scheduling.engine.plugins.protocols import Candidate
 from scheduling.engine.quota.charges import asked_of
 
@@ -78,17 +80,22 @@ class Consolidate:
         return Gains(session).of(session.snapshot.queues[job.queue], job)
 
     def _waiting(self, session: Session) -> Iterator[tuple[Queue, Job]]:
-        """Jobs that wait for room, in the order in which the cycle would look at them."""
-        candidates = []
+        """Jobs that wait for room, in the order in which the cycle would look at them; those that stay
+        inside what their queue owns come first."""
+        candidates: list[Candidate] = []
+        tree = session.snapshot.quota
         for queue in session.queues():
             if queue.stop_policy is not StopPolicy.NONE:
                 continue
             line = [session.job(job_id) for job_id in session.line(queue)]
             ready = [job for job in line if self._may_be_helped(session, job)]
-            candidates += ready[:1] if queue.strategy is Strategy.STRICT_FIFO else ready
+            if queue.strategy is Strategy.STRICT_FIFO:
+                del ready[1:]
+            levels = (estimate(session, tree, queue, job).borrow_level for job in ready)
+            candidates += map(Candidate, ready, levels)
         if session.config.consolidation.for_growth:
-            candidates += [job for job, _ in running(session) if job.preemptible]
-        for candidate in session.in_order([Candidate(job) for job in candidates]):
+            candidates += [Candidate(job) for job, _ in running(session) if job.preemptible]
+        for candidate in sorted(session.in_order(candidates), key=OWNED.key):
             yield session.snapshot.queues[candidate.job.queue], candidate.job
 
     def _may_be_helped(self, session: Session, job: Job) -> bool:

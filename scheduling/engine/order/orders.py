@@ -93,12 +93,13 @@ class Holding:
         return candidate.job.state is not JobState.LIVE
 
 
+OWNED = Owned()
 ORDERS = (
     Priority(),
     Submitted(),
     RunTime(),
     BorrowLevel(),
-    Owned(),
+    OWNED,
     NonBorrowing(),
     DominantShare(),
     Preempting(),

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.claims import Claims, stands
-from scheduling.engine.actions.admission.contender import Contender, Tree, reach
+from scheduling.engine.actions.admission.contender import Contender, Tree, estimate
 from scheduling.engine.actions.admission.docket import Docket
 from scheduling.engine.actions.admission.drain import drain
 from scheduling.engine.actions.admission.nominate import Nominator, Victims
@@ -21,16 +21,13 @@ from scheduling.engine.actions.admission.settle import Settler
 from scheduling.engine.actions.admission.tournament import Tournament
 from scheduling.engine.actions.standing import lasting_refusal
 from scheduling.engine.actions.turn import Turn
-from scheduling.engine.model import FlavorResource, Job, Outcome, OutcomeStatus, Queue, StopPolicy
+from scheduling.engine.model import Job, Outcome, OutcomeStatus, Queue, StopPolicy
 from scheduling.engine.options import Nominate
-from scheduling.engine.order.orders import Owned
-from scheduling.engine.plugins.protocols import Candidate, Order
-from scheduling.engine.quota.charges import asked_of
+from scheduling.engine.order.orders import OWNED
+from scheduling.engine.plugins.protocols import Candidate
 
 if TYPE_CHECKING:
-    from scheduling.engine.session import Session, Usage
-
-OWNED: Order = Owned()
+    from scheduling.engine.session import Session
 
 
 class Admission:
@@ -95,7 +92,7 @@ class _Run:
         """
         self._outlook.later()
         tree = self._session.snapshot.quota
-        order = self._order(tree, [self._estimate(tree, *head) for head in _heads(turns)])
+        order = self._order(tree, [estimate(self._session, tree, *head) for head in _heads(turns)])
         while order:
             contender = order.pop()
             decided = len(self._session.decisions)
@@ -107,7 +104,7 @@ class _Run:
             for name in {contender.queue: None, **changed}:
                 turn = turns.get(name)
                 if turn is not None and turn.head is not None:
-                    order.put(self._estimate(tree, turn.queue, turn.head))
+                    order.put(estimate(self._session, tree, turn.queue, turn.head))
 
     def _order(self, tree: Tree, contenders: Iterable[Contender]) -> Rounds | Tournament:
         chain = self._session.tools.cycle_order
@@ -153,31 +150,6 @@ class _Run:
             contender = tournament.pop()
             yield contender
             tournament.touch(contender.leaf)
-
-    def _estimate(self, tree: Tree, queue: Queue, job: Job) -> Contender:
-        """A head as it would be if it got the first flavor of each group: its first choice."""
-        usage, leaf = self._first_choice(queue, job), queue.quota_node
-        level = reach(tree, leaf, usage)
-        return Contender(job=job, leaf=leaf, queue=queue.id, usage=usage, borrow_level=level)
-
-    def _first_choice(self, queue: Queue, job: Job) -> Usage:
-        known, key = self._session.first_choice, (queue.id, self._session.likes.asked_by(job))
-        if key not in known:
-            known[key] = self._charged_first(queue, job)
-        return known[key]
-
-    def _charged_first(self, queue: Queue, job: Job) -> Usage:
-        usage: dict[FlavorResource, int] = {}
-        full = {role.name: max(0, role.replicas - role.ended) for role in job.roles}
-        for group in queue.groups:
-            known = (self._session.snapshot.flavors.get(name) for name in group.flavors)
-            flavor = next((found for found in known if found is not None), None)
-            if flavor is None:
-                continue
-            for key, amount in asked_of(job, full, flavor).items():
-                if not group.resources or key.resource in group.resources:
-                    usage[key] = usage.get(key, 0) + amount
-        return usage
 
     # One turn
 

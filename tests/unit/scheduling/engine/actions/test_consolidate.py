@@ -12,7 +12,7 @@ from scheduling.engine.actions.consolidate import Consolidate
 from scheduling.engine.actions.gains import Gain
 from scheduling.engine.config import EngineConfig
 from scheduling.engine.model import CycleResult, Decision, DecisionKind, Instant, Job, Reason
-from scheduling.engine.options import ConsolidationOptions
+from scheduling.engine.options import ConsolidationOptions, FairSharing
 from scheduling.engine.session import Session
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
 from tests.unit.scheduling.engine.builders import NOW, flavor, job, node, outcome, quotas, role
@@ -265,3 +265,18 @@ def test_who_was_told_to_leave_is_not_moved() -> None:
 def moved_by(gain: Gain | None) -> list[str]:
     assert gain is not None
     return [move.before.job for move in gain.opening.moves]
+
+
+@pytest.mark.parametrize("fair", [None, FairSharing()])
+def test_moves_are_made_for_owners_before_a_borrower_of_a_higher_rank(fair: FairSharing | None) -> None:
+    movers = [live(job(name, "c", role(1, 2))) for name in ("old", "new")]
+    waiting = [job("owner", "a", role(1, 3)), job("borrower", "b", role(1, 3), priority=1)]
+    snapshot = running_world(
+        nodes(4, 4),
+        {"old": ["n0"], "new": ["n1"]},
+        [*movers, *waiting],
+        teams={"a": quotas(3), "b": quotas(1), "c": quotas(4)},
+    )
+    config = {"consolidation": ConsolidationOptions(loss_s=None), "fair_sharing": fair}
+    result = act(snapshot, "consolidate", **config)
+    assert [found.job for found in result.decisions if found.kind is DecisionKind.PARK] == ["owner"]
