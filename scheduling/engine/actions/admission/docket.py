@@ -66,6 +66,9 @@ class Docket:
                 if isinstance(now, Outcome):
                     return now
                 entry = entry or now
+            kept = self._held_back(entry) if entry.fits else None
+            if kept is not None:
+                return self.ledger.refuse(entry, kept, Verdict.RESERVED)
             if entry.fits or entry.targets:
                 self._outlook.present()
             else:
@@ -115,6 +118,16 @@ class Docket:
         full = FullRooms() if fresh else self._full_later[1]
         with self._snapshot.statement() as statement:
             return self._nominator.nominate(statement, queue, job, Ask(full, shunned=shunned))
+
+    def _held_back(self, entry: Entry) -> Refusal | None:
+        """Why a job that fits once all that is leaving has left must leave its places to another."""
+        self._outlook.later()
+        with self._snapshot.statement() as statement:
+            for key in entry.replaced:
+                statement.release(key)
+            for allocation in entry.placed:
+                statement.allocate(allocation)
+            return self._backfill.refusal(entry)
 
     def _settled(self, entry: Entry) -> Outcome:
         if entry.fits or entry.targets:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.engine.model import Job, PreemptionPolicy, Reason
+from scheduling.engine.model import Decision, DecisionKind, Job, PreemptionPolicy, Reason
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role, world
 
@@ -90,3 +90,26 @@ def test_the_large_job_starts_at_its_time() -> None:
     made.now = 1_500
     made.cycle()
     assert "large" in made.running()
+
+
+@pytest.mark.parametrize("queue_id", ["a", "b"])
+@pytest.mark.parametrize(("limit", "promised"), [(500, True), (501, False), (None, False)])
+def test_what_others_are_leaving_is_promised_to_nobody_who_would_delay_it(
+    queue_id: str, limit: int | None, promised: bool
+) -> None:
+    snapshot = world(
+        [node("n0", 4)],
+        [RUNNING, job("leaver", "a", role(1, 2))],
+        teams={"a": quotas(8), "b": quotas(0)},
+        queues=[queue("a"), queue("b", preemption=PreemptionPolicy())],
+    )
+    made = Stage(snapshot)
+    made.cycle()
+    held = tuple(task.id for task in snapshot.held("leaver"))
+    made.apply(Decision(kind=DecisionKind.EVICT, job="leaver", released=held))
+    made.now = 1_000
+    made.submit(LARGE, job("small", queue_id, role(1, 1), at=2, max_run_s=limit))
+    made.cycle()
+    assert (set(made.snapshot.claims) == {"small"}) is promised
+    if not promised:
+        assert made.outcome("small").reason is Reason.RESERVED_FOR_LARGER
