@@ -91,16 +91,16 @@ class _Run:
         Heads are compared by what will be used once all that leaves has left.
         """
         self._outlook.later()
-        tree = self._session.snapshot.quota
+        tree, queues = self._session.snapshot.quota, self._session.snapshot.queues
         order = self._order(tree, [estimate(self._session, tree, *head) for head in _heads(turns)])
         while order:
             contender = order.pop()
             decided = len(self._session.decisions)
             self._hear(turns[contender.queue], contender.job)
             jobs = (self._session.job(decision.job) for decision in self._session.decisions[decided:])
-            changed = dict.fromkeys(job.queue for job in jobs)
+            changed = dict.fromkeys(job.queue for job in jobs if job.queue in queues)
             for name in changed:
-                order.touch(self._session.snapshot.queues[name].quota_node)
+                order.touch(queues[name].quota_node)
             for name in {contender.queue: None, **changed}:
                 turn = turns.get(name)
                 if turn is not None and turn.head is not None:

@@ -1,8 +1,8 @@
 """A start kept for the first job of each queue that does not fit, so that smaller ones cannot starve it.
 
 Where run-time limits are known, the moment is known at which enough will have ended. Jobs behind the
-waiting one may start now if they have ended by then, or if it can start then all the same. Source: EASY
-backfilling (Lifka, 1995).
+waiting one may start, now or once others have left, if they have ended by then, or if it can start then all
+the same. Source: EASY backfilling (Lifka, 1995).
 
 A reservation binds the jobs behind it in its own queue. It binds other queues only where they would
 borrow and the waiting job would not: what is inside a nominal is nobody else's to keep.
