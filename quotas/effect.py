@@ -12,6 +12,7 @@ from typing import Final
 
 from foundation.actor import Actor
 from foundation.quantities import Resource
+from quotas.models import Queue
 from quotas.tree import Limits
 
 RowKey = tuple[uuid.UUID, uuid.UUID, Resource]
@@ -65,16 +66,18 @@ class Demand:
 
 Foresee = Callable[[uuid.UUID, Mapping[RowKey, Limits], Sequence[Overhang]], JobsEffect]
 Drain = Callable[[Actor, Sequence[Overhang]], int]
+Vacate = Callable[[Actor, Queue, Queue | None], int]
 Pending = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, Demand]]
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What scheduling can say and do: foresee a change, drain an overhang, count what waits."""
+    """What scheduling can do: foresee a change, drain an overhang, count what waits, empty a queue."""
 
     foresee: Foresee
     drain: Drain
     pending: Pending
+    vacate: Vacate
 
 
 _registered: Final[list[Answers]] = []

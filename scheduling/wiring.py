@@ -12,6 +12,7 @@ from scheduling.selectors.pending import pending_demand
 from scheduling.selectors.use import use_evidence
 from scheduling.services import feasibility
 from scheduling.services.drain import quota_drain
+from scheduling.services.vacate import queue_vacate
 from scheduling.tenant_tree import JobTreeWatcher
 from tenants import effects, row_policies
 
@@ -26,7 +27,9 @@ def connect() -> None:
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
     feasibility.register(potential.misfit)
     effects.register("scheduling", JobTreeWatcher())
-    effect.register(effect.Answers(foresee=foresee, drain=quota_drain, pending=pending_demand))
+    effect.register(
+        effect.Answers(foresee=foresee, drain=quota_drain, pending=pending_demand, vacate=queue_vacate)
+    )
     evidence.register("use", use_evidence)
     health.register("worker", health.worker_heartbeat())
     health.register(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from django.db import transaction
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -27,12 +28,13 @@ from quotas.models import (
 )
 from quotas.selectors.queue import queue_get
 from quotas.selectors.queue_flavors import cell_named, flavors_named
-from quotas.services.queue import queue_create
+from quotas.services.queue import queue_create, queue_rename
+from quotas.services.queue_delete import queue_delete
 from quotas.services.queue_preset import Preset, queue_preset
 from quotas.services.queue_settings import preset_of, queue_update
 from tenants.api.base import WorkspaceView
-from tenants.api.bodies import StrictSerializer
-from tenants.api.query import NoQuery, read_query
+from tenants.api.bodies import StrictSerializer, named_by
+from tenants.api.query import NoQuery, WriteQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
 from tenants.permissions import Permission
 
@@ -51,6 +53,7 @@ class QueueDetailSerializer(QueueSerializer):
 class QueueChangeSerializer(StrictSerializer):
     """What is not named stays. A preset is applied first, and what else is named on top of it."""
 
+    name = serializers.CharField(max_length=63, required=False)
     preset = serializers.ChoiceField(choices=[one.value for one in Preset], required=False)
     strategy = serializers.ChoiceField(choices=Strategy.choices, required=False)
     stop_policy = serializers.ChoiceField(choices=StopPolicy.choices, required=False)
@@ -81,10 +84,20 @@ class QueueCreateSerializer(StrictSerializer):
     strategy = serializers.ChoiceField(choices=Strategy.choices, default=Strategy.BEST_EFFORT.value)
 
 
+class QueueDeleteQuery(WriteQuery):
+    move_to = serializers.CharField(
+        required=False, max_length=63, help_text="A queue of the workspace that takes the waiting jobs."
+    )
+
+
 class QueueView(WorkspaceView):
     """One queue, by name."""
 
-    points: ClassVar = {"GET": Permission.QUOTA_VIEW, "PATCH": Permission.QUEUE_EDIT}
+    points: ClassVar = {
+        "GET": Permission.QUOTA_VIEW,
+        "PATCH": Permission.QUEUE_EDIT,
+        "DELETE": Permission.QUEUE_EDIT,
+    }
 
     @extend_schema(
         operation_id="queue_get",
@@ -114,16 +127,38 @@ class QueueView(WorkspaceView):
         wanted.is_valid(raise_exception=True)
         values: dict[str, Any] = dict(wanted.validated_data)
         preset = values.pop("preset", None)
-        names = values.pop("flavors", None)
-        queue_update(
-            acting_user=self.viewer,
-            queue=found,
-            values=values,
-            preset=Preset(preset) if preset else None,
-            flavors=None if names is None else _flavors(found.cell, names),
-            expected=expected,
-        )
-        return self._shown(queue)
+        names, name = values.pop("flavors", None), values.pop("name", None)
+        with transaction.atomic():
+            if name is not None:
+                queue_rename(acting_user=self.viewer, queue=found, name=name, expected=expected)
+            if values or preset or names is not None or name is None:
+                queue_update(
+                    acting_user=self.viewer,
+                    queue=found,
+                    values=values,
+                    preset=Preset(preset) if preset else None,
+                    flavors=None if names is None else _flavors(found.cell, names),
+                    expected=expected if name is None else None,
+                )
+        return self._shown(found.name)
+
+    @extend_schema(
+        operation_id="queue_delete",
+        summary="Delete a queue",
+        description="Refused while jobs run in it, or wait and are not moved. The workspace gets its quota.",
+        parameters=[IF_MATCH, QueueDeleteQuery],
+        responses={204: None, **problems(400, 404, 409)},
+        tags=["quotas"],
+    )
+    def delete(self, request: Request, ws: str, queue: str) -> Response:
+        """Close it for good; its name is free again."""
+        query = read_query(request, QueueDeleteQuery)
+        found, expected, target = queue_get(self.viewer, self.workspace, queue), if_match(request), None
+        if "move_to" in query:
+            with named_by("move_to"):
+                target = queue_get(self.viewer, self.workspace, query["move_to"])
+        queue_delete(acting_user=self.viewer, queue=found, move_to=target, expected=expected)
+        return Response(status=204)
 
     def _shown(self, queue: str) -> Response:
         found = queue_get(self.viewer, self.workspace, queue)

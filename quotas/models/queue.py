@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
+from django.db.models import Q
 
 from clusters.models import Cell, Flavor
 from foundation.models import BaseModel, Versioned
@@ -57,7 +58,8 @@ class Queue(BaseModel, Versioned):
     about jobs of other queues above their nominal; `while_borrowing` the same in order to borrow, from
     jobs not above `max_priority` (None: no such bound). `when_can_*` and `preference` say when the search
     over the ordered flavors ends. With `backfill` those behind the first job that does not fit pass only
-    if they do not delay it; with `user_shares` users who used less lately come first.
+    if they do not delay it; with `user_shares` users who used less lately come first. A queue that was
+    deleted stays, `closed_at` then, for what its jobs and the history of its quota say.
     """
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="queues")
@@ -87,13 +89,18 @@ class Queue(BaseModel, Versioned):
     preference = models.CharField(max_length=30, choices=Preference.choices, default=Preference.BORROWING)
     backfill = models.BooleanField(default=True)
     user_shares = models.BooleanField(default=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
     flavors: models.ManyToManyField[Flavor, QueueFlavor] = models.ManyToManyField(
         Flavor, through="QueueFlavor", related_name="queues"
     )
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["workspace", "name"], name="queue_name_once_per_workspace")
+            models.UniqueConstraint(
+                fields=["workspace", "name"],
+                condition=Q(closed_at__isnull=True),
+                name="queue_name_once_per_workspace",
+            )
         ]
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ def queue_list(viewer: Actor, workspace: Tenant) -> list[Queue]:
     """
     permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
     flavors = QueueFlavor.unscoped.select_related("flavor__cluster").order_by("position", "pk")
-    queues = Queue.unscoped.filter(workspace=workspace).select_related("cell", "node")
+    queues = Queue.unscoped.filter(workspace=workspace, closed_at__isnull=True).select_related("cell", "node")
     return list(queues.prefetch_related(Prefetch("queue_flavors", queryset=flavors)).order_by("name", "pk"))
 
 

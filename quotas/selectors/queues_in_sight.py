@@ -11,6 +11,8 @@ from tenants.permissions import Permission
 def queues_in_sight(viewer: Actor) -> list[Queue]:
     """Every queue whose quota the viewer may look at, by workspace and name."""
     rows = Queue.unscoped.filter(workspace__in=permissions.visible_workspace_ids(viewer))
-    rows = rows.filter(workspace__archived_at__isnull=True).select_related("workspace__parent", "cell")
+    rows = rows.filter(closed_at__isnull=True, workspace__archived_at__isnull=True).select_related(
+        "workspace__parent", "cell"
+    )
     found = rows.order_by("workspace__name", "name", "pk")
     return [queue for queue in found if permissions.may(viewer, Permission.QUOTA_VIEW, queue.workspace)]

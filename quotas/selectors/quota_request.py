@@ -51,7 +51,11 @@ def request_nodes(viewer: Actor, workspace: Tenant) -> list[QuotaNode]:
     Raises: NotFound, PermissionDenied.
     """
     permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
-    nodes = QuotaNode.unscoped.filter(tenant=workspace).select_related("tenant__parent", "cell", "queue")
+    nodes = (
+        QuotaNode.unscoped.filter(tenant=workspace)
+        .exclude(queue__closed_at__isnull=False)
+        .select_related("tenant__parent", "cell", "queue")
+    )
     return list(nodes.order_by("cell__name", "is_queue", "queue__name", "pk"))
 
 

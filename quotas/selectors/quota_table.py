@@ -16,7 +16,7 @@ from foundation.errors import NotFound
 from foundation.quantities import Resource
 from quotas.distribution import totals
 from quotas.effect import answers
-from quotas.models import QuotaNode
+from quotas.models import Queue, QuotaNode
 from quotas.selectors.node_names import node_names
 from quotas.selectors.tree import tree_rows
 from quotas.tree.limits import NOTHING, Amount, Limits, plus
@@ -71,13 +71,18 @@ class QuotaTable:
     @row_scope.whole()
     def __init__(self, cell_id: uuid.UUID) -> None:
         rows = tree_rows(cell_id)
+        closed = Queue.unscoped.filter(cell=cell_id, closed_at__isnull=False).values_list(
+            "node_id", flat=True
+        )
+        self.closed = set(closed)
+        """Of queues that were deleted: they have no quota and are not shown, but what they used counts."""
         self.nodes = {node.pk: node for node in rows.nodes}
         self.parents = {node.pk: node.parent_id for node in rows.nodes}
         self.names = node_names(set(self.nodes))
         self._children: defaultdict[uuid.UUID, list[uuid.UUID]] = defaultdict(list)
         for pk in sorted(self.nodes, key=lambda pk: (self.names[pk], str(pk))):
             above = self.parents[pk]
-            if above is not None:
+            if above is not None and pk not in self.closed:
                 self._children[above].append(pk)
         flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).select_related("cluster")
         self.flavors = {flavor.pk: flavor for flavor in flavors.order_by("name", "pk")}
@@ -223,6 +228,7 @@ def quota_nodes(viewer: Actor, tenant: Tenant | None = None) -> list[QuotaNode]:
     Raises: NotFound, PermissionDenied.
     """
     nodes = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue")
+    nodes = nodes.exclude(queue__closed_at__isnull=False)
     if tenant is not None:
         permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
         return list(nodes.filter(tenant=tenant).order_by("cell__name", "is_queue", "pk"))

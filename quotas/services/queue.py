@@ -75,7 +75,7 @@ def _check_name(workspace: Tenant, name: str) -> None:
     if not is_dns_label(name):
         message = _("%(name)s cannot name a queue: use lower-case letters, digits and hyphens.")
         raise _wrong("name", "name", message % {"name": name})
-    if Queue.unscoped.filter(workspace=workspace, name=name).exists():
+    if Queue.unscoped.filter(workspace=workspace, name=name, closed_at__isnull=True).exists():
         message = _("The workspace %(workspace)s has a queue named %(name)s already.")
         told = message % {"workspace": workspace, "name": name}
         raise Conflict(told, code="NAME_TAKEN", errors=[FieldError("name", "taken", told)])
@@ -83,6 +83,32 @@ def _check_name(workspace: Tenant, name: str) -> None:
 
 def _wrong(field: str, code: str, message: str) -> Invalid:
     return Invalid(message, errors=[FieldError(field, code, message)])
+
+
+@transaction.atomic
+def queue_rename(*, acting_user: Actor, queue: Queue, name: str, expected: int | None = None) -> Queue:
+    """Give a queue another name. Jobs go along; files that name the old one are refused from then on.
+
+    Raises: PermissionDenied; PreconditionFailed; Invalid for the name; Conflict when it is taken.
+    """
+    permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
+    before = queue.name
+    advance(queue, expected=expected)
+    if name == before:
+        return queue
+    _check_name(queue.workspace, name)
+    queue.name = name
+    queue.save(update_fields=["name"])
+    audit.record(
+        acting_user,
+        "queue.rename",
+        entity="queue",
+        entity_id=queue.pk,
+        tenant_id=queue.workspace_id,
+        before={"name": before},
+        after={"name": name},
+    )
+    return queue
 
 
 @transaction.atomic

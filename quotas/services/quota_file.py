@@ -104,7 +104,7 @@ def _rows_of(table: QuotaTable, seen: set[uuid.UUID]) -> list[FileRow]:
     slugs = dict(Tenant.unscoped.filter(pk__in=seen).values_list("pk", "slug"))
     names = [flavor.name for flavor in table.flavors.values()]
     ordered = sorted(
-        (node for node in table.nodes.values() if node.tenant_id in seen),
+        (node for pk, node in table.nodes.items() if node.tenant_id in seen and pk not in table.closed),
         key=lambda node: (slugs[node.tenant_id], node.is_queue, table.names[node.pk], str(node.pk)),
     )
     return [
@@ -133,7 +133,8 @@ def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
     for flavor in Flavor.unscoped.select_related("cluster").order_by("pk"):
         flavors[flavor.name].append(flavor)
     nodes: dict[tuple[uuid.UUID, str, uuid.UUID], QuotaNode] = {}
-    for node in QuotaNode.unscoped.select_related("tenant__parent", "queue"):
+    named = QuotaNode.unscoped.exclude(queue__closed_at__isnull=False)
+    for node in named.select_related("tenant__parent", "queue"):
         queue = node.queue.name if node.is_queue else ""
         nodes[node.tenant_id, queue, node.cell_id] = node
     amounts: defaultdict[QuotaNode, list[QuotaAmount]] = defaultdict(list)

@@ -258,7 +258,7 @@ def _require_stop(user: User, job: Job) -> None:
 
 
 def _queue(workspace: Tenant, name: str) -> Queue:
-    queue = Queue.unscoped.filter(workspace=workspace, name=name).first()
+    queue = Queue.unscoped.filter(workspace=workspace, name=name, closed_at__isnull=True).first()
     if queue is None:
         message = _("The workspace has no queue named %(name)s.") % {"name": name}
         raise Invalid(message, code="QUEUE_UNKNOWN", errors=[FieldError("queue", "UNKNOWN", message)])

@@ -81,6 +81,8 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("workspaces/{ws}/queues", "POST"): (401, 404, 403, 403, 201, 201),
     ("workspaces/{ws}/queues/{queue}", "GET"): MEMBERS,
     ("workspaces/{ws}/queues/{queue}", "PATCH"): (401, 404, 403, 403, 200, 200),
+    # Jobs run in the queue of the table.
+    ("workspaces/{ws}/queues/{queue}", "DELETE"): (401, 404, 403, 403, 409, 409),
     ("workspaces/{ws}/queues/{queue}/preset", "POST"): (401, 404, 403, 403, 200, 200),
     ("admin/priority-classes", "GET"): EVERYBODY,
     ("admin/priority-classes", "POST"): (401, 403, 403, 403, 403, 201),

@@ -8,9 +8,9 @@ import pytest
 
 from foundation.models import AuditRecord, Hint
 from quotas.models import LedgerEntry, Queue
-from scheduling.models import Job, PriorityClass, PriorityGrant
+from scheduling.models import Job, JobEvent, PriorityClass, PriorityGrant
 from tests.api.conftest import As
-from tests.builders import clusters, jobs
+from tests.builders import clusters, jobs, quotas
 from tests.builders.world import World
 
 PLACE = "/api/v1/workspaces/team-a/queues/default"
@@ -73,7 +73,8 @@ def test_flavors_are_reordered_and_kept_while_in_use(w: World, as_user: As) -> N
         ({"flavors": "a100"}, "flavors"),
         ({"flavors": ["nothing"]}, "flavors.0"),
         ({"preset": "fast"}, "preset"),
-        ({"name": "other"}, "name"),
+        ({"name": "Other"}, "name"),
+        ({"cell": "other"}, "cell"),
     ],
 )
 def test_settings_that_are_none(w: World, as_user: As, body: dict[str, Any], field: str) -> None:
@@ -137,3 +138,53 @@ def test_classes_that_are_none(w: World, as_user: As, body: dict[str, Any], fiel
     answer = as_user(w.platform_admin).post(CLASSES, body)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, field)
     assert not PriorityClass.unscoped.filter(name__istartswith="urgent").exists()
+
+
+def test_a_queue_is_renamed_with_its_jobs(w: World, as_user: As) -> None:
+    client = as_user(w.admin)
+    jobs.job(w.queue, w.editor, "known")
+    seen = client.get(PLACE)["ETag"]
+    taken = client.patch(PLACE, {"name": "Main"}, headers={"If-Match": seen})
+    assert (taken.status_code, taken.json()["errors"][0]["field"]) == (400, "name")
+    renamed = client.patch(PLACE, {"name": "main", "backfill": False}, headers={"If-Match": seen})
+    assert (renamed.status_code, renamed.json()["name"], renamed.json()["backfill"]) == (200, "main", False)
+    assert client.get(PLACE).status_code == 404
+    assert client.get("/api/v1/workspaces/team-a/jobs/known").json()["queue"] == "main"
+    assert AuditRecord.unscoped.get(action="queue.rename").before == {"name": "default"}
+
+
+def test_a_queue_is_deleted_when_nobody_needs_it(w: World, as_user: As) -> None:
+    client = as_user(w.admin)
+    second = client.post("/api/v1/workspaces/team-a/queues", {"name": "second", "flavors": ["a100"]})
+    held, waits = jobs.job(w.queue, w.editor, "held", state="running"), jobs.job(w.queue, w.editor, "waits")
+    over = jobs.job(w.queue, w.editor, "over", state="succeeded")
+    every = {"If-Match": "*"}
+    refused = client.delete(f"{PLACE}?move_to=second", headers=every)
+    assert (refused.status_code, refused.json()["code"]) == (409, "QUEUE_IN_USE")
+    assert refused.json()["numbers"] == {"running": 1, "waiting": 1}
+    Job.unscoped.filter(pk=held.pk).update(state="succeeded")
+    assert client.delete(PLACE, headers=every).status_code == 409
+    for wrong in ("nowhere", "default"):
+        answer = client.delete(f"{PLACE}?move_to={wrong}", headers=every)
+        assert answer.status_code in (400, 404) and answer.json()["errors"][0]["field"] == "move_to"
+    rehearsed = client.delete(f"{PLACE}?move_to=second&dry_run=true", headers=every)
+    assert rehearsed.status_code == 204 and client.get(PLACE).status_code == 200
+
+    assert client.delete(f"{PLACE}?move_to=second", headers=every).status_code == 204
+
+    assert [queue["name"] for queue in client.get("/api/v1/workspaces/team-a/queues").json()["items"]] == [
+        "second"
+    ]
+    waits.refresh_from_db()
+    assert (waits.queue.name, waits.state, waits.reason) == ("second", "queued", "PENDING_EVALUATION")
+    assert JobEvent.unscoped.get(job=waits, code="moved").numbers == {"from": "default", "to": "second"}
+    assert client.get(f"/api/v1/workspaces/team-a/jobs/{over.pk}").json()["queue"] == "default"
+    lines = client.get(f"/api/v1/admin/quotas/{quotas.quota_node(w.cell, w.workspace).pk}").json()["quotas"]
+    cards = next(line for line in lines if line["resource"] == "gpu.cards")
+    assert (cards["nominal"], cards["kept"], cards["given"]) == (8, 8, 0)
+    late = {"name": "late", "queue": "default", "roles": [{}]}
+    assert client.post("/api/v1/workspaces/team-a/jobs", late).json()["errors"][0]["field"] == "queue"
+    again = client.post("/api/v1/workspaces/team-a/queues", {"name": "default", "flavors": ["a100"]})
+    assert (second.status_code, again.status_code) == (201, 201)
+    nodes = client.get("/api/v1/admin/quotas", {"tenant": "team-a"}).json()["items"]
+    assert sorted(node["queue"] for node in nodes) == ["", "default", "second"]

@@ -70,8 +70,8 @@ def places(w: World) -> dict[str, str]:
     now = clock.now()
     lent = Override.unscoped.create(
         cell=w.cell,
-        lender=w.queue.node,
-        borrower=w.other_queue.node,
+        lender=quotas.quota_node(w.cell, w.workspace),
+        borrower=quotas.quota_node(w.cell, w.other_workspace),
         starts_at=now,
         ends_at=now + timedelta(days=1),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from django import forms
@@ -17,13 +18,14 @@ from django.utils.translation import gettext_lazy
 
 from foundation.errors import AllotmentError, FieldError, Invalid
 from frontend import parts
-from frontend.pages.doing import told
+from frontend.pages.doing import done, told, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from quotas.models import Queue
-from quotas.selectors.queue import queue_get
+from quotas.selectors.queue import queue_get, queue_list
 from quotas.selectors.queue_flavors import cell_named, flavors_named
 from quotas.selectors.queues_in_sight import queues_in_sight
-from quotas.services.queue import queue_create
+from quotas.services.queue import queue_create, queue_rename
+from quotas.services.queue_delete import queue_delete
 from quotas.services.queue_preset import Preset, queue_preset
 from quotas.services.queue_settings import SETTINGS, preset_of, queue_update
 from tenants import permissions
@@ -226,11 +228,13 @@ def queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
     found = queue_get(who, place, queue)
     if request.method != "POST":
         return _show(request, who, found, QueueForm(initial=_initial(found)))
+    if request.POST.get("do") in _ACTS:
+        return redirect(_ACTS[request.POST["do"]](request, who, found))
     preset = request.POST.get("preset", "")
     form = QueueForm(request.POST if not preset else None, initial=_initial(found))
     try:
         if preset in set(Preset):
-            queue_preset(acting_user=who, queue=found, preset=Preset(preset))
+            queue_preset(acting_user=who, queue=found, preset=Preset(preset), expected=version_of(request))
         elif form.is_valid():
             _save(who, found, form.cleaned_data)
         else:
@@ -243,6 +247,35 @@ def queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
         return _show(request, who, found, form, status=400)
     messages.success(request, _("The settings are saved. The engine follows them from its next cycle on."))
     return redirect(_address(found))
+
+
+def _rename(request: HttpRequest, who: User, found: Queue) -> str:
+    """Give the queue another name; the address of its page then."""
+    name = request.POST.get("name", "").strip()
+    rename = partial(queue_rename, acting_user=who, queue=found, name=name, expected=version_of(request))
+    done(request, rename, _("The queue is called %(name)s now.") % {"name": name}, now=partial(_now, found))
+    return _address(found)
+
+
+def _delete(request: HttpRequest, who: User, found: Queue) -> str:
+    """Close the queue; the address to go to then."""
+    target = request.POST.get("move_to", "")
+    move_to = queue_get(who, found.workspace, target) if target else None
+    delete = partial(
+        queue_delete, acting_user=who, queue=found, move_to=move_to, expected=version_of(request)
+    )
+    word = _("The queue %(name)s is deleted; its quota is the workspace's.") % {"name": found.name}
+    gone = done(request, delete, word, now=partial(_now, found))
+    return reverse("frontend:ops-queues") if gone else _address(found)
+
+
+def _now(queue: Queue) -> str:
+    """A queue as somebody else has left it."""
+    stop, _tone = STOPS[queue.stop_policy]
+    return _("It is called %(name)s and is %(state)s.") % {"name": queue.name, "state": stop}
+
+
+_ACTS: Final[Mapping[str, Callable[[HttpRequest, User, Queue], str]]] = {"rename": _rename, "delete": _delete}
 
 
 def _save(who: User, queue: Queue, values: dict[str, Any]) -> None:
@@ -275,6 +308,7 @@ def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status
         "form": form,
         "presets": [(value, *words, value == current) for value, words in PRESETS.items()],
         "may_edit": permissions.may(who, Permission.QUEUE_EDIT, found.workspace),
+        "others": [one for one in queue_list(who, found.workspace) if one.pk != found.pk],
         "crumbs": [parts.Crumb(label=_("Queues"), url=reverse("frontend:ops-queues"))],
     }
     return render(request, "frontend/rules/queue.html", page, status=status)

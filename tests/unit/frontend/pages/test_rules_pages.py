@@ -93,7 +93,7 @@ def test_who_may_not_set_a_policy_sees_no_button(w: World) -> None:
 def test_a_queue_takes_a_preset_and_settings(w: World) -> None:
     admin, place = signed_in(w.admin), "/ops/queues/team-a/default"
     assert "Balanced" in text(admin, "/ops/queues")
-    assert "The settings are saved." in post(admin, place, preset="deterministic")
+    assert "The settings are saved." in post(admin, place, preset="deterministic", version="0")
     w.queue.refresh_from_db()
     form = {
         name: getattr(w.queue, name)
@@ -146,3 +146,19 @@ def test_an_admin_of_a_team_changes_no_class_and_grants_nothing_to_it(w: World) 
     said = post(admin, "/ops/priorities", do="grant", tenant=str(w.workspace.pk), **{"class": "high"})
     assert "is decided above it" in said
     assert not PriorityGrant.unscoped.exists()
+
+
+def test_a_queue_is_renamed_and_deleted(w: World) -> None:
+    admin, place = signed_in(w.admin), "/ops/queues/team-a/default"
+    job = jobs.job(w.queue, w.editor, "known")
+    late = hidden(admin, place, do="rename")
+    said = post(admin, place, **hidden(admin, place, do="rename") | {"name": "primary"})
+    assert "The queue is called primary now." in said
+    place = "/ops/queues/team-a/primary"
+    said = post(admin, place, **late | {"name": "other"})
+    assert "It was changed since you read it." in said and "It is called primary and is open." in said
+    assert "0 jobs run in this queue and 1 wait." in post(admin, place, **hidden(admin, place, do="delete"))
+    job.delete()
+    assert "its quota is the workspace" in post(admin, place, **hidden(admin, place, do="delete"))
+    assert "team-a/primary" not in text(admin, "/ops/queues")
+    assert "Delete the queue" not in text(signed_in(w.viewer), "/ops/queues/team-a/primary", status=404)

@@ -1,0 +1,92 @@
+"""Deleting a queue. Its row stays, closed: jobs that ran in it and the history of its quota name it."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from clusters.models import Cell
+from foundation import audit, clock
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError, Invalid
+from foundation.quantities import Resource
+from foundation.versions import advance
+from quotas.effect import answers
+from quotas.models import (
+    OPEN_STATES,
+    Override,
+    OverrideState,
+    Queue,
+    Quota,
+    QuotaNode,
+    QuotaRequest,
+    Source,
+    StopPolicy,
+)
+from quotas.services.quota import quota_change, quota_changed
+from quotas.services.quota_plan import NodeAmounts, QuotaAmount
+from tenants import permissions
+from tenants.permissions import Permission
+
+
+@transaction.atomic
+def queue_delete(
+    *, acting_user: Actor, queue: Queue, move_to: Queue | None = None, expected: int | None = None
+) -> None:
+    """Close a queue for good and free its name; its quota goes back to the workspace.
+
+    Waiting jobs go to `move_to`, where one is given, and keep the time of their first submission.
+    Raises: PermissionDenied; PreconditionFailed; Invalid for a queue elsewhere; Conflict (QUEUE_IN_USE)
+    while jobs wait and are not moved, or run, and while a loan or a request names its quota.
+    """
+    permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
+    Cell.unscoped.select_for_update().get(pk=queue.cell_id)
+    advance(queue, expected=expected)
+    _require_target(queue, move_to)
+    _require_unbound(queue)
+    moved = answers().vacate(acting_user, queue, move_to)
+    _give_back(acting_user, queue)
+    queue.closed_at, queue.stop_policy = clock.now(), StopPolicy.HOLD
+    queue.save(update_fields=["closed_at", "stop_policy"])
+    audit.record(
+        acting_user,
+        "queue.delete",
+        entity="queue",
+        entity_id=queue.pk,
+        tenant_id=queue.workspace_id,
+        before={"name": queue.name},
+        after={"moved_jobs": moved, "to": move_to.name if move_to else None},
+    )
+    quota_changed(queue.cell_id)
+
+
+def _require_target(queue: Queue, move_to: Queue | None) -> None:
+    if move_to is None:
+        return
+    if move_to.pk == queue.pk or move_to.cell_id != queue.cell_id:
+        message = _("Jobs move to another queue of the same workspace and cell.")
+        raise Invalid(message, errors=[FieldError("move_to", "PLACE", message)])
+
+
+def _require_unbound(queue: Queue) -> None:
+    states = (OverrideState.PLANNED, OverrideState.ACTIVE)
+    lent = Override.unscoped.filter(lender=queue.node_id, state__in=states)
+    if lent.exists() or Override.unscoped.filter(borrower=queue.node_id, state__in=states).exists():
+        raise Conflict(_("A loan names the quota of this queue; end it first."), code="QUEUE_IN_USE")
+    if QuotaRequest.unscoped.filter(node=queue.node_id, state__in=OPEN_STATES).exists():
+        message = _("A request names the quota of this queue; decide about it first.")
+        raise Conflict(message, code="QUEUE_IN_USE")
+
+
+def _give_back(acting_user: Actor, queue: Queue) -> None:
+    rows = Quota.unscoped.filter(node=queue.node_id).exclude(nominal=0).select_related("flavor__cluster")
+    amounts = [QuotaAmount(row.flavor, Resource(row.resource), 0) for row in rows.order_by("pk")]
+    if amounts:
+        node = QuotaNode.unscoped.select_related("tenant__parent").get(pk=queue.node_id)
+        quota_change(
+            acting_user=acting_user,
+            cell_id=queue.cell_id,
+            changes=[NodeAmounts(node, amounts)],
+            reason=_("The queue %(name)s was deleted.") % {"name": queue.name},
+            source=Source.EDIT,
+        )

@@ -1,0 +1,49 @@
+"""Emptying a queue that is about to be deleted."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+
+from foundation import clock, outbox
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError
+from quotas.models import Queue
+from scheduling import transitions
+from scheduling.models import HOLDING_STATES, WAITING_STATES, Job
+from scheduling.services.lifecycle import end_claim
+from tenants import permissions
+from tenants.permissions import Permission
+
+
+def queue_vacate(acting_user: Actor, queue: Queue, move_to: Queue | None) -> int:
+    """Move the waiting jobs of a queue to another one; returns how many. The caller holds the cell's lock.
+
+    Raises: Conflict (QUEUE_IN_USE) while jobs run, or wait and have nowhere to go; PermissionDenied for who
+    may not stop the jobs of others.
+    """
+    running = Job.unscoped.filter(queue=queue, state__in=HOLDING_STATES).count()
+    waiting = list(Job.unscoped.filter(queue=queue, state__in=WAITING_STATES).order_by("pk"))
+    if running or (waiting and move_to is None):
+        message = _(
+            "%(running)s jobs run in this queue and %(waiting)s wait. Drain it, and move those who wait."
+        )
+        numbers = {"running": running, "waiting": len(waiting)}
+        told = message % numbers
+        errors = [FieldError("move_to", "REQUIRED", told)]
+        raise Conflict(told, code="QUEUE_IN_USE", numbers=numbers, errors=errors)
+    if not waiting or move_to is None:
+        return 0
+    permissions.require(acting_user, Permission.JOB_STOP_ANY, queue.workspace)
+    for job in waiting:
+        end_claim(job)
+        transitions.advance(
+            job,
+            code="moved",
+            now=clock.now(),
+            actor=acting_user.get_username(),
+            numbers={"from": queue.name, "to": move_to.name},
+            queue=move_to,
+            reason="PENDING_EVALUATION" if job.reason != "SUSPENDED" else job.reason,
+        )
+    outbox.hint(outbox.Topic.CYCLE, move_to.cell_id)
+    return len(waiting)
