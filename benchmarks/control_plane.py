@@ -36,12 +36,16 @@ _STOP_S: Final = 20
 
 @dataclass(frozen=True, kw_only=True)
 class ControlPlane:
-    """A running API server. `admin_token` may do everything."""
+    """A running API server.
+
+    `admin_token` may do everything, `platform_token` is that of a user `allotment` without any right.
+    """
 
     url: str
     folder: Path
     certificate: Path
     admin_token: str
+    platform_token: str
     api_server: subprocess.Popen[bytes] = field(repr=False)
 
     def kubeconfig(self, token: str = "") -> Path:
@@ -128,10 +132,11 @@ def _api_server(programs: Path, folder: Path, etcd: str, stack: ExitStack) -> Co
     certificates, port = folder / "certificates", free_port()
     certificates.mkdir()
     private, public = _key_pair(certificates)
-    token = secrets.token_urlsafe(24)
+    token, platform_token = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     tokens = folder / "tokens.csv"
     tokens.touch(mode=0o600)
-    tokens.write_text(f'{token},admin,admin,"system:masters"\n', encoding="utf-8")
+    users = f'{token},admin,admin,"system:masters"\n{platform_token},allotment,allotment\n'
+    tokens.write_text(users, encoding="utf-8")
     command = [
         str(programs / "kube-apiserver"),
         *(f"--etcd-servers={etcd}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"),
@@ -147,6 +152,7 @@ def _api_server(programs: Path, folder: Path, etcd: str, stack: ExitStack) -> Co
         folder=folder,
         certificate=certificates / "apiserver.crt",  # self-signed: it is its own authority
         admin_token=token,
+        platform_token=platform_token,
         api_server=process,
     )
     wait_ready(plane)

@@ -17,6 +17,7 @@ import structlog
 from clusters.backends.base import (
     BackendUnavailable,
     ClusterBackend,
+    Inventory,
     NodeObservation,
     ObservedBatch,
     PodObservation,
@@ -25,7 +26,7 @@ from clusters.backends.base import (
 )
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster, ClusterHealth
-from clusters.services.inventory import nodes_observe
+from clusters.services.inventory import inventory_sync, nodes_observe
 from foundation import clock, faults, leases, outbox
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation
@@ -69,7 +70,9 @@ def _note_health(cluster: Cluster, health: ClusterHealth, message: str) -> None:
 def _apply(cluster: Cluster, batch: ObservedBatch, now: datetime) -> None:
     nodes = [item for item in batch.observations if isinstance(item, NodeObservation)]
     pods = [item for item in batch.observations if isinstance(item, PodObservation)]
-    if nodes:
+    if batch.complete:  # nodes that it lacks have left
+        inventory_sync(cluster=cluster, inventory=Inventory(tuple(seen.fact for seen in nodes if seen.fact)))
+    elif nodes:
         nodes_observe(cluster=cluster, observations=nodes)
     for start in range(0, len(pods), _CHUNK):
         pods_apply(cluster=cluster, observations=pods[start : start + _CHUNK], now=now)

@@ -238,3 +238,7 @@ class ClusterBackend(Protocol):
 
 class BackendUnavailable(ConnectionError):
     """The cluster did not answer; what it holds is unknown, not gone."""
+
+
+class ConnectionInvalid(BackendUnavailable):
+    """The `connection` of a cluster names no way to reach it; the message says which field is wrong."""

@@ -72,7 +72,7 @@ def _upsert(
     seen: NodeObservation,
     flavors: Iterable[Flavor],
 ) -> tuple[Node, bool]:
-    facts = _facts(fact) | {"flavor_id": _flavor_of(fact, flavors)}
+    facts = _facts(fact) | {"flavor_id": flavor_of(fact.labels, flavors)}
     if node is None:
         node = Node.unscoped.create(
             cluster=cluster,
@@ -93,10 +93,10 @@ def _upsert(
     return node, _devices(node, known, fact) or moved
 
 
-def _flavor_of(fact: NodeFact, flavors: Iterable[Flavor]) -> uuid.UUID | None:
-    """The first flavor, by name, whose whole selector the node's labels carry."""
+def flavor_of(labels: Mapping[str, str], flavors: Iterable[Flavor]) -> uuid.UUID | None:
+    """The first flavor, in the order given, whose whole selector a node's labels carry."""
     for flavor in flavors:
-        if _matches(flavor.node_selector, fact.labels):
+        if _matches(flavor.node_selector, labels):
             return flavor.pk
     return None
 

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from scheduling.api.serializers import JobDetailSerializer, JobSerializer
-from scheduling.management.results import USAGE, acting_user, refusals, write_json
 from scheduling.models import Job
 from scheduling.selectors.job import JobFilter, job_get, job_list
 from scheduling.services.job import job_cancel, job_submit
 from scheduling.services.job_read import job_read
 from scheduling.spec import load_text
+from tenants.management.results import USAGE, acting_user, refusals, write_json
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 

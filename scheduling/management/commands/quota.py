@@ -23,7 +23,7 @@ from quotas.services.quota_file import (
 )
 from quotas.services.quota_plan import Planned
 from quotas.words import amount_words
-from scheduling.management.results import USAGE, acting_user, refusals, write_json
+from tenants.management.results import USAGE, acting_user, refusals, write_json
 from tenants.models import User
 
 _WIDTH: Final = 150

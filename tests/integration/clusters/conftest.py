@@ -159,7 +159,7 @@ def kubernetes(traveller: time_machine.Traveller, plane: ControlPlane) -> Iterat
     api = KubeCluster(plane)
     kubelets = Kubelets(api)
     cell = Cell.unscoped.create(name="cell")
-    connection = {"kind": "kubeconfig", "path": str(plane.kubeconfig())}
+    connection = {"kind": "kubeconfig", "path": str(plane.kubeconfig(plane.platform_token))}
     cluster = Cluster.unscoped.create(cell=cell, name="kube", backend="kubernetes", connection=connection)
 
     def pass_time(seconds: float) -> None:

@@ -72,7 +72,8 @@ def api(server: Server, tmp_path: Path) -> Api:
     token = tmp_path / "token"
     token.write_text("t")
     address = f"http://127.0.0.1:{server.server_port}"
-    return Api(open_client({"kind": "token", "server": address, "token_file": str(token)}), Breaker())
+    client = open_client({"kind": "token", "server": address, "token_file": str(token)})
+    return Api("east", client, Breaker())
 
 
 WRITES: list[Callable[[Api], Any]] = [

@@ -97,7 +97,9 @@ def test_without_a_simulated_cluster_it_says_so() -> None:
 def test_the_registry_knows_what_it_can_serve(sim: Any) -> None:
     assert isinstance(backend_for(sim.cluster), ClusterBackend)
     other = Cluster(name="real", backend="nomad")
-    with pytest.raises(BackendMissing, match="nomad backend is not available yet; available: kubernetes, simulated"):
+    with pytest.raises(
+        BackendMissing, match="nomad backend is not available yet; available: kubernetes, simulated"
+    ):
         backend_for(other)
 
 

@@ -54,13 +54,13 @@ class _AskAgain(Exception):
 
 
 class Api:
-    """One cluster's API. Safe to share among threads.
+    """One cluster's API; `cluster` is its name. Safe to share among threads.
 
     Every method raises `Refused` when the API says no, and `BackendUnavailable` when it says nothing.
     """
 
-    def __init__(self, client: ApiClient, breaker: Breaker) -> None:
-        self._client, self._breaker = client, breaker
+    def __init__(self, cluster: str, client: ApiClient, breaker: Breaker) -> None:
+        self.cluster, self._client, self._breaker = cluster, client, breaker
 
     def get(self, path: str, **query: str | int) -> Json:
         """Read one object."""

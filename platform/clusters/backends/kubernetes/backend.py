@@ -34,7 +34,7 @@ class KubernetesBackend(ClusterBackend):
     capabilities = Capabilities(slices=True, bind=True, logs=True)
 
     def __init__(self, cluster: Cluster) -> None:
-        self._api = _api(str(cluster.pk), json.dumps(cluster.connection, sort_keys=True), os.getpid())
+        self._api = _api(cluster.name, json.dumps(cluster.connection, sort_keys=True), os.getpid())
 
     def inventory(self) -> Inventory:
         return watch.inventory(self._api)
@@ -65,5 +65,5 @@ class KubernetesBackend(ClusterBackend):
 @lru_cache(maxsize=64)
 def _api(cluster: str, connection: str, process: int) -> Api:
     """One client and one breaker per cluster and process: connections do not survive a fork."""
-    del cluster, process  # they only tell one entry from another
-    return Api(open_client(json.loads(connection)), Breaker())
+    del process  # it only tells one entry from another
+    return Api(cluster, open_client(json.loads(connection)), Breaker())

@@ -14,7 +14,7 @@ import urllib3
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
-from clusters.backends.base import BackendUnavailable
+from clusters.backends.base import BackendUnavailable, ConnectionInvalid
 
 KUBECONFIG: Final = "kubeconfig"
 IN_CLUSTER: Final = "in-cluster"
@@ -25,10 +25,6 @@ _FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {  # kind:
     TOKEN: (frozenset({"server", "token_file"}), frozenset({"certificate_file"})),
 }
 POOL_SIZE: Final = 32
-
-
-class ConnectionInvalid(BackendUnavailable):
-    """The `connection` of a cluster names no way to reach it; the message says which field is wrong."""
 
 
 def check_connection(connection: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
 """What a node's object tells: capacity, taints, readiness, and the cards it has.
 
 Two kinds of cards are known. HAMi's device plugin registers each by its uuid. NVIDIA's plugin tells
-only how many there are, and the kubelet chooses among them: such cards are named after their node.
+only how many there are, and the kubelet chooses among them: such cards are named by their place.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import ROUND_FLOOR, Decimal
 from typing import Final
+from uuid import UUID, uuid5
 
 import structlog
 from kubernetes.utils.quantity import parse_quantity
@@ -22,11 +23,12 @@ log = structlog.get_logger(__name__)
 GPU: Final = "nvidia.com/gpu"
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _MEMORY: Final = "nvidia.com/gpu.memory"
+_CARDS: Final = UUID("6c1c6b0e-9a53-4b0c-8f3e-0d6b2f4f7a10")
 _MEBI: Final = 1024 * 1024
 
 
-def node_fact(node: Json) -> NodeFact:
-    """Read one node. A card that the cluster withholds is told as unhealthy.
+def node_fact(node: Json, cluster: str) -> NodeFact:
+    """Read one node of the cluster of that name. A card that the cluster withholds is told as unhealthy.
 
     A register that cannot be read hides the cards of its own node and nothing else.
     """
@@ -40,13 +42,13 @@ def node_fact(node: Json) -> NodeFact:
         taints=tuple(_taint(taint) for taint in _taints(spec)),
         ready=_ready(status),
         cordoned=bool(spec.get("unschedulable")),
-        devices=tuple(_devices(metadata, status)),
+        devices=tuple(_devices(cluster, metadata, status)),
     )
 
 
-def named_by_node(node: str, index: int) -> str:
-    """The name of a card of which the cluster tells no uuid."""
-    return f"{node}/{index}"
+def named_by_node(cluster: str, node: str, index: int) -> str:
+    """A name for a card of which the cluster tells none: always the same, and no other cluster's."""
+    return f"card/{uuid5(_CARDS, f'{cluster}/{node}/{index}')}"
 
 
 def is_named_by_node(uuid: str) -> bool:
@@ -69,7 +71,7 @@ def _ready(status: Json) -> bool:
     return conditions.get("Ready") == "True"
 
 
-def _devices(metadata: Json, status: Json) -> list[DeviceFact]:
+def _devices(cluster: str, metadata: Json, status: Json) -> list[DeviceFact]:
     annotations = metadata.get("annotations") or {}
     allocatable = _count(status.get("allocatable"))
     if register := annotations.get(hami.REGISTER):
@@ -83,7 +85,7 @@ def _devices(metadata: Json, status: Json) -> list[DeviceFact]:
     there = max(_count(status.get("capacity")), allocatable)
     return [
         DeviceFact(
-            uuid=named_by_node(metadata["name"], index),
+            uuid=named_by_node(cluster, metadata["name"], index),
             index=index,
             model=labels.get(_PRODUCT, ""),
             memory_mib=int(labels.get(_MEMORY, "0")),

@@ -49,13 +49,13 @@ class _Source:
 
     path: str
     query: dict[str, str | int]
-    read: Callable[[Json, datetime, bool], Observation]
+    read: Callable[[Api, Json, datetime, bool], Observation]
 
 
 def inventory(api: Api) -> Inventory:
     """Every node, in the order of their names."""
     nodes, _ = api.listing(_NODES)
-    return Inventory(tuple(sorted((node_fact(node) for node in nodes), key=_name)))
+    return Inventory(tuple(sorted((node_fact(node, api.cluster) for node in nodes), key=_name)))
 
 
 def _name(fact: NodeFact) -> str:
@@ -77,7 +77,8 @@ def _everything(api: Api) -> ObservedBatch:
     now = clock.now()
     found, pods_version = api.listing(_PODS, **_PODS_OF_OURS.query)
     nodes, nodes_version = api.listing(_NODES)
-    seen = [_pod(item, now, False) for item in found] + [_node(item, now, False) for item in nodes]
+    seen = [_pod(api, item, now, False) for item in found]
+    seen += [_node(api, item, now, False) for item in nodes]
     return ObservedBatch(in_order(seen), f"{pods_version}.{nodes_version}", complete=True)
 
 
@@ -97,7 +98,7 @@ def _follow(api: Api, source: _Source, version: str) -> tuple[list[Observation],
         for line in api.lines(source.path, _IDLE_S, **query):
             kind, item = _event(line)
             version = str(item["metadata"]["resourceVersion"])
-            latest[item["metadata"]["uid"]] = source.read(item, clock.now(), kind == "DELETED")
+            latest[item["metadata"]["uid"]] = source.read(api, item, clock.now(), kind == "DELETED")
     except Refused as error:
         if error.status == _GONE:
             raise _TooOld from error
@@ -118,12 +119,12 @@ def _event(line: bytes) -> tuple[str, Json]:
     return kind, item
 
 
-def _pod(item: Json, now: datetime, gone: bool) -> Observation:
+def _pod(_: Api, item: Json, now: datetime, gone: bool) -> Observation:
     return pods.observation(item, now, gone=gone)
 
 
-def _node(item: Json, now: datetime, gone: bool) -> Observation:
-    return NodeObservation(item["metadata"]["name"], None if gone else node_fact(item), now)
+def _node(api: Api, item: Json, now: datetime, gone: bool) -> Observation:
+    return NodeObservation(item["metadata"]["name"], None if gone else node_fact(item, api.cluster), now)
 
 
 _PODS_OF_OURS: Final = _Source(_PODS, {"labelSelector": pods.SELECTOR}, _pod)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.backends.base import BackendUnavailable
-from clusters.backends.kubernetes.connection import ConnectionInvalid, check_connection, open_client
+from clusters.backends.base import BackendUnavailable, ConnectionInvalid
+from clusters.backends.kubernetes.connection import check_connection, open_client
 
 GOOD = [
     {"kind": "kubeconfig", "path": "/etc/c.conf"},

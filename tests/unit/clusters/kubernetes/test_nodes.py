@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.kubernetes.nodes import is_named_by_node, node_fact
+from clusters.backends.kubernetes.nodes import is_named_by_node
+from clusters.backends.kubernetes.nodes import node_fact as read_node
 
 READY = [{"type": "Ready", "status": "True"}]
 REGISTER = (
@@ -14,6 +15,10 @@ REGISTER = (
     '{"id":"GPU-a","count":10,"devmem":46068,"devcore":100,"type":"L40S","health":true},'
     '{"id":"GPU-c","index":2,"count":10,"devmem":46068,"devcore":100,"type":"L40S","mode":"mig"}]'
 )
+
+
+def node_fact(node: dict[str, Any], cluster: str = "east") -> Any:
+    return read_node(node, cluster)
 
 
 def node(annotations: dict[str, str] | None = None, **status: Any) -> dict[str, Any]:
@@ -40,10 +45,13 @@ def test_quantities_are_rounded_down(cpu: str, memory: str, millicores: int, mib
     assert (fact.cpu_millicores, fact.memory_mib) == (millicores, mib)
 
 
-def test_counted_cards_are_named_after_their_node_and_the_withheld_are_unhealthy() -> None:
+def test_counted_cards_have_names_of_their_own_and_the_withheld_are_unhealthy() -> None:
     resources = {"capacity": {"nvidia.com/gpu": "3"}, "allocatable": {"nvidia.com/gpu": "2"}}
     cards = node_fact(node(**resources)).devices
-    assert [card.uuid for card in cards] == ["n1/0", "n1/1", "n1/2"]
+    assert len({card.uuid for card in cards}) == 3
+    assert cards == node_fact(node(**resources)).devices
+    other = node_fact(node(**resources), cluster="west").devices
+    assert not {card.uuid for card in cards} & {card.uuid for card in other}
     assert [card.healthy for card in cards] == [True, True, False]
     assert {(card.model, card.memory_mib, card.mode) for card in cards} == {("NVIDIA-H200", 143_771, "whole")}
     assert all(is_named_by_node(card.uuid) for card in cards)

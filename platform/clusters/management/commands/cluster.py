@@ -1,0 +1,107 @@
+"""`allotment cluster add|list|sync|remove`: the clusters of the platform from a shell."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from clusters.api.serializers import ClusterSerializer
+from clusters.models import BackendKind, Cell, Cluster
+from clusters.selectors.node import cluster_list
+from clusters.services.cluster import cluster_add, cluster_remove, cluster_sync
+from tenants.management.results import USAGE, acting_user, refusals, table_text, write_json
+from tenants.models import User
+
+_CONNECTION: Final = {
+    "path": "the kubeconfig file",
+    "context": "of the kubeconfig; its current one unless told",
+    "server": "address of the API server",
+    "token_file": "file with the token, read again for every call",
+    "certificate_file": "file with the API server's authority",
+}
+
+
+class Command(BaseCommand):
+    help = "Add, list, read again and remove clusters"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|sync|remove")
+        add = verbs.add_parser("add", help="add a Kubernetes cluster, once it answers")
+        add.add_argument("name", metavar="NAME")
+        add.add_argument("--kind", choices=["kubeconfig", "in-cluster", "token"], default="kubeconfig")
+        for field, text in _CONNECTION.items():
+            add.add_argument(f"--{field.replace('_', '-')}", default="", metavar="X", help=text)
+        add.add_argument("--cell", default="", metavar="NAME", help="needed where there are several")
+        verbs.add_parser("list", help="all clusters and what was last heard of them")
+        for verb, text in (("sync", "read nodes and cards now"), ("remove", "forget it; nothing is stopped")):
+            verbs.add_parser(verb, help=text).add_argument("name", metavar="NAME")
+        verbs.choices["remove"].add_argument("--yes", action="store_true", help="do not ask")
+        for chosen in verbs.choices.values():
+            chosen.add_argument("--user", metavar="NAME", help="who acts; default: the first platform admin")
+            chosen.add_argument(
+                "--json", metavar="FILE", help="write the result as JSON; - is standard output"
+            )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = acting_user(options["user"])
+        with refusals():
+            result, shown = getattr(self, f"_{options['verb']}")(user, options)
+        if options["json"]:
+            write_json(options["json"], result)
+        if options["json"] != "-":
+            self.stdout.write(shown)
+
+    def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        given = {field: options[field] for field in _CONNECTION if options[field]}
+        cluster = cluster_add(
+            acting_user=user,
+            cell=_cell(options["cell"]),
+            name=options["name"],
+            backend=BackendKind.KUBERNETES,
+            connection={"kind": options["kind"], **given},
+        )
+        nodes = cluster.nodes.count()
+        follow = f"next: allotment flavor discover {cluster.name}"
+        return _told(cluster), f"cluster {cluster.name} added with {nodes} nodes; {follow}"
+
+    def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        clusters = ClusterSerializer(cluster_list(viewer=user), many=True).data
+        columns = ("name", "cell", "backend", "health", "health_message")
+        rows = [[str(row.get(column, "")) for column in columns] for row in clusters]
+        return {"items": clusters}, table_text(columns, rows)
+
+    def _sync(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        cluster = cluster_named(options["name"])
+        nodes = cluster_sync(acting_user=user, cluster=cluster)
+        return {**_told(cluster), "nodes": nodes}, f"cluster {cluster.name} has {nodes} nodes"
+
+    def _remove(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        cluster = cluster_named(options["name"])
+        told = _told(cluster)
+        if not options["yes"] and input(f"Forget cluster {cluster.name}? Write its name: ") != cluster.name:
+            raise CommandError("nothing was changed", returncode=1)
+        cluster_remove(acting_user=user, cluster=cluster)
+        return told, f"cluster {told['name']} removed"
+
+
+def cluster_named(name: str) -> Cluster:
+    """The cluster of that name. Raises: CommandError."""
+    cluster = Cluster.unscoped.filter(name=name).select_related("cell").first()
+    if cluster is None:
+        raise CommandError(f"there is no cluster {name!r}", returncode=USAGE)
+    return cluster
+
+
+def _cell(name: str) -> Cell:
+    cells = Cell.unscoped.order_by("name")
+    found = list(cells.filter(name=name) if name else cells[:2])
+    if len(found) == 1:
+        return found[0]
+    if name or not found:
+        raise CommandError(f"there is no cell {name!r}" if name else "there is no cell", returncode=USAGE)
+    raise CommandError("there are several cells; choose one with --cell", returncode=USAGE)
+
+
+def _told(cluster: Cluster) -> dict[str, Any]:
+    return {"name": cluster.name, "cell": cluster.cell.name, "backend": cluster.backend}

@@ -1,0 +1,104 @@
+"""Clusters of the platform: added when they answer, brought up to date, removed when nothing needs them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clusters.backends.base import BackendUnavailable, ConnectionInvalid, Inventory
+from clusters.backends.registry import backend_for
+from clusters.models import BackendKind, Cell, Cluster
+from clusters.services.inventory import inventory_sync
+from foundation import audit, outbox
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError, Invalid, Refused
+from tenants import permissions
+from tenants.names import clean_slug
+from tenants.permissions import Permission
+
+
+class ClusterUnreachable(Refused):
+    """The cluster does not answer, so nothing can be said of it."""
+
+    code = "CLUSTER_UNREACHABLE"
+    title = gettext_lazy("The cluster does not answer")
+
+
+def cluster_add(
+    *, acting_user: Actor, cell: Cell, name: str, backend: BackendKind, connection: Mapping[str, Any]
+) -> Cluster:
+    """Add a cluster with its nodes, once it has answered; `connection` holds paths of files, no secret.
+
+    Raises: PermissionDenied; Invalid for name or connection; ClusterUnreachable; Conflict for a name that
+    is taken.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    name = clean_slug(name, field="name")
+    cluster = Cluster(cell=cell, name=name, backend=backend, connection=dict(connection))
+    inventory = _asked(cluster)  # no call to a cluster is made inside a transaction
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                cluster.save(force_insert=True)
+        except IntegrityError as error:
+            taken = _("There is a cluster of that name")
+            raise Conflict(
+                taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]
+            ) from error
+        _note(acting_user, "add", cluster, after={"name": name, "backend": backend, **connection})
+        inventory_sync(cluster=cluster, inventory=inventory)
+        outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
+    return cluster
+
+
+def cluster_sync(*, acting_user: Actor, cluster: Cluster) -> int:
+    """Read a cluster's nodes and cards now; returns how many nodes it has.
+
+    Raises: PermissionDenied; ClusterUnreachable.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    return inventory_sync(cluster=cluster, inventory=_asked(cluster))
+
+
+@transaction.atomic
+def cluster_remove(*, acting_user: Actor, cluster: Cluster) -> None:
+    """Forget a cluster with its nodes, cards and flavors. What runs in it is not touched.
+
+    Raises: PermissionDenied; Conflict while a queue, a quota in use, or the history of a job refers to it.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
+    key, before = cluster.pk, {"name": cluster.name, "backend": cluster.backend}
+    try:
+        with transaction.atomic():
+            cluster.nodes.all().delete()
+            cluster.flavors.all().delete()
+            cluster.delete()
+    except ProtectedError as error:
+        kinds = sorted({str(held._meta.verbose_name_plural) for held in error.protected_objects})
+        message = _("Cluster %(name)s is still needed by: %(kinds)s")
+        raise Conflict(
+            message % {"name": before["name"], "kinds": ", ".join(kinds)}, code="CLUSTER_IN_USE"
+        ) from error
+    audit.record(acting_user, "cluster.remove", entity="cluster", entity_id=key, before=before)
+    outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
+
+
+def _asked(cluster: Cluster) -> Inventory:
+    try:
+        return backend_for(cluster).inventory()
+    except ConnectionInvalid as error:
+        raise Invalid(errors=[FieldError("connection", "INVALID", str(error))]) from error
+    except BackendUnavailable as error:
+        raise ClusterUnreachable(str(error)) from error
+
+
+def _note(actor: Actor, verb: str, cluster: Cluster, **change: Any) -> None:
+    key: uuid.UUID = cluster.pk
+    audit.record(actor, f"cluster.{verb}", entity="cluster", entity_id=key, **change)

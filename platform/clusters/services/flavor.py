@@ -1,0 +1,116 @@
+"""Flavors: pools of nodes with the same card model and mode, made by hand or found in the nodes' labels."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils.translation import gettext as _
+
+from clusters.models import Cell, Cluster, Flavor, GpuMode, Node
+from clusters.services.inventory import flavor_of
+from foundation import audit, outbox
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError, Invalid
+from foundation.identifiers import dns_label
+from tenants import permissions
+from tenants.names import clean_slug
+from tenants.permissions import Permission
+
+PRODUCT: Final = "nvidia.com/gpu.product"
+_NAME_LENGTH: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorPlan:
+    """A flavor that nodes of a cluster would make; `card_memory_mib` is that of their smallest card."""
+
+    name: str
+    card_model: str
+    card_memory_mib: int
+    gpu_mode: GpuMode
+    node_selector: Mapping[str, str]
+    nodes: int = 0
+    cards: int = 0
+
+
+@transaction.atomic
+def flavor_add(*, acting_user: Actor, cluster: Cluster, plan: FlavorPlan) -> Flavor:
+    """Make a flavor. Each node belongs to the first flavor, by name, whose whole selector it carries.
+
+    Raises: PermissionDenied; Invalid for name or selector; Conflict for a name that is taken.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    name = clean_slug(plan.name, field="name")
+    if not plan.node_selector:  # it would take in every node there is and will be
+        message = _("Name at least one label of its nodes")
+        raise Invalid(errors=[FieldError("node_selector", "REQUIRED", message)])
+    Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
+    flavor = Flavor(
+        cluster=cluster,
+        name=name,
+        card_model=plan.card_model,
+        card_memory_mib=plan.card_memory_mib,
+        gpu_mode=plan.gpu_mode,
+        node_selector=dict(plan.node_selector),
+    )
+    try:
+        with transaction.atomic():
+            flavor.save(force_insert=True)
+    except IntegrityError as error:
+        taken = _("The cluster has a flavor of that name")
+        raise Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]) from error
+    _join(cluster)
+    after = {"name": name, "cluster": cluster.name, "mode": plan.gpu_mode, "selector": flavor.node_selector}
+    audit.record(acting_user, "flavor.add", entity="flavor", entity_id=flavor.pk, after=after)
+    return flavor
+
+
+def flavors_found(*, acting_user: Actor, cluster: Cluster) -> list[FlavorPlan]:
+    """Flavors that would take in the cards of nodes without one, by the product their labels name.
+
+    Nodes whose product is cut in more than one way cannot be told apart by that label and are left out,
+    as are those without the label. Raises: PermissionDenied.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_VIEW)
+    nodes = Node.unscoped.filter(cluster=cluster, present=True, flavor=None).prefetch_related("devices")
+    products: defaultdict[str, list[Node]] = defaultdict(list)
+    for node in nodes.order_by("name"):
+        if (product := node.labels.get(PRODUCT)) and node.devices.all():
+            products[product].append(node)
+    taken = set(Flavor.unscoped.filter(cluster=cluster).values_list("name", flat=True))
+    plans = [_plan(product, found) for product, found in sorted(products.items())]
+    return [plan for plan in plans if plan is not None and plan.name not in taken]
+
+
+def _plan(product: str, nodes: Iterable[Node]) -> FlavorPlan | None:
+    nodes = list(nodes)
+    cards = [card for node in nodes for card in node.devices.all()]
+    modes = {card.mode for card in cards}
+    if len(modes) != 1:
+        return None
+    return FlavorPlan(
+        name=dns_label(product.removeprefix("NVIDIA-"), _NAME_LENGTH),
+        card_model=cards[0].model or product,
+        card_memory_mib=min(card.memory_mib for card in cards),
+        gpu_mode=GpuMode(modes.pop()),
+        node_selector={PRODUCT: product},
+        nodes=len(nodes),
+        cards=len(cards),
+    )
+
+
+def _join(cluster: Cluster) -> None:
+    flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("name"))
+    moved = 0
+    for node in Node.unscoped.select_for_update(no_key=True).filter(cluster=cluster).order_by("pk"):
+        flavor = flavor_of(node.labels, flavors)
+        if flavor != node.flavor_id:
+            moved += Node.unscoped.filter(pk=node.pk).update(flavor_id=flavor)
+    if moved:
+        Cell.unscoped.filter(pk=cluster.cell_id).update(inventory_version=F("inventory_version") + 1)
+        outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
