@@ -44,7 +44,7 @@ $$ BEGIN RETURN ARRAY(
        SELECT split_part(rtrim(p, '/'), '/', -1)::uuid FROM unnest(allotment_paths()) p
        UNION ALL SELECT t.id FROM {Tenant._meta.db_table} t JOIN below b ON t.parent_id = b.id)
    SELECT id FROM below LIMIT {_LISTED}); END $$;
-CREATE OR REPLACE FUNCTION allotment_below(tenant uuid) RETURNS boolean LANGUAGE plpgsql STABLE
+CREATE OR REPLACE FUNCTION allotment_below(tenant uuid) RETURNS boolean LANGUAGE plpgsql STABLE COST 1
 PARALLEL SAFE AS $$ BEGIN RETURN EXISTS (
    SELECT 1 FROM {Tenant._meta.db_table} t WHERE t.id = tenant AND t.path ^@ ANY (allotment_paths())); END $$;
 CREATE OR REPLACE FUNCTION allotment_line() RETURNS uuid[] LANGUAGE plpgsql STABLE PARALLEL SAFE AS
@@ -55,7 +55,8 @@ CREATE OR REPLACE FUNCTION allotment_user() RETURNS uuid LANGUAGE sql STABLE PAR
 $$ SELECT nullif(current_setting('{USER}', true), '')::uuid $$;
 """
 # Sub-selects without a row in them are answered once per statement. The functions in PL/pgSQL are never
-# written out into a statement, so that planning it does not plan them again; their own plans are kept.
+# written out into a statement, so that planning it does not plan them again; their own plans are kept. The
+# look-up is called cheap because it hardly ever happens, and every row of an estimate would pay for it.
 _BELOW: Final = (
     "({column} = ANY ((SELECT allotment_tenants())::uuid[]) OR "
     f"(SELECT cardinality(allotment_tenants()) = {_LISTED}) AND allotment_below({{column}}))"

@@ -23,7 +23,8 @@ SELECT at, p.queue_id, p.workspace_id, person.user_id,
     (ARRAY['train', 'tune', 'eval', 'sweep', 'embed', 'serve'])[1 + n %% 6] || '-' ||
     (ARRAY['llama', 'resnet', 'bert', 'vit', 'whisper', 'clip', 'gpt'])[1 + n %% 7] || '-' ||
     to_hex(n) AS name,
-    lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') AS moment, md5(n::text) AS chance
+    class.id AS priority_class_id, md5(n::text) AS chance,
+    lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') AS moment
 FROM (
     SELECT n, random() AS fate, floor(%(queues)s * power(random(), 3)) AS place,
         1 + floor(%(people)s * power(random(), 2)) AS person,
@@ -35,6 +36,7 @@ JOIN (SELECT row_number() OVER (ORDER BY t.slug, q.name) - 1 AS place, q.id AS q
 JOIN (SELECT row_number() OVER (PARTITION BY tenant_id ORDER BY id) AS person, tenant_id, user_id
       FROM tenants_member WHERE tenant_id IS NOT NULL) person
   ON person.tenant_id = p.workspace_id AND person.person = draw.person
+JOIN scheduling_priorityclass class ON class.name = CASE WHEN n %% 20 = 0 THEN 'high' ELSE 'normal' END
 ORDER BY at
 """
 _LIVE: Final = "('queued', 'suspended', 'running')"
@@ -53,6 +55,7 @@ _JOB: Final = {
     "queue_id": "s.queue_id",
     "submitted_by_id": "s.user_id",
     "name": "s.name",
+    "priority_class_id": "s.priority_class_id",
     "state": "s.state",
     "submitted_at": "s.at",
     "reason": "CASE WHEN s.state = 'queued' THEN 'NO_QUOTA' ELSE '' END",

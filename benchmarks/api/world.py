@@ -40,7 +40,8 @@ def build(tenants: int, queues: int, jobs: int) -> dict[str, Any]:
     teams = _tenants(tenants)
     _people(teams)
     _queues(cell, flavor, teams, queues)
-    PriorityClass.unscoped.get_or_create(name="normal", defaults={"value": 0})
+    for name, value in (("normal", 0), ("high", 100)):
+        PriorityClass.unscoped.get_or_create(name=name, defaults={"value": value})
     fill(_likeness(teams[0]), queues=queues, people=PEOPLE, jobs=jobs, tell=_tell)
     big, middle, small = teams[0], teams[len(teams) // 10], teams[len(teams) // 2]
     head = _person("head", big.parent, Role.ADMIN)

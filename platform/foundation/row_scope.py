@@ -120,6 +120,9 @@ def _connected(sender: object, connection: Any, **_: Any) -> None:
         return
     # Short queries: compiling what the policies add to them would take longer than running it.
     raw.execute("SET jit = off")
+    if _Process.default is NOTHING:
+        # A web process answers many at once: helpers take longer to start than most of its queries run.
+        raw.execute("SET max_parallel_workers_per_gather = 0")
     if _Process.default is EVERYTHING:
         # For as long as the connection lasts: every process that shares it may see all.
         raw.execute(f"SET {SCOPE} = '{_ALL}'")

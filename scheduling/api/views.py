@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation import row_scope
 from foundation.versions import etag
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.api.parsers import JOB_PARSERS
@@ -85,13 +86,14 @@ class JobsView(WorkspaceView):
     def post(self, request: Request, ws: str) -> Response:
         """Submit the job of the body, or with `dry_run` say what it would ask for."""
         read_query(request, NoQuery)
-        workspace, user = self.workspace, self.viewer
-        reading = job_read(acting_user=user, workspace=workspace, body=request.data)
+        with row_scope.together():
+            workspace, user = self.workspace, self.viewer
+            reading = job_read(acting_user=user, workspace=workspace, body=request.data)
+        asked: dict[str, Any] = {"spec": reading.spec, "policy": reading.policy}
         if dry_run_of(request):
-            checked = job_check(acting_user=user, workspace=workspace, spec=reading.spec)
+            checked = job_check(acting_user=user, workspace=workspace, **asked)
             return Response(DryRunSerializer(_effect(checked, reading)).data)
-        job = job_submit(acting_user=user, workspace=workspace, spec=reading.spec)
-        return accepted(job, request.path, reading)
+        return accepted(job_submit(acting_user=user, workspace=workspace, **asked), request.path, reading)
 
 
 def accepted(job: Job, jobs: str, reading: Reading) -> Response:

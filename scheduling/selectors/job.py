@@ -17,7 +17,7 @@ from foundation.errors import NotFound
 from foundation.kept import Kept
 from foundation.listing import Column, Condition, Kind
 from quotas.models import Queue
-from scheduling.models import Asked, Claim, Job, JobRole, JobState
+from scheduling.models import Asked, Claim, Job, JobRole, JobState, PriorityClass
 from tenants import permissions
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
@@ -80,6 +80,19 @@ _BY_NAME: Final = Kept(
     )
 )
 _ROLES: Final = Kept(lambda job: JobRole.unscoped.filter(job=job).order_by("position"))
+_NAMED: Final[dict[str, Kept[tuple[uuid.UUID]]]] = {
+    "queue__name": Kept(
+        lambda workspace, name: (
+            Queue.unscoped.filter(workspace=workspace, name=name).order_by().values_list("pk")
+        )
+    ),
+    "submitted_by__username": Kept(
+        lambda name: User.objects.filter(username=name).order_by().values_list("pk")
+    ),
+    "priority_class__name": Kept(
+        lambda name: PriorityClass.unscoped.filter(name=name).order_by().values_list("pk")
+    ),
+}
 _NOBODY: Final = uuid.UUID(int=0)
 """No row has this key."""
 
@@ -145,23 +158,32 @@ def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
     match = Q()
     if filters.states:
         match &= Q(state__in=list(filters.states))
-    if filters.queue and workspace is None:
-        match &= Q(queue__name=filters.queue)
-    elif filters.queue:
-        # By key, as the owner below: so the database reads a page from an index in its order.
-        named = Queue.unscoped.filter(workspace=workspace, name=filters.queue)
-        match &= Q(queue=named.values_list("pk", flat=True).first() or _NOBODY)
+    if filters.queue:
+        match &= _named("queue__name", filters.queue, workspace)
     if filters.name:
         # Names are lower case; comparing them as they are needs no look at the row beside the index.
         match &= Q(name__contains=filters.name.lower())
     if filters.submitted_by:
-        owner = User.objects.filter(username=filters.submitted_by)
-        match &= Q(submitted_by=owner.values_list("pk", flat=True).first() or _NOBODY)
+        match &= _named("submitted_by__username", filters.submitted_by, workspace)
     if filters.mine:
         match &= Q(submitted_by_id=viewer.pk)
     for condition in filters.conditions:
-        match &= condition.as_query()
+        lookup = condition.column.lookup
+        exactly = lookup in _NAMED and condition.operator == "=="
+        match &= _named(lookup, condition.value, workspace) if exactly else condition.as_query()
     return match
+
+
+def _named(lookup: str, name: str, workspace: Tenant | None) -> Q:
+    """Jobs that refer to what has that name, by its key: so a page is read from an index in its order, and
+    what nobody has costs nothing."""
+    if lookup == "queue__name" and workspace is None:
+        return Q(queue__name=name)  # each workspace may have one
+    scope = [workspace.pk] if lookup == "queue__name" and workspace is not None else []
+    field, found = lookup.partition("__")[0], [key for (key,) in _NAMED[lookup](*scope, name)]
+    if len(found) > 1:
+        return Q(**{f"{field}__in": found})  # a queue, and those of that name which are closed
+    return Q(**{field: found[0] if found else _NOBODY})
 
 
 def job_list(
@@ -179,7 +201,8 @@ def job_list(
     """
     jobs = job_query(viewer=viewer, workspace=workspace, filters=filters)
     # Keys first, from an index alone, then the rows of this page: what a filter passes over is never read.
-    keys = jobs.select_related(None).prefetch_related(None).only("pk", sort.lstrip("-"))
+    unread = jobs.select_related(None).prefetch_related(None)
+    keys: Any = unread.values_list("pk", sort.lstrip("-"), named=True)
     page, following = keyset.page(keys, sort=sort, cursor=cursor, limit=limit)
     found = _listed([key.pk for key in page], workspace)
     return JobPage([found[key.pk] for key in page if key.pk in found], following)
@@ -210,17 +233,8 @@ def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
     if job is None:
         raise NotFound(_("There is no job %(name)s.") % {"name": ref})
     job.workspace = workspace
-    _have_roles(job)
+    job.have_roles(_ROLES(job.pk))
     return job
-
-
-def _have_roles(job: Any) -> None:
-    """Put the roles at hand as `prefetch_related` does."""
-    roles = job.roles.all()
-    roles._result_cache, roles._prefetch_done = _ROLES(job.pk), True
-    for role in roles:
-        role.job = job
-    job._prefetched_objects_cache = {"roles": roles}
 
 
 def _as_uuid(text: str) -> uuid.UUID | None:

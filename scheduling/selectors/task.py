@@ -41,7 +41,9 @@ def job_tasks(*, viewer: Actor, job: Job, offset: int = 0, limit: int = 100) -> 
     shown = list(tasks.select_related("role").order_by("role__position", "index")[offset : offset + limit])
     allocations = _allocations(job, shown)
     slices = _slices(list(allocations.values()))
-    total = tasks.count()
+    # A page that is not full is the last one, and tells how many there are.
+    ends = len(shown) < limit and (shown or not offset)
+    total = offset + len(shown) if ends else tasks.count()
     rows = [_row(task, allocations.get(task.pk), slices) for task in shown]
     following = offset + len(shown)
     return TaskPage(rows, total, following if shown and following < total else None)

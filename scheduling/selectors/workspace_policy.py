@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
+from typing import Final
 
 from django.db.models import QuerySet
 
 from foundation.actor import Actor
+from foundation.kept import Kept
 from scheduling.models import WorkspacePolicy
 from scheduling.policy import Effective, combine
 from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission
+
+_ON_PATH: Final = Kept(
+    lambda *tenants: WorkspacePolicy.unscoped.filter(tenant__in=tenants).order_by().select_related("tenant")
+)
 
 
 def policy_list(*, viewer: Actor) -> QuerySet[WorkspacePolicy]:
@@ -43,5 +50,5 @@ def policy_effective(*, viewer: Actor, tenant: Tenant) -> Effective:
 def path_policies(tenant: Tenant) -> Sequence[WorkspacePolicy]:
     """The policies on the path down to a tenant, the root's first; for services, which check themselves."""
     above = tenant.ancestor_ids()
-    rows = WorkspacePolicy.unscoped.filter(tenant_id__in=above).select_related("tenant")
+    rows = _ON_PATH.for_any([uuid.UUID(each) for each in above])
     return sorted(rows, key=lambda row: above.index(str(row.tenant_id)))

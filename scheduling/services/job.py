@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import prefetch_related_objects
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from foundation import audit, clock, outbox
+from foundation import audit, clock, outbox, row_scope
 from foundation.errors import Conflict, FieldError, Invalid, Refused
+from foundation.kept import Kept
 from foundation.versions import require_current
 from quotas.models import Queue
 from scheduling import transitions
@@ -42,6 +43,12 @@ PENDING_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_JOBS_MAX", 10_000)
 MIN_RUN_MAX_S: Final = getattr(settings, "ALLOTMENT_MIN_RUN_MAX_S", 3600)
 """The longest protection from preemption a job may ask for."""
 _TRIES: Final = 3
+_QUEUE: Final = Kept(
+    lambda workspace, name: Queue.unscoped.filter(
+        workspace=workspace, name=name, closed_at__isnull=True
+    ).order_by()
+)
+_PRIORITY: Final = Kept(lambda name: PriorityClass.unscoped.filter(name=name).order_by())
 
 
 class PolicyDenied(Refused):
@@ -67,8 +74,12 @@ class Submission:
     submitted_by: User
 
 
-def job_check(*, acting_user: User, workspace: Tenant, spec: JobSpec) -> Submission:
-    """Check everything a submission would check, and write nothing.
+@row_scope.together()
+def job_check(
+    *, acting_user: User, workspace: Tenant, spec: JobSpec, policy: Effective | None = None
+) -> Submission:
+    """Check everything a submission would check, and write nothing. `policy` is that of the workspace, where
+    it has just been read.
 
     Raises: PermissionDenied, NotFound; Invalid for an unknown queue or class; Refused for a class that
     is not granted; PolicyDenied with every breach; TooManyPending; NeverFits; Conflict for an archived
@@ -78,19 +89,26 @@ def job_check(*, acting_user: User, workspace: Tenant, spec: JobSpec) -> Submiss
     require_live(workspace)
     queue = _queue(workspace, spec.queue)
     priority = _priority(workspace, spec.priority_class)
-    policy = combine(path_policies(workspace))
+    policy = policy or combine(path_policies(workspace))
     _check_policy(spec, policy)
     _check_pending(workspace)
     feasibility.check(spec, queue)
     return Submission(spec, queue, priority, _protection(spec, policy), acting_user)
 
 
-def job_submit(*, acting_user: User, workspace: Tenant, spec: JobSpec, now: datetime | None = None) -> Job:
+def job_submit(
+    *,
+    acting_user: User,
+    workspace: Tenant,
+    spec: JobSpec,
+    now: datetime | None = None,
+    policy: Effective | None = None,
+) -> Job:
     """Accept a job into its queue; the engine looks at it in the next cycle. Its roles are at hand.
 
-    Raises: as `job_check`; NameTaken.
+    `policy`: as for `job_check`. Raises: as `job_check`; NameTaken.
     """
-    checked = job_check(acting_user=acting_user, workspace=workspace, spec=spec)
+    checked = job_check(acting_user=acting_user, workspace=workspace, spec=spec, policy=policy)
     at = now or clock.now()
     # The checks read outside the transaction: embedded, it takes the one write lock, and holding that
     # while the engine looks at the inventory would make submissions wait for each other.
@@ -106,7 +124,7 @@ def job_submit(*, acting_user: User, workspace: Tenant, spec: JobSpec, now: date
         transitions.note(job, "submitted", now=at, actor=acting_user.get_username())
         _record(acting_user, "job.submit", job, after={"name": job.name, "queue": checked.queue.name})
         outbox.hint(outbox.Topic.CYCLE, checked.queue.cell_id)
-    prefetch_related_objects([job], "roles")
+    job.workspace = workspace
     return job
 
 
@@ -258,7 +276,7 @@ def _require_stop(user: User, job: Job) -> None:
 
 
 def _queue(workspace: Tenant, name: str) -> Queue:
-    queue = Queue.unscoped.filter(workspace=workspace, name=name, closed_at__isnull=True).first()
+    queue = _QUEUE.first(workspace.pk, name)
     if queue is None:
         message = _("The workspace has no queue named %(name)s.") % {"name": name}
         raise Invalid(message, code="QUEUE_UNKNOWN", errors=[FieldError("queue", "UNKNOWN", message)])
@@ -266,7 +284,7 @@ def _queue(workspace: Tenant, name: str) -> Queue:
 
 
 def _priority(workspace: Tenant, name: str) -> PriorityClass:
-    found = PriorityClass.unscoped.filter(name=name).first()
+    found = _PRIORITY.first(name)
     if found is None:
         message = _("There is no priority class named %(name)s.") % {"name": name}
         errors = [FieldError("priority_class", "UNKNOWN", message)]
@@ -303,10 +321,21 @@ def _protection(spec: JobSpec, policy: Effective) -> int:
     return min(spec.min_run_s, MIN_RUN_MAX_S, *([limit.amount] if limit else []))
 
 
-def _check_pending(workspace: Tenant) -> None:
+@cache
+def _nth_pending(number: int) -> Kept[Any]:
+    """So many jobs of a workspace wait, in no order, when this finds one."""
     # Counted through the queues: their index knows the state, the workspace's does not.
-    waiting = Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
-    if waiting.order_by()[PENDING_MAX - 1 : PENDING_MAX].values_list("pk").exists():
+    return Kept(
+        lambda workspace: (
+            Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
+            .order_by()
+            .values_list("pk")[number - 1 : number]
+        )
+    )
+
+
+def _check_pending(workspace: Tenant) -> None:
+    if _nth_pending(PENDING_MAX).first(workspace.pk) is not None:
         message = _("The workspace has %(limit)s waiting jobs, and may not have more.")
         raise TooManyPending(message % {"limit": PENDING_MAX}, numbers={"limit": PENDING_MAX})
 

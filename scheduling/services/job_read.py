@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from foundation.actor import Actor
-from scheduling.policy import Filled, combine, fill
+from scheduling.policy import Effective, Filled, combine, fill
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.spec import JobSpec, parse_job
 from tenants import permissions
@@ -17,10 +17,11 @@ from tenants.permissions import Permission
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A specification, and the fields that a default of the policy decided."""
+    """A specification, the fields that a default of the policy decided, and that policy."""
 
     spec: JobSpec
     filled: Sequence[Filled]
+    policy: Effective
 
 
 def job_read(*, acting_user: Actor, workspace: Tenant, body: Any) -> Reading:
@@ -29,5 +30,6 @@ def job_read(*, acting_user: Actor, workspace: Tenant, body: Any) -> Reading:
     Raises: NotFound, PermissionDenied; Invalid (code SPEC_INVALID) with every mistake.
     """
     permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
-    whole, filled = fill(body, combine(path_policies(workspace)).defaults)
-    return Reading(parse_job(whole), filled)
+    policy = combine(path_policies(workspace))
+    whole, filled = fill(body, policy.defaults)
+    return Reading(parse_job(whole), filled, policy)

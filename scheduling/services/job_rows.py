@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
 from foundation.errors import Conflict, FieldError
@@ -26,7 +26,10 @@ class NameTaken(Conflict):
 def create_rows(
     spec: JobSpec, *, queue: Queue, priority: PriorityClass, submitted_by: User, min_run_s: int, now: datetime
 ) -> Job:
-    """Write the rows of a queued job. Raises: NameTaken."""
+    """Write the rows of a queued job, within a transaction; its roles are at hand.
+
+    Raises: NameTaken, after which the transaction has to end.
+    """
     job = Job(
         workspace_id=queue.workspace_id,
         queue=queue,
@@ -51,8 +54,7 @@ def create_rows(
     )
     try:
         # The constraint decides, not a look beforehand: of two at the same moment, one is refused.
-        with transaction.atomic():
-            job.save(force_insert=True)
+        job.save(force_insert=True)
     except IntegrityError as error:
         message = _("A job named %(name)s is waiting or running in this workspace.") % {"name": spec.name}
         raise NameTaken(message, errors=[FieldError("name", "NAME_TAKEN", message)]) from error
@@ -60,6 +62,7 @@ def create_rows(
     JobRole.unscoped.bulk_create(roles)
     tasks = [Task(job=job, role=role, index=index) for role in roles for index in range(role.replicas)]
     Task.unscoped.bulk_create(tasks, batch_size=_BATCH)
+    job.have_roles(roles)
     return job
 
 

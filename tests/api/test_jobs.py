@@ -285,3 +285,19 @@ def test_a_job_is_told_as_its_fields_are_declared(w: World) -> None:
             declared = Serializer.to_representation(shape(), job)
             assert shape(job).data == declared
             assert list(shape(job).data) == list(declared)
+
+
+def test_what_is_named_is_found_by_its_key(w: World, editor: APIClient) -> None:
+    high = jobs.priority_class("high", 100)
+    jobs.job(w.queue, w.editor, "alpha", priority=high)
+    jobs.job(w.queue, w.editor, "beta")
+
+    def names(query: str) -> list[str]:
+        return sorted(item["name"] for item in editor.get(f"{JOBS}?{query}").json()["items"])
+
+    assert names("priority_class=high") == ["alpha"]
+    assert names("filterBy=priority_class!=high") == ["beta"]
+    assert names(f"filterBy=queue=={w.queue.name}") == ["alpha", "beta"]
+    assert names("submitted_by=ed&filterBy=priority_class==high") == ["alpha"]
+    # Of names that nobody has there are no jobs; another workspace's queue of that name is not meant.
+    assert names("priority_class=nothing") == names("queue=nothing") == names("submitted_by=nobody") == []
