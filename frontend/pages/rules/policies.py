@@ -166,7 +166,7 @@ def _initial(policy: WorkspacePolicy) -> dict[str, Any]:
         "images": "\n".join(policy.images or ()),
         "idle_timeout_s": policy.idle_timeout_s,
         "defaults": _yaml(policy.defaults),
-        "allowed": _yaml(policy.allowed),
+        "allowed": _yaml(policy.allowed, flow=None),
         **limits,
     }
 
@@ -278,8 +278,11 @@ def _text(effective: Effective) -> str:
     return _yaml(dict(effective.defaults)).strip()
 
 
-def _yaml(content: Mapping[str, Any]) -> str:
-    return yaml.safe_dump(content, allow_unicode=True, sort_keys=False) if content else ""
+def _yaml(content: Mapping[str, Any], *, flow: bool | None = False) -> str:
+    """`flow=None` writes lists in one line."""
+    if not content:
+        return ""
+    return yaml.safe_dump(dict(content), allow_unicode=True, sort_keys=False, default_flow_style=flow)
 
 
 def _address(tenant: Tenant) -> str:

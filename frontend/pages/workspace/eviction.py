@@ -39,6 +39,10 @@ _FOR_OWN: Final[dict[str, str | Promise]] = {
 
 def why(rule: str, numbers: Mapping[str, Any]) -> str:
     """The reason behind a rule as half a sentence; empty for a rule that is not known."""
+    if rule == "BUDGET" and "budget_hours" in numbers:
+        return _(
+            "the budget of %(tenant)s is used up: %(used_hours)s of %(budget_hours)s GPU-hours this month"
+        ) % (numbers)
     own, job = _FOR_OWN.get(rule), numbers.get("beneficiary")
     if job and own is not None:
         return str(own) % {"job": job}

@@ -143,6 +143,16 @@ def _resumed(actor: str, numbers: Numbers) -> str:
     return _("%(user)s put it back into the queue.") % {"user": actor or _("The platform")}
 
 
+def _moved(actor: str, numbers: Numbers) -> str:
+    names = {"from": numbers.get("from", ""), "to": numbers.get("to", ""), "user": actor or _("The platform")}
+    return _("%(user)s moved it from the queue %(from)s, which is deleted, to %(to)s.") % names
+
+
+def _priority(actor: str, numbers: Numbers) -> str:
+    names = {"from": numbers.get("from", ""), "to": numbers.get("to", ""), "user": actor or _("The platform")}
+    return _("%(user)s changed its priority class from %(from)s to %(to)s.") % names
+
+
 _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "submitted": _submitted,
     "admitted": _admitted,
@@ -157,4 +167,6 @@ _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "cancelled": _cancelled,
     "suspended": _suspended,
     "resumed": _resumed,
+    "moved": _moved,
+    "priority": _priority,
 }
