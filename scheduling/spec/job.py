@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from clusters.gpu.reserved import is_reserved_mount, is_reserved_variable
 from foundation.errors import FieldError, Invalid
 from foundation.identifiers import is_dns_label, new_id
 from scheduling.models import JobKind
@@ -106,6 +107,10 @@ def _environment(job: Section) -> dict[str, str]:
     for key, value in raw.items():
         if not _VARIABLE.fullmatch(str(key)):
             job.add(f"environment.{key}", "FORMAT", _("use letters, digits and underscores, as in MY_KEY"))
+        elif is_reserved_variable(str(key)):
+            job.add(
+                f"environment.{key}", "RESERVED", _("the platform sets it, or leaves it unset on purpose")
+            )
         elif isinstance(value, bool) or not isinstance(value, str | int | float):
             job.add(f"environment.{key}", "TYPE", _("must be text; put it in quotes"))
         else:
@@ -125,6 +130,8 @@ def _volumes(job: Section) -> tuple[dict[str, Any], ...]:
             volume.add("claim", "REQUIRED", _("name the claim to mount"))
         if not mount.startswith("/"):
             volume.add("mount", "FORMAT", _("must be an absolute path, as in /data"))
+        elif is_reserved_mount(mount):
+            volume.add("mount", "RESERVED", _("choose another path: this one decides which cards are seen"))
         found.append({"claim": claim, "mount": mount, "read_only": volume.flag("read_only", default=False)})
     mounts = [volume["mount"] for volume in found]
     if len(set(mounts)) < len(mounts):

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from clusters.gpu.reserved import is_reserved_label
 from scheduling.engine.model import AffinityOperator
 from scheduling.spec.levels import LEVELS
 from scheduling.spec.section import Section
@@ -21,7 +22,6 @@ _OF_TASKS: Final = tuple(operator for operator in AffinityOperator if operator n
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _KEY: Final = re.compile(rf"(?:[a-z0-9](?:[a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _VALUE: Final = re.compile(rf"(?:{_NAME})?")
-_RESERVED: Final = "allotment.io/"
 
 
 def read_expressions(
@@ -62,7 +62,7 @@ def read_labels(part: Section, key: str) -> dict[str, str]:
     """The labels of a job's own tasks."""
     found = _labels(part, key)
     for name in found:
-        if name.startswith(_RESERVED):
+        if is_reserved_label(name):
             part.add(f"{key}.{name}", "RESERVED", _("labels of this prefix are the platform's own"))
     return found
 

@@ -10,6 +10,7 @@ from clusters.backends.base import DeviceGrant, PodObservation, PodPhase, TaskRe
 from clusters.backends.kubernetes.api import Json
 from clusters.backends.kubernetes.nodes import GPU, is_named_by_node
 from clusters.gpu import hami
+from clusters.gpu.reserved import is_reserved_variable
 
 SCHEDULER: Final = "allotment"
 # Ours are found by it, and nothing else is ever touched.
@@ -21,15 +22,6 @@ SERVICE_ACCOUNT: Final = "allotment-task"
 _MEMORY: Final = "nvidia.com/gpumem"
 _CORES: Final = "nvidia.com/gpucores"
 _ENDED: Final = {"Succeeded": PodPhase.SUCCEEDED, "Failed": PodPhase.FAILED}
-# What the workload may not set for itself: it would see or use more of the cards than was granted.
-_RESERVED: Final = (
-    "NVIDIA_",
-    "CUDA_DEVICE_",
-    "CUDA_DISABLE_CONTROL",
-    "CUDA_TASK_PRIORITY",
-    "GPU_CORE_",
-    "LD_PRELOAD",
-)
 _SHARES: Final = {"GPU_CORE_UTILIZATION_POLICY": "force", "CUDA_TASK_PRIORITY": "1"}
 
 
@@ -49,7 +41,7 @@ def on_shares(spec: TaskSpec) -> bool:
 
 def manifest(spec: TaskSpec) -> Json:
     """The pod of a task, not bound to any node yet. Raises: SpecInvalid."""
-    if reserved := sorted(name for name in spec.environment if name.startswith(_RESERVED)):
+    if reserved := sorted(name for name in spec.environment if is_reserved_variable(name)):
         raise SpecInvalid(f"the environment may not set {', '.join(reserved)}")
     environment = {**spec.environment, **(_SHARES if on_shares(spec) else {})}
     amounts = {"cpu": f"{spec.cpu_millicores}m", "memory": f"{spec.memory_mib}Mi", **_cards(spec.devices)}

@@ -156,7 +156,19 @@ def test_an_unknown_key_comes_with_a_suggestion() -> None:
         ({"roles": [{"replicas": 4096}] * 3}, {"roles": "RANGE"}),
         ({"environment": {"1X": "a"}}, {"environment.1X": "FORMAT"}),
         ({"environment": {"X": "a" * 70_000}}, {"environment": "TOO_LONG"}),
+        (
+            {"environment": {"NVIDIA_VISIBLE_DEVICES": "all"}},
+            {"environment.NVIDIA_VISIBLE_DEVICES": "RESERVED"},
+        ),
         ({"volumes": [{"claim": "c", "mount": "data"}]}, {"volumes.0.mount": "FORMAT"}),
+        (
+            {"volumes": [{"claim": "c", "mount": "/var/run/nvidia-container-devices/all"}]},
+            {"volumes.0.mount": "RESERVED"},
+        ),
+        (
+            {"placement": {"labels": {"hami.io/webhook": "ignore"}}},
+            {"placement.labels.hami.io/webhook": "RESERVED"},
+        ),
         ({"simulate": {"gpu_utilisation": 70}}, {"simulate.gpu_utilisation": "RANGE"}),
         ({"placement": {"topology": {"level": "row"}}}, {"placement.topology.level": "CHOICE"}),
         ({"placement": {"topology": {"mode": "required"}}}, {"placement.topology.level": "REQUIRED"}),

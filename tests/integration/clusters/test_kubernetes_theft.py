@@ -1,0 +1,223 @@
+"""Every known way to a card around the quota, tried by a tenant's own account on a real API server."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from benchmarks.control_plane import ControlPlane
+from clusters.backends.base import OutcomeKind
+from clusters.backends.kubernetes.pods import MANAGED
+from clusters.gpu import reserved
+from tests.fixtures.kubelet import Cluster, Json
+from tests.fixtures.wait import wait_until
+from tests.integration.clusters.conftest import Harness, kubernetes
+
+pytestmark = pytest.mark.server
+FILE: Final = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes" / "admission.yaml"
+ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+KINDS: Final = {
+    "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings",
+}
+PODS: Final = "/api/v1/namespaces/victim/pods"
+TENANT: Final = ("tenant", ["tenants"])
+GOOD: Final[Json] = {
+    "metadata": {"name": "mine", "labels": {"app": "web"}, "annotations": {"note": "x"}},
+    "spec": {
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+        "containers": [
+            {
+                "name": "main",
+                "image": "x",
+                "env": [{"name": "RANK", "value": "0"}],
+                "resources": {"limits": {"cpu": "1"}},
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            }
+        ],
+    },
+}
+
+
+def pod(spec: Json | None = None, container: Json | None = None, metadata: Json | None = None) -> Json:
+    """A harmless pod with something in it changed."""
+    made = copy.deepcopy(GOOD)
+    made["spec"].update(spec or {})
+    made["spec"]["containers"][0].update(container or {})
+    made["metadata"].update(metadata or {})
+    return made
+
+
+def variable(name: str, **source: Any) -> Json:
+    return {"env": [{"name": name, **(source or {"value": "all"})}]}
+
+
+def of_kind(kind: str, container: Json) -> Json:
+    """The container's fields in an init container, the ordinary one left as it is."""
+    made = pod()
+    other = copy.deepcopy(GOOD["spec"]["containers"][0]) | {"name": "other"} | container
+    made["spec"][kind] = [other]
+    return made
+
+
+HIDDEN = {"configMapKeyRef": {"name": "c", "key": "k"}}
+THEFTS: dict[str, Json] = {
+    "a node of one's choice": pod({"nodeName": "n1"}),
+    "all cards by variable": pod(container=variable("NVIDIA_VISIBLE_DEVICES")),
+    "all cards by a variable from elsewhere": pod(
+        container=variable("NVIDIA_VISIBLE_DEVICES", valueFrom=HIDDEN)
+    ),
+    "limits lifted": pod(container=variable("CUDA_DISABLE_CONTROL")),
+    "limits raised": pod(container=variable("CUDA_DEVICE_MEMORY_LIMIT_0")),
+    "compute not limited": pod(container=variable("GPU_CORE_UTILIZATION_POLICY")),
+    "a higher place on the card": pod(container=variable("CUDA_TASK_PRIORITY")),
+    "a library before the limiter": pod(container=variable("LD_PRELOAD")),
+    "variables hidden in a config map": pod(container={"envFrom": [{"configMapRef": {"name": "c"}}]}),
+    "an allocation of one's own": pod(metadata={"annotations": {"hami.io/vgpu-devices-allocated": "x"}}),
+    "a card of one's choice": pod(metadata={"annotations": {"nvidia.com/use-gpuuuid": "GPU-a"}}),
+    "the platform's annotation": pod(metadata={"annotations": {"allotment.io/job": "x"}}),
+    "another scheduler": pod({"schedulerName": "hami-scheduler"}),
+    "the platform's scheduler": pod({"schedulerName": "allotment"}),
+    "priority of the system": pod({"priorityClassName": "system-node-critical"}),
+    "toleration of everything": pod({"tolerations": [{"operator": "Exists"}]}),
+    "toleration of GPU nodes": pod({"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}),
+    "the platform's label": pod(metadata={"labels": {"allotment.io/job": "x"}}),
+    "a pod of the platform": pod(metadata={"labels": dict(MANAGED)}),
+    "HAMi's webhook told to look away": pod(metadata={"labels": {"hami.io/webhook": "ignore"}}),
+    "cards without a job": pod(container={"resources": {"limits": {"nvidia.com/gpu": "1"}}}),
+    "HAMi's resources": pod(container={"resources": {"limits": {"nvidia.com/gpucores": "50"}}}),
+    "Volcano's resources": pod(container={"resources": {"limits": {"volcano.sh/vgpu-number": "1"}}}),
+    "cards by claim": pod({"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}),
+    "cards by the name of a mount": pod(
+        {"volumes": [{"name": "v", "emptyDir": {}}]},
+        {"volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]},
+    ),
+    "the limiter's folder": pod(
+        {"volumes": [{"name": "v", "emptyDir": {}}]},
+        {"volumeMounts": [{"name": "v", "mountPath": "/usr/local/vgpu"}]},
+    ),
+    "the loader's list": pod(
+        {"volumes": [{"name": "v", "emptyDir": {}}]},
+        {"volumeMounts": [{"name": "v", "mountPath": "/etc/ld.so.preload"}]},
+    ),
+    "NVIDIA's runtime": pod({"runtimeClassName": "nvidia"}),
+    "privileges": pod(container={"securityContext": {"privileged": True}}),
+    "a folder of the node": pod({"volumes": [{"name": "v", "hostPath": {"path": "/dev"}}]}),
+    "the node's processes": pod({"hostPID": True}),
+    "a variable in an init container": of_kind("initContainers", variable("NVIDIA_VISIBLE_DEVICES")),
+    "hidden variables in an init container": of_kind(
+        "initContainers", {"envFrom": [{"configMapRef": {"name": "c"}}]}
+    ),
+    "cards in an init container": of_kind(
+        "initContainers", {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(kube: ControlPlane) -> Iterator[Cluster]:
+    """The policies as they are shipped, the platform being the user of `platform_token`, and a tenant."""
+    cluster = Cluster(kube)
+    text = FILE.read_text(encoding="utf-8").replace("system:serviceaccount:allotment:allotment", "allotment")
+    parts = list(yaml.safe_load_all(text))
+    for part in parts:
+        cluster.call("POST", KINDS[part["kind"]], part)
+    labels = {**MANAGED, "pod-security.kubernetes.io/enforce": "restricted"}
+    cluster.call("POST", "/api/v1/namespaces", {"metadata": {"name": "victim", "labels": labels}})
+    cluster.call("POST", "/api/v1/namespaces/victim/serviceaccounts", {"metadata": {"name": "default"}})
+    runtime = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
+    cluster.call("POST", "/apis/node.k8s.io/v1/runtimeclasses", runtime)
+    rules = [
+        {"apiGroups": [""], "resources": ["pods", "pods/ephemeralcontainers"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["patch"]},
+    ]
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    cluster.call("POST", f"{rbac}/clusterroles", {"metadata": {"name": "tenant"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "tenant"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tenant"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TENANT[0]}],
+    }
+    cluster.call("POST", f"{rbac}/clusterrolebindings", binding)
+    theft = THEFTS["limits lifted"]
+    wait_until(lambda: refused(cluster, theft)[0] == 422, "the policies are enforced", within_s=30)
+    try:
+        yield cluster
+    finally:
+        for part in reversed(parts):
+            cluster.call("DELETE", f"{KINDS[part['kind']]}/{part['metadata']['name']}", {})
+        cluster.clear()
+
+
+def refused(cluster: Cluster, body: Json, path: str = PODS) -> tuple[int, str]:
+    """What the API answers the tenant, nothing being written."""
+    return cluster.answer("POST", f"{path}?dryRun=All", body, TENANT)
+
+
+@pytest.mark.parametrize("name", sorted(THEFTS))
+def test_a_tenant_gets_no_card_around_the_platform(guarded: Cluster, name: str) -> None:
+    status, answer = refused(guarded, THEFTS[name])
+    assert status in (403, 422), answer
+    assert "allotment-pods" in answer or "PodSecurity" in answer
+
+
+def test_a_harmless_pod_of_a_tenant_passes(guarded: Cluster) -> None:
+    assert refused(guarded, pod())[0] == 201
+    assert refused(guarded, of_kind("initContainers", {}))[0] == 201
+
+
+def test_every_reserved_name_is_closed_in_the_cluster_too(guarded: Cluster) -> None:
+    for name in reserved.VARIABLES:
+        full = f"{name}X" if name.endswith("_") else name
+        assert refused(guarded, pod(container=variable(full)))[0] == 422, full
+    for label in ("allotment.io/x", "hami.io/x", "nvidia.com/x"):
+        assert refused(guarded, pod(metadata={"labels": {label: "x"}}))[0] == 422, label
+
+
+def test_a_debugging_container_gets_none_either(guarded: Cluster) -> None:
+    guarded.call("POST", PODS, pod(metadata={"name": "debugged"}))
+    container = copy.deepcopy(GOOD["spec"]["containers"][0]) | {"name": "debugger"}
+    del container["resources"]
+    path = f"{PODS}/debugged/ephemeralcontainers?dryRun=All"
+
+    def added(changes: Mapping[str, Any]) -> tuple[int, str]:
+        body = {"spec": {"ephemeralContainers": [container | changes]}}
+        return guarded.answer("PATCH", path, body, TENANT)
+
+    assert added({})[0] == 200
+    for theft in (variable("NVIDIA_VISIBLE_DEVICES"), {"envFrom": [{"configMapRef": {"name": "c"}}]}):
+        status, answer = added(theft)
+        assert status == 422, answer
+
+
+def test_labels_cannot_be_added_later(guarded: Cluster) -> None:
+    guarded.call("POST", PODS, pod(metadata={"name": "changed"}))
+    body = {"metadata": {"annotations": {"hami.io/bind-phase": "success"}}}
+    status, answer = guarded.answer("PATCH", f"{PODS}/changed?dryRun=All", body, TENANT)
+    assert status == 422, answer
+
+
+@pytest.mark.parametrize("label", ["app.kubernetes.io/managed-by", "pod-security.kubernetes.io/enforce"])
+def test_the_namespace_stays_under_the_rules(guarded: Cluster, label: str) -> None:
+    path = "/api/v1/namespaces/victim?dryRun=All"
+    for value in (None, "privileged"):
+        body = {"metadata": {"labels": {label: value}}}
+        status, answer = guarded.answer("PATCH", path, body, TENANT)
+        assert status == 422, answer
+    harmless = {"metadata": {"labels": {"cost-centre": "7"}}}
+    assert guarded.answer("PATCH", path, harmless, TENANT)[0] == 200
+
+
+@pytest.mark.django_db
+def test_the_platform_itself_still_places_pods(guarded: Cluster, kube: ControlPlane, traveller: Any) -> None:
+    with kubernetes(traveller, kube) as harness:
+        assert isinstance(harness, Harness)
+        outcomes = harness.place(harness.spec("a"), harness.sliced("b", cores=30))
+        assert [outcome.kind for outcome in outcomes] == [OutcomeKind.DONE] * 2
