@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -37,7 +38,8 @@ def _submission(team: Team, draw: random.Random) -> Ask:
         "command": ["python", "train.py"],
         "resources": {"cpu": 8, "memory": "64Gi", "gpu": {"cards": 1}},
     }
-    body = {"name": f"new-{draw.getrandbits(48):x}", "queue": f"queue-{draw.randrange(4)}", "roles": [role]}
+    name = f"new-{secrets.token_hex(6)}"  # not drawn: a database that is kept has those of the last run
+    body = {"name": name, "queue": f"queue-{draw.randrange(4)}", "roles": [role]}
     return Ask(_jobs(team), json.dumps(body))
 
 
