@@ -19,13 +19,16 @@ from tests.builders.world import World, world
 from tests.fixtures.postgres import PostgresServer
 
 
-@pytest.fixture(params=["embedded", pytest.param("postgresql", marks=pytest.mark.server)])
+@pytest.fixture(
+    params=[
+        pytest.param("embedded", marks=pytest.mark.django_db),
+        pytest.param("postgresql", marks=pytest.mark.server),
+    ]
+)
 def w(request: pytest.FixtureRequest) -> World:
     if request.param == "postgresql":
         server: PostgresServer = request.getfixturevalue("on_postgres")
         assert server.process.poll() is None
-    else:
-        request.getfixturevalue("db")
     return world()
 
 
