@@ -152,12 +152,11 @@ class _Seating:
         """Seat as much surplus as there is room for, where all tasks are alike and it can be counted."""
         role = _only_role(self._job)
         entry = None if role is None else self._tasks.get(role.name)
-        if entry is None:
+        if role is None or entry is None:
             return
-        name = entry.role.name
-        board = self._placer.board(entry.task, entry.flavor)
-        if more := seats_left(board, self._limits[name] - self._counts[name]):
-            self._take({name: more})
+        surplus = self._limits[role.name] - self._counts[role.name]
+        if surplus > 1 and (more := seats_left(self._placer.board(entry.task, entry.flavor), surplus)):
+            self._take({role.name: more})
 
     def _take(self, more: Counts) -> bool:
         """Seat so many more tasks of each role, or none of them."""

@@ -154,6 +154,27 @@ def test_what_is_carried_up_is_what_using_it_adds(
     assert told == {node: quotas.usage(node, KEY) - before[node] for node in path}
 
 
+of_two = st.dictionaries(st.sampled_from(("a", "b", "c")), st.integers(0, 30))
+
+
+@given(of_two, of_two, of_two, st.sampled_from((None, 0, 7)))
+@settings(max_examples=200, deadline=None)
+def test_a_share_with_more_is_the_share_once_it_is_used_and_with_less_once_it_is_gone(
+    held: dict[str, int], more: dict[str, int], beside: dict[str, int], nominal: int | None
+) -> None:
+    own = {"a": Limits(nominal), "b": Limits(5)}
+    branches = [Branch("root", None, {"a": Limits(9)}), Branch("leaf", "root", own), Branch("z", "root", own)]
+    # Two keys are amounts of one resource, and the third is no part of any share.
+    quotas = QuotaTree(branches, {"a": "gpu", "b": "gpu", "c": None}.get)
+    quotas.add_usages("leaf", held)
+    quotas.add_usages("z", beside)
+    before, told = quotas.share("leaf"), quotas.share("leaf", more)
+    quotas.add_usages("leaf", more)
+    after, back = quotas.share("leaf"), quotas.share("leaf", {key: -amount for key, amount in more.items()})
+    assert (told, told.borrows, told.resource) == (after, after.borrows, after.resource)
+    assert (back, back.borrows, back.resource) == (before, before.borrows, before.resource)
+
+
 booked = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 2), st.integers(-3, 3), st.booleans()))
 
 

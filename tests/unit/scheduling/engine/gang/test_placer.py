@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduling.engine import AllocationPut, Delta, Snapshot
 from scheduling.engine.gang import Extent, FullRooms
@@ -67,6 +69,32 @@ class TestWholeGangs:
         while found := on_nodes(seat(snapshot, entry, extent=Extent.STEP, keep=True)):
             steps.append(sorted(found))
         assert steps == [["worker/0", "worker/1"], ["worker/2"], ["worker/3"]]
+
+    @given(
+        st.lists(st.integers(0, 5), min_size=1, max_size=5),
+        st.sampled_from(((1, None), (2, None), (1, 40), (1, 70))),
+        st.tuples(st.integers(1, 4), st.integers(0, 12)),
+        st.sampled_from(("compact", "spread", "bestfit", "fgd", "default", "topology")),
+    )
+    @settings(max_examples=150, deadline=None)
+    def test_surplus_at_once_stands_where_it_would_stand_step_by_step(
+        self, cards: list[int], part: tuple[int, int | None], size: tuple[int, int], policy: str
+    ) -> None:
+        least, more = size
+        shape = {} if part[1] is None else {"cores": part[1]}
+        gang = job("j", "a", role(least + more, part[0], least=least, **shape))
+        after = job("k", "a", role(2, part[0], least=1, **shape))
+        nodes = [node(f"n{index}", count) for index, count in enumerate(cards)]
+        worlds = [world(nodes, [gang, after], flavors=[flavor(policy=policy)]) for _ in range(2)]
+        places: list[dict[str, str]] = [{}, {}]
+        for extent, snapshot, stands in zip((Extent.FULL, Extent.STEP), worlds, places, strict=True):
+            for entry in (gang, after):
+                found = seat(snapshot, entry, extent=extent, keep=True)
+                while not isinstance(found, Refusal) and found:
+                    stands |= {f"{entry.id}/{task}": at for task, at in on_nodes(found).items()}
+                    found = seat(snapshot, entry, extent=extent, keep=True)
+        assert places[0] == places[1]
+        assert worlds[0].to_json() == worlds[1].to_json()
 
     def test_what_stands_stays_and_only_the_rest_is_placed(self) -> None:
         entry = job("j", "a", role(3, 1))

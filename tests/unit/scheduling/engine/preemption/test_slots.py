@@ -191,6 +191,25 @@ def test_rows_are_counted_again_where_something_changed() -> None:
     assert whole.cards.tolist() == [2, 0, 1]
 
 
+def test_a_row_is_told_as_it_is_now_whatever_was_looked_at_before() -> None:
+    snapshot = site([2, 2], {"a": 4}, [on("j", "a", "n0:0", "n0:1")])
+    slots = Slots(board_of(snapshot, role(1, 1)))
+    slots.now()
+
+    def told() -> list[int]:
+        return [slots.row(row).slots() for row in (0, 1)]
+
+    assert told() == [0, 2]
+    with snapshot.statement() as statement:
+        statement.release("j/worker/0")
+        # Nobody has counted all rows since.
+        assert told() == [1, 2]
+        slots.now()
+        slots.row(0).book(snapshot.held("j")[0], 1)
+        assert told() == [1, 2]
+    assert told() == [0, 2]
+
+
 def test_nodes_that_change_are_counted_again() -> None:
     snapshot = site([2, 2], {"a": 4}, [])
     slots = slots_of(board_of(snapshot, role(1, 1)))
