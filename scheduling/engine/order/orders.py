@@ -71,8 +71,10 @@ class DominantShare:
 
     name = "share"
 
-    def key(self, candidate: Candidate) -> Share:
-        return candidate.share
+    def key(self, candidate: Candidate) -> tuple[bool, float, Share]:
+        # Rounding never puts two ratios the other way round, and most are told apart by it alone.
+        share = candidate.share
+        return (share.infinite, share.numerator / share.denominator, share)
 
 
 class Preempting:

@@ -10,7 +10,6 @@ a step costs one look at each node of one path, not the whole tree.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -103,15 +102,16 @@ class Tournament:
 
     def _settle(self) -> None:
         """Find the winners above all open leaves, from the deepest nodes to the roots."""
-        levels = defaultdict[int, dict[str, None]](dict)
+        points: dict[str, _Point] = {}
         for leaf in self._open:
             for node in self._paths.get(leaf) or self._tree.path(leaf):
                 if node in self._points:
-                    levels[self._points[node].depth][node] = None
+                    points[node] = self._points[node]
+        # One path goes from its leaf to the root as it is.
+        ordered = len(self._open) < 2
         self._open.clear()
-        for depth in sorted(levels, reverse=True):
-            for node in levels[depth]:
-                self._decide(node, self._points[node])
+        for node in points if ordered else sorted(points, key=lambda node: -points[node].depth):
+            self._decide(node, points[node])
 
     def _decide(self, node: str, point: _Point) -> None:
         point.winner = self._heads.get(node) or self._first(point.heap)
