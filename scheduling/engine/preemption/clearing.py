@@ -10,6 +10,7 @@ searches early.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import NamedTuple
@@ -77,11 +78,16 @@ class Clearing:
         The first strategy comes first; where it does not suffice, the others let one more of each queue
         go. False where rows that were looked at do not suffice, or the budget ends.
         """
+        too_few: set[str] = set()
         for number, strategy in enumerate(field.fair.strategies):
-            if self._seats.fit or _Sweep(self, field, taken, strategy, once=number > 0).run():
+            sweep = _Sweep(self, field, taken, strategy, once=number > 0)
+            # While nobody is taken, less is to be had of some of the queues than of all of them.
+            known = not taken and bool(too_few) and sweep.open <= too_few
+            if self._seats.fit or (not known and sweep.run()):
                 return True
             if field.within:
                 break
+            too_few = sweep.open if known or sweep.hopeless else set()
         return False
 
     def prospect(self, queues: set[str]) -> Prospect:
@@ -123,7 +129,10 @@ def _potential(site: Site, crowd: Crowd, seats: Seats) -> Ints:
 
 
 class _Sweep:
-    """One pass over the rows by one strategy. `once`: of each queue one more may go."""
+    """One pass over the rows by one strategy. `once`: of each queue one more may go.
+
+    `open` are the queues of which somebody may still be taken.
+    """
 
     def __init__(
         self,
@@ -136,16 +145,26 @@ class _Sweep:
     ) -> None:
         self._ground, self._contest, self._seats = clearing._ground, clearing._contest, clearing._seats
         self._field, self._taken, self._strategy, self._once = field, taken, strategy, once
-        self._open = {queue for queue in self._contest.policies if field.accepts(queue, strategy)}
-        self._prospect = clearing.prospect(self._open)
+        self.open = {queue for queue in self._contest.policies if field.accepts(queue, strategy)}
+        self._clearing = clearing
         self._gone = {victim.candidate.id for victim in taken}
         self._refused: set[str] = set()
         self._gain: dict[int, int] = {}
 
+    @cached_property
+    def _prospect(self) -> Prospect:
+        """What the queues that were open when it was first asked for could give."""
+        return self._clearing.prospect(self.open)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether there would be too few seats with all gone whom the strategy may let go."""
+        return self._prospect.seats < self._seats.needed
+
     def run(self) -> bool:
         """Whether there are seats now."""
         seats, heap = self._seats, list[Step]()
-        if self._prospect.seats < seats.needed:
+        if self.hopeless:
             return False
         waiting = iter(self._promising())
         while not seats.fit:
@@ -229,15 +248,15 @@ class _Sweep:
                 yield from self._ground.candidates(number, row)
 
     def _may_ask(self, candidate: Candidate) -> bool:
-        if candidate.queue not in self._open or candidate.id in self._refused or candidate.id in self._gone:
+        if candidate.queue not in self.open or candidate.id in self._refused or candidate.id in self._gone:
             return False
         policy = self._contest.policies[candidate.queue]
         return candidate.job.id not in self._gone and self._contest.may_ask(candidate, policy)
 
     def _may_take(self, candidate: Candidate) -> bool:
         """Whether a candidate that was asked when its step was found may still be taken."""
-        if candidate.queue in self._open and not self._field.open(candidate.queue, self._strategy):
-            self._open.remove(candidate.queue)
+        if candidate.queue in self.open and not self._field.open(candidate.queue, self._strategy):
+            self.open.remove(candidate.queue)
         return self._may_ask(candidate)
 
     def _take(self, step: Step) -> None:
@@ -255,7 +274,7 @@ class _Sweep:
             add(self._taken, victim)
             self._gone.add(victim.candidate.id)
             if self._once and victim.candidate.queue != self._contest.preemptor.queue.id:
-                self._open.discard(victim.candidate.queue)
+                self.open.discard(victim.candidate.queue)
 
     def _lift(self, state: Row, candidate: Candidate, row: int, sign: int) -> None:
         """Think the candidate's tasks on a row away, or back; some may have left on their own before."""

@@ -190,13 +190,10 @@ class VictimSearch:
         """Victims on cheap rows, and others in the order of fairness where quota needs more than that."""
         borrow, field, taken = contest.borrowing_allowed, FairField(contest, fair), list[Victim]()
         contest.charge()
-        if clearing.hopeless:
-            # As most searches are: told before it is looked whom fairness would let go.
-            self._note_guarded(contest)
-            return []
         for _ in range(CLEARINGS):
             if not clearing.clear(field, taken):
                 contest.trial.reset()
+                self._note_guarded(contest, clearing)
                 return []
             if not contest.quota_fits(borrow=borrow):
                 contest.effort.limit(WEIGHED)
@@ -227,13 +224,15 @@ class VictimSearch:
             self._ground = Ground(self.roster, self.snapshot.fleet)
         return Clearing(self._ground, contest, contest.seats)
 
-    def _note_guarded(self, contest: Contest) -> None:
+    def _note_guarded(self, contest: Contest, clearing: Clearing) -> None:
         """Whether it is guaranteed run times alone that leave too few seats."""
-        if contest.ignore_guard or self._ground is None or not self._ground.guarded(contest):
+        ground, seats = self._ground, contest.seats
+        if contest.ignore_guard or ground is None or seats is None or not ground.guarded(contest):
+            return
+        if not clearing.hopeless:
             return
         contest.ignore_guard = True
-        clearing = self._clearing(contest)
-        if clearing is not None and not clearing.hopeless:
+        if not Clearing(ground, contest, seats).hopeless:
             contest.guarded.add(contest.preemptor.job.id)
         contest.ignore_guard = False
 
