@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from quotas.tree import Share, at_least
 from scheduling.engine.model import FlavorResource
-from scheduling.engine.options import FairSharing
+from scheduling.engine.options import FairSharing, ShareStrategy
 from scheduling.engine.preemption.contest import Contest
 from scheduling.engine.preemption.fair import just
 from scheduling.engine.preemption.policy import Policy, highest_priority, may_push_anyone
@@ -63,6 +63,10 @@ class _Survey:
         self._tree, self._contested = contest.tree, contest.preemptor.contested
         inside = self._tree.inside(contest.leaf, self._contested)
         self._within = fair is not None and fair.preempt_within_nominal and inside
+        # Where equal shares will do, the other strategy accepts nobody else.
+        strategies = fair.strategies if fair is not None else ()
+        equal = tuple(each for each in strategies if each is ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE)
+        self._mildest = equal[:1] or strategies[:1]
         self._found = Askable()
         self._sum: dict[FlavorResource, int] = {}
 
@@ -100,8 +104,7 @@ class _Survey:
     def _yields(self, rival: str, mine: Share) -> bool:
         """Whether a strategy would accept a victim below: the other side's share can only fall."""
         theirs = self._tree.share(rival)
-        strategies = self._fair.strategies if self._fair is not None else ()
-        return any(just(strategy, mine, theirs, theirs) for strategy in strategies)
+        return any(just(strategy, mine, theirs, theirs) for strategy in self._mildest)
 
     def _borrowers(self, node: str) -> Iterator[str]:
         """Queues below that use more than their nominal of something that is needed.
@@ -111,10 +114,15 @@ class _Survey:
         tree, wanted = self._tree, self._fair is not None
         if wanted and self._contest.owns_all(node):
             return
-        stood = self._contest.roster.above(self._contested)
+        roster = self._contest.roster
+        stood = roster.above(self._contested)
         for leaf in tree.leaves_above(node, self._contested):
-            if leaf not in stood:
-                continue
-            between = takewhile(lambda above: above != node, tree.path(leaf))
-            if not (wanted and any(map(self._contest.owns_all, between))):
-                yield from self._contest.roster.queues_at(leaf)
+            if leaf in stood and not (wanted and self._shut_off(leaf, node)):
+                yield from roster.queues_at(leaf)
+
+    def _shut_off(self, leaf: str, node: str) -> bool:
+        """Whether a subtree between a leaf that borrows and a node above takes nothing of others."""
+        if leaf == node or self._tree.parent(leaf) == node:
+            return False
+        between = takewhile(lambda above: above != node, self._tree.path(leaf))
+        return any(map(self._contest.owns_all, between))
