@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -81,7 +82,7 @@ class TestWholeGangs:
         self, cards: list[int], part: tuple[int, int | None], size: tuple[int, int], policy: str
     ) -> None:
         least, more = size
-        shape = {} if part[1] is None else {"cores": part[1]}
+        shape: dict[str, Any] = {} if part[1] is None else {"cores": part[1]}
         gang = job("j", "a", role(least + more, part[0], least=least, **shape))
         after = job("k", "a", role(2, part[0], least=1, **shape))
         nodes = [node(f"n{index}", count) for index, count in enumerate(cards)]
