@@ -164,12 +164,14 @@ def test_an_operator_runs_accounts_and_groups(w: World, boss: APIClient) -> None
     group = boss.post(f"{API}/admin/groups", {"name": "ML"})
     assert boss.post(f"{group['Location']}/people", {"username": "new"}).status_code == 201
     assert boss.get(group["Location"]).json()["size"] == 1
-    assert boss.patch(made["Location"], {"is_active": False}).json()["is_active"] is False
+    closed = boss.patch(made["Location"], {"is_active": False}, headers={"If-Match": made["ETag"]})
+    assert closed.json()["is_active"] is False
     assert boss.post(f"{made['Location']}/unlock").status_code == 204
     assert boss.post(f"{made['Location']}/password", {"password": "second try 88"}).status_code == 204
     person = f"{group['Location']}/people/{made.json()['id']}"
     assert boss.delete(person).status_code == 204
-    last = boss.patch(f"{API}/admin/users/{w.platform_admin.pk}", {"is_active": False})
+    of_the_last = f"{API}/admin/users/{w.platform_admin.pk}"
+    last = boss.patch(of_the_last, {"is_active": False}, headers={"If-Match": "*"})
     assert (last.status_code, last.json()["code"]) == (409, "LAST_PLATFORM_ADMIN")
     assert User.objects.get(pk=w.platform_admin.pk).is_active
 
