@@ -106,6 +106,24 @@ def test_removing_forgets_the_cluster_unless_something_needs_it(
     assert len(east.items("/api/v1/nodes")) == 3
 
 
+@pytest.mark.parametrize(("answer", "code"), [("east", 0), ("west", 1), ("", 1), (None, 2)])
+def test_a_removal_is_asked_for_by_name(
+    kube: ControlPlane, east: KubeCluster, monkeypatch: pytest.MonkeyPatch, answer: str | None, code: int
+) -> None:
+    def told(_: str) -> str:
+        if answer is None:
+            raise EOFError
+        return answer
+
+    monkeypatch.setattr("builtins.input", told)
+    run("cluster", "add", "east", "--path", str(kube.kubeconfig(kube.platform_token)))
+    if code:
+        assert refusal("cluster", "remove", "east")[0] == code
+    else:
+        run("cluster", "remove", "east")
+    assert Cluster.unscoped.exists() is bool(code)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

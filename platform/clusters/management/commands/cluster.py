@@ -10,7 +10,7 @@ from clusters.api.serializers import ClusterSerializer
 from clusters.models import BackendKind, Cell, Cluster
 from clusters.selectors.node import cluster_list
 from clusters.services.cluster import cluster_add, cluster_remove, cluster_sync
-from tenants.management.results import USAGE, acting_user, refusals, table_text, write_json
+from tenants.management.results import FAILED, USAGE, acting_user, refusals, table_text, write_json
 from tenants.models import User
 
 _CONNECTION: Final = {
@@ -79,8 +79,8 @@ class Command(BaseCommand):
     def _remove(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_named(options["name"])
         told = _told(cluster)
-        if not options["yes"] and input(f"Forget cluster {cluster.name}? Write its name: ") != cluster.name:
-            raise CommandError("nothing was changed", returncode=1)
+        if not options["yes"] and _answer(f"Forget cluster {cluster.name}? Write its name: ") != cluster.name:
+            raise CommandError("nothing was changed", returncode=FAILED)
         cluster_remove(acting_user=user, cluster=cluster)
         return told, f"cluster {told['name']} removed"
 
@@ -91,6 +91,13 @@ def cluster_named(name: str) -> Cluster:
     if cluster is None:
         raise CommandError(f"there is no cluster {name!r}", returncode=USAGE)
     return cluster
+
+
+def _answer(question: str) -> str:
+    try:
+        return input(question)
+    except EOFError:  # nobody is there to ask
+        raise CommandError("nothing was changed; --yes goes without asking", returncode=USAGE) from None
 
 
 def _cell(name: str) -> Cell:
