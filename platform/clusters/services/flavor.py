@@ -23,6 +23,7 @@ from tenants.permissions import Permission
 
 PRODUCT: Final = "nvidia.com/gpu.product"
 _NAME_LENGTH: Final = 63
+_BATCH: Final = 500  # SQLite bounds the parameters of a statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +107,13 @@ def _plan(product: str, nodes: Iterable[Node]) -> FlavorPlan | None:
 
 def _join(cluster: Cluster) -> None:
     flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("name"))
-    moved = 0
+    moved = []
     for node in Node.unscoped.select_for_update(no_key=True).filter(cluster=cluster).order_by("pk"):
         flavor = flavor_of(node.labels, flavors)
         if flavor != node.flavor_id:
-            moved += Node.unscoped.filter(pk=node.pk).update(flavor_id=flavor)
+            node.flavor_id = flavor
+            moved.append(node)
+    Node.unscoped.bulk_update(moved, ["flavor"], batch_size=_BATCH)
     if moved:
         Cell.unscoped.filter(pk=cluster.cell_id).update(inventory_version=F("inventory_version") + 1)
         outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)

@@ -203,3 +203,15 @@ def test_a_stream_that_cannot_begin(server: Server, api: Api, answer: Answer, er
     server.answers = [answer]
     with pytest.raises(error):
         list(api.lines("/x", 1.0))
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nodes", "/api/v1/pods"])
+@pytest.mark.parametrize("answer", [(403, NO), (500, b"")])
+def test_a_list_that_may_not_be_read_makes_the_cluster_unavailable(
+    server: Server, api: Api, path: str, answer: Answer
+) -> None:
+    server.answers = [answer]
+    with pytest.raises(BackendUnavailable, match=str(answer[0])):
+        api.listing(path)
+    with pytest.raises(BackendUnavailable, match=str(answer[0])):
+        list(api.lines(f"{path}/a/log", 1.0))

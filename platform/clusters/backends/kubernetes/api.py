@@ -33,8 +33,12 @@ _PAGE: Final = 500
 _UNAUTHORISED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
 
 
-class Refused(Exception):
-    """The API said no. `status` is HTTP's, `reason` the API's word for it, such as AlreadyExists."""
+class Refused(BackendUnavailable):
+    """The API said no. `status` is HTTP's, `reason` the API's word for it, such as AlreadyExists.
+
+    A write that was refused is known not to have happened. Of a read nothing more is learnt than from
+    silence, so whoever does not look closer may treat it so.
+    """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")

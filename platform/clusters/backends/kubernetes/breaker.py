@@ -26,14 +26,14 @@ class Breaker:
         self._guard = threading.Lock()
         self._failures = 0
         self._pause_s = FIRST_PAUSE_S
-        self._closed_until = 0.0
+        self._open_until = 0.0
 
     def check(self) -> None:
         """Raises: BackendUnavailable while it is open; the one call let through moves the next on."""
         with self._guard:
             if self._failures < FAILURES:
                 return
-            wait_s = self._closed_until - self._clock()
+            wait_s = self._open_until - self._clock()
             if wait_s > 0:
                 raise BackendUnavailable(
                     f"{self._failures} calls in a row failed; the next is tried in {wait_s:.0f} s"
@@ -54,5 +54,5 @@ class Breaker:
 
     def _hold_back(self) -> None:
         # Jitter: workers that lost the same cluster at once must not all come back at once.
-        self._closed_until = self._clock() + self._pause_s * random.uniform(0.5, 1.0)
+        self._open_until = self._clock() + self._pause_s * random.uniform(0.5, 1.0)
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)

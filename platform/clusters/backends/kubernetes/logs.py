@@ -20,7 +20,7 @@ _NOTHING: Final = (400, 404)
 def logs(api: Api, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]:
     """Lines of a pod, those after `since` only; none if it is absent or has not started.
 
-    With `follow` the lines go on until its container has ended. Raises: BackendUnavailable, Refused.
+    With `follow` the lines go on until its container has ended. Raises: BackendUnavailable.
     """
     query: dict[str, str | int] = {"container": pods.CONTAINER, "timestamps": "true"}
     query |= {"limitBytes": _LONGEST_BYTES} if not follow else {"follow": "true"}

@@ -102,7 +102,7 @@ def _follow(api: Api, source: _Source, version: str) -> tuple[list[Observation],
     except Refused as error:
         if error.status == _GONE:
             raise _TooOld from error
-        raise BackendUnavailable(str(error)) from error
+        raise
     return list(latest.values()), version
 
 
