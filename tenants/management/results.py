@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import CommandError
-from rich.console import Console
-from rich.table import Table
 
 from foundation.errors import AllotmentError
 from tenants.models import Role, User
 
 USAGE: Final = 2
 FAILED: Final = 1
-_WIDTH: Final = 150
 
 
 def acting_user(name: str | None) -> User:
@@ -51,18 +48,6 @@ def write_json(target: str, result: Any) -> None:
         Path(target).write_text(text, encoding="utf-8")
     except OSError as error:
         raise CommandError(f"--json {target}: {error.strerror}", returncode=USAGE) from error
-
-
-def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table for a terminal; a pipe gets it in its full width."""
-    table = Table(*(column.replace("_", " ") for column in columns))
-    for row in rows:
-        table.add_row(*row)
-    console = Console()
-    console.width = max(console.width, _WIDTH)
-    with console.capture() as shown:
-        console.print(table)
-    return shown.get()
 
 
 @contextmanager

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from rich.console import Console
 from rich.table import Table
 
 from scheduling.api.serializers import JobDetailSerializer, JobSerializer
@@ -17,10 +16,9 @@ from scheduling.services.job import job_cancel, job_submit
 from scheduling.services.job_read import job_read
 from scheduling.spec import load_text
 from tenants.management.results import USAGE, acting_user, refusals, write_json
+from tenants.management.verbs import shown
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
-
-_WIDTH: Final = 150
 
 
 class Command(BaseCommand):
@@ -51,11 +49,7 @@ class Command(BaseCommand):
         if options["json"]:
             write_json(options["json"], result)
         if options["json"] != "-":
-            console = Console()
-            console.width = max(console.width, _WIDTH)  # ids and reasons are copied, so they stay whole
-            with console.capture() as shown:
-                console.print(_table(jobs))
-            self.stdout.write(shown.get())
+            self.stdout.write(shown(_table(jobs)))
 
     def _submit(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
         body = load_text(_read(options["file"]))

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from rich.console import Console
+from django.core.management.base import CommandError, CommandParser
 from rich.table import Table
 
 from quotas.api.quota_serializers import DifferenceSerializer, NodeQuotaSerializer
@@ -23,14 +22,14 @@ from quotas.services.quota_file import (
 )
 from quotas.services.quota_plan import Planned
 from quotas.words import amount_words
-from tenants.management.results import USAGE, acting_user, refusals, write_json
+from tenants.management.results import USAGE
+from tenants.management.verbs import VerbCommand, shown
 from tenants.models import User
 
-_WIDTH: Final = 150
 _LIMITS: Final = ("nominal", "borrowing", "lending")
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = "Show, set, import and export quotas"
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -55,20 +54,7 @@ class Command(BaseCommand):
         export = verbs.add_parser("export", help="everything that you may see, as a file")
         export.add_argument("--tenant", default="", help="slug; it and what is below it")
         export.add_argument("--format", choices=[kind.value for kind in FileFormat], default="yaml")
-        for chosen in verbs.choices.values():
-            chosen.add_argument("--user", metavar="NAME", help="who acts; default: the first platform admin")
-            chosen.add_argument(
-                "--json", metavar="FILE", help="write the result as JSON; - is standard output"
-            )
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        user = acting_user(options["user"])
-        with refusals():
-            result, shown = getattr(self, f"_{options['verb']}")(user, options)
-        if options["json"]:
-            write_json(options["json"], result)
-        if options["json"] != "-":
-            self.stdout.write(shown)
+        self.common_arguments(verbs)
 
     def _get(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         nodes = [
@@ -76,7 +62,7 @@ class Command(BaseCommand):
             for node in quota_nodes(user, tenant_get(user, options["tenant"]))
             if not options["queue"] or (node.is_queue and node.queue.name == options["queue"])
         ]
-        return {"items": NodeQuotaSerializer(nodes, many=True).data}, _shown(_node_table(nodes))
+        return {"items": NodeQuotaSerializer(nodes, many=True).data}, shown(_node_table(nodes))
 
     def _set(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         limits = {f"{name}_limit".replace("nominal_limit", "nominal"): options[name] for name in _LIMITS}
@@ -102,7 +88,7 @@ class Command(BaseCommand):
                 on_top=options["on_top"],
             )
         result = {"applied": not options["dry_run"], **DifferenceSerializer(found).data}
-        return result, _shown(_difference_table(found))
+        return result, shown(_difference_table(found))
 
     def _export(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         tenant = tenant_get(user, options["tenant"]) if options["tenant"] else None
@@ -115,14 +101,6 @@ def _read(file: str) -> str:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{file}: {error}", returncode=USAGE) from error
-
-
-def _shown(table: Table) -> str:
-    console = Console()
-    console.width = max(console.width, _WIDTH)
-    with console.capture() as shown:
-        console.print(table)
-    return shown.get()
 
 
 def _node_table(nodes: list[NodeQuota]) -> Table:

@@ -132,8 +132,8 @@ def test_a_removal_is_asked_for_by_name(
         (("cluster", "add", "east", "--path", "/does/not/exist"), 1, "CLUSTER_UNREACHABLE"),
         (("cluster", "add", "east", "--kind", "in-cluster"), 1, "CLUSTER_UNREACHABLE"),
         (("cluster", "add", "east", "--path", "/x", "--cell", "no"), 2, "there is no cell 'no'"),
-        (("cluster", "sync", "no"), 2, "there is no cluster 'no'"),
-        (("flavor", "discover", "no"), 2, "there is no cluster 'no'"),
+        (("cluster", "sync", "no"), 1, "There is no cluster no (NOT_FOUND)"),
+        (("flavor", "discover", "no"), 1, "There is no cluster no (NOT_FOUND)"),
         (("cluster", "list", "--user", "nobody"), 2, "there is no user 'nobody'"),
     ],
 )

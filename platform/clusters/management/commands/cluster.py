@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from clusters.api.serializers import ClusterSerializer
 from clusters.models import BackendKind, Cell, Cluster
+from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import cluster_list
 from clusters.services.cluster import cluster_add, cluster_remove, cluster_sync
-from tenants.management.results import FAILED, USAGE, acting_user, refusals, table_text, write_json
+from tenants.management.results import FAILED, USAGE
+from tenants.management.verbs import VerbCommand, table_text
 from tenants.models import User
 
 _CONNECTION: Final = {
@@ -22,7 +24,7 @@ _CONNECTION: Final = {
 }
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = "Add, list, read again and remove clusters"
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -37,20 +39,7 @@ class Command(BaseCommand):
         for verb, text in (("sync", "read nodes and cards now"), ("remove", "forget it; nothing is stopped")):
             verbs.add_parser(verb, help=text).add_argument("name", metavar="NAME")
         verbs.choices["remove"].add_argument("--yes", action="store_true", help="do not ask")
-        for chosen in verbs.choices.values():
-            chosen.add_argument("--user", metavar="NAME", help="who acts; default: the first platform admin")
-            chosen.add_argument(
-                "--json", metavar="FILE", help="write the result as JSON; - is standard output"
-            )
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        user = acting_user(options["user"])
-        with refusals():
-            result, shown = getattr(self, f"_{options['verb']}")(user, options)
-        if options["json"]:
-            write_json(options["json"], result)
-        if options["json"] != "-":
-            self.stdout.write(shown)
+        self.common_arguments(verbs)
 
     def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         given = {field: options[field] for field in _CONNECTION if options[field]}
@@ -72,25 +61,17 @@ class Command(BaseCommand):
         return {"items": clusters}, table_text(columns, rows)
 
     def _sync(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        cluster = cluster_named(options["name"])
+        cluster = cluster_get(viewer=user, name=options["name"])
         nodes = cluster_sync(acting_user=user, cluster=cluster)
         return {**_told(cluster), "nodes": nodes}, f"cluster {cluster.name} has {nodes} nodes"
 
     def _remove(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        cluster = cluster_named(options["name"])
+        cluster = cluster_get(viewer=user, name=options["name"])
         told = _told(cluster)
         if not options["yes"] and _answer(f"Forget cluster {cluster.name}? Write its name: ") != cluster.name:
             raise CommandError("nothing was changed", returncode=FAILED)
         cluster_remove(acting_user=user, cluster=cluster)
         return told, f"cluster {told['name']} removed"
-
-
-def cluster_named(name: str) -> Cluster:
-    """The cluster of that name. Raises: CommandError."""
-    cluster = Cluster.unscoped.filter(name=name).select_related("cell").first()
-    if cluster is None:
-        raise CommandError(f"there is no cluster {name!r}", returncode=USAGE)
-    return cluster
 
 
 def _answer(question: str) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db.models import Count, Q
+from django.core.management.base import CommandError, CommandParser
 
-from clusters.management.commands.cluster import cluster_named
-from clusters.models import Flavor, GpuMode
+from clusters.models import GpuMode
+from clusters.selectors.flavor import cluster_get, flavor_list
 from clusters.services.flavor import FlavorPlan, flavor_add, flavors_found
-from tenants import permissions
-from tenants.management.results import USAGE, acting_user, refusals, table_text, write_json
+from tenants.management.results import USAGE
+from tenants.management.verbs import VerbCommand, table_text
 from tenants.models import User
-from tenants.permissions import Permission
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = "Find, add and list flavors: pools of nodes with the same cards"
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -32,23 +31,10 @@ class Command(BaseCommand):
         add.add_argument("--card-memory", type=int, default=0, metavar="MIB")
         add.add_argument("--mode", choices=GpuMode.values, default=GpuMode.WHOLE.value)
         verbs.add_parser("list", help="all flavors with their nodes and cards")
-        for chosen in verbs.choices.values():
-            chosen.add_argument("--user", metavar="NAME", help="who acts; default: the first platform admin")
-            chosen.add_argument(
-                "--json", metavar="FILE", help="write the result as JSON; - is standard output"
-            )
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        user = acting_user(options["user"])
-        with refusals():
-            result, shown = getattr(self, f"_{options['verb']}")(user, options)
-        if options["json"]:
-            write_json(options["json"], result)
-        if options["json"] != "-":
-            self.stdout.write(shown)
+        self.common_arguments(verbs)
 
     def _discover(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        cluster = cluster_named(options["cluster"])
+        cluster = cluster_get(viewer=user, name=options["cluster"])
         plans = flavors_found(acting_user=user, cluster=cluster)
         if options["apply"]:
             for plan in plans:
@@ -61,7 +47,7 @@ class Command(BaseCommand):
         return result, text + ("" if options["apply"] else "add them with --apply\n")
 
     def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        cluster = cluster_named(options["cluster"])
+        cluster = cluster_get(viewer=user, name=options["cluster"])
         plan = FlavorPlan(
             name=options["name"],
             card_model=options["model"],
@@ -74,18 +60,10 @@ class Command(BaseCommand):
         return {**_told(plan), "nodes": nodes}, f"flavor {flavor.name} added; {nodes} nodes belong to it"
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        permissions.require(user, Permission.CLUSTER_VIEW)
-        there = Q(nodes__present=True)
-        flavors = Flavor.unscoped.select_related("cluster").annotate(
-            there=Count("nodes", filter=there, distinct=True),
-            cards=Count("nodes__devices", filter=there & Q(nodes__devices__healthy=True), distinct=True),
-        )
+        items = [asdict(row) for row in flavor_list(viewer=user)]
         columns = ("cluster", "name", "card_model", "gpu_mode", "nodes", "cards")
-        rows = [
-            [row.cluster.name, row.name, row.card_model, row.gpu_mode, str(row.there), str(row.cards)]
-            for row in flavors.order_by("cluster__name", "name")
-        ]
-        return {"items": [dict(zip(columns, row, strict=True)) for row in rows]}, table_text(columns, rows)
+        rows = [[str(item[column]) for column in columns] for item in items]
+        return {"items": items}, table_text(columns, rows)
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -1,0 +1,49 @@
+"""Reading clusters and flavors by name on behalf of an operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Q
+from django.utils.translation import gettext as _
+
+from clusters.models import Cluster, Flavor
+from foundation.actor import Actor
+from foundation.errors import NotFound
+from tenants import permissions
+from tenants.permissions import Permission
+
+
+def cluster_get(*, viewer: Actor, name: str) -> Cluster:
+    """One cluster. Raises: PermissionDenied, NotFound."""
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    cluster = Cluster.unscoped.filter(name=name).select_related("cell").first()
+    if cluster is None:
+        raise NotFound(_("There is no cluster %(name)s") % {"name": name})
+    return cluster
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorRow:
+    """A flavor with its nodes that are there, and the healthy cards of these."""
+
+    cluster: str
+    name: str
+    card_model: str
+    gpu_mode: str
+    nodes: int
+    cards: int
+
+
+def flavor_list(*, viewer: Actor) -> list[FlavorRow]:
+    """All flavors by cluster and name. Raises: PermissionDenied."""
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    there = Q(nodes__present=True)
+    healthy = there & Q(nodes__devices__healthy=True)
+    counted = Flavor.unscoped.annotate(
+        node_count=Count("nodes", filter=there, distinct=True),
+        card_count=Count("nodes__devices", filter=healthy, distinct=True),
+    )
+    columns = ("cluster__name", "name", "card_model", "gpu_mode", "node_count", "card_count")
+    rows = counted.order_by("cluster__name", "name").values_list(*columns)
+    return [FlavorRow(*row) for row in rows]

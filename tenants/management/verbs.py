@@ -1,0 +1,52 @@
+"""Commands of several verbs, such as `allotment quota get|set`: who acts, and how results leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand
+from rich.console import Console
+from rich.table import Table
+
+from tenants.management.results import acting_user, refusals, write_json
+
+_WIDTH: Final = 150
+
+
+class VerbCommand(BaseCommand):
+    """Each verb is a method `_<verb>(user, options)`: its result as data, and the text that is shown."""
+
+    def common_arguments(self, verbs: Any) -> None:
+        """Give every verb the options that all have; `verbs` is the parser's action for sub-commands."""
+        for chosen in verbs.choices.values():
+            chosen.add_argument("--user", metavar="NAME", help="who acts; default: the first platform admin")
+            chosen.add_argument(
+                "--json", metavar="FILE", help="write the result as JSON; - is standard output"
+            )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = acting_user(options["user"])
+        with refusals():
+            result, shown = getattr(self, f"_{options['verb']}")(user, options)
+        if options["json"]:
+            write_json(options["json"], result)
+        if options["json"] != "-":
+            self.stdout.write(shown)
+
+
+def shown(table: Table) -> str:
+    """A table for a terminal; a pipe gets it in its full width, since ids and reasons are copied."""
+    console = Console()
+    console.width = max(console.width, _WIDTH)
+    with console.capture() as text:
+        console.print(table)
+    return text.get()
+
+
+def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A plain table of texts, its columns headed by their names."""
+    table = Table(*(column.replace("_", " ") for column in columns))
+    for row in rows:
+        table.add_row(*row)
+    return shown(table)
