@@ -13,6 +13,8 @@ from quotas.selectors.tree import TreeRows, tree_rows
 from scheduling import snapshots
 from scheduling.engine import model as em
 from scheduling.models import Allocation, Attempt, Claim, Job, JobState, Task, TaskState, UserUsage
+from scheduling.snapshots import tree
+from scheduling.snapshots.jobs import below_cap
 from scheduling.standing import claim_content
 from tests.builders import jobs, quotas
 from tests.builders.world import World, world
@@ -28,7 +30,7 @@ def test_a_queue_opened_while_the_quota_tree_is_read(monkeypatch: pytest.MonkeyP
         quotas.queue(here.cell, here.workspace, [here.flavor], name="late", cards=1)
         return rows
 
-    monkeypatch.setattr(snapshots, "tree_rows", then_open)
+    monkeypatch.setattr(tree, "tree_rows", then_open)
 
     assert len(snapshots.empty_snapshot(here.cell.pk).queues) == 2
 
@@ -41,7 +43,7 @@ def test_a_job_that_ends_while_the_snapshot_is_read(monkeypatch: pytest.MonkeyPa
         Job.unscoped.filter(pk=gone.pk).update(state=JobState.CANCELLED)
         return tree_rows(cell_id)
 
-    monkeypatch.setattr(snapshots, "tree_rows", then_cancel)
+    monkeypatch.setattr(tree, "tree_rows", then_cancel)
 
     assert set(snapshots.cell_snapshot(here.cell.pk).snapshot.jobs) == {str(stays.pk)}
 
@@ -129,7 +131,7 @@ def test_a_job_that_its_own_quota_never_holds_stays_below_the_cap(
         evictions=3,
     )
     quota = em.Quota(flavor="f", resource="gpu.cards", nominal=nominal)
-    (found,) = snapshots._below_cap(
+    (found,) = below_cap(
         [job], [em.Queue(id="q", quota_node="n")], [em.QuotaNode(id="n", quotas=(quota,))], {"f": largest}
     )
     assert found.evictions == seen

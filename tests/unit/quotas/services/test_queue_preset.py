@@ -10,7 +10,7 @@ from foundation.errors import PermissionDenied
 from foundation.models import AuditRecord
 from quotas.services.queue_preset import Preset, preset_settings, queue_preset
 from scheduling.engine import model as em
-from scheduling.snapshots import engine_queues
+from scheduling.snapshots.tree import engine_queues
 from tests.builders.world import world
 
 pytestmark = pytest.mark.django_db

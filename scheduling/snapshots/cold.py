@@ -1,0 +1,66 @@
+"""Rows and inventory in, engine snapshot out.
+
+The snapshot is built from a fixed number of queries, whatever the size of the cell, and remembers the
+version of each job it read, so that the commit can tell which of them have moved on since.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from clusters.models import Device
+from foundation import row_scope
+from scheduling import engine
+from scheduling.engine_jobs import watched_workspaces
+from scheduling.models import Job
+from scheduling.snapshots.holds import allocations_of
+from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes
+from scheduling.snapshots.jobs import SEEN, below_cap, jobs_of, limited, most_cards
+from scheduling.snapshots.taken import CellSnapshot, names_in
+from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
+from scheduling.standing import claims_of, places_of_movers, usage_of
+
+
+@row_scope.whole()
+def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
+    """Read everything one cycle of a cell needs."""
+    jobs = list(
+        Job.unscoped.filter(queue__cell_id=cell_id, state__in=SEEN)
+        .select_related("queue", "workspace")
+        .order_by("submitted_at", "id")
+    )
+    devices = devices_of(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
+    queues = engine_queues(cell_id)  # before the tree: a queue opened meanwhile must not lack its node
+    watched = watched_workspaces((job.workspace_id, job.placement) for job in jobs)
+    claims = claims_of(cell_id)
+    # What is used is read before who holds it: what is given back meanwhile then still counts as used.
+    quota_nodes = engine_quota_nodes(cell_id)
+    seen = limited(cell_id, jobs_of(cell_id, jobs, watched, frozenset(claims)), jobs)
+    nodes, flavors = engine_nodes(cell_id, devices), engine_flavors(cell_id)
+    snapshot = engine.Snapshot(
+        nodes=nodes,
+        flavors=flavors,
+        quota_nodes=quota_nodes,
+        queues=queues,
+        jobs=below_cap(seen, queues, quota_nodes, most_cards(nodes, flavors)),
+        allocations=allocations_of(cell_id, watched),
+        claims=claims.values(),
+        usage=usage_of(cell_id),
+    )
+    for place in places_of_movers(snapshot):
+        snapshot.take(place)
+    pks = {device.uuid: device.pk for rows in devices.values() for device in rows}
+    return CellSnapshot(snapshot, {str(job.pk): job for job in jobs}, pks, names_in(cell_id))
+
+
+@row_scope.whole()
+def empty_snapshot(cell_id: uuid.UUID) -> engine.Snapshot:
+    """Nodes, flavors and queues of a cell without jobs: what could fit, not what does."""
+    devices = devices_of(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
+    queues = engine_queues(cell_id)  # before the tree, as above
+    return engine.Snapshot(
+        nodes=engine_nodes(cell_id, devices),
+        flavors=engine_flavors(cell_id),
+        quota_nodes=engine_quota_nodes(cell_id),
+        queues=queues,
+    )

@@ -1,0 +1,82 @@
+"""Nodes, cards and flavors of a cell, made from rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clusters.models import Device, Flavor, GpuMode, Node
+from scheduling.engine import model as em
+from scheduling.engine_jobs import toleration
+
+
+def devices_of(rows: Any) -> dict[uuid.UUID, list[Device]]:
+    by_node: defaultdict[uuid.UUID, list[Device]] = defaultdict(list)
+    for device in rows.order_by("node_id", "index", "uuid"):
+        by_node[device.node_id].append(device)
+    return dict(by_node)
+
+
+def engine_nodes(cell_id: uuid.UUID, devices: Mapping[uuid.UUID, Sequence[Device]]) -> list[em.Node]:
+    rows = Node.unscoped.filter(cluster__cell_id=cell_id, present=True).order_by("cluster_id", "name")
+    return [engine_node(node, devices.get(node.pk, ()), rank) for rank, node in enumerate(rows)]
+
+
+def engine_node(node: Node, devices: Sequence[Device], rank: int) -> em.Node:
+    return em.Node(
+        id=str(node.pk),
+        cluster=str(node.cluster_id),
+        name=node.name,
+        labels=node.labels,
+        taints=tuple(_taint(taint) for taint in node.taints),
+        ready=node.ready,
+        schedulable=not node.cordoned,
+        cpu=node.cpu_millicores,
+        memory=node.memory_mib,
+        used_cpu=node.cpu_granted,
+        used_memory=node.memory_granted,
+        devices=tuple(_device(device) for device in devices),
+        rank=rank,
+    )
+
+
+def _device(device: Device) -> em.Device:
+    whole = device.holders == 1 and device.cores_granted >= device.cores_capacity
+    return em.Device(
+        uuid=device.uuid,
+        index=device.index,
+        model=device.model,
+        mode=em.GpuMode(device.mode),
+        healthy=device.healthy,
+        cores=device.cores_capacity,
+        memory=device.memory_capacity,
+        used_cores=device.cores_granted,
+        used_memory=device.memory_granted,
+        holders=device.holders,
+        exclusive=whole,
+    )
+
+
+def _taint(taint: Mapping[str, str]) -> em.Taint:
+    return em.Taint(taint["key"], taint.get("value", ""), em.TaintEffect(taint.get("effect", "NoSchedule")))
+
+
+def engine_flavors(cell_id: uuid.UUID) -> list[em.Flavor]:
+    """The flavors of a cell."""
+    rows = Flavor.unscoped.filter(cluster__cell_id=cell_id).order_by("id")
+    return [
+        em.Flavor(
+            id=str(flavor.pk),
+            cluster=str(flavor.cluster_id),
+            node_labels=flavor.node_selector,
+            taints=tuple(_taint(taint) for taint in flavor.taints),
+            tolerations=tuple(toleration(item) for item in flavor.tolerations),
+            card_model=flavor.card_model,
+            card_memory=flavor.card_memory_mib,
+            mode=em.GpuMode.WHOLE if flavor.gpu_mode == GpuMode.NONE else em.GpuMode(flavor.gpu_mode),
+            policy=flavor.placement,
+        )
+        for flavor in rows
+    ]

@@ -1,0 +1,96 @@
+"""Jobs of a cell as the engine sees them, with what limits them."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from foundation import clock
+from foundation.quantities import Resource
+from scheduling.allowances import Allowances
+from scheduling.engine import model as em
+from scheduling.engine_config import engine_config
+from scheduling.engine_jobs import Past, engine_job
+from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
+from scheduling.standing import pasts_of
+from tenants.models import Tenant
+
+# What a cycle looks at: jobs that wait for it, and those that hold what others wait for.
+SEEN: Final = (JobState.QUEUED, *HOLDING_STATES)
+
+
+def jobs_of(
+    cell_id: uuid.UUID, jobs: Sequence[Job], watched: frozenset[uuid.UUID], promised: frozenset[str]
+) -> list[em.Job]:
+    roles: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
+    seen = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=SEEN)
+    for role in seen.order_by("job_id", "position"):
+        roles[role.job_id].append(role)
+    pasts = pasts_of(cell_id, promised)
+    # A job submitted between the two queries has roles but is not in `jobs`, one that ended is there
+    # without any; the next cycle sees the one, and nobody has to see the other.
+    return [
+        engine_job(job, roles[job.pk], watched=watched, past=pasts.get(job.pk, Past()))
+        for job in jobs
+        if job.pk in roles
+    ]
+
+
+def limited(cell_id: uuid.UUID, seen: list[em.Job], rows: Sequence[Job]) -> list[em.Job]:
+    """The jobs with the limits of their users and what their tenants' budgets do not let start."""
+    places = Tenant.unscoped.filter(queues__cell=cell_id).distinct()
+    found = Allowances(places, now=clock.now())
+    if not found.any:
+        return seen
+    by_id = {str(row.pk): row for row in rows}
+    return [
+        found.apply(job, workspace_id=by_id[job.id].workspace_id, user_id=by_id[job.id].submitted_by_id)
+        for job in seen
+    ]
+
+
+def most_cards(nodes: Sequence[em.Node], flavors: Sequence[em.Flavor]) -> dict[str, int]:
+    """The cards of the largest node of each flavor."""
+    return {
+        flavor.id: max(
+            (
+                len(node.devices)
+                for node in nodes
+                if node.cluster == flavor.cluster and flavor.node_labels.items() <= node.labels.items()
+            ),
+            default=0,
+        )
+        for flavor in flavors
+    }
+
+
+def below_cap(
+    jobs: Sequence[em.Job],
+    queues: Sequence[em.Queue],
+    quota_nodes: Sequence[em.QuotaNode],
+    most_cards: Mapping[str, int],
+) -> list[em.Job]:
+    """The jobs, those that their queue's own cards could never hold kept one eviction below the cap.
+
+    At the cap a job starts inside the own nominal alone. One that can never fit there, on nodes that take
+    its tasks, would wait for ever, in an empty cluster too: it goes on borrowing, and giving way.
+    """
+    cap = engine_config().preemption.eviction_cap
+    by_node = {node.id: [q for q in node.quotas if q.resource == Resource.GPU_CARDS] for node in quota_nodes}
+    own = {queue.id: by_node.get(queue.quota_node, []) for queue in queues}
+
+    def stranded(job: em.Job) -> bool:
+        cards = [(role.least, role.request.gpu.cards) for role in job.roles if role.request.gpu]
+        asked = sum(tasks * each for tasks, each in cards)
+        largest = max((each for _, each in cards), default=0)
+        return not any(
+            most_cards.get(quota.flavor, 0) >= largest and (quota.nominal is None or quota.nominal >= asked)
+            for quota in own.get(job.queue, ())
+        )
+
+    return [
+        replace(job, evictions=cap - 1) if job.evictions >= cap and stranded(job) else job for job in jobs
+    ]

@@ -1,0 +1,39 @@
+"""A snapshot with what is needed to write its decisions back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clusters.models import Flavor, Node
+from foundation import row_scope
+from quotas.models import Queue
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.models import Job
+
+
+@dataclass(frozen=True, slots=True)
+class CellSnapshot:
+    """An engine snapshot with what is needed to write its decisions back."""
+
+    snapshot: engine.Snapshot
+    jobs: Mapping[str, Job]
+    devices: Mapping[str, uuid.UUID]
+    # Names of flavors, nodes and queues by id: the engine speaks in ids, people read names.
+    names: Mapping[str, str]
+
+
+def with_names(numbers: em.Numbers, names: Mapping[str, str]) -> dict[str, int | str]:
+    """Numbers of an outcome with ids replaced by names: the engine speaks in ids, people read names."""
+    return {key: names.get(item, item) if isinstance(item, str) else item for key, item in numbers.items()}
+
+
+@row_scope.whole()
+def names_in(cell_id: uuid.UUID) -> dict[str, str]:
+    """Names of flavors, queues and nodes of a cell by id."""
+    flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
+    queues = Queue.unscoped.filter(cell_id=cell_id).values_list("id", "name")
+    nodes = Node.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
+    return {str(pk): name for rows in (flavors, queues, nodes) for pk, name in rows}

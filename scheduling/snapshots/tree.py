@@ -1,0 +1,76 @@
+"""The quota tree and the queues of a cell, made from rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+
+from foundation.quantities import Resource
+from quotas.models import AllocationMode, Queue, QueueFlavor
+from quotas.selectors.tree import tree_rows
+from scheduling.engine import model as em
+
+
+def engine_quota_nodes(cell_id: uuid.UUID) -> list[em.QuotaNode]:
+    """The quota tree of a cell with its usage."""
+    rows = tree_rows(cell_id)
+    return [
+        em.QuotaNode(
+            id=str(node.pk),
+            parent=str(node.parent_id) if node.parent_id else None,
+            quotas=tuple(
+                em.Quota(
+                    flavor=str(q.flavor_id),
+                    resource=Resource(q.resource),
+                    nominal=q.nominal,
+                    borrowing_limit=q.borrowing_limit,
+                    lending_limit=q.lending_limit,
+                )
+                for q in rows.quotas.get(node.pk, ())
+            ),
+            usage=tuple(
+                em.Charge(str(entry.flavor_id), Resource(entry.resource), entry.used)
+                for entry in rows.used.get(node.pk, ())
+            ),
+            weight_milli=node.weight,
+        )
+        for node in rows.nodes
+    ]
+
+
+def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
+    """The queues of a cell with their flavors in order."""
+    queues = list(Queue.unscoped.filter(cell_id=cell_id).order_by("id"))
+    flavors: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
+    for row in QueueFlavor.unscoped.filter(queue__cell_id=cell_id).order_by("queue_id", "position"):
+        flavors[row.queue_id].append(str(row.flavor_id))
+    return [
+        em.Queue(
+            id=str(queue.pk),
+            quota_node=str(queue.node_id),
+            flavors=tuple(flavors[queue.pk]),
+            strategy=em.Strategy(queue.strategy),
+            stop_policy=em.StopPolicy(queue.stop_policy),
+            allocation_mode=em.AllocationMode(AllocationMode(queue.allocation_mode).value),
+            preemption=_preemption(queue),
+            fungibility=em.Fungibility(
+                when_can_borrow=em.WhenCan(queue.when_can_borrow),
+                when_can_preempt=em.WhenCan(queue.when_can_preempt),
+                preference=em.Preference(queue.preference),
+            ),
+            backfill=queue.backfill,
+            user_shares=queue.user_shares,
+        )
+        for queue in queues
+    ]
+
+
+def _preemption(queue: Queue) -> em.PreemptionPolicy:
+    if not queue.preemption:
+        return em.PreemptionPolicy()
+    return em.PreemptionPolicy(
+        within_queue=em.PreemptWithin(queue.within_queue),
+        reclaim=em.PreemptOthers(queue.reclaim),
+        while_borrowing=em.PreemptOthers(queue.while_borrowing),
+        max_priority=queue.max_priority,
+    )
