@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from foundation.actor import Actor, origin
@@ -12,6 +13,17 @@ from foundation.models import AuditRecord
 DONE: Final = "done"
 DENIED: Final = "denied"
 _DENIAL: Final = "access.denied"
+_BATCH: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happened to one of several things to which the same was done."""
+
+    entity_id: uuid.UUID
+    tenant_id: uuid.UUID | None = None
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
 
 
 def record(
@@ -25,7 +37,18 @@ def record(
     after: Mapping[str, Any] | None = None,
 ) -> AuditRecord:
     """Append one audit record. `action` is `<entity>.<verb>`, for instance `job.submit`."""
-    return _append(acting_user, action, DONE, entity, str(entity_id), tenant_id, before or {}, after or {})
+    row = _row(acting_user, action, DONE, entity, str(entity_id), tenant_id, before or {}, after or {})
+    row.save(force_insert=True)
+    return row
+
+
+def record_many(acting_user: Actor, action: str, *, entity: str, changes: Sequence[Change]) -> None:
+    """Append a record for each change, in one statement."""
+    rows = [
+        _row(acting_user, action, DONE, entity, str(c.entity_id), c.tenant_id, c.before, c.after)
+        for c in changes
+    ]
+    AuditRecord.unscoped.bulk_create(rows, batch_size=_BATCH)
 
 
 def denied(
@@ -37,10 +60,12 @@ def denied(
     attempt: Mapping[str, Any],
 ) -> AuditRecord:
     """Append that something was refused; outside the transaction of what was tried, which is undone."""
-    return _append(acting_user, _DENIAL, DENIED, entity, str(entity_id), tenant_id, {}, attempt)
+    row = _row(acting_user, _DENIAL, DENIED, entity, str(entity_id), tenant_id, {}, attempt)
+    row.save(force_insert=True)
+    return row
 
 
-def _append(
+def _row(
     acting_user: Actor,
     action: str,
     result: str,
@@ -51,7 +76,7 @@ def _append(
     after: Mapping[str, Any],
 ) -> AuditRecord:
     where = origin.get()
-    return AuditRecord.unscoped.create(
+    return AuditRecord(
         actor_id=acting_user.pk,
         actor_name=acting_user.get_username(),
         action=action,

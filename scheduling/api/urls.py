@@ -6,7 +6,7 @@ from typing import Final
 
 from django.urls import path
 
-from scheduling.api import actions, explain, logs, operator, policy, priority, stream, views
+from scheduling.api import actions, explain, logs, operator, policy, priority, stream, submissions, views
 
 _JOBS: Final = "workspaces/<slug:ws>/jobs"
 _JOB: Final = f"{_JOBS}/<str:job>"
@@ -25,6 +25,11 @@ urlpatterns = [
     path(f"{_JOB}/explain", explain.JobExplainView.as_view(), name="job-explain"),
     path("events", stream.EventStreamView.as_view(), name="events"),
     path("workspaces/<slug:ws>/job-actions", actions.JobActionsView.as_view(), name="job-actions"),
+    path(
+        "workspaces/<slug:ws>/job-submissions",
+        submissions.JobSubmissionsView.as_view(),
+        name="job-submissions",
+    ),
     path("admin/priority-classes", priority.PriorityClassesView.as_view(), name="admin-priority-classes"),
     path(
         "admin/priority-classes/<str:name>", priority.PriorityClassView.as_view(), name="admin-priority-class"

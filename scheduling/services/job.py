@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from typing import Any, Final
@@ -23,6 +23,7 @@ from scheduling.models import (
     TERMINAL_STATES,
     WAITING_STATES,
     Job,
+    JobEvent,
     JobState,
     PriorityClass,
     PriorityGrant,
@@ -30,7 +31,7 @@ from scheduling.models import (
 from scheduling.policy import Effective, combine, violations
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services import feasibility, lifecycle
-from scheduling.services.job_rows import create_rows
+from scheduling.services.job_rows import Rows, create_rows, rows_of
 from scheduling.spec import JobSpec
 from scheduling.transitions import StaleJob, transition
 from tenants import permissions
@@ -73,27 +74,75 @@ class Submission:
     min_run_s: int
     submitted_by: User
 
+    def rows(self, now: datetime) -> Rows:
+        """The rows to write when it is submitted at that moment."""
+        return rows_of(
+            self.spec,
+            queue=self.queue,
+            priority=self.priority,
+            submitted_by=self.submitted_by,
+            min_run_s=self.min_run_s,
+            now=now,
+        )
+
+
+class Checks:
+    """What jobs for one workspace are checked against, read once for as many as come together.
+
+    `policy` is that of the workspace, where it has just been read.
+    Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
+    """
+
+    def __init__(self, acting_user: User, workspace: Tenant, policy: Effective | None = None) -> None:
+        permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
+        require_live(workspace)
+        self._user, self._workspace = acting_user, workspace
+        self._policy = policy or combine(path_policies(workspace))
+        self._queues: dict[str, Queue] = {}
+        self._priorities: dict[str, PriorityClass] = {}
+        self._room: int | None = None
+        self._fitting: set[str] = set()
+
+    def check(self, spec: JobSpec, *, ahead: int = 0) -> Submission:
+        """Check one job; `ahead` others of the workspace are to be written before it.
+
+        Raises: Invalid for an unknown queue or class; Refused for a class that is not granted;
+        PolicyDenied with every breach; TooManyPending; NeverFits.
+        """
+        queue = self._queues.get(spec.queue) or _queue(self._workspace, spec.queue)
+        name = spec.priority_class
+        priority = self._priorities.get(name) or _priority(self._workspace, name)
+        self._queues[spec.queue], self._priorities[name] = queue, priority
+        _check_policy(spec, self._policy)
+        self._check_pending(ahead)
+        self._check_fit(spec, queue)
+        return Submission(spec, queue, priority, _protection(spec, self._policy), self._user)
+
+    def _check_fit(self, spec: JobSpec, queue: Queue) -> None:
+        # Jobs of a sweep differ in what they run, and ask for the same.
+        asked = [replace(role, image="", command=()) for role in spec.roles]
+        shape = repr((queue.pk, asked, spec.min_available, spec.preemptible, spec.placement))
+        if shape not in self._fitting:
+            feasibility.check(spec, queue)
+            self._fitting.add(shape)
+
+    def _check_pending(self, ahead: int) -> None:
+        if ahead and self._room is None:
+            self._room = _room(self._workspace)
+        if _full(self._workspace) if self._room is None else ahead >= self._room:
+            message = _("The workspace has %(limit)s waiting jobs, and may not have more.")
+            raise TooManyPending(message % {"limit": PENDING_MAX}, numbers={"limit": PENDING_MAX})
+
 
 @row_scope.together()
 def job_check(
     *, acting_user: User, workspace: Tenant, spec: JobSpec, policy: Effective | None = None
 ) -> Submission:
-    """Check everything a submission would check, and write nothing. `policy` is that of the workspace, where
-    it has just been read.
+    """Check everything a submission would check, and write nothing.
 
-    Raises: PermissionDenied, NotFound; Invalid for an unknown queue or class; Refused for a class that
-    is not granted; PolicyDenied with every breach; TooManyPending; NeverFits; Conflict for an archived
-    workspace.
+    Raises: as `Checks` and its `check`.
     """
-    permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
-    require_live(workspace)
-    queue = _queue(workspace, spec.queue)
-    priority = _priority(workspace, spec.priority_class)
-    policy = policy or combine(path_policies(workspace))
-    _check_policy(spec, policy)
-    _check_pending(workspace)
-    feasibility.check(spec, queue)
-    return Submission(spec, queue, priority, _protection(spec, policy), acting_user)
+    return Checks(acting_user, workspace, policy).check(spec)
 
 
 def job_submit(
@@ -106,26 +155,33 @@ def job_submit(
 ) -> Job:
     """Accept a job into its queue; the engine looks at it in the next cycle. Its roles are at hand.
 
-    `policy`: as for `job_check`. Raises: as `job_check`; NameTaken.
+    `policy`: as for `Checks`. Raises: as `job_check`; NameTaken.
     """
     checked = job_check(acting_user=acting_user, workspace=workspace, spec=spec, policy=policy)
-    at = now or clock.now()
+    rows = checked.rows(now or clock.now())
     # The checks read outside the transaction: embedded, it takes the one write lock, and holding that
     # while the engine looks at the inventory would make submissions wait for each other.
     with transaction.atomic():
-        job = create_rows(
-            spec,
-            queue=checked.queue,
-            priority=checked.priority,
-            submitted_by=acting_user,
-            min_run_s=checked.min_run_s,
-            now=at,
-        )
-        transitions.note(job, "submitted", now=at, actor=acting_user.get_username())
-        _record(acting_user, "job.submit", job, after={"name": job.name, "queue": checked.queue.name})
-        outbox.hint(outbox.Topic.CYCLE, checked.queue.cell_id)
+        job = create_rows(rows)
+        note_submissions(acting_user, [job])
     job.workspace = workspace
     return job
+
+
+def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
+    """Tell the story, the audit and the engine of new jobs, within the transaction that wrote them."""
+    name = acting_user.get_username()
+    story = [JobEvent(job=job, at=job.submitted_at, code="submitted", actor=name) for job in jobs]
+    JobEvent.unscoped.bulk_create(story)
+    after = [(job, {"name": job.name, "queue": job.queue.name}) for job in jobs]
+    audit.record_many(
+        acting_user,
+        "job.submit",
+        entity="job",
+        changes=[audit.Change(job.pk, job.workspace_id, after=values) for job, values in after],
+    )
+    for cell_id in sorted({job.queue.cell_id for job in jobs}):
+        outbox.hint(outbox.Topic.CYCLE, cell_id)
 
 
 def job_cancel(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
@@ -334,10 +390,15 @@ def _nth_pending(number: int) -> Kept[Any]:
     )
 
 
-def _check_pending(workspace: Tenant) -> None:
-    if _nth_pending(PENDING_MAX).first(workspace.pk) is not None:
-        message = _("The workspace has %(limit)s waiting jobs, and may not have more.")
-        raise TooManyPending(message % {"limit": PENDING_MAX}, numbers={"limit": PENDING_MAX})
+def _full(workspace: Tenant) -> bool:
+    """Whether as many jobs wait as may."""
+    return _nth_pending(PENDING_MAX).first(workspace.pk) is not None
+
+
+def _room(workspace: Tenant) -> int:
+    """How many more jobs may wait; costs a look at each that does."""
+    waiting = Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES).order_by()
+    return PENDING_MAX - waiting[:PENDING_MAX].count()
 
 
 def _record(

@@ -30,6 +30,13 @@ def job_read(*, acting_user: Actor, workspace: Tenant, body: Any) -> Reading:
     Raises: NotFound, PermissionDenied; Invalid (code SPEC_INVALID) with every mistake.
     """
     permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
-    policy = combine(path_policies(workspace))
+    return reading_of(body, combine(path_policies(workspace)))
+
+
+def reading_of(body: Any, policy: Effective) -> Reading:
+    """Read a job file under a policy.
+
+    Raises: Invalid (code SPEC_INVALID) with every mistake.
+    """
     whole, filled = fill(body, policy.defaults)
     return Reading(parse_job(whole), filled, policy)

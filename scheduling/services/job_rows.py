@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -23,13 +25,19 @@ class NameTaken(Conflict):
     code = "NAME_TAKEN"
 
 
-def create_rows(
-    spec: JobSpec, *, queue: Queue, priority: PriorityClass, submitted_by: User, min_run_s: int, now: datetime
-) -> Job:
-    """Write the rows of a queued job, within a transaction; its roles are at hand.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A job with its roles and tasks, not yet written; the roles are at hand."""
 
-    Raises: NameTaken, after which the transaction has to end.
-    """
+    job: Job
+    roles: Sequence[JobRole]
+    tasks: Sequence[Task]
+
+
+def rows_of(
+    spec: JobSpec, *, queue: Queue, priority: PriorityClass, submitted_by: User, min_run_s: int, now: datetime
+) -> Rows:
+    """The rows of a queued job."""
     job = Job(
         workspace_id=queue.workspace_id,
         queue=queue,
@@ -52,18 +60,44 @@ def create_rows(
         submitted_at=now,
         reason_at=now,
     )
+    roles = [_role(job, position, role) for position, role in enumerate(spec.roles)]
+    tasks = [Task(job=job, role=role, index=index) for role in roles for index in range(role.replicas)]
+    job.have_roles(roles)
+    return Rows(job, roles, tasks)
+
+
+def create_rows(rows: Rows) -> Job:
+    """Write one job, within a transaction.
+
+    Raises: NameTaken, after which the transaction has to end.
+    """
     try:
         # The constraint decides, not a look beforehand: of two at the same moment, one is refused.
-        job.save(force_insert=True)
+        rows.job.save(force_insert=True)
     except IntegrityError as error:
-        message = _("A job named %(name)s is waiting or running in this workspace.") % {"name": spec.name}
-        raise NameTaken(message, errors=[FieldError("name", "NAME_TAKEN", message)]) from error
-    roles = [_role(job, position, role) for position, role in enumerate(spec.roles)]
-    JobRole.unscoped.bulk_create(roles)
-    tasks = [Task(job=job, role=role, index=index) for role in roles for index in range(role.replicas)]
-    Task.unscoped.bulk_create(tasks, batch_size=_BATCH)
-    job.have_roles(roles)
-    return job
+        raise name_taken(rows.job.name) from error
+    _create_parts([rows])
+    return rows.job
+
+
+def create_many(many: Sequence[Rows]) -> None:
+    """Write several jobs, within a transaction.
+
+    Raises: IntegrityError when a name is taken, after which the transaction has to end.
+    """
+    Job.unscoped.bulk_create([rows.job for rows in many], batch_size=_BATCH)
+    _create_parts(many)
+
+
+def name_taken(name: str) -> NameTaken:
+    """The refusal of a job whose name another live job has."""
+    message = _("A job named %(name)s is waiting or running in this workspace.") % {"name": name}
+    return NameTaken(message, errors=[FieldError("name", "NAME_TAKEN", message)])
+
+
+def _create_parts(many: Sequence[Rows]) -> None:
+    JobRole.unscoped.bulk_create([role for rows in many for role in rows.roles], batch_size=_BATCH)
+    Task.unscoped.bulk_create([task for rows in many for task in rows.tasks], batch_size=_BATCH)
 
 
 def _role(job: Job, position: int, role: RoleSpec) -> JobRole:

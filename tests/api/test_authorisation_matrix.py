@@ -38,6 +38,7 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "admin/priority-classes/{name}": {"value": 10},
     "tenants/{tenant}/policy": {"maximum": {"max_run_s": 864000}},
     "workspaces/{ws}/job-actions": {"action": "cancel", "jobs": ["known"]},
+    "workspaces/{ws}/job-submissions": {"jobs": [{"name": "one"}]},
 }
 
 FILES: Final = {"admin/quota-file": "tenant,flavor,resource,nominal\nnobody,none,cpu,1\n"}
@@ -73,6 +74,7 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("workspaces/{ws}/jobs/{job}/clone", "POST"): (401, 404, 403, 202, 202, 202),
     ("workspaces/{ws}/jobs/{job}/explain", "GET"): MEMBERS,
     ("workspaces/{ws}/job-actions", "POST"): (401, 404, 200, 200, 200, 200),
+    ("workspaces/{ws}/job-submissions", "POST"): (401, 404, 403, 202, 202, 202),
     ("admin/quotas", "GET"): EVERYBODY,
     ("admin/quotas/{node}", "GET"): MEMBERS,
     ("admin/quotas/{node}", "PATCH"): (401, 404, 403, 403, 200, 200),

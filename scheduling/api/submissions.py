@@ -1,0 +1,100 @@
+"""`POST …/job-submissions`: many jobs in one request."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation import problems as problem_bodies
+from foundation.parsers import BoundedJsonParser
+from scheduling.api.job_file import JobFileSerializer
+from scheduling.services.job_batch import Entry, jobs_submit
+from tenants.api.base import WorkspaceView
+from tenants.api.bodies import StrictSerializer
+from tenants.api.query import NoQuery, read_query
+from tenants.api.schema import ProblemSerializer, problems
+from tenants.api.writes import dry_run_of
+from tenants.permissions import Permission
+
+MOST: Final = 500
+
+
+class SubmissionsParser(BoundedJsonParser):
+    """`application/json`, with room for many job files."""
+
+    largest: ClassVar[int] = 2 * 1024 * 1024
+
+
+class SubmissionsSerializer(StrictSerializer):
+    # Each is read by itself, so that one with mistakes does not stop the others.
+    jobs = serializers.ListField(child=serializers.JSONField(), min_length=1, max_length=MOST)
+
+
+class SubmissionsFileSerializer(serializers.Serializer[Any]):
+    """What `SubmissionsSerializer` reads, as the schema describes it."""
+
+    jobs = JobFileSerializer(many=True, help_text=f"1 to {MOST} job files.")
+
+
+class SubmissionSerializer(serializers.Serializer[Any]):
+    """What became of one job: `id` when it was accepted, `problem` when not, neither in a dry run."""
+
+    name = serializers.CharField()
+    succeeded = serializers.BooleanField()
+    id = serializers.UUIDField(allow_null=True)
+    problem = ProblemSerializer(allow_null=True)
+
+
+class SubmissionsResultSerializer(serializers.Serializer[Any]):
+    items = SubmissionSerializer(many=True)
+    succeeded = serializers.IntegerField()
+    failed = serializers.IntegerField()
+
+
+class JobSubmissionsView(WorkspaceView):
+    """Jobs submitted together, each accepted or refused by itself."""
+
+    points: ClassVar = {"POST": Permission.JOB_SUBMIT}
+    parser_classes = [SubmissionsParser]
+    rehearses_itself = True
+
+    @extend_schema(
+        operation_id="job_submissions",
+        summary="Submit several jobs",
+        description=(
+            "For a sweep over parameters. Each job is accepted or refused by itself, in the order in which "
+            "they are named; the address of an accepted one is that of the list, followed by its id."
+        ),
+        request=SubmissionsFileSerializer,
+        responses={200: SubmissionsResultSerializer, 202: SubmissionsResultSerializer, **problems(404, 409)},
+        tags=["jobs"],
+    )
+    def post(self, request: Request, ws: str) -> Response:
+        """Answer what became of each job; with `dry_run`, what would."""
+        read_query(request, NoQuery)
+        wanted = SubmissionsSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        rehearse = dry_run_of(request)
+        entries = jobs_submit(
+            acting_user=self.viewer,
+            workspace=self.workspace,
+            bodies=wanted.validated_data["jobs"],
+            rehearse=rehearse,
+        )
+        failed = sum(entry.error is not None for entry in entries)
+        items = [_item(entry) for entry in entries]
+        body = {"items": items, "succeeded": len(items) - failed, "failed": failed}
+        return Response(body, 200 if rehearse else 202)
+
+
+def _item(entry: Entry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "succeeded": entry.error is None,
+        "id": str(entry.job.pk) if entry.job else None,
+        "problem": problem_bodies.of_error(entry.error) if entry.error else None,
+    }
