@@ -98,6 +98,26 @@ def running_control_plane() -> Iterator[ControlPlane]:
         yield _api_server(programs, folder, etcd, stack)
 
 
+@contextmanager
+def running_controllers(plane: ControlPlane, *names: str) -> Iterator[None]:
+    """Run those of the cluster's own controllers, such as `garbage-collector-controller`, for the block.
+
+    Raises: MissingProgram where the programs lack the controller manager, as envtest's do.
+    """
+    programs = find_programs()
+    if programs is None or not (programs / "kube-controller-manager").exists():
+        raise MissingProgram("kube-controller-manager", "point KUBEBUILDER_ASSETS at a whole control plane")
+    config = f"--kubeconfig={plane.kubeconfig()}"
+    command = [
+        *(str(programs / "kube-controller-manager"), config, f"--controllers={','.join(names)}"),
+        *("--leader-elect=false", "--secure-port=0", f"--flex-volume-plugin-dir={plane.folder / 'plugins'}"),
+        *("--kube-api-qps=500", "--kube-api-burst=1000"),
+    ]
+    with ExitStack() as stack:
+        _start("kube-controller-manager", command, plane.folder, stack)
+        yield
+
+
 def _start(name: str, command: list[str], folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
     log = stack.enter_context((folder / f"{name}.log").open("wb"))
     guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []

@@ -19,6 +19,7 @@ from clusters.backends.base import BackendUnavailable, ClusterBackend, Outcome, 
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster
 from foundation import clock, faults, leases, outbox
+from scheduling.execution import gangs
 from scheduling.execution.task_specs import task_specs
 from scheduling.models import Allocation, Job, JobState
 from scheduling.services.lifecycle import begin_eviction
@@ -41,6 +42,8 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
         try:
             backend = backend_for(cluster)
             answered = _remove(cluster, backend) + _ensure(cluster, backend)
+            if backend.capabilities.gangs:
+                answered += gangs.dissolve(cluster, backend)
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
             return 0
@@ -64,6 +67,8 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
         )
         if not wanted:
             return answered
+        if backend.capabilities.gangs:
+            gangs.note_gathered({allocation.attempt for allocation in wanted})
         outcomes = backend.ensure_many(task_specs(wanted))
         faults.point("execute.after_ensure")
         known = [

@@ -29,7 +29,7 @@ from clusters.models import Cluster, ClusterHealth
 from clusters.services.inventory import inventory_sync, nodes_observe
 from foundation import clock, faults, leases, outbox
 from scheduling.execution.progress import pods_apply
-from scheduling.models import Allocation
+from scheduling.models import Allocation, Attempt
 
 log = structlog.get_logger(__name__)
 # Small: embedded, each transaction holds the one write lock that submissions wait for.
@@ -111,15 +111,22 @@ def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBat
     }
     names = sorted({name for _, name in there})
     strays: list[TaskRef] = []
+    late: set[uuid.UUID] = set()
     for start in range(0, len(names), _NAMES):
         ended = Allocation.unscoped.filter(
             node__cluster=cluster, removed_at__isnull=False, pod_name__in=names[start : start + _NAMES]
         )
-        known = ended.order_by("id").values_list("namespace", "pod_name")
-        strays += [there[key] for key in known if key in there]
+        for namespace, name, attempt in ended.order_by("id").values_list(
+            "namespace", "pod_name", "attempt_id"
+        ):
+            if (namespace, name) in there:
+                strays.append(there[namespace, name])
+                late.add(attempt)
     if not strays:
         return
     log.warning("pods without a hold are removed", cluster=cluster.name, pods=[ref.name for ref in strays])
+    if backend.capabilities.gangs:  # whoever made the pod has made that again, too
+        Attempt.unscoped.filter(pk__in=late).update(gathered_at=clock.now())
     try:
         backend.remove_many(strays, 0)
     except BackendUnavailable as error:

@@ -52,7 +52,7 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
     allocations = _allocations(cluster, observations)
     touched: dict[Job, list[PodObservation]] = {}
     ended: list[Allocation] = []
-    # Finished pods are still objects in the cluster; have them cleared away.
+    # Finished pods are still objects in the cluster, and so is what a gang had in common: have them removed.
     owed = any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations)
     for seen in observations:
         allocation = allocations.get((seen.ref.namespace, seen.ref.name))
@@ -66,6 +66,7 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
             continue
         if seen.phase in _ENDED:
             ended.append(allocation)
+            owed = owed or allocation.attempt.gathered_at is not None
         if _apply_pod(allocation, seen, now):
             touched.setdefault(allocation.attempt.job, []).append(seen)
     allocations_release(ended, now=now)

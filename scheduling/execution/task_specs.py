@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from clusters.backends.base import DeviceGrant, TaskRef, TaskSpec
+from clusters.backends.base import DeviceGrant, Gang, TaskRef, TaskSpec
+from scheduling.execution.peers import Peers, peers_of
 from scheduling.models import Allocation, DeviceSlice, Task
-from scheduling.naming import pod_name
+from scheduling.naming import gang_name
 
-MASTER_PORT: Final = 23456
 LABEL_JOB: Final = "allotment.io/job"
 LABEL_ATTEMPT: Final = "allotment.io/attempt"
 LABEL_EPOCH: Final = "allotment.io/epoch"
@@ -23,7 +23,11 @@ def task_specs(allocations: Sequence[Allocation]) -> list[TaskSpec]:
     Needs `task__role`, `attempt__job` and `node` selected. Three queries, however many pods.
     """
     grants = _grants(allocations)
-    gangs = _gangs({allocation.attempt_id for allocation in allocations})
+    attempts = {allocation.attempt_id: allocation.attempt for allocation in allocations}
+    gangs = {
+        key: peers_of(attempts[key].job, attempts[key].number, tasks)
+        for key, tasks in _gangs(set(attempts)).items()
+    }
     return [
         _spec(allocation, grants.get(allocation.pk, ()), gangs[allocation.attempt_id])
         for allocation in allocations
@@ -50,8 +54,9 @@ def _gangs(attempt_ids: set[uuid.UUID]) -> dict[uuid.UUID, list[Task]]:
     return dict(gangs)
 
 
-def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], gang: Sequence[Task]) -> TaskSpec:
+def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -> TaskSpec:
     job, attempt, role = allocation.attempt.job, allocation.attempt, allocation.task.role
+    labels = {LABEL_JOB: str(job.pk), LABEL_ATTEMPT: str(attempt.number)}
     return TaskSpec(
         ref=TaskRef(allocation.namespace, allocation.pod_name),
         node=allocation.node.name,
@@ -60,28 +65,8 @@ def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], gang: Sequence[
         devices=tuple(grants),
         image=role.image,
         command=tuple(role.command),
-        environment={**job.environment, **_gang_environment(allocation, gang)},
-        labels={
-            **(job.placement.get("labels") or {}),
-            LABEL_JOB: str(job.pk),
-            LABEL_ATTEMPT: str(attempt.number),
-            LABEL_EPOCH: str(attempt.epoch),
-        },
+        environment={**job.environment, **peers.environment(allocation.task)},
+        labels={**(job.placement.get("labels") or {}), **labels, LABEL_EPOCH: str(attempt.epoch)},
+        gang=Gang(gang_name(job, attempt.number), len(peers.hosts), labels, peers.files),
         simulate=job.simulate,
     )
-
-
-def _gang_environment(allocation: Allocation, gang: Sequence[Task]) -> Mapping[str, str]:
-    """How each task finds itself and its peers; the first task of the first role is the master."""
-    job, number = allocation.attempt.job, allocation.attempt.number
-    names = [pod_name(job, number, task.role.name, task.index) for task in gang]
-    rank = next(rank for rank, task in enumerate(gang) if task.pk == allocation.task_id)
-    return {
-        "TASK_INDEX": str(allocation.task.index),
-        "ROLE": allocation.task.role.name,
-        "WORLD_SIZE": str(len(gang)),
-        "RANK": str(rank),
-        "MASTER_ADDR": names[0],
-        "MASTER_PORT": str(MASTER_PORT),
-        "HOSTS": ",".join(names),
-    }

@@ -23,12 +23,19 @@ class Attempt(BaseModel):
     ended_at = models.DateTimeField(null=True, blank=True)
     end_reason = models.CharField(max_length=40, blank=True, default="")
     borrowed = models.JSONField(default=dict, blank=True)
+    # Its pods may have something in common in the cluster: set before it is made, unset when it is gone.
+    gathered_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["job", "number"], name="attempt_number_once_per_job"),
             models.UniqueConstraint(
                 fields=["job"], condition=Q(ended_at__isnull=True), name="attempt_one_live_per_job"
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["ended_at"], condition=Q(gathered_at__isnull=False), name="attempt_gathered"
             ),
         ]
 

@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from clusters.models import Cell, Cluster, ClusterHealth
 from foundation import clock, outbox
-from scheduling.models import Allocation, Claim, Job, JobState
+from scheduling.models import Allocation, Attempt, Claim, Job, JobState
 from scheduling.services.lifecycle import begin_eviction, settle
 from scheduling.transitions import StaleJob
 
@@ -52,7 +52,9 @@ def _hint_clusters() -> None:
     to_create = Q(ensured_at__isnull=True, removal_asked_at__isnull=True, released_at__isnull=True)
     to_remove = Q(removal_asked_at__isnull=False, removed_at__isnull=True)
     owed = Allocation.unscoped.filter(to_create | to_remove).values_list("node__cluster_id", flat=True)
-    for cluster_id in sorted(set(owed.distinct())):
+    gathered = Attempt.unscoped.filter(gathered_at__isnull=False, ended_at__isnull=False)
+    held = Allocation.unscoped.filter(attempt__in=gathered).values_list("node__cluster_id", flat=True)
+    for cluster_id in sorted({*owed.distinct(), *held.distinct()}):
         outbox.hint(outbox.Topic.EXECUTE, cluster_id)
 
 

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
+
+GANG_FOLDER: Final = "/etc/allotment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Capabilities:
     admits: bool = False
     resize: bool = False
     logs: bool = False
+    gangs: bool = False  # it keeps an object for each gang, which has to be dissolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,29 @@ class TaskRef:
 
 
 @dataclass(frozen=True, slots=True)
+class GangRef:
+    """Names what the pods of one attempt have in common."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """What the pods of one attempt have in common.
+
+    `name` is a DNS label that begins with a letter; where `size` is more than one, each pod is found by
+    the others at `<pod>.<name>`. `labels` are those that all its pods carry and no others. `files` are
+    read by each pod below `GANG_FOLDER`; they may change when the gang grows or shrinks.
+    """
+
+    name: str
+    size: int
+    labels: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceGrant:
     """A slice of one card: cores in percent points (100 = whole card), memory in MiB."""
 
@@ -90,6 +116,7 @@ class TaskSpec:
     command: tuple[str, ...]
     environment: Mapping[str, str]
     labels: Mapping[str, str]  # attempt and epoch among them: a stale worker's pod is recognised
+    gang: Gang | None = None
     simulate: Mapping[str, object] = field(default_factory=dict)  # run_s, exit_code, gpu_utilisation
 
 
@@ -227,6 +254,10 @@ class ClusterBackend(Protocol):
     def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
         """Ask for the end of each pod; one outcome per reference, in their order."""
         return [self.remove(ref, grace_s) for ref in refs]
+
+    def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
+        """Remove what gangs had in common, after their last pod; one outcome each, absent is done."""
+        return [Outcome.done() for _ in gangs]
 
     def observe(self, cursor: str | None) -> ObservedBatch:
         """Changes since `cursor`; None asks for everything and gives a complete batch."""

@@ -19,6 +19,7 @@ from benchmarks.control_plane import ControlPlane
 from clusters.backends.base import (
     ClusterBackend,
     DeviceGrant,
+    GangRef,
     Inventory,
     NodeFact,
     ObservedBatch,
@@ -147,6 +148,9 @@ class Scripted(ClusterBackend):
     def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
         return self._backend.remove_many(refs, grace_s)
 
+    def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
+        return self._backend.dissolve(gangs)
+
     def observe(self, cursor: str | None) -> ObservedBatch:
         return self._backend.observe(cursor)
 
@@ -208,17 +212,24 @@ def harness(
     request: pytest.FixtureRequest,
     db: None,
     traveller: time_machine.Traveller,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Harness]:
     """Each backend in turn."""
     if request.param == "simulated":
         with simulated(traveller) as harness:
             yield harness
     else:
-        monkeypatch.setattr(watch, "_IDLE_S", 0.15)  # the API server is near
-        monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet stirs before the test lets time pass
-        with kubernetes(traveller, request.getfixturevalue("kube")) as harness:
-            yield harness
+        yield request.getfixturevalue("kept")
+
+
+@pytest.fixture
+def kept(
+    db: None, traveller: time_machine.Traveller, kube: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Harness]:
+    """The Kubernetes cluster alone."""
+    monkeypatch.setattr(watch, "_IDLE_S", 0.15)  # the API server is near
+    monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet stirs before the test lets time pass
+    with kubernetes(traveller, kube) as harness:
+        yield harness
 
 
 @pytest.fixture

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import time_machine
 
 from benchmarks.control_plane import ControlPlane
 from clusters.backends.base import NodeObservation, OutcomeKind, PodPhase, TaskRef
-from clusters.backends.kubernetes import shares, watch
 from clusters.backends.kubernetes.pods import manifest
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json
-from tests.integration.clusters.conftest import Harness, kubernetes
+from tests.integration.clusters.conftest import Harness
 
 pytestmark = [pytest.mark.server, pytest.mark.django_db]
 TEAM = "/api/v1/namespaces/team/pods"
 ELSEWHERE = "/api/v1/namespaces/elsewhere/pods"  # whose pods are none of ours
-
-
-@pytest.fixture
-def kept(
-    traveller: time_machine.Traveller, kube: ControlPlane, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Harness]:
-    monkeypatch.setattr(watch, "_IDLE_S", 0.15)
-    monkeypatch.setattr(shares, "_WAIT_S", 0.0)
-    with kubernetes(traveller, kube) as harness:
-        yield harness
 
 
 @pytest.fixture

@@ -81,6 +81,12 @@ class KubeStage(Stage):
         pods = self.api.items("/api/v1/namespaces/team-a/pods")
         return {pod["metadata"]["name"]: pod for pod in pods}
 
+    def shared(self) -> set[str]:
+        """The names of the objects that own the pods of the team's jobs."""
+        selector = "labelSelector=app.kubernetes.io/managed-by=allotment,allotment.io/job"
+        found = self.api.items(f"/api/v1/namespaces/team-a/configmaps?{selector}")
+        return {item["metadata"]["name"] for item in found}
+
     def assert_bound_as_decided(self) -> None:
         """Every live allocation has its one pod, where the engine chose, holding what was granted."""
         pods = self.pods()
@@ -116,10 +122,13 @@ def test_a_gang_runs_where_the_engine_put_it_and_gives_everything_back(stage: Ku
     assert Counter(pod["status"]["phase"] for pod in stage.pods().values()) == {"Running": 4}
     assert state(job) == JobState.RUNNING
     stage.assert_bound_as_decided()
+    (owner,) = stage.shared()
+    assert {pod["metadata"]["ownerReferences"][0]["name"] for pod in stage.pods().values()} == {owner}
     stage.run(60)
     assert state(job) == JobState.SUCCEEDED
     stage.assert_nothing_is_held()
     assert not stage.pods()
+    assert not stage.shared()
 
 
 def test_parts_of_cards_reach_the_device_plugin_as_decided(stage: KubeStage) -> None:

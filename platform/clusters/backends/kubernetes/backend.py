@@ -12,6 +12,7 @@ from clusters.backends.base import (
     Capabilities,
     ClusterBackend,
     DeviceSample,
+    GangRef,
     Inventory,
     ObservedBatch,
     Outcome,
@@ -31,7 +32,7 @@ class KubernetesBackend(ClusterBackend):
     Raises: BackendUnavailable when the connection cannot be opened.
     """
 
-    capabilities = Capabilities(slices=True, bind=True, logs=True)
+    capabilities = Capabilities(slices=True, bind=True, logs=True, gangs=True)
 
     def __init__(self, cluster: Cluster) -> None:
         self._api = _api(cluster.name, json.dumps(cluster.connection, sort_keys=True), os.getpid())
@@ -40,7 +41,7 @@ class KubernetesBackend(ClusterBackend):
         return watch.inventory(self._api)
 
     def ensure(self, spec: TaskSpec) -> Outcome:
-        return placing.ensure(self._api, spec)
+        return placing.ensure_many(self._api, [spec])[0]
 
     def remove(self, ref: TaskRef, grace_s: int) -> Outcome:
         return removing.remove(self._api, ref, grace_s)
@@ -50,6 +51,9 @@ class KubernetesBackend(ClusterBackend):
 
     def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
         return removing.remove_many(self._api, refs, grace_s)
+
+    def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
+        return removing.dissolve(self._api, gangs)
 
     def observe(self, cursor: str | None) -> ObservedBatch:
         return watch.observe(self._api, cursor)

@@ -9,50 +9,51 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from clusters.backends.base import BackendUnavailable, Outcome, TaskSpec
 from clusters.backends.kubernetes import pods, shares
 from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
-from clusters.backends.kubernetes.namespaces import namespace_ensure
+from clusters.backends.kubernetes.gangs import gang_ensure, reference
+from clusters.backends.kubernetes.making import Elsewhere, find, make
 from clusters.gpu.hami import HamiFormatError
 
 _AT_ONCE: Final = 16
-_FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
-
-
-class _Elsewhere(Exception):
-    """The name, or the pod of that name, is taken; `code` and the text say by what."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+_CONFLICT: Final = 409
 
 
 def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
     """Make each pod exist; one outcome per spec, in their order.
 
-    Pods that share the cards of one node are placed one after the other, all others side by side.
+    Pods that share the cards of one node are placed one after the other, all others side by side. What a
+    gang has in common is made before its first pod.
     """
     lanes: defaultdict[object, list[int]] = defaultdict(list)
     for number, spec in enumerate(specs):
         lanes[spec.node if pods.on_shares(spec) else number].append(number)
     outcomes: dict[int, Outcome] = {}
-
-    def place(lane: list[int]) -> None:
-        for number in lane:
-            outcomes[number] = ensure(api, specs[number])
-
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as workers:
+        gangs = {_gang(spec): spec.gang for spec in specs if spec.gang is not None}
+        # Begun before all pods, so that no pod waits for one that has not been.
+        owners = {key: workers.submit(gang_ensure, api, key[0], gang) for key, gang in gangs.items()}
+
+        def place(lane: list[int]) -> None:
+            for number in lane:
+                outcomes[number] = _ensure(api, specs[number], owners.get(_gang(specs[number])))
+
         list(workers.map(place, lanes.values()))
     return [outcomes[number] for number in range(len(specs))]
 
 
-def ensure(api: Api, spec: TaskSpec) -> Outcome:
-    """Make one pod exist, bound to its node."""
+def _gang(spec: TaskSpec) -> tuple[str, str]:
+    return (spec.ref.namespace, spec.gang.name if spec.gang else "")
+
+
+def _ensure(api: Api, spec: TaskSpec, owner: Future[Json] | None) -> Outcome:
     try:
-        pod = _created(api, spec)
+        manifest = pods.manifest(spec, owner=reference(owner.result()) if owner else None)
+        pod = _ours(make(api, pods.path(spec.ref.namespace), manifest), spec)
         _bind(api, spec, pod)
     except pods.SpecInvalid as error:
         return Outcome.refused("INVALID", str(error))
@@ -60,7 +61,7 @@ def ensure(api: Api, spec: TaskSpec) -> Outcome:
         return Outcome.refused("CARDS_UNREADABLE", str(error))
     except shares.NoRoom as error:
         return Outcome.refused("CARD_FULL", str(error))
-    except _Elsewhere as error:
+    except Elsewhere as error:
         return Outcome.refused(error.code, str(error))
     except Refused as error:
         return Outcome.refused(error.reason or f"HTTP_{error.status}", error.message)
@@ -69,51 +70,10 @@ def ensure(api: Api, spec: TaskSpec) -> Outcome:
     return Outcome.done(pod["metadata"]["uid"])
 
 
-def _created(api: Api, spec: TaskSpec) -> Json:
-    """The pod of the spec's name, made now or before."""
-    manifest, pods_of_namespace = pods.manifest(spec), pods.path(spec.ref.namespace)
-    try:
-        try:
-            return api.create(pods_of_namespace, manifest)
-        except Refused as error:
-            if not _homeless(error):
-                raise
-            namespace_ensure(api, spec.ref.namespace)
-            return api.create(pods_of_namespace, manifest)
-    except OutcomeUnknown:
-        return _ours(_found(api, spec), spec)
-    except Refused as error:
-        # A quota that is used up refuses a name before it is seen that the name exists.
-        if error.status not in (_CONFLICT, _FORBIDDEN):
-            raise
-        try:
-            return _ours(_found(api, spec), spec)
-        except OutcomeUnknown:
-            raise error from None
-
-
-def _homeless(error: Refused) -> bool:
-    """Whether the namespace is missing, or its account: somebody may have made the one without the other."""
-    return error.status == _NOT_FOUND or (
-        error.status == _FORBIDDEN and pods.SERVICE_ACCOUNT in error.message
-    )
-
-
-def _found(api: Api, spec: TaskSpec) -> Json:
-    """The pod of the spec's name. Raises: OutcomeUnknown if there is none yet."""
-    try:
-        return api.get(pods.path(spec.ref.namespace, spec.ref.name))
-    except Refused as error:
-        if error.status != _NOT_FOUND:
-            raise
-        # A lost call may still be carried out: the next try finds the pod, or makes it.
-        raise OutcomeUnknown(f"pod {spec.ref.namespace}/{spec.ref.name} is not there yet") from error
-
-
 def _ours(pod: Json, spec: TaskSpec) -> Json:
     if pods.labels_of(pod) != dict(spec.labels):
         name = f"{spec.ref.namespace}/{spec.ref.name}"
-        raise _Elsewhere("NAME_TAKEN", f"a pod {name} with other labels exists")
+        raise Elsewhere("NAME_TAKEN", f"a pod {name} with other labels exists")
     return pod
 
 
@@ -134,7 +94,7 @@ def _bind(api: Api, spec: TaskSpec, pod: Json) -> None:
     except (OutcomeUnknown, Refused) as error:
         if isinstance(error, Refused) and error.status != _CONFLICT:
             raise
-        if not _bound(_found(api, spec), spec):
+        if not _bound(find(api, pods.path(spec.ref.namespace), spec.ref.name), spec):
             raise
 
 
@@ -142,5 +102,5 @@ def _bound(pod: Json, spec: TaskSpec) -> bool:
     node = pod["spec"].get("nodeName", "")
     if node and node != spec.node:
         name = f"{spec.ref.namespace}/{spec.ref.name}"
-        raise _Elsewhere("BOUND_ELSEWHERE", f"pod {name} is bound to {node}, not to {spec.node}")
+        raise Elsewhere("BOUND_ELSEWHERE", f"pod {name} is bound to {node}, not to {spec.node}")
     return bool(node)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from clusters.backends.base import DeviceGrant, PodObservation, PodPhase, TaskRef, TaskSpec
+from clusters.backends.base import GANG_FOLDER, DeviceGrant, PodObservation, PodPhase, TaskRef, TaskSpec
 from clusters.backends.kubernetes.api import Json
 from clusters.backends.kubernetes.nodes import GPU, is_named_by_node
 from clusters.gpu import hami
@@ -17,6 +17,7 @@ SCHEDULER: Final = "allotment"
 MANAGED: Final = {"app.kubernetes.io/managed-by": "allotment"}
 SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 CONTAINER: Final = "main"
+_FILES: Final = "allotment-files"
 # An account of our own: the namespace's default one appears some time after the namespace.
 SERVICE_ACCOUNT: Final = "allotment-task"
 _MEMORY: Final = "nvidia.com/gpumem"
@@ -39,8 +40,8 @@ def on_shares(spec: TaskSpec) -> bool:
     return bool(spec.devices) and not is_named_by_node(spec.devices[0].uuid)
 
 
-def manifest(spec: TaskSpec) -> Json:
-    """The pod of a task, not bound to any node yet. Raises: SpecInvalid."""
+def manifest(spec: TaskSpec, owner: Json | None = None) -> Json:
+    """The pod of a task, not bound to any node yet; `owner` names its gang's object. Raises: SpecInvalid."""
     if reserved := sorted(name for name in spec.environment if is_reserved_variable(name)):
         raise SpecInvalid(f"the environment may not set {', '.join(reserved)}")
     environment = {**spec.environment, **(_SHARES if on_shares(spec) else {})}
@@ -54,24 +55,34 @@ def manifest(spec: TaskSpec) -> Json:
     }
     if spec.command:
         container["command"] = list(spec.command)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": spec.ref.name,
-            "namespace": spec.ref.namespace,
-            "labels": {**spec.labels, **MANAGED, **({hami.NODE: spec.node} if on_shares(spec) else {})},
-        },
-        "spec": {
-            "schedulerName": SCHEDULER,  # the cluster's own scheduler leaves it alone
-            "restartPolicy": "Never",
-            "serviceAccountName": SERVICE_ACCOUNT,
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [container],
-        },
+    metadata: Json = {
+        "name": spec.ref.name,
+        "namespace": spec.ref.namespace,
+        "labels": {**spec.labels, **MANAGED, **({hami.NODE: spec.node} if on_shares(spec) else {})},
     }
+    if owner is not None:
+        metadata["ownerReferences"] = [owner]
+    if spec.gang is not None and spec.gang.files:
+        container["volumeMounts"] = [{"name": _FILES, "mountPath": GANG_FOLDER, "readOnly": True}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod_spec(spec, container)}
+
+
+def _pod_spec(spec: TaskSpec, container: Json) -> Json:
+    found: Json = {
+        "schedulerName": SCHEDULER,  # the cluster's own scheduler leaves it alone
+        "restartPolicy": "Never",
+        "serviceAccountName": SERVICE_ACCOUNT,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+    }
+    if spec.gang is not None and spec.gang.size > 1:
+        # By these the gang's service gives it a name that its peers find.
+        found |= {"hostname": spec.ref.name, "subdomain": spec.gang.name}
+    if spec.gang is not None and spec.gang.files:
+        found["volumes"] = [{"name": _FILES, "configMap": {"name": spec.gang.name}}]
+    return found
 
 
 def _cards(devices: tuple[DeviceGrant, ...]) -> dict[str, str]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from clusters.backends.base import BackendUnavailable, Outcome, TaskRef
+from clusters.backends.base import BackendUnavailable, GangRef, Outcome, TaskRef
 from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Api, Refused
+from clusters.backends.kubernetes.gangs import gang_dissolve
 
 _AT_ONCE: Final = 16
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -34,3 +35,9 @@ def remove(api: Api, ref: TaskRef, grace_s: int) -> Outcome:
     except BackendUnavailable as error:
         return Outcome.unknown(str(error))
     return Outcome.done(str((deleted.get("metadata") or {}).get("uid") or ref.uid))
+
+
+def dissolve(api: Api, gangs: Sequence[GangRef]) -> list[Outcome]:
+    """Remove what gangs had in common; one outcome per reference, in their order."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as workers:
+        return list(workers.map(lambda ref: gang_dissolve(api, ref), gangs))

@@ -1,0 +1,83 @@
+"""What the pods of one attempt have in common: the object that owns them, and the name they share.
+
+The owner is a ConfigMap: every gang may have one, it costs the cluster nothing while it is there, and it
+carries the files that the pods read, a hostfile among them. A Service of the same name is owned by it,
+for gangs of more than one; without an address of its own it only makes the pods findable by name. Pods
+name the owner as theirs, so that the cluster's garbage collector removes whatever is left when it goes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from clusters.backends.base import BackendUnavailable, Gang, GangRef, Outcome
+from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.making import Elsewhere, make
+from clusters.backends.kubernetes.pods import MANAGED
+
+_NOT_FOUND: Final = 404
+
+
+def gang_ensure(api: Api, namespace: str, gang: Gang) -> Json:
+    """The owner of a gang's pods, with its files as they are now.
+
+    Raises: Elsewhere when its name is taken; Refused; BackendUnavailable.
+    """
+    path = f"/api/v1/namespaces/{namespace}"
+    wanted: Json = {"metadata": _metadata(namespace, gang), "data": dict(gang.files)}
+    owner = _ours(make(api, f"{path}/configmaps", wanted), wanted)
+    there = owner.get("data") or {}
+    if there != wanted["data"]:
+        gone = dict.fromkeys(there.keys() - wanted["data"].keys())
+        api.patch(f"{path}/configmaps/{gang.name}", {"data": {**wanted["data"], **gone}})
+    if gang.size > 1:
+        service = _service(namespace, gang, owner)
+        _ours(make(api, f"{path}/services", service), service)
+    return owner
+
+
+def gang_dissolve(api: Api, ref: GangRef) -> Outcome:
+    """Remove the owner, and with it whatever is still there of its gang; absent is done."""
+    try:
+        path = f"/api/v1/namespaces/{ref.namespace}/configmaps/{ref.name}"
+        api.delete(path, {"propagationPolicy": "Background"})
+    except Refused as error:
+        if error.status != _NOT_FOUND:
+            return Outcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+    except BackendUnavailable as error:
+        return Outcome.unknown(str(error))
+    return Outcome.done()
+
+
+def reference(owner: Json) -> Json:
+    """How an object names its owner; as a controller, so that a drained node's pods are not left alone."""
+    metadata = owner["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+    }
+
+
+def _service(namespace: str, gang: Gang, owner: Json) -> Json:
+    return {
+        "metadata": {**_metadata(namespace, gang), "ownerReferences": [reference(owner)]},
+        "spec": {
+            "clusterIP": "None",
+            "selector": dict(gang.labels),
+            "publishNotReadyAddresses": True,  # the first to come waits for the last, and has to find it
+        },
+    }
+
+
+def _metadata(namespace: str, gang: Gang) -> Json:
+    return {"name": gang.name, "namespace": namespace, "labels": {**gang.labels, **MANAGED}}
+
+
+def _ours(found: Json, wanted: Json) -> Json:
+    if found["metadata"].get("labels") != wanted["metadata"]["labels"]:
+        name = f"{found['metadata']['namespace']}/{found['metadata']['name']}"
+        raise Elsewhere("NAME_TAKEN", f"an object {name} with other labels exists")
+    return found

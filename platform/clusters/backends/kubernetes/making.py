@@ -1,0 +1,61 @@
+"""Making an object under a name of its own, so that it is made once whatever becomes of the answer."""
+
+from __future__ import annotations
+
+from clusters.backends.kubernetes import pods
+from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.namespaces import namespace_ensure
+
+_FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
+
+
+class Elsewhere(Exception):
+    """The name, or the object of that name, is taken; `code` and the text say by what."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def make(api: Api, collection: str, body: Json) -> Json:
+    """The object of the body's name, made now or before; its namespace is made when it is missing.
+
+    Whether a found one is the one that was meant, the caller sees. Raises: Refused; OutcomeUnknown.
+    """
+    metadata = body["metadata"]
+    try:
+        try:
+            return api.create(collection, body)
+        except Refused as error:
+            if not _homeless(error):
+                raise
+            namespace_ensure(api, metadata["namespace"])
+            return api.create(collection, body)
+    except OutcomeUnknown:
+        return find(api, collection, metadata["name"])
+    except Refused as error:
+        # A quota that is used up refuses a name before it is seen that the name exists.
+        if error.status not in (_CONFLICT, _FORBIDDEN):
+            raise
+        try:
+            return find(api, collection, metadata["name"])
+        except OutcomeUnknown:
+            raise error from None
+
+
+def find(api: Api, collection: str, name: str) -> Json:
+    """The object of that name. Raises: OutcomeUnknown if there is none yet."""
+    try:
+        return api.get(f"{collection}/{name}")
+    except Refused as error:
+        if error.status != _NOT_FOUND:
+            raise
+        # A lost call may still be carried out: the next try finds the object, or makes it.
+        raise OutcomeUnknown(f"{collection}/{name} is not there yet") from error
+
+
+def _homeless(error: Refused) -> bool:
+    """Whether the namespace is missing, or its account: somebody may have made the one without the other."""
+    return error.status == _NOT_FOUND or (
+        error.status == _FORBIDDEN and pods.SERVICE_ACCOUNT in error.message
+    )

@@ -1,0 +1,146 @@
+"""What the pods of one attempt have in common, on a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks.control_plane import ControlPlane, running_controllers
+from benchmarks.postgres import MissingProgram
+from clusters.backends.base import Gang, GangRef, OutcomeKind, TaskSpec
+from clusters.backends.kubernetes import api as calls
+from clusters.backends.kubernetes.api import Api, OutcomeUnknown
+from tests.fixtures.kubelet import Cluster, Json
+from tests.fixtures.need import need
+from tests.fixtures.wait import wait_until
+from tests.integration.clusters.conftest import Harness
+
+pytestmark = [pytest.mark.server, pytest.mark.django_db]
+CORE = "/api/v1/namespaces/team"
+LABELS = {"allotment.io/job": "0b0e", "allotment.io/attempt": "1"}
+
+
+@pytest.fixture
+def cluster(kube: ControlPlane, kept: Harness) -> Cluster:
+    cluster = Cluster(kube)
+    cluster.namespace("team")
+    return cluster
+
+
+def members(kept: Harness, name: str, size: int = 2, **files: str) -> list[TaskSpec]:
+    """The tasks of a gang, each on a node of its own."""
+    gang = Gang(name, size, LABELS, files)
+    return [
+        kept.spec(f"{name}-{number}", node=f"whole-0{number + 1}", labels=LABELS | {"epoch": "1"}, gang=gang)
+        for number in range(size)
+    ]
+
+
+def owner_of(item: Json) -> tuple[str, str, str]:
+    (owner,) = item["metadata"]["ownerReferences"]
+    return owner["kind"], owner["name"], owner["uid"]
+
+
+def test_one_object_owns_all_pods_of_a_gang_and_its_name(kept: Harness, cluster: Cluster) -> None:
+    specs = members(kept, "train")
+    assert [outcome.kind for outcome in kept.place(*specs)] == ["done", "done"]
+    owner = cluster.call("GET", f"{CORE}/configmaps/train")
+    expected = ("ConfigMap", "train", owner["metadata"]["uid"])
+    service = cluster.call("GET", f"{CORE}/services/train")
+    pods = [cluster.call("GET", f"{CORE}/pods/{spec.ref.name}") for spec in specs]
+    assert {owner_of(item) for item in (service, *pods)} == {expected}
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert service["spec"]["selector"].items() <= pods[0]["metadata"]["labels"].items()
+    assert {(pod["spec"]["hostname"], pod["spec"]["subdomain"]) for pod in pods} == {
+        ("train-0", "train"),
+        ("train-1", "train"),
+    }
+
+
+def test_one_task_alone_has_an_owner_and_no_service(kept: Harness, cluster: Cluster) -> None:
+    kept.place(*members(kept, "alone", size=1))
+    assert owner_of(cluster.call("GET", f"{CORE}/pods/alone-0"))[1] == "alone"
+    assert cluster.answer("GET", f"{CORE}/services/alone")[0] == 404
+
+
+def test_files_are_read_by_every_pod_and_follow_the_gang(kept: Harness, cluster: Cluster) -> None:
+    specs = members(kept, "files", hostfile="a slots=1\n", peers="a\n")
+    kept.place(*specs)
+    (mount,) = cluster.call("GET", f"{CORE}/pods/files-1")["spec"]["containers"][0]["volumeMounts"]
+    assert (mount["mountPath"], mount["readOnly"]) == ("/etc/allotment", True)
+    grown = Gang("files", 3, LABELS, {"hostfile": "a slots=1\nb slots=1\n"})
+    kept.place(*(replace(spec, gang=grown) for spec in specs))
+    assert cluster.call("GET", f"{CORE}/configmaps/files")["data"] == grown.files
+
+
+def test_asking_twice_makes_one_owner(kept: Harness, cluster: Cluster) -> None:
+    specs = members(kept, "twice")
+    first = kept.place(*specs)
+    uid = cluster.call("GET", f"{CORE}/configmaps/twice")["metadata"]["uid"]
+    assert kept.place(*specs) == first
+    assert cluster.call("GET", f"{CORE}/configmaps/twice")["metadata"]["uid"] == uid
+
+
+@pytest.mark.parametrize("kind", ["configmaps", "services", "pods"])
+def test_a_lost_answer_is_settled_by_looking(
+    kept: Harness, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    create: Callable[..., Json] = Api.create
+    lost: list[str] = []
+
+    def forgetful(self: Api, path: str, body: Json) -> Json:
+        made = create(self, path, body)
+        if path.endswith(f"/{kind}") and not lost:
+            lost.append(path)
+            raise OutcomeUnknown("the answer was lost")
+        return made
+
+    monkeypatch.setattr(calls.Api, "create", forgetful)
+    assert [outcome.kind for outcome in kept.place(*members(kept, f"lost-{kind}"))] == ["done", "done"]
+    assert lost
+    assert len([pod for pod in cluster.items(f"{CORE}/pods") if "lost" in pod["metadata"]["name"]]) == 2
+
+
+def test_a_name_that_another_has_is_told_and_left_alone(kept: Harness, cluster: Cluster) -> None:
+    cluster.call("POST", f"{CORE}/configmaps", {"metadata": {"name": "taken"}, "data": {"a": "b"}})
+    outcomes = kept.place(*members(kept, "taken"))
+    assert {(outcome.kind, outcome.code) for outcome in outcomes} == {(OutcomeKind.REFUSED, "NAME_TAKEN")}
+    assert cluster.call("GET", f"{CORE}/configmaps/taken")["data"] == {"a": "b"}
+
+
+def test_dissolving_is_idempotent_and_absence_is_done(kept: Harness, cluster: Cluster) -> None:
+    kept.place(*members(kept, "over"))
+    ref = GangRef("team", "over")
+    for _ in range(2):
+        assert [outcome.kind for outcome in kept.backend.dissolve([ref])] == [OutcomeKind.DONE]
+    assert cluster.answer("GET", f"{CORE}/configmaps/over")[0] == 404
+
+
+def test_the_clusters_own_collector_removes_what_has_lost_its_owner(
+    kept: Harness, cluster: Cluster, kube: ControlPlane
+) -> None:
+    kept.place(*members(kept, "left"), *members(kept, "kept", size=1))
+
+    def there(path: str) -> Any:
+        return cluster.answer("GET", f"{CORE}/{path}")[0] == 200
+
+    left = ("services/left", "pods/left-0", "pods/left-1")
+    try:
+        with running_controllers(kube, "garbage-collector-controller"):
+            kept.backend.dissolve([GangRef("team", "left")])
+
+            def collected() -> bool:
+                for path in left[1:]:  # the collector asks with a grace that only a kubelet ends
+                    pod = cluster.answer("GET", f"{CORE}/{path}")
+                    if pod[0] == 200 and "deletionTimestamp" in pod[1]:
+                        cluster.call("DELETE", f"{CORE}/{path}", {"gracePeriodSeconds": 0})
+                return not any(there(path) for path in left)
+
+            wait_until(collected, "the collector has removed the gang", within_s=60)
+            assert there("pods/kept-0")
+    except MissingProgram as missing:
+        need(missing.name, missing.hint)
