@@ -32,6 +32,7 @@ KIND_WORDS: dict[str, str | Promise] = {
     "borrowed": gettext_lazy("borrowed"),
     "lent": gettext_lazy("lent"),
     "held": gettext_lazy("held"),
+    "foreign": gettext_lazy("held by others"),
     "free": gettext_lazy("free"),
 }
 
@@ -41,7 +42,8 @@ class Meter:
     """A quota's state in one unit: `allocated` includes what is borrowed; `used` lies within it.
 
     The bar is as long as the larger of nominal and allocated, so that borrowing is seen beyond the
-    nominal mark. `lent` is nominal quota that others use now; `held` is promised to a preemptor.
+    nominal mark. `lent` is nominal quota that others use now; `held` is promised to a preemptor;
+    `foreign` is taken by work that the platform did not start.
     """
 
     nominal: float
@@ -50,15 +52,17 @@ class Meter:
     borrowed: float = 0
     lent: float = 0
     held: float = 0
+    foreign: float = 0
     unit: str = ""
 
     @property
     def length(self) -> float:
-        return max(self.nominal, self.allocated + self.lent + self.held, 1)
+        return max(self.nominal, self.allocated + self.lent + self.held + self.foreign, 1)
 
     @property
     def free(self) -> float:
-        return max(0.0, self.nominal - (self.allocated - self.borrowed) - self.lent - self.held)
+        taken = self.allocated - self.borrowed + self.lent + self.held + self.foreign
+        return max(0.0, self.nominal - taken)
 
     @property
     def nominal_mark(self) -> float | None:
@@ -74,6 +78,7 @@ class Meter:
             ("borrowed", self.borrowed, self.borrowed),
             ("lent", self.lent, self.lent),
             ("held", self.held, self.held),
+            ("foreign", self.foreign, self.foreign),
         )
         return list(_laid_out(parts, self.length))
 
@@ -90,6 +95,8 @@ class Meter:
             facts.append(_("%(amount)s lent") % {"amount": number(self.lent)})
         if self.held:
             facts.append(_("%(amount)s held") % {"amount": number(self.held)})
+        if self.foreign:
+            facts.append(_("%(amount)s held by others") % {"amount": number(self.foreign)})
         facts.append(_("%(amount)s free") % {"amount": number(self.free)})
         return _(", ").join(facts) + (f" ({self.unit})" if self.unit else "")
 
@@ -106,12 +113,14 @@ def _laid_out(parts: Iterable[tuple[str, float, float]], length: float) -> Itera
 class GpuTile:
     """One card: how much of it is handed out and how much of it works, both in percent of the card.
 
-    `slices` lists the cores of each slice on it and is empty for a whole card.
+    `slices` lists the cores of each slice on it and is empty for a whole card. `foreign` is the part that
+    work of others has.
     """
 
     name: str
     allocated: float = 0
     used: float | None = None
+    foreign: float = 0
     slices: Sequence[float] = ()
     healthy: bool = True
     held: bool = False
@@ -123,6 +132,11 @@ class GpuTile:
         """The allocated part: one column per slice, or one for all of it."""
         shares = self.slices or ((self.allocated,) if self.allocated > 0 else ())
         return list(_laid_out((("slice" if self.slices else "whole", share, share) for share in shares), 100))
+
+    @property
+    def foreign_width(self) -> float:
+        """How much of the drawing is others': behind what is handed out here, and no wider than the card."""
+        return round(max(0.0, min(self.foreign, 100 - self.allocated)), 2)
 
     @property
     def used_height(self) -> float:
@@ -144,6 +158,8 @@ class GpuTile:
         facts.append(_("%(amount)s %% allocated") % {"amount": number(self.allocated)})
         if self.used is not None and self.allocated:
             facts.append(_("%(amount)s %% used") % {"amount": number(self.used)})
+        if self.foreign:
+            facts.append(_("%(amount)s %% held by others") % {"amount": number(self.foreign)})
         if self.slices:
             facts.append(_("%(count)s slices") % {"count": len(self.slices)})
         if self.holder:

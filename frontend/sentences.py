@@ -149,6 +149,12 @@ HELPS: dict[str, Sentences] = {
         _("Ask an admin to release the queue %(queue)s, or choose another one."),
         _("Ask an admin to release the queue, or choose another one."),
     ),
+    "FOREIGN_WORK": (
+        _(
+            "Pods that were not started here hold %(cards)s GPUs of %(flavor)s: wait for their end, or ask"
+            " who runs the cluster."
+        ),
+    ),
     "RAISE_QUOTA": (
         _("Request %(short)s more of %(flavor)s."),
         _("Request more quota."),

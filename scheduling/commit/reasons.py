@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import F
 
 from clusters.models import Cell
+from clusters.selectors.foreign import foreign_cards_by_flavor
 from foundation import leases
 from scheduling.commit.batch import CHUNK, decision_row
 from scheduling.engine import model as em
@@ -20,6 +21,9 @@ from scheduling.snapshots import CellSnapshot, with_names
 
 # A job's place in line changes with every cycle; it is counted when somebody reads it, not stored.
 _VOLATILE: Final = frozenset({"position", "ahead"})
+
+FOREIGN_WORK: Final = "FOREIGN_WORK"
+"""Among what would help: `cards` of `flavor` are held by pods that the platform did not make."""
 
 
 def _steady(numbers: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -53,11 +57,14 @@ def commit_reasons(
     Raises: LeaseLost.
     """
     changed: list[_Wait] = []
+    outcomes = list(outcomes)
+    foreign = _foreign(cell_id, outcomes)
     for outcome in outcomes:
         job = taken.jobs.get(outcome.job)
         if job is None or outcome.reason is None:
             continue
         helps = [{"code": h.code.value, "numbers": _steady(h.numbers, taken.names)} for h in outcome.help]
+        helps += _others_hold(outcome, foreign, taken.names)
         wait = _Wait(job, outcome.reason.value, _steady(outcome.numbers, taken.names), helps)
         if wait.is_news:
             changed.append(wait)
@@ -67,6 +74,24 @@ def commit_reasons(
         Decision.unscoped.bulk_create(decisions, batch_size=CHUNK)
         Cell.unscoped.filter(pk=cell_id).update(cycle_number=F("cycle_number") + 1, last_cycle_at=now)
     return len(changed)
+
+
+def _foreign(cell_id: uuid.UUID, outcomes: Iterable[em.Outcome]) -> Mapping[str, int]:
+    """Cards that pods of others hold, by flavor; not looked at while every job finds room."""
+    if all(outcome.reason is not em.Reason.NO_ROOM for outcome in outcomes):
+        return {}
+    return {str(flavor): cards for flavor, cards in foreign_cards_by_flavor(cell_id).items()}
+
+
+def _others_hold(
+    outcome: em.Outcome, foreign: Mapping[str, int], names: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """That work of others takes the room: how many cards, and nothing that would tell whose it is."""
+    flavor = str(outcome.numbers.get("flavor", ""))
+    if outcome.reason is not em.Reason.NO_ROOM or flavor not in foreign:
+        return []
+    numbers = {"cards": foreign[flavor], "flavor": names.get(flavor, flavor)}
+    return [{"code": FOREIGN_WORK, "numbers": numbers}]
 
 
 def _write(cell: Cell, wait: _Wait, now: datetime) -> list[Decision]:

@@ -26,6 +26,7 @@ from clusters.backends.base import (
 )
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster, ClusterHealth
+from clusters.services.foreign import foreign_observe
 from clusters.services.inventory import inventory_sync, nodes_observe
 from foundation import clock, faults, leases, outbox
 from scheduling.execution.progress import pods_apply
@@ -58,7 +59,9 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         faults.point("observe.before_apply")
         _apply(cluster, batch, now)
         _remove_strays(cluster, backend, batch)
-        return len(batch.observations)
+    # Nothing of ours depends on it, so the lease is free meanwhile.
+    foreign_observe(cluster=cluster, backend=backend)
+    return len(batch.observations)
 
 
 def _note_health(cluster: Cluster, health: ClusterHealth, message: str) -> None:

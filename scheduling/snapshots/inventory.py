@@ -33,17 +33,18 @@ def engine_node(node: Node, devices: Sequence[Device], rank: int) -> em.Node:
         taints=tuple(_taint(taint) for taint in node.taints),
         ready=node.ready,
         schedulable=not node.cordoned,
-        cpu=node.cpu_millicores,
-        memory=node.memory_mib,
-        used_cpu=node.cpu_granted,
-        used_memory=node.memory_granted,
+        # What belongs to the node itself will never be free; other work of others may end.
+        cpu=max(node.cpu_millicores - node.cpu_standing, 0),
+        memory=max(node.memory_mib - node.memory_standing, 0),
+        used_cpu=node.cpu_granted + node.cpu_foreign - node.cpu_standing,
+        used_memory=node.memory_granted + node.memory_foreign - node.memory_standing,
         devices=tuple(_device(device) for device in devices),
         rank=rank,
     )
 
 
 def _device(device: Device) -> em.Device:
-    whole = device.holders == 1 and device.cores_granted >= device.cores_capacity
+    holders, cores = device.holders + device.foreign_holders, device.cores_granted + device.cores_foreign
     return em.Device(
         uuid=device.uuid,
         index=device.index,
@@ -52,10 +53,11 @@ def _device(device: Device) -> em.Device:
         healthy=device.healthy,
         cores=device.cores_capacity,
         memory=device.memory_capacity,
-        used_cores=device.cores_granted,
-        used_memory=device.memory_granted,
-        holders=device.holders,
-        exclusive=whole,
+        used_cores=cores,
+        used_memory=device.memory_granted + device.memory_foreign,
+        holders=holders,
+        exclusive=holders == 1 and cores >= device.cores_capacity,
+        profile=device.profile,
     )
 
 

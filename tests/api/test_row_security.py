@@ -36,6 +36,7 @@ GLOBAL: Final = {
     "clusters.Flavor",
     "clusters.Node",
     "clusters.Device",
+    "clusters.ForeignPod",
     "clusters.SimulatedCluster",
     "clusters.SimulatedNode",
     "clusters.SimulatedDevice",

@@ -42,6 +42,7 @@ class NodeMosaic:
     ground: str
     allocated: str
     used: str
+    foreign: str
     unhealthy: str
 
 
@@ -73,6 +74,7 @@ def _tile(card: GridCard, url: str, now: CardNow | None, holds: Sequence[LiveSli
         name=f"GPU {card.index}",
         allocated=100 * card.cores_granted / max(1, card.cores_capacity),
         used=round(now.utilisation_percent) if now else None,
+        foreign=100 * card.cores_foreign / max(1, card.cores_capacity),
         slices=[part.cores for part in holds if not part.exclusive],
         healthy=card.healthy,
         url=f"{url}#gpu-{card.index}",
@@ -89,6 +91,7 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
     ground: list[str] = []
     allocated: list[str] = []
     used: list[str] = []
+    foreign: list[str] = []
     unhealthy: list[str] = []
     granted = 0
     for place, card in enumerate(node.cards):
@@ -97,6 +100,9 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
         (ground if card.healthy else unhealthy).append(box)
         wide = _WIDE * min(1.0, card.cores_granted / max(1, card.cores_capacity))
         granted += card.cores_granted
+        others = min(_WIDE - wide, _WIDE * card.cores_foreign / max(1, card.cores_capacity))
+        if others > 0:
+            foreign.append(f"M{left + wide:.3g} 0h{others:.3g}v{_HIGH}h-{others:.3g}z")
         reading = now.get(card.id)
         if wide:
             allocated.append(f"M{left} 0h{wide:.3g}v{_HIGH}h-{wide:.3g}z")
@@ -111,6 +117,7 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
         ground="".join(ground),
         allocated="".join(allocated),
         used="".join(used),
+        foreign="".join(foreign),
         unhealthy="".join(unhealthy),
     )
 

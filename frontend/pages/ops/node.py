@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from clusters.models import Node
+from clusters.models import Device, Node
+from clusters.selectors.foreign import foreign_on_node
 from clusters.selectors.grid import node_state
 from clusters.selectors.node import node_get
 from foundation import clock
@@ -19,7 +20,7 @@ from foundation.quantities import format_cpu
 from frontend import formats, parts
 from frontend.pages.frame import operator_required, time_range, viewer
 from frontend.pages.ops import figures, words
-from frontend.pages.ops.node_cards import card_views, hold_rows
+from frontend.pages.ops.node_cards import card_views, foreign_rows, hold_rows
 from frontend.pages.ops.nodes import taint_text
 from frontend.pages.ops.overview import CHART_EVERY, DEFAULT_RANGE
 from frontend.pages.ops.place import Scope, address, ops_frame, scope_of, storable
@@ -108,6 +109,8 @@ def _context(request: HttpRequest, scope: Scope, found: Node) -> dict[str, Any]:
         "facts": _facts(found, len(allocations)),
         "cards": card_views(devices, holds, now),
         "holds": hold_rows(allocations, devices, holds),
+        "foreign": foreign_rows(foreign_on_node(viewer=who, node=found), devices),
+        "unplaced": found.cards_unplaced,
         "events": [_event(event) for event in node_events(viewer=who, node=found)],
     }
 
@@ -149,9 +152,24 @@ def _facts(found: Node, pods: int) -> list[tuple[str, str]]:
                 formats.memory(sum(device.memory_capacity for device in devices)),
             ),
         ),
-        (_("Wholly free GPUs"), str(sum(device.healthy and not device.holders for device in devices))),
+        (
+            _("Wholly free GPUs"),
+            str(sum(_is_free(device) for device in devices)),
+        ),
+        *_foreign_facts(found),
         (_("Pods"), str(pods)),
     ]
+
+
+def _is_free(device: Device) -> bool:
+    return device.healthy and not device.holders and not device.foreign_holders
+
+
+def _foreign_facts(found: Node) -> list[tuple[str, str]]:
+    if not found.cpu_foreign and not found.memory_foreign:
+        return []
+    amounts = {"cpu": format_cpu(found.cpu_foreign), "memory": formats.memory(found.memory_foreign)}
+    return [(_("Held by others"), _("%(cpu)s CPU · %(memory)s") % amounts)]
 
 
 def _of(part: str, whole: str) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.utils.translation import ngettext
 
-from clusters.models import Device
+from clusters.models import Device, ForeignPod
 from foundation.quantities import format_cpu
 from frontend import formats
 from frontend.capacity import Meter
@@ -45,6 +45,8 @@ class CardView:
     compute: Meter
     memory: Meter
     cores_allocated: float
+    cores_foreign: int
+    memory_foreign: int
     memory_capacity: int
     memory_granted: int
     now: CardNow | None
@@ -70,6 +72,19 @@ class HoldRow:
     since: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignRow:
+    """One pod of others on the node, and what it keeps."""
+
+    key: uuid.UUID
+    pod: str
+    owner: str
+    state: str
+    cards: str
+    cpu: str
+    memory_mib: int
+
+
 Holds = Mapping[uuid.UUID, Sequence[DeviceHold]]
 
 
@@ -91,15 +106,19 @@ def _card(device: Device, holds: Sequence[DeviceHold], now: CardNow | None) -> C
             nominal=device.cores_capacity,
             allocated=device.cores_granted,
             used=min(used, device.cores_granted),
+            foreign=device.cores_foreign,
             unit="%",
         ),
         memory=Meter(
             nominal=device.memory_capacity / 1024,
             allocated=device.memory_granted / 1024,
             used=min(memory_used, device.memory_granted) / 1024,
+            foreign=device.memory_foreign / 1024,
             unit="GiB",
         ),
         cores_allocated=device.cores_granted,
+        cores_foreign=device.cores_foreign,
+        memory_foreign=device.memory_foreign,
         memory_capacity=device.memory_capacity,
         memory_granted=device.memory_granted,
         now=now,
@@ -163,6 +182,37 @@ def _compute(cores: int) -> str:
     if cores % 100:
         return formats.percent(cores)
     return ngettext("%(n)s GPU", "%(n)s GPUs", cores // 100) % {"n": cores // 100}
+
+
+def foreign_rows(pods: Iterable[ForeignPod], devices: Iterable[Device]) -> list[ForeignRow]:
+    """The pods of others as lines of a table."""
+    indices = {device.uuid: device.index for device in devices}
+    return [
+        ForeignRow(
+            key=pod.pk,
+            pod=f"{pod.namespace}/{pod.name}",
+            owner=pod.owner,
+            state="leaving" if pod.leaving else "running",
+            cards=_foreign_cards(pod, indices),
+            cpu=format_cpu(pod.cpu_millicores),
+            memory_mib=pod.memory_mib,
+        )
+        for pod in pods
+    ]
+
+
+def _foreign_cards(pod: ForeignPod, indices: Mapping[str, int]) -> str:
+    """`2 GPUs`, `3 × 1g.5gb`, or the parts of known cards: `GPU 0: 30 %, 3000 MiB`."""
+    parts = [
+        f"{count} × {profile}" if profile else ngettext("%(n)s GPU", "%(n)s GPUs", count) % {"n": count}
+        for profile, count in sorted(pod.cards.items())
+    ]
+    parts += [
+        f"GPU {indices[card]}: {formats.percent(cores)} · {formats.memory(memory)}"
+        for card, cores, memory in pod.shares
+        if card in indices
+    ]
+    return "; ".join(parts)
 
 
 def ranges(indices: Sequence[int]) -> str:

@@ -143,8 +143,8 @@ def _row(node: Any, scope: Scope, now: Sequence[CardNow], pods: int) -> NodeRow:
             unit="GiB",
         ),
         memory_used=memory_used,
-        cpu=words.share(node.cpu_granted, node.cpu_millicores),
-        memory_share=words.share(node.memory_granted, node.memory_mib),
+        cpu=words.share(node.cpu_granted + node.cpu_foreign, node.cpu_millicores),
+        memory_share=words.share(node.memory_granted + node.memory_foreign, node.memory_mib),
         pods=pods,
     )
 

@@ -83,6 +83,7 @@ def overview_context(who: User, scope: Scope) -> dict[str, Any]:
             _gang_tile(flavors),
         ],
         "flavors": flavors,
+        "foreign": any(row.foreign for row in flavors),
         "stranded": stranded_sentences(stranded(nodes)),
         "tenants": tenants.tenant_rows(
             usages,

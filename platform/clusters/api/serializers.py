@@ -92,6 +92,8 @@ class CardSerializer(serializers.Serializer[Any]):
     memory_capacity = serializers.IntegerField()
     memory_granted = serializers.IntegerField()
     holders = serializers.IntegerField()
+    cores_foreign = serializers.IntegerField(help_text="Held by pods that the platform did not make.")
+    memory_foreign = serializers.IntegerField()
 
 
 class NodeSerializer(serializers.Serializer[Any]):
@@ -109,6 +111,8 @@ class NodeSerializer(serializers.Serializer[Any]):
     cpu_granted = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
     memory_granted = serializers.IntegerField()
+    cpu_foreign = serializers.IntegerField(help_text="Held by pods that the platform did not make.")
+    memory_foreign = serializers.IntegerField()
     observed_at = serializers.DateTimeField(allow_null=True)
     devices = CardSerializer(many=True, source="devices.all")
 

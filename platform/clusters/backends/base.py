@@ -31,7 +31,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFact:
-    """One card as the cluster reports it. Memory in MiB, physical."""
+    """One card, or one MIG instance with its profile, as the cluster reports it. Memory in MiB, physical."""
 
     uuid: str
     index: int
@@ -39,6 +39,7 @@ class DeviceFact:
     memory_mib: int
     mode: str = "whole"  # whole | slice | mig
     healthy: bool = True
+    profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,41 @@ class ObservedBatch:
     complete: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignPod:
+    """A pod on a node that the platform did not make: what it keeps from others. Millicores, MiB.
+
+    `cards` counts cards that the node chooses, by MIG profile, "" for whole ones; `shares` are of cards
+    known by uuid. `owner` is what made it, as kind and name. `standing`: it belongs to the node and comes
+    back when it ends, as a daemon's pod does. `leaving`: it was told to end and still holds all of it.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    cpu_millicores: int = 0
+    memory_mib: int = 0
+    cards: Mapping[str, int] = field(default_factory=dict)
+    shares: tuple[DeviceGrant, ...] = ()
+    owner: str = ""
+    standing: bool = False
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignBatch:
+    """Foreign pods that came or changed since a cursor, and the uids of those that hold nothing now.
+
+    `complete`: these are all there are.
+    """
+
+    pods: tuple[ForeignPod, ...] = ()
+    gone: frozenset[str] = frozenset()
+    cursor: str = ""
+    complete: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceSample:
     """One reading of a card, or of one pod's slice of it when `pod` is set.
@@ -234,7 +270,7 @@ class ClusterBackend(Protocol):
     """One cluster. Calls may raise `BackendUnavailable`; then nothing at all is known.
 
     A backend that subclasses this gets `ensure_many` and `remove_many` as loops, and overrides them
-    where one round trip can carry many pods.
+    where one round trip can carry many pods; and a cluster in which nobody else runs anything.
     """
 
     capabilities: Capabilities
@@ -261,6 +297,10 @@ class ClusterBackend(Protocol):
 
     def observe(self, cursor: str | None) -> ObservedBatch:
         """Changes since `cursor`; None asks for everything and gives a complete batch."""
+
+    def foreign(self, cursor: str) -> ForeignBatch:
+        """Pods of others: what changed since `cursor`; all there are if it is empty or unknown."""
+        return ForeignBatch(cursor=cursor)
 
     def samples(self) -> Iterable[DeviceSample]: ...
 

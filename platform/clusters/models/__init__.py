@@ -7,7 +7,7 @@ from clusters.models.cluster import (
     GpuMode,
     PlacementPolicy,
 )
-from clusters.models.node import Device, Node
+from clusters.models.node import Device, ForeignPod, Node
 from clusters.models.simulated import (
     SimulatedCluster,
     SimulatedDevice,
@@ -23,6 +23,7 @@ __all__ = [
     "ClusterHealth",
     "Device",
     "Flavor",
+    "ForeignPod",
     "GpuMode",
     "Node",
     "PlacementPolicy",

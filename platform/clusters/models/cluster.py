@@ -46,6 +46,10 @@ class Cluster(BaseModel, Leased):
     cursor = models.TextField(blank=True, default="")
     observed_at = models.DateTimeField(null=True, blank=True)
     listed_at = models.DateTimeField(null=True, blank=True)
+    # Of the pods of others, which are followed apart from our own.
+    foreign_cursor = models.TextField(blank=True, default="")
+    foreign_at = models.DateTimeField(null=True, blank=True)
+    foreign_listed_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return self.name

@@ -16,7 +16,11 @@ from foundation.models import BaseModel
 
 
 class Node(BaseModel):
-    """A machine. CPU in millicores, memory in MiB; `*_granted` are sums over live allocations."""
+    """A machine. CPU in millicores, memory in MiB; `*_granted` are sums over live allocations.
+
+    `*_foreign` is what pods of others hold, `*_standing` the part of it that belongs to the node.
+    `cards_unplaced` counts cards that they hold though every card of the node was given out here.
+    """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="nodes")
     flavor = models.ForeignKey(Flavor, on_delete=models.SET_NULL, null=True, blank=True, related_name="nodes")
@@ -33,6 +37,11 @@ class Node(BaseModel):
     memory_mib = models.PositiveIntegerField()
     cpu_granted = models.PositiveIntegerField(default=0)
     memory_granted = models.PositiveIntegerField(default=0)
+    cpu_foreign = models.PositiveIntegerField(default=0)
+    memory_foreign = models.PositiveIntegerField(default=0)
+    cpu_standing = models.PositiveIntegerField(default=0)
+    memory_standing = models.PositiveIntegerField(default=0)
+    cards_unplaced = models.PositiveIntegerField(default=0)
     observed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(BaseModel.Meta):
@@ -45,7 +54,10 @@ class Node(BaseModel):
 
 
 class Device(BaseModel):
-    """One card. Capacity is physical times the over-commit factor; sums of grants never exceed it."""
+    """One card. Capacity is physical times the over-commit factor; sums of grants never exceed it.
+
+    `*_foreign` is what pods of others hold of it, by the cluster's word alone: nothing bounds that.
+    """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
     uuid = models.CharField(max_length=80, unique=True)
@@ -53,12 +65,16 @@ class Device(BaseModel):
     model = models.CharField(max_length=80)
     memory_mib = models.PositiveIntegerField()
     mode = models.CharField(max_length=10, choices=GpuMode.choices, default=GpuMode.WHOLE)
+    profile = models.CharField(max_length=20, blank=True, default="")  # of a MIG instance
     healthy = models.BooleanField(default=True)
     cores_capacity = models.PositiveIntegerField(default=100)
     memory_capacity = models.PositiveIntegerField()
     cores_granted = models.PositiveIntegerField(default=0)
     memory_granted = models.PositiveIntegerField(default=0)
     holders = models.PositiveIntegerField(default=0)
+    cores_foreign = models.PositiveIntegerField(default=0)
+    memory_foreign = models.PositiveIntegerField(default=0)
+    foreign_holders = models.PositiveIntegerField(default=0)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [
@@ -72,6 +88,41 @@ class Device(BaseModel):
             ),
             models.CheckConstraint(condition=Q(holders__gte=0), name="device_holders_not_negative"),
         ]
+        indexes: ClassVar = [
+            models.Index(fields=["node"], condition=Q(foreign_holders__gt=0), name="device_foreign"),
+        ]
 
     def __str__(self) -> str:
         return self.uuid
+
+
+class ForeignPod(BaseModel):
+    """A pod that the platform did not make and that holds something of a node, as the cluster shows it.
+
+    Never touched, only counted. `cards` and `shares` as in `ForeignPod` of the backends' contract, a share
+    as uuid, cores and MiB. The node is named, because pods and nodes are told apart from each other.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="foreign_pods")
+    node_name = models.CharField(max_length=253)
+    uid = models.CharField(max_length=64)
+    namespace = models.CharField(max_length=63)
+    name = models.CharField(max_length=253)
+    owner = models.CharField(max_length=300, blank=True, default="")
+    cpu_millicores = models.PositiveBigIntegerField(default=0)
+    memory_mib = models.PositiveBigIntegerField(default=0)
+    cards = models.JSONField(default=dict, blank=True)
+    shares = models.JSONField(default=list, blank=True)
+    standing = models.BooleanField(default=False)
+    leaving = models.BooleanField(default=False)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["cluster", "uid"], name="foreign_pod_uid_once_per_cluster"),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["cluster", "node_name"], name="foreign_pod_node"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"

@@ -16,8 +16,8 @@ from tenants.permissions import Permission
 SLICE_CORES: Final = 30
 _COLUMNS: Final = (
     *("healthy", "holders", "cores_capacity", "cores_granted", "memory_capacity", "memory_granted"),
-    *("node__cluster", "node__flavor", "node__rack", "node__ready", "node__cordoned"),
-    *("node__cpu_granted", "node__cpu_millicores"),
+    *("cores_foreign", "foreign_holders", "node__cluster", "node__flavor", "node__rack", "node__ready"),
+    *("node__cordoned", "node__cpu_granted", "node__cpu_foreign", "node__cpu_millicores"),
 )
 
 
@@ -26,7 +26,8 @@ class FlavorCapacity:
     """Cards of one flavor. `free` are wholly free and usable; `stranded` are free but not usable.
 
     `cards_allocated` is in hundredths of a card. `one_node` and `one_rack` are the most wholly free
-    cards together in one place; `slices` counts how many slices of 30 % cores would still fit.
+    cards together in one place; `slices` counts how many slices of 30 % cores would still fit. `foreign`
+    are the cards of which pods of others hold a part or all.
     """
 
     flavor: Flavor
@@ -41,6 +42,7 @@ class FlavorCapacity:
     one_node: int
     one_rack: int
     slices: int
+    foreign: int
 
 
 def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
@@ -60,11 +62,11 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
 
 
 def _usable(node: Node) -> bool:
-    return node.ready and not node.cordoned and node.cpu_granted < node.cpu_millicores
+    return node.ready and not node.cordoned and node.cpu_granted + node.cpu_foreign < node.cpu_millicores
 
 
 def _capacity(flavor: Flavor, devices: Sequence[Device]) -> FlavorCapacity:
-    empty = [device for device in devices if device.healthy and not device.holders]
+    empty = [d for d in devices if d.healthy and not d.holders and not d.foreign_holders]
     free = [device for device in empty if _usable(device.node)]
     by_node = Counter(device.node_id for device in free)
     by_rack = Counter((device.node.cluster_id, device.node.rack) for device in free)
@@ -81,10 +83,12 @@ def _capacity(flavor: Flavor, devices: Sequence[Device]) -> FlavorCapacity:
         one_node=max(by_node.values(), default=0),
         one_rack=max(by_rack.values(), default=0),
         slices=sum(_slices(device) for device in devices) if flavor.gpu_mode == "slice" else 0,
+        foreign=sum(device.foreign_holders > 0 for device in devices),
     )
 
 
 def _slices(device: Device) -> int:
     if not device.healthy or not _usable(device.node):
         return 0
-    return (device.cores_capacity - device.cores_granted) // SLICE_CORES
+    left = device.cores_capacity - device.cores_granted - device.cores_foreign
+    return max(left, 0) // SLICE_CORES

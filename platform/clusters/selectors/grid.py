@@ -23,7 +23,10 @@ NOT_READY = "not-ready"
 
 @dataclass(frozen=True, slots=True)
 class GridCard:
-    """One card. Cores in percent points and memory in MiB; capacity includes over-commit."""
+    """One card. Cores in percent points and memory in MiB; capacity includes over-commit.
+
+    `*_foreign` is what pods of others hold.
+    """
 
     id: uuid.UUID
     index: int
@@ -33,6 +36,13 @@ class GridCard:
     memory_capacity: int
     memory_granted: int
     holders: int
+    cores_foreign: int
+    foreign_holders: int
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is healthy and nobody has a part of it."""
+        return self.healthy and not self.holders and not self.foreign_holders
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,8 @@ _CARD_COLUMNS = (
     "memory_capacity",
     "memory_granted",
     "holders",
+    "cores_foreign",
+    "foreign_holders",
 )
 _NODE_COLUMNS = (
     "id",
@@ -119,6 +131,7 @@ _NODE_COLUMNS = (
     "ready",
     "cordoned",
     "cpu_granted",
+    "cpu_foreign",
     "cpu_millicores",
 )
 
@@ -131,7 +144,8 @@ def _cards_by_node(rows: Iterable[tuple[Any, ...]]) -> dict[uuid.UUID, list[Grid
 
 
 def _node(row: tuple[Any, ...], cards: Sequence[GridCard]) -> GridNode:
-    pk, cluster_id, cluster, name, flavor_id, flavor, model, rack, ready, cordoned, cpu_granted, cpu = row
+    pk, cluster_id, cluster, name, flavor_id, flavor, model, rack, ready, cordoned, *cpu = row
+    cpu_granted, cpu_foreign, cpu_millicores = cpu
     return GridNode(
         id=pk,
         cluster_id=cluster_id,
@@ -143,7 +157,7 @@ def _node(row: tuple[Any, ...], cards: Sequence[GridCard]) -> GridNode:
         rack=rack,
         ready=ready,
         cordoned=cordoned,
-        cpu_full=cpu_granted >= cpu,
+        cpu_full=cpu_granted + cpu_foreign >= cpu_millicores,
         cards=tuple(cards),
     )
 
@@ -153,13 +167,13 @@ def stranded(nodes: Iterable[GridNode]) -> Stranded:
     causes: Counter[str] = Counter()
     cards = fragment_cores = fragment_nodes = 0
     for node in nodes:
-        free = sum(card.healthy and not card.holders for card in node.cards)
+        free = sum(card.is_free for card in node.cards)
         cause = _cause(node)
         if cause:
             cards += free
             causes[cause] += bool(free)
             continue
-        left = sum(card.cores_capacity - card.cores_granted for card in node.cards if _is_partly_taken(card))
+        left = sum(_left(card) for card in node.cards if _left(card) and not card.is_free)
         fragment_cores += left
         fragment_nodes += left > 0
     return Stranded(
@@ -173,5 +187,6 @@ def _cause(node: GridNode) -> str:
     return "cpu-full" if node.cpu_full else ""
 
 
-def _is_partly_taken(card: GridCard) -> bool:
-    return card.healthy and card.holders > 0 and card.cores_granted < card.cores_capacity
+def _left(card: GridCard) -> int:
+    """Percent points of a card that can still be had, were its node open."""
+    return max(card.cores_capacity - card.cores_granted - card.cores_foreign, 0) if card.healthy else 0

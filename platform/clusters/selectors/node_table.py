@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db.models import Count, F, Max, Prefetch, Q, QuerySet, Sum
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Greatest
 
 from clusters.models import Device, Flavor, Node
 from clusters.selectors.grid import CORDONED, NOT_READY, READY
@@ -32,7 +32,8 @@ SORTS: Final[Mapping[str, str]] = {
     "cpu": "cpu_granted",
     "rack": "rack",
 }
-_FREE: Final = Q(devices__healthy=True, devices__holders=0)
+_FREE: Final = Q(devices__healthy=True, devices__holders=0, devices__foreign_holders=0)
+_TAKEN: Final = F("devices__cores_granted") + F("devices__cores_foreign")
 _OPEN: Final = Q(devices__healthy=True)
 
 
@@ -61,8 +62,9 @@ def _match(query: NodeQuery) -> Q:
 def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
     """Nodes, each with the sums of its cards and their ids at hand; an unknown sort or state is ignored.
 
-    `cards`; `free_cards`, whole and healthy; `unhealthy_cards`; `largest_left`, in percent points of one
-    healthy card; `fragments`, cards partly taken; `cores_granted_sum`; `memory_…_sum` in MiB.
+    `cards`; `free_cards`, whole and healthy; `unhealthy_cards`; `foreign_cards`, with pods of others;
+    `largest_left`, in percent points of one healthy card; `fragments`, cards partly taken;
+    `cores_granted_sum`; `memory_…_sum` in MiB.
     Raises: PermissionDenied.
     """
     permissions.require(viewer, Permission.CLUSTER_VIEW)
@@ -74,12 +76,13 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
         cards=Count("devices"),
         free_cards=Count("devices", filter=_FREE),
         unhealthy_cards=Count("devices", filter=Q(devices__healthy=False)),
-        largest_left=Coalesce(
-            Max(F("devices__cores_capacity") - F("devices__cores_granted"), filter=_OPEN), 0
-        ),
+        foreign_cards=Count("devices", filter=Q(devices__foreign_holders__gt=0)),
+        largest_left=Coalesce(Max(Greatest(F("devices__cores_capacity") - _TAKEN, 0), filter=_OPEN), 0),
         fragments=Count(
             "devices",
-            filter=_OPEN & Q(devices__holders__gt=0, devices__cores_granted__lt=F("devices__cores_capacity")),
+            filter=_OPEN
+            & (Q(devices__holders__gt=0) | Q(devices__foreign_holders__gt=0))
+            & Q(devices__cores_granted__lt=F("devices__cores_capacity") - F("devices__cores_foreign")),
         ),
         cores_granted_sum=Coalesce(Sum("devices__cores_granted"), 0),
         memory_capacity_sum=Coalesce(Sum("devices__memory_capacity"), 0),

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 from clusters.backends.base import BackendUnavailable, ConnectionInvalid, Inventory
 from clusters.backends.registry import backend_for
 from clusters.models import BackendKind, Cell, Cluster
+from clusters.services.foreign import foreign_observe
 from clusters.services.inventory import inventory_sync
 from foundation import audit, outbox
 from foundation.actor import Actor
@@ -54,6 +55,7 @@ def cluster_add(
         _note(acting_user, "add", cluster, after={"name": name, "backend": backend, **connection})
         inventory_sync(cluster=cluster, inventory=inventory)
         outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
+    foreign_observe(cluster=cluster, backend=backend_for(cluster))
     return cluster
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from django.db.models import F, Q
 
 from clusters.models import Device, Node
+from clusters.services.foreign_sums import unplaced_settle
 from foundation.errors import Conflict
 
 
@@ -51,8 +52,8 @@ def devices_take(amounts: Mapping[uuid.UUID, DeviceAmount]) -> None:
     """Take parts of cards. Raises: NoLongerFree."""
     for pk, amount in sorted(amounts.items()):
         room = Q(
-            cores_granted__lte=F("cores_capacity") - amount.cores,
-            memory_granted__lte=F("memory_capacity") - amount.memory_mib,
+            cores_granted__lte=F("cores_capacity") - F("cores_foreign") - amount.cores,
+            memory_granted__lte=F("memory_capacity") - F("memory_foreign") - amount.memory_mib,
         )
         taken = Device.unscoped.filter(room, pk=pk, healthy=True).update(
             cores_granted=F("cores_granted") + amount.cores,
@@ -71,14 +72,15 @@ def devices_give_back(amounts: Mapping[uuid.UUID, DeviceAmount]) -> None:
             memory_granted=F("memory_granted") - amount.memory_mib,
             holders=F("holders") - amount.holders,
         )
+    unplaced_settle(amounts)
 
 
 def nodes_take(amounts: Mapping[uuid.UUID, NodeAmount]) -> None:
     """Take CPU and memory of nodes that are ready. Raises: NoLongerFree."""
     for pk, amount in sorted(amounts.items()):
         room = Q(
-            cpu_granted__lte=F("cpu_millicores") - amount.cpu_millicores,
-            memory_granted__lte=F("memory_mib") - amount.memory_mib,
+            cpu_granted__lte=F("cpu_millicores") - F("cpu_foreign") - amount.cpu_millicores,
+            memory_granted__lte=F("memory_mib") - F("memory_foreign") - amount.memory_mib,
         )
         usable = Q(pk=pk, ready=True, cordoned=False, present=True)
         taken = Node.unscoped.filter(room, usable).update(

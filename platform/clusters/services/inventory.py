@@ -10,6 +10,7 @@ from django.db.models import F
 
 from clusters.backends.base import Inventory, NodeFact, NodeObservation
 from clusters.models import Cell, Cluster, Device, Flavor, Node
+from clusters.services.foreign_sums import foreign_settle
 from foundation import clock, outbox
 
 
@@ -32,15 +33,17 @@ def nodes_observe(*, cluster: Cluster, observations: Iterable[NodeObservation]) 
     flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("name"))
     rows = Node.unscoped.select_for_update(no_key=True).filter(cluster=cluster).order_by("pk")
     known = {node.name: node for node in rows.prefetch_related("devices")}
-    changed = False
+    changed: set[str] = set()
     for seen in sorted(observations, key=lambda item: (item.name, item.at)):
         node = known.get(seen.name)
         if seen.fact is None:
-            changed |= bool(node) and _leave(seen.name, cluster)
+            moved = bool(node) and _leave(seen.name, cluster)
         else:
             known[seen.name], moved = _upsert(cluster, node, seen.fact, seen, flavors)
-            changed |= moved
+        if moved:
+            changed.add(seen.name)
     if changed:
+        foreign_settle(cluster_id=cluster.pk, names=changed)
         Cell.unscoped.filter(pk=cluster.cell_id).update(inventory_version=F("inventory_version") + 1)
         outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
 
@@ -127,11 +130,18 @@ def _devices(node: Node, known: Mapping[str, Device], fact: NodeFact) -> bool:
                     memory_mib=seen.memory_mib,
                     memory_capacity=seen.memory_mib,
                     mode=seen.mode,
+                    profile=seen.profile,
                     healthy=seen.healthy,
                 )
             )
             continue
-        now = {"node_id": node.pk, "healthy": seen.healthy, "mode": seen.mode, "index": seen.index}
+        now = {
+            "node_id": node.pk,
+            "healthy": seen.healthy,
+            "mode": seen.mode,
+            "profile": seen.profile,
+            "index": seen.index,
+        }
         if any(getattr(device, name) != value for name, value in now.items()):
             Device.unscoped.filter(pk=device.pk).update(**now)
             changed = True

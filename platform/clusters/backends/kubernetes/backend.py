@@ -12,6 +12,7 @@ from clusters.backends.base import (
     Capabilities,
     ClusterBackend,
     DeviceSample,
+    ForeignBatch,
     GangRef,
     Inventory,
     ObservedBatch,
@@ -19,7 +20,7 @@ from clusters.backends.base import (
     TaskRef,
     TaskSpec,
 )
-from clusters.backends.kubernetes import logs, placing, removing, watch
+from clusters.backends.kubernetes import foreign, logs, placing, removing, watch
 from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.breaker import Breaker
 from clusters.backends.kubernetes.connection import open_client
@@ -57,6 +58,9 @@ class KubernetesBackend(ClusterBackend):
 
     def observe(self, cursor: str | None) -> ObservedBatch:
         return watch.observe(self._api, cursor)
+
+    def foreign(self, cursor: str) -> ForeignBatch:
+        return foreign.observe(self._api, cursor)
 
     def samples(self) -> Iterable[DeviceSample]:
         """None: the agents on the nodes report for themselves."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,7 +31,7 @@ from foundation import clock
 
 log = structlog.get_logger(__name__)
 
-_PODS: Final = "/api/v1/pods"
+PODS: Final = "/api/v1/pods"
 _NODES: Final = "/api/v1/nodes"
 _CURSOR: Final = re.compile(r"(\d{1,20})\.(\d{1,20})")
 _IDLE_S: Final = 0.3  # what happened before the call comes at once; then nothing comes for a while
@@ -39,7 +39,7 @@ _LONGEST_S: Final = 5
 _GONE: Final = 410
 
 
-class _TooOld(Exception):
+class TooOld(Exception):
     """The API has forgotten what came after this version."""
 
 
@@ -50,6 +50,15 @@ class _Source:
     path: str
     query: dict[str, str | int]
     read: Callable[[Api, Json, datetime, bool], Observation]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The last state of an object, and when it was seen; `gone`: it was deleted, or is no longer selected."""
+
+    item: Json
+    gone: bool
+    at: datetime
 
 
 def inventory(api: Api) -> Inventory:
@@ -68,14 +77,14 @@ def observe(api: Api, cursor: str | None) -> ObservedBatch:
     if known is not None:
         try:
             return _changes(api, known[1], known[2])
-        except _TooOld:
+        except TooOld:
             log.info("the cluster has forgotten the cursor; listing again", cursor=cursor)
     return _everything(api)
 
 
 def _everything(api: Api) -> ObservedBatch:
     now = clock.now()
-    found, pods_version = api.listing(_PODS, **_PODS_OF_OURS.query)
+    found, pods_version = api.listing(PODS, **_PODS_OF_OURS.query)
     nodes, nodes_version = api.listing(_NODES)
     seen = [_pod(api, item, now, False) for item in found]
     seen += [_node(api, item, now, False) for item in nodes]
@@ -91,17 +100,25 @@ def _changes(api: Api, pods_version: str, nodes_version: str) -> ObservedBatch:
 
 
 def _follow(api: Api, source: _Source, version: str) -> tuple[list[Observation], str]:
-    """The last state of each object that changed after `version`, and the version reached."""
-    latest: dict[str, Observation] = {}
-    query = {**source.query, "watch": 1, "resourceVersion": version, "timeoutSeconds": _LONGEST_S}
+    found, version = changes(api, source.path, source.query, version)
+    return [source.read(api, change.item, change.at, change.gone) for change in found], version
+
+
+def changes(api: Api, path: str, query: Mapping[str, str | int], version: str) -> tuple[list[Change], str]:
+    """The last state of each object that changed after `version`, and the version reached.
+
+    Raises: TooOld; Refused; BackendUnavailable.
+    """
+    latest: dict[str, Change] = {}
+    watching = {**query, "watch": 1, "resourceVersion": version, "timeoutSeconds": _LONGEST_S}
     try:
-        for line in api.lines(source.path, _IDLE_S, **query):
+        for line in api.lines(path, _IDLE_S, **watching):
             kind, item = _event(line)
             version = str(item["metadata"]["resourceVersion"])
-            latest[item["metadata"]["uid"]] = source.read(api, item, clock.now(), kind == "DELETED")
+            latest[item["metadata"]["uid"]] = Change(item, kind == "DELETED", clock.now())
     except Refused as error:
         if error.status == _GONE:
-            raise _TooOld from error
+            raise TooOld from error
         raise
     return list(latest.values()), version
 
@@ -114,7 +131,7 @@ def _event(line: bytes) -> tuple[str, Json]:
         raise BackendUnavailable("the watch sent a line that is no event") from error
     if kind == "ERROR":
         if item.get("code") == _GONE:
-            raise _TooOld
+            raise TooOld
         raise BackendUnavailable(f"the watch ended: {item.get('message', '')}")
     return kind, item
 
@@ -127,5 +144,5 @@ def _node(api: Api, item: Json, now: datetime, gone: bool) -> Observation:
     return NodeObservation(item["metadata"]["name"], None if gone else node_fact(item, api.cluster), now)
 
 
-_PODS_OF_OURS: Final = _Source(_PODS, {"labelSelector": pods.SELECTOR}, _pod)
+_PODS_OF_OURS: Final = _Source(PODS, {"labelSelector": pods.SELECTOR}, _pod)
 _ALL_NODES: Final = _Source(_NODES, {}, _node)

@@ -1,0 +1,131 @@
+"""Pods of others: what they keep of nodes and cards, by the objects that the cluster shows.
+
+Only pods that hold something are asked for: those with a node, until their containers have ended. So a
+pod that ends leaves the watch as if it were deleted, and one that is still leaving stays in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, Decimal
+from typing import Any, Final
+
+import structlog
+from kubernetes.utils.quantity import parse_quantity
+
+from clusters.backends.base import DeviceGrant, ForeignBatch, ForeignPod
+from clusters.backends.kubernetes import pods, watch
+from clusters.backends.kubernetes.api import Api, Json
+from clusters.backends.kubernetes.nodes import GPU
+from clusters.gpu import hami
+
+log = structlog.get_logger(__name__)
+
+MIG: Final = "nvidia.com/mig-"
+_MIRROR: Final = "kubernetes.io/config.mirror"  # a pod from a file on the node
+_OF_THE_NODE: Final = ("DaemonSet", "Node")
+_QUERY: Final[Mapping[str, str | int]] = {
+    "labelSelector": ",".join(f"{key}!={value}" for key, value in pods.MANAGED.items()),
+    "fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed",
+}
+_MEBI: Final = 1024 * 1024
+
+Amounts = Counter[str]
+
+
+def observe(api: Api, cursor: str) -> ForeignBatch:
+    """What changed since `cursor`, all there is if the cluster cannot tell. Raises: BackendUnavailable."""
+    if cursor.isdecimal():
+        try:
+            found, version = watch.changes(api, watch.PODS, _QUERY, cursor)
+        except watch.TooOld:
+            log.info("the cluster has forgotten the cursor; listing again", cursor=cursor)
+        else:
+            gone = frozenset(change.item["metadata"]["uid"] for change in found if change.gone)
+            return ForeignBatch(tuple(pod(c.item) for c in found if not c.gone), gone, version)
+    items, version = api.listing(watch.PODS, **_QUERY)
+    return ForeignBatch(tuple(pod(item) for item in items), frozenset(), version, complete=True)
+
+
+def pod(item: Json) -> ForeignPod:
+    """What a pod's object says it holds."""
+    metadata, asked = item["metadata"], requests(item["spec"])
+    shares = _shares(metadata)
+    owner: Json = next(iter(metadata.get("ownerReferences") or ()), {})
+    standing = _MIRROR in (metadata.get("annotations") or {}) or owner.get("kind") in _OF_THE_NODE
+    return ForeignPod(
+        uid=metadata["uid"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        node=item["spec"]["nodeName"],
+        cpu_millicores=asked["cpu"],
+        memory_mib=-(-asked["memory"] // _MEBI),
+        cards={} if shares else _cards(asked),
+        shares=shares,
+        owner=f"{owner['kind']}/{owner['name']}" if owner else "",
+        standing=standing,
+        leaving=bool(metadata.get("deletionTimestamp")),
+    )
+
+
+def requests(spec: Json) -> Amounts:
+    """What the scheduler counts for a pod: CPU in millicores, memory in bytes, all else in pieces.
+
+    The greater of what its containers ask for together and of what each step of its start needs, where
+    sidecars add up; what the pod asks for as a whole comes first, and its overhead on top. The rule is
+    Kubernetes' own, of `resource.PodRequests`.
+    """
+    sidecars, start = Amounts(), Amounts()
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            sidecars.update(_asked(container))
+            start |= sidecars
+        else:
+            start |= sidecars + _asked(container)
+    running = sum((_asked(container) for container in spec["containers"]), sidecars)
+    total = Amounts({**(running | start), **_asked(spec)})
+    total.update(_amounts(spec.get("overhead") or {}))
+    return total
+
+
+def _asked(holder: Json) -> Amounts:
+    """A limit without a request is a request."""
+    resources = holder.get("resources") or {}
+    return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _amounts(quantities: Mapping[str, Any]) -> Amounts:
+    scale = {"cpu": 1000}
+    return Amounts(
+        {name: _ceiling(parse_quantity(text) * scale.get(name, 1)) for name, text in quantities.items()}
+    )
+
+
+def _cards(asked: Amounts) -> dict[str, int]:
+    """Cards by profile."""
+    named = {"": asked[GPU]} | {
+        name.removeprefix(MIG): amount for name, amount in asked.items() if name.startswith(MIG)
+    }
+    return {profile: amount for profile, amount in sorted(named.items()) if amount}
+
+
+def _shares(metadata: Json) -> tuple[DeviceGrant, ...]:
+    """Parts of cards as HAMi wrote them down; if they cannot be read, the cards count as wholly taken."""
+    text = (metadata.get("annotations") or {}).get(hami.ALLOCATED, "")
+    try:
+        return tuple(_grants(hami.decode_shares(text)))
+    except hami.HamiFormatError as error:
+        name = f"{metadata['namespace']}/{metadata['name']}"
+        log.warning("what a pod holds of cards cannot be read", pod=name, error=str(error))
+        return ()
+
+
+def _grants(containers: Iterable[Iterable[hami.CardShare]]) -> Iterable[DeviceGrant]:
+    return (
+        DeviceGrant(share.uuid, share.cores, share.memory_mib) for shares in containers for share in shares
+    )
+
+
+def _ceiling(value: Decimal) -> int:
+    return int(value.to_integral_value(ROUND_CEILING))

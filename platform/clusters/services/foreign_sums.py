@@ -1,0 +1,113 @@
+"""What pods of others keep of nodes and cards, as sums on their rows.
+
+Which card such a pod has is told only where cards are known by uuid. Elsewhere the node chooses, so the
+number of cards is what counts: they are put on cards that nobody here holds. Where those are too few,
+because both were given out at the same moment, the rest is noted on the node and put on the next card
+that comes free.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from clusters.models import Device, ForeignPod, Node
+
+_BATCH: Final = 500  # SQLite bounds the parameters of a statement
+_OF_NODE: Final = ("cpu_foreign", "memory_foreign", "cpu_standing", "memory_standing", "cards_unplaced")
+_OF_CARD: Final = ("cores_foreign", "memory_foreign", "foreign_holders")
+_MOST: Final = 2**31 - 1  # what a column holds; a pod may ask for more than any node has
+
+
+def foreign_settle(*, cluster_id: uuid.UUID, names: Collection[str]) -> bool:
+    """Add up what the pods of others hold on those nodes of a cluster; returns whether a sum has changed.
+
+    Must run inside the transaction of what caused it, under the lock of the cell or of these nodes.
+    """
+    changed = False
+    ordered = sorted(names)
+    for start in range(0, len(ordered), _BATCH):
+        changed |= _settle(cluster_id, ordered[start : start + _BATCH])
+    return changed
+
+
+def unplaced_settle(devices: Iterable[uuid.UUID]) -> None:
+    """Put cards of others that had no place on those that have just come free."""
+    short = Node.unscoped.filter(devices__in=list(devices), cards_unplaced__gt=0).distinct()
+    by_cluster: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
+    for cluster_id, name in short.values_list("cluster_id", "name"):
+        by_cluster[cluster_id].append(name)
+    for cluster_id, names in sorted(by_cluster.items()):
+        foreign_settle(cluster_id=cluster_id, names=names)
+
+
+def _settle(cluster_id: uuid.UUID, names: Sequence[str]) -> bool:
+    nodes = list(
+        Node.unscoped.select_for_update(no_key=True).filter(cluster=cluster_id, name__in=names).order_by("pk")
+    )
+    devices: defaultdict[uuid.UUID, list[Device]] = defaultdict(list)
+    rows = Device.unscoped.select_for_update(no_key=True).filter(node__in=nodes)
+    for device in rows.order_by("pk"):
+        devices[device.node_id].append(device)
+    pods: defaultdict[str, list[ForeignPod]] = defaultdict(list)
+    here = ForeignPod.unscoped.filter(cluster=cluster_id, node_name__in=names)
+    for pod in here.order_by("namespace", "name", "uid"):
+        pods[pod.node_name].append(pod)
+    changed = [node for node in nodes if _sum_node(node, pods[node.name])]
+    cards = [card for node in nodes for card in _sum_cards(node, devices[node.pk], pods[node.name])]
+    Node.unscoped.bulk_update(nodes, _OF_NODE, batch_size=_BATCH)
+    Device.unscoped.bulk_update(cards, _OF_CARD, batch_size=_BATCH)
+    return bool(changed or cards)
+
+
+def _sum_node(node: Node, pods: Iterable[ForeignPod]) -> bool:
+    sums: Counter[str] = Counter()
+    for pod in pods:
+        sums.update(cpu_foreign=pod.cpu_millicores, memory_foreign=pod.memory_mib)
+        if pod.standing:
+            sums.update(cpu_standing=pod.cpu_millicores, memory_standing=pod.memory_mib)
+    return _assign(node, {name: min(sums[name], _MOST) for name in _OF_NODE if name != "cards_unplaced"})
+
+
+def _sum_cards(node: Node, devices: Sequence[Device], pods: Iterable[ForeignPod]) -> list[Device]:
+    """Spread what pods hold over a node's cards; returns those whose sums have changed."""
+    known = {device.uuid: device for device in devices}
+    held: defaultdict[uuid.UUID, Counter[str]] = defaultdict(Counter)
+    wanted: Counter[str] = Counter()
+    for pod in pods:
+        wanted.update(pod.cards)
+        for card, cores, memory in pod.shares:
+            if card in known:
+                part = held[known[card].pk]
+                part.update(cores_foreign=cores, memory_foreign=memory, foreign_holders=1)
+    node.cards_unplaced = 0
+    for profile, count in sorted(wanted.items()):
+        free = [
+            device
+            for device in sorted(devices, key=_stays)
+            if device.profile == profile and not device.holders and device.pk not in held
+        ]
+        for device in free[:count]:
+            held[device.pk].update(
+                cores_foreign=device.cores_capacity, memory_foreign=device.memory_capacity, foreign_holders=1
+            )
+        node.cards_unplaced += max(count - len(free), 0)
+    return [
+        device
+        for device in devices
+        if _assign(device, {name: min(held[device.pk][name], _MOST) for name in _OF_CARD})
+    ]
+
+
+def _stays(device: Device) -> tuple[object, ...]:
+    """A card that was counted as theirs stays so; a new one is taken from the far end, where we take last."""
+    return (not device.foreign_holders, not device.healthy, -device.index, device.pk)
+
+
+def _assign(row: Node | Device, values: Mapping[str, int]) -> bool:
+    differs = any(getattr(row, name) != value for name, value in values.items())
+    for name, value in values.items():
+        setattr(row, name, value)
+    return differs
