@@ -1,6 +1,7 @@
 """`make bench`: every benchmark, one after the other. With names, only those.
 
-`api` and `packing-quality` take long and arguments of their own, so they run by name alone.
+`api` and `packing-quality` take long and arguments of their own, so they run by name alone; so does
+`pipeline` when it is given any.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ def main(names: list[str]) -> int:
     alone = ALONE.get(names[0]) if names else None
     if alone is not None:
         return alone(names[1:])
+    if names[:1] == ["pipeline"] and names[1:2] and names[1].startswith("-"):
+        return pipeline.main(names[1:])
     unknown = sorted(set(names) - set(ALL))
     if unknown:
         sys.stderr.write(f"no benchmark {unknown[0]!r}; there are {', '.join([*ALL, *ALONE])}\n")

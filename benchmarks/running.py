@@ -12,10 +12,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks.processor import children, seconds_of_family
 
 _READY_S = 90
 _STOP_S = 30
@@ -23,12 +25,25 @@ _STOP_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A platform that answers at `url`; `token` is an editor's access key, `environment` its variables."""
+    """A platform that answers at `url`; `token` is an editor's access key, `environment` its variables, `pid`
+    that of its supervisor."""
 
     url: str
     token: str
     home: Path
     environment: dict[str, str]
+    pid: int
+
+    def spent(self) -> dict[str, float]:
+        """Processor seconds so far of each of its processes, with their children."""
+        return {_part(pid): seconds_of_family(pid) for pid in children(self.pid)}
+
+
+def _part(pid: int) -> str:
+    """Which part of the platform a process is; Celery writes titles of its own."""
+    title = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    words = {"uvicorn": "web", "relay": "relay", "beat": "beat", "celery": "worker"}
+    return next((part for word, part in words.items() if word in title), "broker")
 
 
 def free_port() -> int:
@@ -39,13 +54,17 @@ def free_port() -> int:
         return port
 
 
-@contextmanager
-def platform(
-    *, nodes: int, cards: int, speed: float = 1.0, environment: Mapping[str, str] | None = None
-) -> Iterator[Running]:
-    """Run `allotment up` in a temporary home, with a large simulated cluster and no demo users.
+def large_team(*, nodes: int, cards: int, speed: float = 1.0) -> tuple[object, ...]:
+    """The world of one team that may use a whole simulated cluster."""
+    return "benchmarks.world", nodes, cards, speed
 
-    `environment` is added to the platform's own.
+
+@contextmanager
+def platform(*, world: Sequence[object], environment: Mapping[str, str] | None = None) -> Iterator[Running]:
+    """Run `allotment up` in a temporary home without demo users, in a world that a module makes.
+
+    `world`: the module and its arguments; it prints `{"token": …}`. `environment` is added to the platform's
+    own.
     Raises: RuntimeError when it is not ready in 90 s.
     """
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
@@ -60,7 +79,7 @@ def platform(
             "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
             **(environment or {}),
         }
-        token = _prepare(variables, nodes, cards, speed)
+        token = _prepare(variables, world)
         with (Path(folder) / "up.log").open("wb") as log:
             up = subprocess.Popen(
                 [sys.executable, "-m", "allotment.cli", "up"], env=variables, stdout=log, stderr=log
@@ -68,7 +87,7 @@ def platform(
         try:
             url = f"http://127.0.0.1:{port}"
             wait_ready(f"{url}/readyz", up, Path(folder) / "up.log")
-            yield Running(url, token, Path(folder), variables)
+            yield Running(url, token, Path(folder), variables, up.pid)
         finally:
             up.send_signal(signal.SIGINT)
             try:
@@ -78,9 +97,9 @@ def platform(
                 up.wait()
 
 
-def _prepare(environment: dict[str, str], nodes: int, cards: int, speed: float) -> str:
-    world = [sys.executable, "-m", "benchmarks.world", str(nodes), str(cards), str(speed)]
-    made = subprocess.run(world, env=environment, check=True, stdout=subprocess.PIPE)
+def _prepare(environment: dict[str, str], world: Sequence[object]) -> str:
+    command = [sys.executable, "-m", *map(str, world)]
+    made = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
     token: str = json.loads(made.stdout)["token"]
     return token
 

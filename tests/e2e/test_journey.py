@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Error, Page, expect, sync_playwright
 
-from benchmarks.running import Running, platform
+from benchmarks.running import Running, large_team, platform
 from tests.fixtures.need import need
 
 pytestmark = pytest.mark.browser
@@ -43,7 +43,7 @@ def browser_path() -> str:
 @pytest.fixture(scope="module")
 def running(browser_path: str) -> Iterator[Running]:
     # After the browser, so that nothing is started where there is none.
-    with platform(nodes=1, cards=1, speed=600) as it:
+    with platform(world=large_team(nodes=1, cards=1, speed=600)) as it:
         yield it
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.running import Running, platform
+from benchmarks.running import Running, large_team, platform
 from tests.fixtures.books import books
 from tests.fixtures.wait import wait_until
 
@@ -25,7 +25,7 @@ SPEED = 50_000
 @pytest.fixture
 def running() -> Iterator[Running]:
     # The trace runs on the 96 cards of the demo cluster; the platform's own little cluster is not used.
-    with platform(nodes=1, cards=1) as it:
+    with platform(world=large_team(nodes=1, cards=1)) as it:
         yield it
 
 

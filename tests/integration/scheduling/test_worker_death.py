@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.running import Running, platform
+from benchmarks.running import Running, large_team, platform
 from tests.fixtures.books import books
 from tests.fixtures.wait import wait_until
 
@@ -41,7 +41,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         server = request.getfixturevalue("postgres_server")
         name = server.create_database()
         environment["ALLOTMENT_DATABASE_URL"] = server.url(name)
-    with platform(nodes=2, cards=8, speed=10, environment=environment) as it:
+    with platform(world=large_team(nodes=2, cards=8, speed=10), environment=environment) as it:
         yield it
     if server is not None:
         server.drop_database(name)

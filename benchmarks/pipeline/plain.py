@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.report import Report, Row, limits
-from benchmarks.running import Running, platform
+from benchmarks.running import Running, large_team, platform
 
 _CLIENTS = 4
 _DEADLINE_S = 180
@@ -26,7 +26,7 @@ def run() -> Report:
     """Measure once."""
     bounds = limits("pipeline")
     jobs, nodes, cards = bounds["jobs"], bounds["nodes"], bounds["cards_per_node"]
-    with platform(nodes=nodes, cards=cards) as running:
+    with platform(world=large_team(nodes=nodes, cards=cards)) as running:
         begun = time.time()
         with ThreadPoolExecutor(_CLIENTS) as pool:
             parts = list(pool.map(lambda c: _submit(running, range(c, jobs, _CLIENTS)), range(_CLIENTS)))

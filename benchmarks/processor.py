@@ -16,6 +16,12 @@ def seconds_of(pids: Iterable[int]) -> float:
     return sum(_of(pid)[1] for pid in pids)
 
 
+def children(parent: int) -> list[int]:
+    """The processes that a process has started and that still run, oldest first."""
+    pids = (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal())
+    return sorted(pid for pid in pids if _of(pid)[0] == parent)
+
+
 def seconds_of_family(parent: int) -> float:
     """Seconds that a process and its children have used, those that have ended included."""
     found = (_of(int(folder.name)) for folder in Path("/proc").iterdir() if folder.name.isdecimal())

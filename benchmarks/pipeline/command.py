@@ -1,0 +1,34 @@
+"""The command `bench pipeline`, and the shapes of work that it knows."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Final
+
+from benchmarks.pipeline import kueue_baseline, plain
+from benchmarks.report import Report, show
+
+_PLAIN: Final = "plain"
+_KUEUE: Final = "kueue-baseline"
+
+
+def run() -> Report:
+    """The plain shape, which `make bench` runs."""
+    return plain.run()
+
+
+def main(arguments: list[str]) -> int:
+    """The command: `python -m benchmarks pipeline`; see `--help`."""
+    parser = argparse.ArgumentParser(prog="benchmarks pipeline", description=__doc__)
+    parser.add_argument("--shape", choices=[_PLAIN, _KUEUE], default=_PLAIN)
+    parser.add_argument(
+        "--share", type=float, default=1.0, help=f"of the jobs of {_KUEUE}, for a quick try: 0.1"
+    )
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args(arguments)
+    shapes: dict[str, Callable[[], Report]] = {
+        _PLAIN: plain.run,
+        _KUEUE: lambda: kueue_baseline.run(options.share),
+    }
+    return show(shapes[options.shape](), options.json)

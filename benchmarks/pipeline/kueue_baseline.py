@@ -1,0 +1,134 @@
+"""`--shape kueue-baseline`: Kueue's own performance test against a whole platform, in real time.
+
+A platform on PostgreSQL with its web process, workers, relay, beat and broker; the cluster is simulated. A
+client for each cohort sends what has become due every half second. A job counts as created when it was
+planned to be, not when its request was sent or answered, and as admitted when it was for the first time.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from statistics import fmean
+from typing import Final
+from urllib.parse import urlsplit
+
+import psycopg
+
+from benchmarks.pipeline.kueue_shape import CLASSES, Planned, planned
+from benchmarks.postgres import PostgresServer, running_postgres
+from benchmarks.processor import seconds_of_family
+from benchmarks.report import Report, Row, limits
+from benchmarks.running import Running, platform
+
+_DATABASE: Final = "allotment"
+_SETTINGS: Final = {"shared_buffers": "512MB", "max_wal_size": "4GB", "random_page_cost": "1.1"}
+_TICK_S: Final = 0.5
+_MOST: Final = 500
+_POLL_S: Final = 0.5
+_OUTCOMES: Final = "SELECT state, count(*) FROM scheduling_job GROUP BY state"
+_ADMISSIONS: Final = """
+SELECT w.slug, j.name, extract(epoch FROM a.admitted_at)::float8, extract(epoch FROM j.finished_at)::float8
+FROM scheduling_job j JOIN tenants_tenant w ON w.id = j.workspace_id
+JOIN scheduling_attempt a ON a.job_id = j.id AND a.number = 1
+"""
+
+
+def run(share: float = 1.0) -> Report:
+    """Measure once, with a `share` of the jobs."""
+    bounds = limits("kueue-baseline")
+    cohorts, queues = bounds["cohorts"], bounds["queues"]
+    jobs = {f"cohort-{number}": list(planned(queues, share)) for number in range(cohorts)}
+    world = ("benchmarks.pipeline.kueue_world", cohorts, queues, bounds["nominal"], bounds["borrowing"])
+    with running_postgres(_SETTINGS) as server:
+        with server.connect() as connection:
+            connection.execute(f"CREATE DATABASE {_DATABASE}")
+        environment = {"ALLOTMENT_DATABASE_URL": server.url(_DATABASE), "ALLOTMENT_LOG_LEVEL": "WARNING"}
+        with platform(world=world, environment=environment) as running:
+            before = _spent(running, server)
+            begun = time.time()
+            with ThreadPoolExecutor(cohorts) as pool:
+                list(pool.map(lambda slug: _submit(running, slug, jobs[slug], begun), jobs))
+            submitted_s = time.time() - begun
+            outcomes = _wait(server, sum(map(len, jobs.values())), bounds["deadline_s"])
+            spent = {name: used - before[name] for name, used in _spent(running, server).items()}
+        waits, wall_s = _admissions(server, jobs, begun)
+    return _report(bounds["wall_s"], waits, wall_s, submitted_s, outcomes, spent)
+
+
+def _submit(running: Running, slug: str, jobs: Sequence[Planned], begun: float) -> None:
+    """Send each job of a cohort once it is due."""
+    connection = http.client.HTTPConnection(urlsplit(running.url).netloc, timeout=60)
+    headers = {"Authorization": f"Bearer {running.token}", "Content-Type": "application/json"}
+    sent = 0
+    while sent < len(jobs):
+        elapsed = time.time() - begun
+        due = [job for job in jobs[sent : sent + _MOST] if job.at_s <= elapsed]
+        if due:
+            body = json.dumps({"jobs": [job.body() for job in due]})
+            connection.request("POST", f"/api/v1/workspaces/{slug}/job-submissions", body, headers)
+            answer = connection.getresponse()
+            text = answer.read()
+            if answer.status != 202 or json.loads(text)["failed"]:
+                raise RuntimeError(f"jobs of {slug} were answered {answer.status}: {text[:500]!r}")
+            sent += len(due)
+        time.sleep(max(0.0, _TICK_S - (time.time() - begun - elapsed)))
+    connection.close()
+
+
+def _wait(server: PostgresServer, jobs: int, deadline_s: float) -> Mapping[str, int]:
+    """Wait until every job has ended, and tell how many ended how."""
+    deadline = time.monotonic() + deadline_s
+    with server.connect(_DATABASE) as connection:
+        while True:
+            states = dict(connection.execute(_OUTCOMES).fetchall())
+            if states.get("succeeded", 0) + states.get("failed", 0) >= jobs:
+                return states
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"not all jobs have ended within {deadline_s} s: {states}")
+            time.sleep(_POLL_S)
+
+
+def _admissions(
+    server: PostgresServer, jobs: Mapping[str, Sequence[Planned]], begun: float
+) -> tuple[dict[str, list[float]], float]:
+    """Seconds to admission per class, and those from the start to the last end."""
+    created = {(slug, job.name): job for slug, each in jobs.items() for job in each}
+    waits: defaultdict[str, list[float]] = defaultdict(list)
+    last = begun
+    with psycopg.connect(server.url(_DATABASE)) as connection:
+        for slug, name, admitted, finished in connection.execute(_ADMISSIONS):
+            job = created[slug, name]
+            waits[job.kind.name].append(admitted - begun - job.at_s)
+            last = max(last, finished)
+    return dict(waits), last - begun
+
+
+def _spent(running: Running, server: PostgresServer) -> dict[str, float]:
+    """Processor seconds so far of the platform's parts and of PostgreSQL."""
+    return {**running.spent(), "PostgreSQL": seconds_of_family(server.process.pid)}
+
+
+def _report(
+    wall_limit_s: float,
+    waits: Mapping[str, Sequence[float]],
+    wall_s: float,
+    submitted_s: float,
+    outcomes: Mapping[str, int],
+    spent: Mapping[str, float],
+) -> Report:
+    total = sum(map(len, waits.values()))
+    rows = [Row("first creation to last end, s", wall_s, wall_limit_s)]
+    for kind in CLASSES:
+        mean = fmean(waits[kind.name])
+        rows.append(Row(f"{kind.name} jobs: mean from creation to admission, s", mean, kind.kueue_s))
+    rows.append(Row("jobs that did not succeed", float(total - outcomes.get("succeeded", 0)), 0.0))
+    rows.append(Row("last job submitted, s", submitted_s))
+    rows += [Row(f"processor of {name}, s", used) for name, used in spent.items()]
+    return Report(
+        name="pipeline kueue-baseline", size={"jobs": total}, rows=rows, seconds=wall_s, rate=total / wall_s
+    )

@@ -1,0 +1,66 @@
+"""The jobs of Kueue's own performance test, configuration `baseline`, and when each is created."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobClass:
+    """Jobs of one size. Per queue `count` of them, one every `every_ms`, each on `cards` for `run_ms`.
+
+    `kueue_s`: the mean seconds to admission with Kueue's own runner on 2 cores and an unthrottled client.
+    """
+
+    name: str
+    priority: int
+    count: int
+    every_ms: int
+    cards: int
+    run_ms: int
+    kueue_s: float
+
+
+CLASSES: Final = (
+    JobClass(name="small", priority=50, count=350, every_ms=100, cards=1, run_ms=200, kueue_s=236.0),
+    JobClass(name="medium", priority=100, count=100, every_ms=500, cards=5, run_ms=500, kueue_s=112.0),
+    JobClass(name="large", priority=200, count=50, every_ms=1200, cards=20, run_ms=1000, kueue_s=21.7),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One job: created `at_s` seconds after the start."""
+
+    at_s: float
+    kind: JobClass
+    queue: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.name}-{self.queue}-{self.number}"
+
+    def body(self) -> dict[str, Any]:
+        """Its job file. It starts at once on its node, as a job of Kueue's runner does."""
+        resources = {"cpu": "100m", "memory": "64Mi", "gpu": {"cards": self.kind.cards}}
+        return {
+            "name": self.name,
+            "queue": self.queue,
+            "priority_class": self.kind.name,
+            "roles": [{"name": "main", "image": "bench:1", "resources": resources}],
+            "simulate": {"run_s": self.kind.run_ms / 1000},
+        }
+
+
+def planned(queues: int, share: float = 1.0) -> Iterator[Planned]:
+    """All jobs of one cohort, in the order in which they are created; a `share` of each class."""
+    every = (
+        Planned(number * kind.every_ms / 1000, kind, f"queue-{queue}", number)
+        for kind in CLASSES
+        for queue in range(queues)
+        for number in range(max(1, round(kind.count * share)))
+    )
+    yield from sorted(every, key=lambda job: (job.at_s, job.name))
