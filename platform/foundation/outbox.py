@@ -3,6 +3,9 @@
 A service inserts a hint in the transaction of its change; the relay publishes it after commit and
 deletes it. A request never talks to the broker, so a hung broker cannot hang a request, and a lost
 message costs only time: every promise is kept by a sweep over rows as well.
+
+PostgreSQL tells the relay of each commit that has a hint in it; elsewhere, and when that fails, the relay
+looks by itself.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
 from django.db import connection, transaction
 
@@ -26,6 +30,8 @@ class Topic(StrEnum):
     OBSERVE = "observe"
 
 
+CHANNEL: Final = "allotment_hint"
+_LATER: Final = "-later"
 Publisher = Callable[[str], None]
 _publishers: dict[str, Publisher] = {}
 
@@ -33,15 +39,26 @@ _publishers: dict[str, Publisher] = {}
 def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
     """Ask for `topic` to be worked on for `key`, not before `delay_s` seconds from now.
 
-    Coalesced: while one is pending, a second changes nothing.
+    Coalesced: while one is pending, a second changes nothing. What is wanted at once and what is wanted
+    later are two hints, so that neither waits for the other.
     """
-    row = Hint(topic=topic.value, key=str(key), not_before=clock.now() + timedelta(seconds=delay_s))
+    name = topic.value + (_LATER if delay_s > 0 else "")
+    row = Hint(topic=name, key=str(key), not_before=clock.now() + timedelta(seconds=delay_s))
     Hint.unscoped.bulk_create([row], ignore_conflicts=True)
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"NOTIFY {CHANNEL}")
 
 
 def register(topic: Topic, publisher: Publisher) -> None:
     """Say which task a topic wakes; called once from the owner's `AppConfig.ready()`."""
     _publishers[topic.value] = publisher
+
+
+def due_in() -> float | None:
+    """Seconds until the next hint is due, zero or less when one is; None when there is none."""
+    earliest = Hint.unscoped.order_by("not_before").values_list("not_before", flat=True).first()
+    return (earliest - clock.now()).total_seconds() if earliest else None
 
 
 def publish_due(limit: int = 200) -> int:
@@ -60,6 +77,6 @@ def publish_due(limit: int = 200) -> int:
         rows = list(due[:limit])
         Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
         for row in rows:
-            _publishers[row.topic](row.key)
+            _publishers[row.topic.removesuffix(_LATER)](row.key)
         faults.point("relay.after_publish")
     return len(rows)

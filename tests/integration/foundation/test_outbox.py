@@ -38,6 +38,27 @@ def test_a_delayed_hint_waits(published: list[str]) -> None:
     assert Hint.unscoped.count() == 1
 
 
+def test_what_is_wanted_at_once_does_not_wait_for_what_is_wanted_later(published: list[str]) -> None:
+    outbox.hint(Topic.CYCLE, "cell-1", delay_s=60)
+    outbox.hint(Topic.CYCLE, "cell-1")
+
+    assert outbox.publish_due() == 1
+    assert published == ["cell-1"]
+    assert Hint.unscoped.count() == 1
+
+
+def test_the_next_hint_tells_its_time() -> None:
+    assert outbox.due_in() is None
+
+    outbox.hint(Topic.CYCLE, "cell-1", delay_s=60)
+    later = outbox.due_in()
+    outbox.hint(Topic.CYCLE, "cell-2")
+    at_once = outbox.due_in()
+
+    assert later is not None and 50 < later <= 60
+    assert at_once is not None and at_once <= 0
+
+
 def test_a_hint_of_a_rolled_back_change_is_never_published(published: list[str]) -> None:
     with pytest.raises(RuntimeError), transaction.atomic():
         outbox.hint(Topic.CYCLE, "cell-1")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from typing import Any
 
+import psycopg
 import structlog
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, close_old_connections, connection
 from kombu.exceptions import KombuError
 
 from foundation import health, outbox
 
 log = structlog.get_logger(__name__)
 _BEAT_EVERY_S = 5.0
+# With notifications the look is for what they may have missed, and for delayed hints, which tell their time.
+_NOTIFIED_POLL_S = 0.5
 
 
 class Command(BaseCommand):
@@ -27,23 +31,28 @@ class Command(BaseCommand):
         stop = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
         signal.signal(signal.SIGINT, lambda *_: stop.set())
-        poll, since_beat = options["poll"], _BEAT_EVERY_S
+        bell = Bell(stop, options["poll"])
+        beaten_at = -_BEAT_EVERY_S
         while not stop.is_set():
-            published = self._publish()
-            since_beat += poll
-            if since_beat >= _BEAT_EVERY_S:
+            published = self._publish(bell)
+            if time.monotonic() - beaten_at >= _BEAT_EVERY_S:
                 self._beat()
-                since_beat = 0.0
-            stop.wait(0 if published else poll)
+                beaten_at = time.monotonic()
+            if not published:
+                bell.wait()
 
-    def _publish(self) -> int:
+    def _publish(self, bell: Bell) -> int:
         try:
-            return outbox.publish_due()
+            bell.listen()  # before the look: what is committed after it rings
+            published = outbox.publish_due()
+            bell.due_in = outbox.due_in()
         except (KombuError, OSError, DatabaseError) as error:
             # Rolled back: the hints are still there. Wait a little and look again.
             log.warning("relay could not publish", error=str(error))
+            bell.due_in = None
             close_old_connections()
             return 0
+        return published
 
     def _beat(self) -> None:
         try:
@@ -51,3 +60,39 @@ class Command(BaseCommand):
         except DatabaseError as error:
             log.warning("relay could not report", error=str(error))
             close_old_connections()
+
+
+class Bell:
+    """Waits until a hint is committed, where the database tells of it, and `poll` seconds at most."""
+
+    def __init__(self, stop: threading.Event, poll: float) -> None:
+        self._stop, self._poll = stop, poll
+        self._listening: object | None = None
+        self.due_in: float | None = None
+
+    def listen(self) -> None:
+        """Have the present connection told of hints. Raises: DatabaseError."""
+        if connection.vendor != "postgresql":
+            return
+        connection.ensure_connection()
+        if self._listening is not connection.connection:
+            with connection.cursor() as cursor:
+                cursor.execute(f"LISTEN {outbox.CHANNEL}")
+            self._listening = connection.connection
+
+    def wait(self) -> None:
+        """Return when there may be something to publish, or the relay is told to stop."""
+        own = connection.connection
+        told = own is not None and own is self._listening
+        longest = max(self._poll, _NOTIFIED_POLL_S) if told else self._poll
+        seconds = longest if self.due_in is None else min(max(self.due_in, 0.0), longest)
+        if not told:
+            self._stop.wait(seconds)
+            return
+        try:
+            for _ in own.notifies(timeout=seconds, stop_after=1):
+                pass
+        except psycopg.Error as error:
+            log.warning("relay is not told of hints", error=str(error))
+            close_old_connections()
+            self._stop.wait(self._poll)

@@ -1,0 +1,53 @@
+"""The relay is woken by the commit of a hint, on the database that tells of it."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection, transaction
+
+from foundation import outbox
+from foundation.management.commands.relay import Bell
+from foundation.outbox import Topic
+from tests.fixtures.postgres import PostgresServer
+
+pytestmark = pytest.mark.server
+_LONG_S = 600.0  # nobody waits for it: only a notification ends the waiting before
+
+
+def test_a_committed_hint_ends_the_wait(on_postgres: PostgresServer) -> None:
+    listening = threading.Event()
+
+    def relay() -> int:
+        try:
+            bell = Bell(threading.Event(), poll=_LONG_S)
+            bell.listen()
+            listening.set()
+            bell.wait()
+            return len(outbox.Hint.unscoped.all())
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(relay)
+        assert listening.wait(20)
+        with transaction.atomic():
+            outbox.hint(Topic.CYCLE, "cell-1")
+        assert waiting.result(20) == 1
+
+
+def test_a_connection_that_is_lost_is_made_anew(on_postgres: PostgresServer) -> None:
+    bell = Bell(threading.Event(), poll=0.05)
+    bell.listen()
+    with on_postgres.connect() as other:
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                      " AND datname LIKE 'test%'")  # fmt: skip
+
+    bell.wait()
+    bell.listen()
+
+    outbox.hint(Topic.CYCLE, "cell-1")
+    assert outbox.Hint.unscoped.count() == 1
+    connection.close()
