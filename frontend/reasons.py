@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from foundation.quantities import Resource, format_cpu
 from frontend import formats, words
-from frontend.sentences import HELPS, SENTENCES, USUAL_HELP, Sentences
+from frontend.sentences import HELPS, SENTENCES, TOLD_ELSEWHERE, USUAL_HELP, Sentences
 
 _PLACE = re.compile(r"%\((\w+)\)s")
 _MOMENTS = frozenset({"at", "until", "retry_at"})
@@ -38,7 +38,8 @@ Numbers = Mapping[str, object]
 
 def reason_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
     """The sentence of a reason code with its numbers in bold; an unknown code is shown as it is."""
-    return _sentence(SENTENCES.get(code, ()), numbers or {}) or format_html("<code>{}</code>", code)
+    sentences = (*TOLD_ELSEWHERE, *SENTENCES.get(code, ()))
+    return _sentence(sentences, numbers or {}) or format_html("<code>{}</code>", code)
 
 
 def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:

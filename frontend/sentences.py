@@ -114,6 +114,12 @@ SENTENCES: dict[str, Sentences] = {
     ),
 }
 
+# What the engine of a cluster's own says, where one decides: it comes before any sentence of ours.
+TOLD_ELSEWHERE: Sentences = (
+    _("%(cluster)s decides about it and does not answer, so nothing is concluded: %(unheard)s"),
+    _("%(cluster)s decides about it and says: %(told)s"),
+)
+
 # What would help, as the engine found out for this job.
 HELPS: dict[str, Sentences] = {
     "ASK_FEWER_CARDS": (

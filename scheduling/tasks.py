@@ -7,6 +7,7 @@ import uuid
 from celery import shared_task
 
 from foundation import clock, idempotency
+from scheduling.delegation import run as delegation
 from scheduling.execution import execute, observe
 from scheduling.services import cycle, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
@@ -28,6 +29,12 @@ def execute_cluster(cluster_id: str) -> None:
 def observe_cluster(cluster_id: str) -> None:
     """Read what changed in a cluster."""
     observe.observe_cluster(cluster_id=uuid.UUID(cluster_id))
+
+
+@shared_task(name="scheduling.tasks.delegate_cluster")
+def delegate_cluster(cluster_id: str) -> None:
+    """Bring a cluster that admits by itself in step, and follow it."""
+    delegation.delegation_run(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.observe_clusters")

@@ -22,6 +22,7 @@ def connect() -> None:
     outbox.register(outbox.Topic.CYCLE, lambda key: tasks.run_cycle.delay(key))
     outbox.register(outbox.Topic.EXECUTE, lambda key: tasks.execute_cluster.delay(key))
     outbox.register(outbox.Topic.OBSERVE, lambda key: tasks.observe_cluster.delay(key))
+    outbox.register(outbox.Topic.DELEGATE, lambda key: tasks.delegate_cluster.delay(key))
     metrics.register("foundation", metrics.own_figures)
     metrics.register("scheduling", scheduling_metrics.figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-pytest_plugins = ["tests.fixtures.kube", "tests.fixtures.postgres", "tests.fixtures.valkey"]
+pytest_plugins = [
+    "tests.fixtures.kube",
+    "tests.fixtures.kueue",
+    "tests.fixtures.postgres",
+    "tests.fixtures.valkey",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 

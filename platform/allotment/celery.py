@@ -31,6 +31,7 @@ ROUTES: Final = {
     "scheduling.tasks.run_cycle": {"queue": "cycle"},
     "scheduling.tasks.execute_*": {"queue": "cluster"},
     "scheduling.tasks.observe_*": {"queue": "cluster"},
+    "scheduling.tasks.delegate_*": {"queue": "cluster"},
     "telemetry.*": {"queue": "telemetry"},
 }
 

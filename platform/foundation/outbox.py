@@ -28,6 +28,7 @@ class Topic(StrEnum):
     CYCLE = "cycle"
     EXECUTE = "execute"
     OBSERVE = "observe"
+    DELEGATE = "delegate"
 
 
 CHANNEL: Final = "allotment_hint"

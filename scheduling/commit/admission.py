@@ -10,7 +10,7 @@ from typing import Any
 from clusters.services.grants import DeviceAmount, NodeAmount, devices_take, nodes_take
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey, ledger_reserve
-from quotas.tree import QuotaTree, at_least
+from quotas.tree import at_least
 from scheduling.commit.batch import CHUNK, Batch, task_key
 from scheduling.engine import model as em
 from scheduling.models import (
@@ -44,12 +44,17 @@ def tasks_of(decisions: Iterable[em.Decision]) -> TaskIds:
 def start(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     """Admit a job if the quota of this moment allows it; returns whether it did."""
     job = batch.jobs[decision.job]
-    amounts = _amounts(decision)
-    queue_node = str(job.queue.node_id)
-    if not _fits(batch.tree, queue_node, amounts) or not batch.limits.allow(job, amounts):
+    if not fits(batch, decision) or not batch.limits.allow(job, _amounts(decision)):
         return False
+    return follow(batch, decision, tasks)
+
+
+def follow(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
+    """Book an admission that stands, whoever decided it; returns whether the job was still waiting."""
+    job = batch.jobs[decision.job]
     if not admit(job, now=batch.now):
         return False
+    amounts, queue_node = _amounts(decision), str(job.queue.node_id)
     for key, amount in amounts.items():
         batch.tree.add_usage(queue_node, key, amount)
         batch.ledger[LedgerKey(job.queue.node_id, uuid.UUID(key[0]), key[1])] += amount
@@ -65,8 +70,10 @@ def _amounts(decision: em.Decision) -> dict[TreeKey, int]:
     return dict(sorted(amounts.items()))
 
 
-def _fits(tree: QuotaTree[TreeKey], queue_node: str, amounts: Mapping[TreeKey, int]) -> bool:
-    return all(at_least(tree.available(queue_node, key), amount) for key, amount in amounts.items())
+def fits(batch: Batch, decision: em.Decision) -> bool:
+    """Whether the tree allows at this moment what is admitted."""
+    node, tree = str(batch.jobs[decision.job].queue.node_id), batch.tree
+    return all(at_least(tree.available(node, key), amount) for key, amount in _amounts(decision).items())
 
 
 def _collect(

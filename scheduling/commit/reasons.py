@@ -31,7 +31,7 @@ def _steady(numbers: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
 
 
 @dataclass(frozen=True, slots=True)
-class _Wait:
+class Wait:
     """Why a job waits, as it is stored."""
 
     job: Job
@@ -56,7 +56,7 @@ def commit_reasons(
 
     Raises: LeaseLost.
     """
-    changed: list[_Wait] = []
+    changed: list[Wait] = []
     outcomes = list(outcomes)
     foreign = _foreign(cell_id, outcomes)
     for outcome in outcomes:
@@ -65,12 +65,12 @@ def commit_reasons(
             continue
         helps = [{"code": h.code.value, "numbers": _steady(h.numbers, taken.names)} for h in outcome.help]
         helps += _others_hold(outcome, foreign, taken.names)
-        wait = _Wait(job, outcome.reason.value, _steady(outcome.numbers, taken.names), helps)
+        wait = Wait(job, outcome.reason.value, _steady(outcome.numbers, taken.names), helps)
         if wait.is_news:
             changed.append(wait)
     with transaction.atomic():
         cell = leases.lock_current(Cell, cell_id, epoch)
-        decisions = [decision for wait in changed for decision in _write(cell, wait, now)]
+        decisions = [decision for wait in changed for decision in note_reason(cell, wait, now)]
         Decision.unscoped.bulk_create(decisions, batch_size=CHUNK)
         Cell.unscoped.filter(pk=cell_id).update(cycle_number=F("cycle_number") + 1, last_cycle_at=now)
     return len(changed)
@@ -94,7 +94,8 @@ def _others_hold(
     return [{"code": FOREIGN_WORK, "numbers": numbers}]
 
 
-def _write(cell: Cell, wait: _Wait, now: datetime) -> list[Decision]:
+def note_reason(cell: Cell, wait: Wait, now: datetime) -> list[Decision]:
+    """Store why a job waits; returns the decision that comes with it, if its code has changed."""
     job = wait.job
     # Guarded by the version: a job that has moved on keeps what it says now.
     Job.unscoped.filter(pk=job.pk, version=job.version, state=JobState.QUEUED).update(

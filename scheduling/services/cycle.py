@@ -12,6 +12,7 @@ from foundation import clock, faults, health, leases, outbox
 from foundation.garbage import uncollected
 from scheduling import commit, engine
 from scheduling.commit import Committed
+from scheduling.delegation.delegated import elsewhere
 from scheduling.engine.model import Instant
 from scheduling.engine_config import engine_config
 from scheduling.snapshots import cell_snapshot
@@ -39,7 +40,8 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=wait_s)
             return None
         with uncollected():
-            taken = cell_snapshot(cell_id)
+            others = elsewhere(cell_id)
+            taken = cell_snapshot(cell_id, but=others)
             result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
         faults.point("cycle.before_commit")
         try:
@@ -49,6 +51,9 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
             return None
     faults.point("cycle.after_commit")
+    for cluster_id in sorted(others.clusters):
+        # Whatever woke us, a job or a quota, may be theirs.
+        outbox.hint(outbox.Topic.DELEGATE, cluster_id)
     if done.dropped:
         outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
     health.beat("cycle")

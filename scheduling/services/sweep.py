@@ -9,7 +9,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from clusters.models import Cell, Cluster, ClusterHealth
+from clusters.models import ADMITS_ITSELF, Cell, Cluster, ClusterHealth
 from foundation import clock, outbox
 from scheduling.models import Allocation, Attempt, Claim, Job, JobState
 from scheduling.services.lifecycle import begin_eviction, settle
@@ -56,6 +56,9 @@ def _hint_clusters() -> None:
     held = Allocation.unscoped.filter(attempt__in=gathered).values_list("node__cluster_id", flat=True)
     for cluster_id in sorted({*owed.distinct(), *held.distinct()}):
         outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+    others = Cluster.unscoped.filter(backend__in=ADMITS_ITSELF).order_by("pk")
+    for cluster_id in others.values_list("pk", flat=True):
+        outbox.hint(outbox.Topic.DELEGATE, cluster_id)
 
 
 def hint_observation() -> None:

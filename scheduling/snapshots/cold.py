@@ -11,8 +11,10 @@ import uuid
 from clusters.models import Device
 from foundation import row_scope
 from scheduling import engine
+from scheduling.delegation.delegated import NOWHERE, Elsewhere
 from scheduling.engine_jobs import watched_workspaces
 from scheduling.models import Job
+from scheduling.snapshots.elsewhere import Parts
 from scheduling.snapshots.holds import allocations_of
 from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes
 from scheduling.snapshots.jobs import SEEN, below_cap, jobs_of, limited, most_cards
@@ -22,8 +24,8 @@ from scheduling.standing import claims_of, places_of_movers, usage_of
 
 
 @row_scope.whole()
-def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
-    """Read everything one cycle of a cell needs."""
+def cell_snapshot(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellSnapshot:
+    """Read everything one cycle of a cell needs; what is decided elsewhere is not there for it."""
     jobs = list(
         Job.unscoped.filter(queue__cell_id=cell_id, state__in=SEEN)
         .select_related("queue", "workspace")
@@ -37,14 +39,25 @@ def cell_snapshot(cell_id: uuid.UUID) -> CellSnapshot:
     quota_nodes = engine_quota_nodes(cell_id)
     seen = limited(cell_id, jobs_of(cell_id, jobs, watched, frozenset(claims)), jobs)
     nodes, flavors = engine_nodes(cell_id, devices), engine_flavors(cell_id)
-    snapshot = engine.Snapshot(
+    parts = Parts(
         nodes=nodes,
         flavors=flavors,
         quota_nodes=quota_nodes,
         queues=queues,
         jobs=below_cap(seen, queues, quota_nodes, most_cards(nodes, flavors)),
         allocations=allocations_of(cell_id, watched),
-        claims=claims.values(),
+        claims=list(claims.values()),
+    )
+    if but.clusters:
+        parts = parts.without(but)
+    snapshot = engine.Snapshot(
+        nodes=parts.nodes,
+        flavors=parts.flavors,
+        quota_nodes=parts.quota_nodes,
+        queues=parts.queues,
+        jobs=parts.jobs,
+        allocations=parts.allocations,
+        claims=parts.claims,
         usage=usage_of(cell_id),
     )
     for place in places_of_movers(snapshot):

@@ -70,6 +70,12 @@ def _admitted(actor: str, numbers: Numbers) -> str:
     return _("Admitted, attempt %(attempt)s: GPUs %(cards)s from its own quota, nodes %(nodes)s.") % known
 
 
+def _beyond_quota(actor: str, numbers: Numbers) -> str:
+    return _(
+        "%(cluster)s admitted it beyond what the quota tree allows at this moment; the books follow it."
+    ) % {"cluster": numbers.get("cluster", "")}
+
+
 def _starting(actor: str, numbers: Numbers) -> str:
     return _("Starting: the cluster creates its pods.")
 
@@ -156,6 +162,7 @@ def _priority(actor: str, numbers: Numbers) -> str:
 _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "submitted": _submitted,
     "admitted": _admitted,
+    "beyond_quota": _beyond_quota,
     "starting": _starting,
     "running": _running,
     "evicting": _evicting,

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.backends.base import ClusterBackend
+from clusters.backends.delegation import Delegate
 from clusters.models import BackendKind, Cluster
 from foundation.errors import AllotmentError
 
@@ -17,6 +18,7 @@ from foundation.errors import AllotmentError
 _FACTORIES: Final[dict[str, str]] = {
     BackendKind.SIMULATED: "clusters.backends.simulated.SimulatedBackend",
     BackendKind.KUBERNETES: "clusters.backends.kubernetes.KubernetesBackend",
+    BackendKind.KUEUE: "clusters.backends.kueue.KueueBackend",
 }
 
 
@@ -37,3 +39,14 @@ def backend_for(cluster: Cluster) -> ClusterBackend:
         raise BackendMissing(message % {"name": cluster.name, "kind": cluster.backend, "known": known})
     factory: Callable[[Cluster], ClusterBackend] = import_string(name)
     return factory(cluster)
+
+
+def delegate_for(cluster: Cluster) -> Delegate:
+    """The engine of a cluster that admits by itself.
+
+    Raises: BackendMissing; BackendUnavailable when the connection cannot be opened.
+    """
+    delegate = getattr(backend_for(cluster), "delegate", None)
+    if not isinstance(delegate, Delegate):
+        raise BackendMissing(_("cluster %(name)s has no engine of its own") % {"name": cluster.name})
+    return delegate

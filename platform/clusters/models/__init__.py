@@ -1,4 +1,5 @@
 from clusters.models.cluster import (
+    ADMITS_ITSELF,
     BackendKind,
     Cell,
     Cluster,
@@ -17,6 +18,7 @@ from clusters.models.simulated import (
 )
 
 __all__ = [
+    "ADMITS_ITSELF",
     "BackendKind",
     "Cell",
     "Cluster",

@@ -26,6 +26,11 @@ class Cell(BaseModel, Leased):
 class BackendKind(models.TextChoices):
     SIMULATED = "simulated", "Simulated"
     KUBERNETES = "kubernetes", "Kubernetes"
+    KUEUE = "kueue", "Kubernetes with Kueue"
+
+
+ADMITS_ITSELF: Final = frozenset({BackendKind.KUEUE})
+"""Clusters with an engine of their own: what it admits is followed here, and never decided."""
 
 
 class ClusterHealth(models.TextChoices):

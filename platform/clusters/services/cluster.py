@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.backends.base import BackendUnavailable, ConnectionInvalid, Inventory
-from clusters.backends.registry import backend_for
-from clusters.models import BackendKind, Cell, Cluster
+from clusters.backends.registry import backend_for, delegate_for
+from clusters.models import ADMITS_ITSELF, BackendKind, Cell, Cluster
 from clusters.services.foreign import foreign_observe
 from clusters.services.inventory import inventory_sync
 from foundation import audit, outbox
@@ -94,6 +94,8 @@ def cluster_remove(*, acting_user: Actor, cluster: Cluster) -> None:
 
 def _asked(cluster: Cluster) -> Inventory:
     try:
+        if cluster.backend in ADMITS_ITSELF:
+            delegate_for(cluster).verdicts()  # its engine has to be there, and to let us in
         return backend_for(cluster).inventory()
     except ConnectionInvalid as error:
         raise Invalid(errors=[FieldError("connection", "INVALID", str(error))]) from error

@@ -15,6 +15,7 @@ from tenants.management.results import FAILED, USAGE
 from tenants.management.verbs import VerbCommand, table_text
 from tenants.models import User
 
+_BACKENDS: Final = [BackendKind.KUBERNETES.value, BackendKind.KUEUE.value]
 _CONNECTION: Final = {
     "path": "the kubeconfig file",
     "context": "of the kubeconfig; its current one unless told",
@@ -31,6 +32,12 @@ class Command(VerbCommand):
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|sync|remove")
         add = verbs.add_parser("add", help="add a Kubernetes cluster, once it answers")
         add.add_argument("name", metavar="NAME")
+        add.add_argument(
+            "--backend",
+            choices=_BACKENDS,
+            default=BackendKind.KUBERNETES.value,
+            help="who decides which jobs start: Allotment, or Kueue in the cluster",
+        )
         add.add_argument("--kind", choices=["kubeconfig", "in-cluster", "token"], default="kubeconfig")
         for field, text in _CONNECTION.items():
             add.add_argument(f"--{field.replace('_', '-')}", default="", metavar="X", help=text)
@@ -47,7 +54,7 @@ class Command(VerbCommand):
             acting_user=user,
             cell=_cell(options["cell"]),
             name=options["name"],
-            backend=BackendKind.KUBERNETES,
+            backend=BackendKind(options["backend"]),
             connection={"kind": options["kind"], **given},
         )
         nodes = cluster.nodes.count()

@@ -1,0 +1,217 @@
+"""The contract with an engine of the cluster's own, which decides there who is admitted.
+
+Three things pass between it and us. A *projection*: our quota tree, as it is to stand in the cluster. A
+*workload*: one job that waits there, with nothing running, until it is admitted as a whole. A *verdict*:
+what the engine there has made of it. All of it is levels and not steps: the projection is compared and
+repaired, a workload is asked for by name, and every verdict is read again each time.
+
+Nothing here says Kueue. Volcano would fill the same places: Queue for a queue and its cohorts, PodGroup
+for a workload, and the PodGroup's phase and conditions for a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+from clusters.backends.base import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a point of the tree has of one resource in one pool, in the resource's unit; None is unlimited."""
+
+    pool: str
+    resource: str
+    nominal: int | None
+    borrowing: int | None = None
+    lending: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Nodes that count as one: a flavor. `card_memory_mib` is what a whole card of it charges."""
+
+    id: str
+    name: str
+    node_labels: Mapping[str, str]
+    taints: Sequence[Mapping[str, str]] = ()
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    gpu_mode: str = "whole"
+    card_memory_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """A folder or a workspace. `weight_milli`: its fair share in thousandths."""
+
+    id: str
+    name: str
+    parent: str | None
+    weight_milli: int = 1000
+    limits: tuple[Limit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRules:
+    """A queue of one namespace; its words are those of the platform, `pools` are tried in their order.
+
+    Whom its jobs may push out: `within` the queue; `reclaim` from others above their nominal;
+    `while_borrowing` the same in order to borrow, from jobs not above `max_priority`.
+    """
+
+    id: str
+    name: str
+    parent: str
+    namespace: str
+    pools: tuple[str, ...]
+    limits: tuple[Limit, ...] = ()
+    weight_milli: int = 1000
+    strategy: str = "best-effort-fifo"
+    stop_policy: str = "none"
+    within: str = "never"
+    reclaim: str = "never"
+    while_borrowing: str = "never"
+    max_priority: int | None = None
+    when_can_borrow: str = "may-stop-search"
+    when_can_preempt: str = "try-next-flavor"
+    preference: str = "borrowing-over-preemption"
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """A named priority."""
+
+    id: str
+    name: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """The whole tree as it is to stand in one cluster: parents are named, in no particular order."""
+
+    pools: tuple[Pool, ...] = ()
+    cohorts: tuple[Cohort, ...] = ()
+    queues: tuple[QueueRules, ...] = ()
+    priorities: tuple[Priority, ...] = ()
+
+
+@dataclass(slots=True)
+class Projected:
+    """What one comparison did, by the names of the objects; `refused` with what the cluster said."""
+
+    created: list[str] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def any(self) -> bool:
+        """Whether anything was out of step."""
+        return bool(self.created or self.repaired or self.removed or self.refused)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Like tasks of a workload. Amounts per task: CPU in millicores, memory in MiB.
+
+    `cores` (percent points) and `gpu_memory_mib` are per card, and zero for whole cards. `least` below
+    `count` makes it elastic. It may be admitted into one of `pools`, and no other.
+    """
+
+    name: str
+    count: int
+    least: int
+    cpu_millicores: int
+    memory_mib: int
+    cards: int = 0
+    cores: int = 0
+    gpu_memory_mib: int = 0
+    pools: tuple[str, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_affinity: Sequence[Sequence[Mapping[str, Any]]] = ()  # terms of expressions; one term must hold
+    tolerations: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One job for the engine of the cluster, admitted as a whole or not at all.
+
+    `attempt` is the run that an admission would begin. An admission of an earlier one is over.
+    """
+
+    namespace: str
+    name: str
+    job: str
+    queue: str
+    priority_class: str
+    priority: int
+    attempt: int
+    groups: tuple[Group, ...]
+
+
+class VerdictKind(StrEnum):
+    """`leaving` is told to go and holds its quota until that is given back; `ended` is over for good."""
+
+    WAITING = "waiting"
+    ADMITTED = "admitted"
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What has become of one workload.
+
+    `code` is why it waits, or the rule by which it is to leave, in the platform's words; `told` is the
+    engine's own sentence. `pools` and `counts` say by group where it was admitted and how many of it.
+    `shape` tells whether it still is the workload that is wanted, `reserved` whether it holds quota.
+    `version` guards what is written next; `content` belongs to the delegate that made the verdict.
+    """
+
+    namespace: str
+    name: str
+    job: str
+    kind: VerdictKind
+    code: str = ""
+    numbers: Mapping[str, int | str] = field(default_factory=dict)
+    told: str = ""
+    pools: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    shape: str = ""
+    attempt: int = 0
+    active: bool = True
+    reserved: bool = False
+    content: Any = field(default=None, repr=False, compare=False)
+
+
+@runtime_checkable
+class Delegate(Protocol):
+    """The engine of one cluster. Every call may raise `BackendUnavailable`; then nothing is known.
+
+    What is asked for is asked again as long as it is not seen, so that an unknown outcome needs no memory.
+    """
+
+    def project(self, wanted: Projection) -> Projected:
+        """Bring the cluster in step; only objects that carry our label are ever changed or removed."""
+
+    def shape_of(self, workload: Workload) -> str:
+        """What a verdict on just this workload would name as its shape."""
+
+    def ask(self, workload: Workload) -> Outcome:
+        """Have a workload wait for its admission. One of that name counts as done."""
+
+    def pause(self, verdict: Verdict, *, paused: bool) -> Outcome:
+        """Have it passed over for now, or looked at again; its place in line stays."""
+
+    def give_back(self, verdict: Verdict, *, attempt: int) -> Outcome:
+        """Return its quota, of which nothing is used any more; it waits anew, for run `attempt`."""
+
+    def withdraw(self, verdict: Verdict) -> Outcome:
+        """Have it forgotten, with whatever quota it holds."""
+
+    def verdicts(self) -> Sequence[Verdict]:
+        """On every workload of ours. Raises: BackendUnavailable also when nobody there decides."""

@@ -1,0 +1,114 @@
+"""Amounts of ours as quantities of Kueue, and limits of a point of the tree as Kueue counts them.
+
+Kueue cannot charge a whole card by its memory, because what a workload asks for does not depend on the
+flavor it gets. Cards, compute and memory of whole cards go together, so the tightest of the three limits is
+told, in cards. Kueue knows no unlimited amount either: a number that no cluster has stands for it, of
+which nothing is lent or borrowed, as of an unlimited nominal here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from clusters.backends.delegation import Limit, Pool
+from clusters.backends.kubernetes.nodes import GPU
+from clusters.backends.kueue.names import name_of
+from foundation.quantities import WHOLE_CARD, Resource
+
+CORES: Final = "allotment.io/gpu-cores"
+GPU_MEMORY: Final = "allotment.io/gpu-memory"
+COVERED: Final = ("cpu", "memory", GPU, CORES, GPU_MEMORY)
+"""Every flavor of a queue covers the same resources; what it has nothing of is zero."""
+
+_UNITS: Final = {"cpu": "m", "memory": "Mi"}
+_ENDLESS: Final = {"memory": "4Pi"}
+"""More than any cluster has, and little enough that Kueue can add up two thousand of it; else a billion."""
+_DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_SUFFIXES: Final = {
+    **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate(_DECIMAL, start=-3)},
+    **{f"{suffix}i": Decimal(2) ** (10 * power) for power, suffix in enumerate("KMGTPE", start=1)},
+}
+_QUANTITY: Final = re.compile(r"([+-]?[0-9.]+)([A-Za-z]*)")
+
+_Triple = tuple[int | None, int | None, int | None]
+"""Nominal, borrowing limit, lending limit."""
+_NOTHING: Final[_Triple] = (0, None, None)
+
+
+def quantity(text: object) -> Decimal | None:
+    """The value of a quantity as Kubernetes writes it, None of anything else."""
+    found = _QUANTITY.fullmatch(str(text))
+    if found is None or found[2] not in _SUFFIXES:
+        return None
+    return Decimal(found[1]) * _SUFFIXES[found[2]]
+
+
+def requests(
+    *, cpu_millicores: int, memory_mib: int, cards: int, cores: int, gpu_memory_mib: int
+) -> dict[str, str]:
+    """What one task counts; cores and memory of its cards are per card."""
+    asked = {"cpu": f"{cpu_millicores}m", "memory": f"{memory_mib}Mi"}
+    if cards:
+        asked[GPU] = str(cards)
+    if cards and cores:
+        asked |= {CORES: str(cards * cores), GPU_MEMORY: str(cards * gpu_memory_mib)}
+    return asked
+
+
+def flavors(pools: Sequence[Pool], limits: Iterable[Limit], *, bounded: bool) -> list[dict[str, Any]]:
+    """`flavors` of the one resource group of a queue or cohort; `bounded`: it has a parent to borrow from."""
+    known: dict[tuple[str, str], _Triple] = {
+        (limit.pool, limit.resource): (limit.nominal, limit.borrowing, limit.lending) for limit in limits
+    }
+    return [
+        {
+            "name": name_of(pool.id),
+            "resources": [_quota(name, triple, bounded=bounded) for name, triple in _counted(pool, known)],
+        }
+        for pool in pools
+    ]
+
+
+def _counted(pool: Pool, known: Mapping[tuple[str, str], _Triple]) -> list[tuple[str, _Triple]]:
+    def has(resource: Resource) -> _Triple:
+        return known.get((pool.id, resource.value), _NOTHING)
+
+    cards, cores, memory = has(Resource.GPU_CARDS), has(Resource.GPU_CORES), has(Resource.GPU_MEMORY)
+    if pool.gpu_mode != "slice":
+        units = (1, int(WHOLE_CARD), pool.card_memory_mib or 1)
+        whole = [_in_cards(triple, unit) for triple, unit in zip((cards, cores, memory), units, strict=True)]
+        cards, cores, memory = _tightest(whole), _NOTHING, _NOTHING
+    amounts = (has(Resource.CPU), has(Resource.MEMORY), cards, cores, memory)
+    return list(zip(COVERED, amounts, strict=True))
+
+
+def _in_cards(triple: _Triple, unit: int) -> _Triple:
+    nominal, borrowing, lending = (None if amount is None else amount // unit for amount in triple)
+    return nominal, borrowing, lending
+
+
+def _tightest(triples: Sequence[_Triple]) -> _Triple:
+    nominal, borrowing, lending = (
+        min((amount for amount in column if amount is not None), default=None)
+        for column in zip(*triples, strict=True)
+    )
+    return nominal, borrowing, lending
+
+
+def _quota(name: str, triple: _Triple, *, bounded: bool) -> dict[str, str]:
+    nominal, borrowing, lending = triple
+    if nominal is None:
+        borrowing, lending = 0, 0
+    quota = {"name": name, "nominalQuota": _written(name, nominal)}
+    if bounded and borrowing is not None:
+        quota["borrowingLimit"] = _written(name, borrowing)
+    if bounded and lending is not None:
+        quota["lendingLimit"] = _written(name, lending)
+    return quota
+
+
+def _written(name: str, amount: int | None) -> str:
+    return _ENDLESS.get(name, "1G") if amount is None else f"{amount}{_UNITS.get(name, '')}"

@@ -1,0 +1,23 @@
+"""A cluster with Kueue: pods as on any other Kubernetes cluster, admission by Kueue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clusters.backends.kubernetes import KubernetesBackend
+from clusters.backends.kueue.delegate import KueueDelegate
+from clusters.models import Cluster
+
+
+class KueueBackend(KubernetesBackend):
+    """Kueue says who starts and who leaves; the nodes and cards of what it admitted are still ours to choose.
+
+    So parts of cards, placement policies and one holder per card work as elsewhere, and nothing is bound by
+    two schedulers. Raises: BackendUnavailable when the connection cannot be opened.
+    """
+
+    capabilities = replace(KubernetesBackend.capabilities, admits=True)
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.delegate = KueueDelegate(self._api, str(cluster.pk))

@@ -1,0 +1,145 @@
+"""Kueue behind the contract with an engine of the cluster's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from clusters.backends.base import BackendUnavailable, Outcome
+from clusters.backends.delegation import Projected, Projection, Verdict, Workload
+from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.namespaces import namespace_ensure
+from clusters.backends.kueue import projecting
+from clusters.backends.kueue.names import ATTEMPT, TITLE, VERSION, key_of, labels, path, selector
+from clusters.backends.kueue.objects import FLAVORS
+from clusters.backends.kueue.workloads import (
+    ADMITTED,
+    MOST_GROUPS,
+    REQUEUED,
+    RESERVED,
+    manifest,
+    shape_of,
+    verdict,
+)
+from foundation import clock
+
+WORKLOADS: Final = "workloads"
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+class KueueDelegate:
+    """Kueue of one cluster; `owner` is the cluster's id."""
+
+    def __init__(self, api: Api, owner: str) -> None:
+        self._api, self._owner = api, owner
+
+    def project(self, wanted: Projection) -> Projected:
+        """Cohorts, ClusterQueues, LocalQueues, ResourceFlavors and WorkloadPriorityClasses, in step."""
+        return projecting.project(self._api, self._owner, wanted)
+
+    def shape_of(self, workload: Workload) -> str:
+        """What it depends on, in short."""
+        return shape_of(workload)
+
+    def ask(self, workload: Workload) -> Outcome:
+        """Make the Workload; what has become of one of that name is told by its verdict."""
+        if len(workload.groups) > MOST_GROUPS:
+            return Outcome.refused("NEVER_FITS", f"Kueue takes {MOST_GROUPS} roles at most")
+        body, place = manifest(workload, self._owner), path(WORKLOADS, namespace=workload.namespace)
+
+        def create() -> Json:
+            try:
+                return self._api.create(place, body)
+            except Refused as error:
+                if error.status != _NOT_FOUND:
+                    raise
+                namespace_ensure(self._api, workload.namespace)
+                return self._api.create(place, body)
+
+        return _done(create, but=_CONFLICT)
+
+    def pause(self, verdict: Verdict, *, paused: bool) -> Outcome:
+        """Deactivate or activate it."""
+        return _done(lambda: self._api.patch(_place(verdict), {"spec": {"active": not paused}}))
+
+    def give_back(self, verdict: Verdict, *, attempt: int) -> Outcome:
+        """Clear its admission, as the owner of a job does once the job has stopped.
+
+        In this order: an admission that is seen under the old number is given back once more, which is
+        idle, while an old one under the new number would be taken for a new one.
+        """
+        metadata = verdict.content["metadata"]
+        status: Json = {"admission": None, "conditions": _cleared(verdict.content)}
+        guarded = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
+        numbered = {"metadata": {"annotations": {ATTEMPT: str(attempt)}}}
+
+        def write() -> Json:
+            self._api.patch(_place(verdict) + "/status", guarded)
+            return self._api.patch(_place(verdict), numbered)
+
+        return _done(write)
+
+    def withdraw(self, verdict: Verdict) -> Outcome:
+        """Delete it."""
+        options = {"preconditions": {"uid": verdict.content["metadata"]["uid"]}}
+        return _done(lambda: self._api.delete(_place(verdict), options), but=_NOT_FOUND)
+
+    def verdicts(self) -> Sequence[Verdict]:
+        """Every Workload of ours, once Kueue itself has given a sign of life."""
+        self._hear()
+        flavors, _ = self._api.listing(path(FLAVORS), labelSelector=selector(self._owner))
+        names = {key_of(item["metadata"]["name"]): _title(item) for item in flavors}
+        found, _ = self._api.listing(path(WORKLOADS), labelSelector=selector(self._owner))
+        return [verdict(item, names) for item in found]
+
+    def _hear(self) -> None:
+        """Ask for something that Kueue has to look at, and that is not carried out.
+
+        The API server goes on telling what Kueue said last, however long it has been gone.
+        """
+        metadata = {"name": f"allotment-heard-{self._owner}", "labels": labels(self._owner)}
+        body = {"apiVersion": VERSION, "kind": "ResourceFlavor", "metadata": metadata}
+        try:
+            self._api.create(path(FLAVORS) + "?dryRun=All", body)
+        except OutcomeUnknown as error:
+            raise BackendUnavailable(f"Kueue does not answer: {error}") from error
+
+
+def _done(call: Callable[[], Any], *, but: int = 0) -> Outcome:
+    """What became of a call; `but` is the refusal that means it is as it should be."""
+    try:
+        found = call()
+    except Refused as error:
+        if error.status == but:
+            return Outcome.done()
+        if error.status == _CONFLICT:
+            return Outcome.unknown(error.message)  # it has changed since it was read
+        return Outcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+    except BackendUnavailable as error:
+        return Outcome.unknown(str(error))
+    return Outcome.done(str((found.get("metadata") or {}).get("uid", "")))
+
+
+def _place(verdict: Verdict) -> str:
+    return path(WORKLOADS, verdict.name, verdict.namespace)
+
+
+def _title(item: Json) -> str:
+    annotations = item["metadata"].get("annotations") or {}
+    return str(annotations.get(TITLE, item["metadata"]["name"]))
+
+
+def _cleared(found: Json) -> list[Json]:
+    """The conditions of a Workload that holds nothing any more and is to be looked at again."""
+    now = f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
+    message = "every pod of the job is gone"
+    told = {
+        RESERVED: ("False", "Pending"),
+        ADMITTED: ("False", "NoReservation"),
+        REQUEUED: ("True", "Requeued"),
+    }
+    kept = [item for item in found["status"]["conditions"] if item["type"] not in told]
+    return kept + [
+        {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+        for kind, (status, reason) in told.items()
+    ]

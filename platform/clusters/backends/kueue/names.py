@@ -1,0 +1,55 @@
+"""Names, labels and addresses of our objects in Kueue.
+
+An object is named after the id of what it stands for: it survives every renaming, is legal everywhere,
+and two installations that share a cluster never mean the same one. The name for people is an annotation.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Final
+
+from clusters.backends.kubernetes.pods import MANAGED
+
+VERSION: Final = "kueue.x-k8s.io/v1beta2"
+"""Of the API; tested with Kueue 0.15."""
+GROUP: Final = f"/apis/{VERSION}"
+OWNER: Final = "allotment.io/cluster"
+"""A label: the cluster's row, so that each of two registrations minds its own objects."""
+JOB: Final = "allotment.io/job"
+SHAPE: Final = "allotment.io/shape"
+ATTEMPT: Final = "allotment.io/attempt"
+TITLE: Final = "allotment.io/name"
+POOL: Final = "allotment.io/flavor"
+"""A label of each flavor beside those of its nodes: by it a workload says which flavors it may have."""
+
+_PREFIX: Final = "allotment-"
+_NAME: Final = re.compile(rf"{_PREFIX}([0-9a-f]{{32}})")
+
+
+def name_of(key: str) -> str:
+    """The object that stands for a row; `key` is the row's id."""
+    return f"{_PREFIX}{uuid.UUID(key).hex}"
+
+
+def key_of(name: str) -> str:
+    """The id of the row that an object stands for, empty if it is none of ours."""
+    found = _NAME.fullmatch(name)
+    return str(uuid.UUID(found[1])) if found else ""
+
+
+def labels(owner: str) -> dict[str, str]:
+    """What marks an object as ours."""
+    return {**MANAGED, OWNER: owner}
+
+
+def selector(owner: str) -> str:
+    """Finds our objects of one cluster."""
+    return ",".join(f"{key}={value}" for key, value in labels(owner).items())
+
+
+def path(plural: str, name: str = "", namespace: str = "") -> str:
+    """The address of an object, or of all of its kind."""
+    place = f"/namespaces/{namespace}" if namespace else ""
+    return f"{GROUP}{place}/{plural}" + (f"/{name}" if name else "")

@@ -1,0 +1,145 @@
+"""Keeping Kueue's objects in step with our tree: what there is is compared with what there should be.
+
+Nothing is remembered between two looks. An object that somebody changed is brought back, one that
+somebody removed is made again, one that is no longer wanted goes. Others' objects are not even read: only
+those that carry our label are listed, and one that bears a name of ours without it is left alone and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from clusters.backends.delegation import Projected, Projection
+from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.namespaces import namespace_ensure
+from clusters.backends.kubernetes.pods import MANAGED
+from clusters.backends.kueue.amounts import quantity
+from clusters.backends.kueue.names import path, selector
+from clusters.backends.kueue.objects import IN_ORDER, Wanted, objects
+
+_NOT_FOUND, _CONFLICT = 404, 409
+_WHOLE: Final = frozenset({"nodeLabels", "matchLabels"})
+"""Maps in which nobody else may add anything: a label more would be another flavor."""
+
+Key = tuple[str, str, str]
+
+
+def project(api: Api, owner: str, projection: Projection) -> Projected:
+    """Compare and repair. Raises: BackendUnavailable."""
+    done = Projected()
+    there = _there(api, owner)
+    wanted = {item.key: item for item in objects(projection, owner)}
+    for key, item in wanted.items():
+        if key not in there:
+            _create(api, item, done)
+        elif patch := difference(item.content, there[key]):
+            _repair(api, item, patch, done)
+    for plural in reversed(IN_ORDER):
+        for key in sorted(key for key in there if key[0] == plural and key not in wanted):
+            if not there[key]["metadata"].get("deletionTimestamp"):  # it waits for those who use it
+                _remove(api, key, there[key], done)
+    return done
+
+
+def _there(api: Api, owner: str) -> dict[Key, Json]:
+    found: dict[Key, Json] = {}
+    for plural in IN_ORDER:
+        items, _ = api.listing(path(plural), labelSelector=selector(owner))
+        for item in items:
+            metadata = item["metadata"]
+            found[plural, metadata.get("namespace", ""), metadata["name"]] = item
+    return found
+
+
+def _create(api: Api, item: Wanted, done: Projected) -> None:
+    plural, namespace, name = item.key
+    content = _stated(item.content)
+    try:
+        try:
+            api.create(path(plural, namespace=namespace), content)
+        except Refused as error:
+            if error.status != _NOT_FOUND or not namespace:
+                raise
+            namespace_ensure(api, namespace)
+            api.create(path(plural, namespace=namespace), content)
+        done.created.append(_title(item))
+    except Refused as error:
+        if error.status != _CONFLICT:
+            done.refused[_title(item)] = error.message
+            return
+        _adopt(api, item, api.get(path(plural, name, namespace)), done)
+
+
+def _stated(content: Json) -> Json:
+    """A manifest without what is to be absent."""
+    return {
+        key: _stated(value) if isinstance(value, dict) else value
+        for key, value in content.items()
+        if value is not None
+    }
+
+
+def _adopt(api: Api, item: Wanted, found: Json, done: Projected) -> None:
+    """Take over what we made when the cluster was registered before; anything else is not ours."""
+    if not MANAGED.items() <= (found["metadata"].get("labels") or {}).items():
+        done.refused[_title(item)] = "an object of that name exists that is not ours"
+    elif patch := difference(item.content, found):
+        _repair(api, item, patch, done)
+
+
+def _repair(api: Api, item: Wanted, patch: Json, done: Projected) -> None:
+    plural, namespace, name = item.key
+    try:
+        api.patch(path(plural, name, namespace), patch)
+        done.repaired.append(_title(item))
+    except Refused as error:
+        done.refused[_title(item)] = error.message
+
+
+def _remove(api: Api, key: Key, found: Json, done: Projected) -> None:
+    plural, namespace, name = key
+    try:
+        api.delete(path(plural, name, namespace), {"preconditions": {"uid": found["metadata"]["uid"]}})
+    except Refused as error:
+        if error.status not in (_NOT_FOUND, _CONFLICT):
+            done.refused[f"{plural}/{name}"] = error.message
+            return
+    done.removed.append(f"{plural}/{name}")
+
+
+def _title(item: Wanted) -> str:
+    plural, _, name = item.key
+    return f"{plural}/{name}"
+
+
+def difference(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Json:
+    """A merge patch that brings `found` to all that `wanted` says; empty if it is there already.
+
+    Quantities are equal by their value, since the API writes them in its own way.
+    """
+    patch: Json = {}
+    for key, value in wanted.items():
+        other = found.get(key)
+        if isinstance(value, Mapping) and (isinstance(other, Mapping) or other is None):
+            more = difference(value, other or {})
+            if key in _WHOLE:
+                more |= dict.fromkeys(sorted((other or {}).keys() - value.keys()))
+            if more:
+                patch[key] = more
+        elif not _same(value, other):
+            patch[key] = value
+    return patch
+
+
+def _same(wanted: Any, found: Any) -> bool:
+    """Whether a value is there; nothing is the same as nothing said."""
+    if isinstance(wanted, Mapping):
+        return isinstance(found, Mapping) and not difference(wanted, found) and wanted.keys() == found.keys()
+    if isinstance(wanted, list):
+        there = found or []
+        return len(wanted) == len(there) and all(map(_same, wanted, there))
+    if wanted == found:
+        return True
+    amounts = quantity(wanted), quantity(found)
+    return None not in amounts and amounts[0] == amounts[1]

@@ -1,0 +1,190 @@
+"""A job as a Workload of Kueue, and a Workload's conditions as a verdict.
+
+We make the Workload ourselves, and its pods only once it is admitted. A Workload is admitted as a whole,
+so a gang needs no pod group; nothing waits in the API server but one small object per job; and Kueue
+counts its quota as used until we give it back, which we do when every pod is confirmed gone. That is our own
+rule, kept by Kueue. (Pods with gates, or pod groups, would be deleted by Kueue itself when it evicts, and
+made again by nobody; each job would stand there with all its pods while it waits.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from clusters.backends.delegation import Group, Verdict, VerdictKind, Workload
+from clusters.backends.kubernetes.api import Json
+from clusters.backends.kueue.amounts import requests
+from clusters.backends.kueue.names import ATTEMPT, JOB, POOL, SHAPE, TITLE, VERSION, key_of, labels, name_of
+
+MOST_GROUPS: Final = 8
+"""Pod sets of one Workload."""
+RESERVED: Final = "QuotaReserved"
+ADMITTED: Final = "Admitted"
+EVICTED: Final = "Evicted"
+FINISHED: Final = "Finished"
+REQUEUED: Final = "Requeued"
+_PREEMPTED: Final = "Preempted"
+
+# Who was preempted is told by the condition of that name; who was evicted for another reason by that one's.
+_RULES: Final = {
+    "InClusterQueue": "IN_QUEUE_PRIORITY",
+    "InCohortReclamation": "RECLAIM_NOMINAL",
+    "InCohortReclaimWhileBorrowing": "RECLAIM_WHILE_BORROWING",
+    "InCohortFairSharing": "FAIR_SHARE",
+    "ClusterQueueStopped": "QUEUE_DRAINED",
+    "LocalQueueStopped": "QUEUE_DRAINED",
+    "NodeFailures": "NODE_LOST",
+}
+_OTHERWISE: Final = "NOT_READY"
+
+# The first that applies. Kueue's sentence names each flavor it tried; the last word on one is what counts.
+_REASONS: Final = (
+    (re.compile(r"Pending the preemption"), "WAITING_FOR_PREEMPTED"),
+    (re.compile(r"insufficient unused quota"), "WAITING_FOR_QUOTA"),
+    (re.compile(r"is inactive|is stopped|is terminating|doesn't exist"), "QUEUE_STOPPED"),
+    (re.compile(r"maximum capacity|insufficient quota|limit"), "EXCEEDS_MAX_QUOTA"),
+    (re.compile(r"doesn't match node affinity|untolerated taint|unavailable in ClusterQueue"), "NEVER_FITS"),
+)
+_MISSING: Final = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
+
+
+def manifest(workload: Workload, owner: str) -> Json:
+    """The Workload of a job, which waits."""
+    spec = {
+        "queueName": name_of(workload.queue),
+        "priority": workload.priority,
+        "priorityClassRef": {
+            "group": "kueue.x-k8s.io",
+            "kind": "WorkloadPriorityClass",
+            "name": name_of(workload.priority_class),
+        },
+        "podSets": [_pod_set(group) for group in workload.groups],
+    }
+    return {
+        "apiVersion": VERSION,
+        "kind": "Workload",
+        "metadata": {
+            "name": workload.name,
+            "namespace": workload.namespace,
+            "labels": {**labels(owner), JOB: workload.job},
+            "annotations": {
+                TITLE: workload.name,
+                SHAPE: shape_of(workload),
+                ATTEMPT: str(workload.attempt),
+            },
+        },
+        "spec": spec,
+    }
+
+
+def shape_of(workload: Workload) -> str:
+    """Changes with whatever an admission depends on."""
+    told = [workload.queue, workload.priority_class, workload.priority, *map(_pod_set, workload.groups)]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _pod_set(group: Group) -> Json:
+    asked = requests(
+        cpu_millicores=group.cpu_millicores,
+        memory_mib=group.memory_mib,
+        cards=group.cards,
+        cores=group.cores,
+        gpu_memory_mib=group.gpu_memory_mib,
+    )
+    ours = {"key": POOL, "operator": "In", "values": [name_of(pool) for pool in group.pools]}
+    terms = [{"matchExpressions": [ours, *term]} for term in (group.node_affinity or ([],))]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    pod_set: Json = {
+        "name": group.name,
+        "count": group.count,
+        "template": {
+            "spec": {
+                "restartPolicy": "Never",
+                "nodeSelector": dict(group.node_selector),
+                "affinity": {"nodeAffinity": required},
+                "tolerations": [dict(item) for item in group.tolerations],
+                "containers": [{"name": "main", "resources": {"requests": asked}}],
+            }
+        },
+    }
+    if group.least < group.count:
+        pod_set["minCount"] = group.least
+    return pod_set
+
+
+def verdict(found: Json, names: Mapping[str, str]) -> Verdict:
+    """What a Workload's conditions say; `names` of flavors by id, for people."""
+    metadata, spec, status = found["metadata"], found["spec"], found.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    conditions = {item["type"]: item for item in status.get("conditions") or ()}
+    kind = _kind(conditions)
+    code, told = "", ""
+    numbers: dict[str, int | str] = {}
+    if kind is VerdictKind.LEAVING:
+        # Its sentence names others by their queues, which are none of the job's business.
+        code = _rule(conditions)
+    elif kind is VerdictKind.WAITING:
+        code, numbers, told = _why(conditions.get(RESERVED) or {}, names)
+    assigned = (status.get("admission") or {}).get("podSetAssignments") or ()
+    return Verdict(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        job=(metadata.get("labels") or {}).get(JOB, ""),
+        kind=kind,
+        code=code,
+        numbers=numbers,
+        told=told,
+        pools={item["name"]: _pool(item) for item in assigned},
+        counts={item["name"]: int(item.get("count", 0)) for item in assigned},
+        shape=annotations.get(SHAPE, ""),
+        attempt=int(annotations[ATTEMPT]) if annotations.get(ATTEMPT, "").isdecimal() else 0,
+        active=spec.get("active", True),
+        reserved=_is(conditions, RESERVED),
+        content=found,
+    )
+
+
+def _is(conditions: Mapping[str, Json], kind: str) -> bool:
+    return (conditions.get(kind) or {}).get("status") == "True"
+
+
+def _kind(conditions: Mapping[str, Json]) -> VerdictKind:
+    if _is(conditions, FINISHED):
+        return VerdictKind.ENDED
+    if not _is(conditions, RESERVED):
+        return VerdictKind.WAITING
+    if _is(conditions, EVICTED):
+        return VerdictKind.LEAVING
+    return VerdictKind.ADMITTED if _is(conditions, ADMITTED) else VerdictKind.WAITING
+
+
+def _rule(conditions: Mapping[str, Json]) -> str:
+    evicted = conditions[EVICTED]
+    cause = conditions.get(_PREEMPTED) if evicted["reason"] == _PREEMPTED else None
+    return _RULES.get((cause or evicted)["reason"], _OTHERWISE)
+
+
+def _why(reserved: Json, names: Mapping[str, str]) -> tuple[str, dict[str, int | str], str]:
+    told = readable(reserved.get("message", ""), names)
+    if reserved.get("status") == "True":
+        return "NO_ROOM", {}, told  # quota is there, and a check of the cluster's own is not done
+    code = next((code for pattern, code in _REASONS if pattern.search(told)), "")
+    numbers: dict[str, int | str] = {}
+    if missing := _MISSING.search(told):
+        numbers = {"resource": missing[1], "flavor": missing[2], "short": missing[3]}
+    return code, numbers, told
+
+
+def readable(told: str, names: Mapping[str, str]) -> str:
+    """A sentence of Kueue's with flavors by the names that people know."""
+    return re.sub(r"allotment-[0-9a-f]{32}", lambda found: names.get(key_of(found[0]), found[0]), told)
+
+
+def _pool(assigned: Mapping[str, Any]) -> str:
+    """The flavor of a pod set: all resources of a queue come from one."""
+    chosen = sorted(set((assigned.get("flavors") or {}).values()))
+    return key_of(chosen[0]) if len(chosen) == 1 else ""

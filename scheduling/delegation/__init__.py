@@ -1,0 +1,1 @@
+"""Clusters that admit by themselves: our quota tree and jobs go there, what was decided comes back."""

@@ -1,0 +1,55 @@
+"""Which clusters, flavors and queues an engine of a cluster's own decides about."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Final
+
+from clusters.models import ADMITS_ITSELF, Cluster
+from quotas.models import QueueFlavor
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Clusters whose own engines decide, and the queues about whose jobs they do."""
+
+    clusters: frozenset[uuid.UUID] = frozenset()
+    queues: frozenset[uuid.UUID] = frozenset()
+
+
+NOWHERE: Final = Elsewhere()
+
+
+def elsewhere(cell_id: uuid.UUID) -> Elsewhere:
+    """What of a cell is not ours to decide; one query where that is nothing."""
+    clusters = delegating_clusters(cell_id)
+    return Elsewhere(clusters, frozenset(delegated_queues(clusters))) if clusters else NOWHERE
+
+
+def delegating_clusters(cell_id: uuid.UUID) -> frozenset[uuid.UUID]:
+    """The clusters of a cell whose own engines admit."""
+    found = Cluster.unscoped.filter(cell_id=cell_id, backend__in=ADMITS_ITSELF)
+    return frozenset(found.values_list("pk", flat=True))
+
+
+def delegated_queues(clusters: Set[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
+    """Queues whose jobs wait in one of those clusters, by id, with the cluster.
+
+    All flavors of such a queue lie in that cluster. A queue with others beside them stays with us, and those
+    flavors are of no use to it: a job has one engine that decides about it.
+    """
+    if not clusters:
+        return {}
+    touched = QueueFlavor.unscoped.filter(flavor__cluster__in=clusters).values("queue_id")
+    places: defaultdict[uuid.UUID, set[uuid.UUID]] = defaultdict(set)
+    rows = QueueFlavor.unscoped.filter(queue__in=touched)
+    for queue, cluster in rows.values_list("queue_id", "flavor__cluster_id"):
+        places[queue].add(cluster)
+    return {
+        queue: next(iter(found))
+        for queue, found in sorted(places.items())
+        if len(found) == 1 and found <= clusters
+    }

@@ -1,0 +1,140 @@
+"""From what the engine of a cluster says of a job to what happens with it here, and the other way round.
+
+One look at one job yields one step, chosen from its state and the verdict alone. A step that is lost is found
+missing by the next look.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+from django.db import transaction
+
+from clusters.backends.base import Outcome, OutcomeKind
+from clusters.backends.delegation import Delegate, Verdict, VerdictKind, Workload
+from clusters.models import Cell, Cluster
+from scheduling.commit.batch import CHUNK
+from scheduling.commit.reasons import Wait, note_reason
+from scheduling.delegation.workloads import NoPool
+from scheduling.models import Decision, Job, JobRole, JobState
+from scheduling.services.lifecycle import begin_eviction
+from scheduling.transitions import StaleJob
+
+log = structlog.get_logger(__name__)
+LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+_TOLD: Final = 300
+
+
+@dataclass(slots=True)
+class Look:
+    """One look at all jobs of a cluster. `admitted` are still to be placed."""
+
+    cluster: Cluster
+    delegate: Delegate
+    now: datetime
+    admitted: list[tuple[Job, Sequence[JobRole], Verdict]] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    unknown: int = 0
+
+    def of(self, job: Job, roles: Sequence[JobRole], wanted: Workload | NoPool, seen: Verdict | None) -> None:
+        """Take the step that this job needs."""
+        if job.state in LIVE:
+            self._keep(job, seen)
+        elif job.state == JobState.QUEUED:
+            self._queued(job, roles, wanted, seen)
+        elif job.state == JobState.SUSPENDED and seen is not None:
+            self._idle(job, seen)
+
+    def note(self, job: Job, code: str, **numbers: Any) -> None:
+        """Say why a job waits, if that is news."""
+        wait = Wait(job, code, {**numbers, "cluster": self.cluster.name}, [])
+        if wait.is_news:
+            self.waits.append(wait)
+
+    def _keep(self, job: Job, seen: Verdict | None) -> None:
+        """A job that runs: it goes when it is told to, or when nobody vouches for it any more."""
+        if seen is not None and seen.kind is VerdictKind.ADMITTED and seen.attempt == job.attempt_number:
+            return
+        rule = seen.code if seen is not None and seen.kind is VerdictKind.LEAVING else "NOT_READY"
+        numbers = {"cluster": self.cluster.name}
+        if seen is None:
+            numbers["message"] = "its workload is gone from the cluster"
+        try:
+            with transaction.atomic():
+                begin_eviction(job=job, rule=rule, then=JobState.QUEUED, now=self.now, numbers=numbers)
+        except StaleJob:
+            log.info("job moved on before its eviction was noted", job=str(job.pk))
+
+    def _queued(
+        self, job: Job, roles: Sequence[JobRole], wanted: Workload | NoPool, seen: Verdict | None
+    ) -> None:
+        if isinstance(wanted, NoPool):
+            self.note(job, "NEVER_FITS", role=wanted.role)
+            if seen is not None:
+                self._try(self.delegate.withdraw(seen))
+            return
+        paused = job.backoff_until is not None and job.backoff_until > self.now
+        if paused and job.backoff_until is not None:
+            self.note(job, "BACKOFF", at=int(job.backoff_until.timestamp()) + 1)
+        if seen is None:
+            if not paused:
+                self._ask(job, wanted)
+        elif seen.kind is VerdictKind.ENDED or seen.shape != self.delegate.shape_of(wanted):
+            self._try(self.delegate.withdraw(seen))  # and asked for again by the next look
+        elif seen.active == paused:
+            self._try(self.delegate.pause(seen, paused=paused))
+        elif seen.reserved and (paused or self._is_over(job, seen)):
+            self._try(self.delegate.give_back(seen, attempt=wanted.attempt))
+        elif seen.kind is VerdictKind.ADMITTED:
+            self.admitted.append((job, roles, seen))
+        elif not paused:
+            self._say(job, seen)
+
+    def _is_over(self, job: Job, seen: Verdict) -> bool:
+        """Whether it holds quota for a run that has ended, or was told to leave before it began."""
+        return seen.kind is VerdictKind.LEAVING or seen.attempt != job.attempt_number + 1
+
+    def _idle(self, job: Job, seen: Verdict) -> None:
+        if seen.kind is VerdictKind.ENDED:
+            self._try(self.delegate.withdraw(seen))
+        elif seen.active:
+            self._try(self.delegate.pause(seen, paused=True))
+        elif seen.reserved:
+            self._try(self.delegate.give_back(seen, attempt=job.attempt_number + 1))
+
+    def _ask(self, job: Job, wanted: Workload) -> None:
+        outcome = self.delegate.ask(wanted)
+        if outcome.kind is OutcomeKind.REFUSED:
+            code = "NEVER_FITS" if outcome.code == "NEVER_FITS" else "PENDING_EVALUATION"
+            self.note(job, code, told=outcome.message[:_TOLD])
+        else:
+            self._try(outcome)
+
+    def _say(self, job: Job, seen: Verdict) -> None:
+        if seen.code:
+            self.note(job, seen.code, **seen.numbers, told=seen.told[:_TOLD])
+        elif seen.told:
+            self.note(job, "WAITING_FOR_QUOTA", told=seen.told[:_TOLD])
+        else:
+            # Only who stands in front is looked at, and told.
+            self.note(job, "BEHIND_HEAD" if job.queue.strategy == "strict-fifo" else "IN_LINE")
+
+    def _try(self, outcome: Outcome) -> None:
+        if outcome.kind is OutcomeKind.REFUSED:
+            log.warning("refused", cluster=self.cluster.name, code=outcome.code, message=outcome.message)
+        self.unknown += outcome.kind is OutcomeKind.UNKNOWN
+
+
+def store(cell_id: uuid.UUID, waits: Sequence[Wait], now: datetime) -> None:
+    """Write why jobs wait, all of them together."""
+    if not waits:
+        return
+    with transaction.atomic():
+        cell = Cell.unscoped.select_for_update(no_key=True).get(pk=cell_id)
+        decisions = [decision for wait in waits for decision in note_reason(cell, wait, now)]
+        Decision.unscoped.bulk_create(decisions, batch_size=CHUNK)

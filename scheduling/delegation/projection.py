@@ -1,0 +1,112 @@
+"""The part of a cell's quota tree that stands in one cluster, as the engine there is to see it."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+
+from clusters.backends.delegation import Cohort, Limit, Pool, Priority, Projection, QueueRules
+from clusters.models import Cluster, Flavor
+from foundation import row_scope
+from quotas.models import Queue, QueueFlavor, Quota, QuotaNode
+from quotas.selectors.tree import tree_rows
+from scheduling.delegation.delegated import delegated_queues
+from scheduling.models import PriorityClass
+
+
+@row_scope.whole()
+def projection_of(cluster: Cluster) -> Projection:
+    """Its flavors, the queues that are decided there, everything above them, and every priority class."""
+    flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("pk"))
+    ids = list(delegated_queues({cluster.pk}))
+    queues = Queue.unscoped.filter(pk__in=ids, closed_at__isnull=True).select_related("workspace", "node")
+    rows = tree_rows(cluster.cell_id)
+    here = {flavor.pk for flavor in flavors}
+    limits = {node: _limits(quotas, here) for node, quotas in rows.quotas.items()}
+    by_id = {node.pk: node for node in rows.nodes}
+    tenants = QuotaNode.unscoped.filter(cell_id=cluster.cell_id).values_list("pk", "tenant__slug")
+    slugs = dict(tenants)
+    tried = _tried(ids)
+    wanted = [_rules(queue, tried[queue.pk], limits) for queue in queues.order_by("pk")]
+    above = _above([queue.node_id for queue in queues], by_id)
+    return Projection(
+        pools=tuple(_pool(flavor) for flavor in flavors),
+        cohorts=tuple(
+            Cohort(
+                id=str(pk),
+                name=slugs[pk],
+                parent=str(by_id[pk].parent_id) if by_id[pk].parent_id else None,
+                weight_milli=by_id[pk].weight,
+                limits=limits.get(pk, ()),
+            )
+            for pk in sorted(above)
+        ),
+        queues=tuple(wanted),
+        priorities=tuple(
+            Priority(str(item.pk), item.name, item.value) for item in PriorityClass.unscoped.order_by("pk")
+        ),
+    )
+
+
+def _tried(queues: Sequence[uuid.UUID]) -> dict[uuid.UUID, tuple[str, ...]]:
+    flavors: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
+    for row in QueueFlavor.unscoped.filter(queue__in=queues).order_by("queue_id", "position"):
+        flavors[row.queue_id].append(str(row.flavor_id))
+    return {queue: tuple(found) for queue, found in flavors.items()}
+
+
+def _above(nodes: Sequence[uuid.UUID], by_id: dict[uuid.UUID, QuotaNode]) -> set[uuid.UUID]:
+    """Every node above those."""
+    found: set[uuid.UUID] = set()
+    for node in nodes:
+        parent = by_id[node].parent_id
+        while parent is not None and parent not in found:
+            found.add(parent)
+            parent = by_id[parent].parent_id
+    return found
+
+
+def _pool(flavor: Flavor) -> Pool:
+    return Pool(
+        id=str(flavor.pk),
+        name=flavor.name,
+        node_labels=flavor.node_selector,
+        taints=flavor.taints,
+        tolerations=flavor.tolerations,
+        gpu_mode=flavor.gpu_mode,
+        card_memory_mib=flavor.card_memory_mib,
+    )
+
+
+def _limits(quotas: Sequence[Quota], here: set[uuid.UUID]) -> tuple[Limit, ...]:
+    return tuple(
+        Limit(str(q.flavor_id), q.resource, q.nominal, q.borrowing_limit, q.lending_limit)
+        for q in quotas
+        if q.flavor_id in here
+    )
+
+
+def _rules(queue: Queue, pools: tuple[str, ...], limits: dict[uuid.UUID, tuple[Limit, ...]]) -> QueueRules:
+    takes = queue.preemption
+    own = limits.get(queue.node_id, ())
+    if queue.allocation_mode == "static":  # its own nominal, and nothing borrowed
+        own = tuple(Limit(q.pool, q.resource, q.nominal, 0, q.lending) for q in own)
+    return QueueRules(
+        id=str(queue.pk),
+        name=queue.name,
+        parent=str(queue.node.parent_id),
+        namespace=queue.workspace.slug,
+        pools=pools,
+        limits=own,
+        weight_milli=queue.node.weight,
+        strategy=queue.strategy,
+        stop_policy=queue.stop_policy,
+        within=queue.within_queue if takes else "never",
+        reclaim=queue.reclaim if takes else "never",
+        while_borrowing=queue.while_borrowing if takes else "never",
+        max_priority=queue.max_priority,
+        when_can_borrow=queue.when_can_borrow,
+        when_can_preempt=queue.when_can_preempt,
+        preference=queue.preference,
+    )

@@ -1,0 +1,118 @@
+"""One look at a cluster that admits by itself: its tree brought in step, its verdicts followed.
+
+Level-triggered: what is there is read and compared with rows, so that running it twice, late or after a crash
+ends in the same place. Nothing is concluded from silence; who waits then says so.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from clusters.backends.base import BackendUnavailable
+from clusters.backends.delegation import Delegate, Verdict
+from clusters.backends.registry import delegate_for
+from clusters.models import ADMITS_ITSELF, Cluster, Flavor
+from foundation import audit, clock, leases, outbox, row_scope
+from foundation.actor import SYSTEM
+from quotas.models import QueueFlavor
+from scheduling.commit.reasons import Wait
+from scheduling.delegation.delegated import delegated_queues
+from scheduling.delegation.following import Look, store
+from scheduling.delegation.projection import projection_of
+from scheduling.delegation.seating import seat
+from scheduling.delegation.workloads import workload_of
+from scheduling.models import TERMINAL_STATES, Job, JobRole, JobState
+
+log = structlog.get_logger(__name__)
+_RETRY_S: Final = 0.3
+_MESSAGE: Final = 200
+
+
+@row_scope.whole()
+def delegation_run(*, cluster_id: uuid.UUID) -> int:
+    """Bring one cluster in step and follow it; returns how many of its jobs were looked at."""
+    with leases.held(Cluster, cluster_id) as epoch:
+        if epoch is None:
+            outbox.hint(outbox.Topic.DELEGATE, cluster_id, delay_s=_RETRY_S)
+            return 0
+        cluster = Cluster.unscoped.filter(pk=cluster_id, backend__in=ADMITS_ITSELF).first()
+        if cluster is None:
+            return 0
+        jobs, now = _jobs(cluster), clock.now()
+        try:
+            delegate = delegate_for(cluster)
+            _project(cluster, delegate)
+            verdicts = delegate.verdicts()
+            look = Look(cluster, delegate, now)
+            _follow(look, jobs, verdicts)
+        except BackendUnavailable as error:
+            log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
+            _unheard(cluster, jobs, str(error), now)
+            return 0
+        store(cluster.cell_id, look.waits, now)
+    if look.unknown:
+        outbox.hint(outbox.Topic.DELEGATE, cluster_id, delay_s=_RETRY_S)
+    return len(jobs)
+
+
+def _jobs(cluster: Cluster) -> list[Job]:
+    """Every job that is decided there and has not ended, in the order of their arrival."""
+    queues = list(delegated_queues({cluster.pk}))
+    jobs = Job.unscoped.filter(queue__in=queues).exclude(state__in=TERMINAL_STATES)
+    return list(jobs.select_related("queue", "workspace").order_by("submitted_at", "pk"))
+
+
+def _project(cluster: Cluster, delegate: Delegate) -> None:
+    done = delegate.project(projection_of(cluster))
+    for name, message in done.refused.items():
+        log.warning("cluster is out of step", cluster=cluster.name, object=name, why=message)
+    if done.created or done.repaired or done.removed:
+        after = {"created": done.created, "repaired": done.repaired, "removed": done.removed}
+        audit.record(SYSTEM, "cluster.project", entity="cluster", entity_id=cluster.pk, after=after)
+
+
+def _follow(look: Look, jobs: Sequence[Job], verdicts: Sequence[Verdict]) -> None:
+    by_job = {verdict.job: verdict for verdict in verdicts}
+    roles = _roles(jobs)
+    flavors = _flavors(look.cluster)
+    for job in jobs:
+        wanted = workload_of(job, roles[job.pk], flavors[job.queue_id])
+        look.of(job, roles[job.pk], wanted, by_job.get(str(job.pk)))
+    known = {str(job.pk) for job in jobs}
+    for verdict in verdicts:
+        if verdict.job not in known:
+            # Its job has ended, or nobody knows of one: what it holds is of use to others.
+            look.delegate.withdraw(verdict)
+    for outcome in seat(look.cluster, look.admitted, look.now):
+        waiting = next(job for job, _, _ in look.admitted if str(job.pk) == outcome.job)
+        code = outcome.reason.value if outcome.reason else ""
+        look.note(waiting, code, **outcome.numbers)
+
+
+def _roles(jobs: Sequence[Job]) -> dict[uuid.UUID, list[JobRole]]:
+    found: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
+    for role in JobRole.unscoped.filter(job__in=[job.pk for job in jobs]).order_by("job_id", "position"):
+        found[role.job_id].append(role)
+    return found
+
+
+def _flavors(cluster: Cluster) -> dict[uuid.UUID, list[Flavor]]:
+    """The flavors of each queue in their order."""
+    found: defaultdict[uuid.UUID, list[Flavor]] = defaultdict(list)
+    rows = QueueFlavor.unscoped.filter(flavor__cluster=cluster).select_related("flavor")
+    for row in rows.order_by("queue_id", "position"):
+        found[row.queue_id].append(row.flavor)
+    return found
+
+
+def _unheard(cluster: Cluster, jobs: Sequence[Job], message: str, now: datetime) -> None:
+    """Who waits waits for an answer; what runs runs on."""
+    numbers = {"cluster": cluster.name, "unheard": message[:_MESSAGE]}
+    waits = [Wait(job, "PENDING_EVALUATION", numbers, []) for job in jobs if job.state == JobState.QUEUED]
+    store(cluster.cell_id, [wait for wait in waits if wait.is_news], now)

@@ -1,0 +1,133 @@
+"""Places for jobs that the engine of a cluster has admitted, and the books that follow.
+
+Who is admitted is decided; where its tasks go is still to be chosen, and our engine chooses it as it does
+elsewhere. Each job comes into a cycle of placement alone, with just the quota and the flavors it
+was admitted to, so that the engine can only place it or say why there is no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cache
+
+import structlog
+from django.db import IntegrityError, transaction
+
+from clusters.backends.delegation import Verdict
+from clusters.models import Cell, Cluster
+from clusters.services.grants import NoLongerFree
+from foundation import outbox
+from foundation.quantities import Resource
+from quotas.selectors.tree import tree_load
+from scheduling import engine
+from scheduling.commit import admission
+from scheduling.commit.batch import CHUNK, Batch
+from scheduling.commit.limits import Limits
+from scheduling.engine import model as em
+from scheduling.engine_config import engine_config
+from scheduling.engine_jobs import engine_job
+from scheduling.models import Decision, Job, JobEvent, JobRole
+from scheduling.snapshots import CellSnapshot
+from scheduling.snapshots.elsewhere import Seeker, seats_snapshot
+
+log = structlog.get_logger(__name__)
+
+
+@cache
+def _config() -> engine.EngineConfig:
+    """Placement alone: nobody leaves, nobody is compared with others."""
+    return replace(engine_config(), actions=("allocate",), fair_sharing=None, user_shares=None)
+
+
+def seat(
+    cluster: Cluster, admitted: Sequence[tuple[Job, Sequence[JobRole], Verdict]], now: datetime
+) -> list[em.Outcome]:
+    """Place and book what can be placed; of the others the outcome says why not."""
+    if not admitted:
+        return []
+    jobs = {str(job.pk): job for job, _, _ in admitted}
+    seekers = [_seeker(job, roles, verdict) for job, roles, verdict in admitted]
+    taken = seats_snapshot(cluster, seekers, jobs)
+    result = engine.run_cycle(taken.snapshot, _config(), em.Instant(now.timestamp()))
+    verdicts = {str(job.pk): verdict for job, _, verdict in admitted}
+    for decision in result.decisions:
+        if decision.kind is em.DecisionKind.ADMIT:
+            _book(cluster, taken, _without_loans(decision), verdicts[decision.job], now)
+    return [outcome for outcome in result.outcomes if outcome.reason is not None]
+
+
+def _seeker(job: Job, roles: Sequence[JobRole], verdict: Verdict) -> Seeker:
+    own = str(job.pk)
+    sizes = verdict.counts
+    made = engine_job(job, roles)
+    sized = tuple(
+        replace(role, replicas=count, min_replicas=None)
+        for role in made.roles
+        if (count := sizes.get(role.name, role.replicas))
+    )
+    flavors = sorted(set(verdict.pools.values()))
+    amounts = _amounts(sized, verdict)
+    quotas = tuple(
+        em.Quota(flavor=flavor, resource=resource.value, nominal=amounts.get((flavor, resource)))
+        for flavor in flavors
+        for resource in Resource
+    )
+    return Seeker(
+        job=replace(made, queue=own, roles=sized, min_available=None, backoff_until=None),
+        queue=em.Queue(id=own, quota_node=own, flavors=tuple(flavors)),
+        quota=em.QuotaNode(id=own, quotas=quotas),
+    )
+
+
+def _amounts(roles: Sequence[em.Role], verdict: Verdict) -> Mapping[tuple[str, Resource], int]:
+    """Cards and CPU by flavor, as admitted: with several flavors they say which role goes where."""
+    found: dict[tuple[str, Resource], int] = {}
+    for role in roles:
+        flavor, gpu = verdict.pools.get(role.name, ""), role.request.gpu
+        each = {Resource.CPU: role.request.cpu, Resource.GPU_CARDS: gpu.cards if gpu else 0}
+        for resource, amount in each.items():
+            key = flavor, resource
+            found[key] = found.get(key, 0) + amount * role.replicas
+    return found
+
+
+def _without_loans(decision: em.Decision) -> em.Decision:
+    return replace(decision, borrowed=())
+
+
+def _book(
+    cluster: Cluster, taken: CellSnapshot, decision: em.Decision, verdict: Verdict, now: datetime
+) -> None:
+    """Write one admission; if its places are gone meanwhile, it is placed by the next look."""
+    try:
+        with transaction.atomic():
+            _write(cluster, taken, decision, verdict, now)
+    except (NoLongerFree, IntegrityError) as error:
+        log.info("places of an admitted job are gone", job=decision.job, why=str(error))
+
+
+def _write(
+    cluster: Cluster, taken: CellSnapshot, decision: em.Decision, verdict: Verdict, now: datetime
+) -> None:
+    # In the order that every change keeps: the cell, the job, the ledger, nodes, cards.
+    cell = Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
+    rows = Job.unscoped.filter(pk=decision.job).select_related("queue", "workspace")
+    job = rows.select_for_update(of=("self",), no_key=True).get()
+    if job.version != taken.jobs[decision.job].version:
+        return
+    tree = tree_load(cell.pk)
+    batch = Batch(cell, now, taken, tree, {decision.job: job}, Limits((), now))
+    explained = admission.fits(batch, decision)
+    if not admission.follow(batch, decision, admission.tasks_of([decision])):
+        return
+    if not explained:
+        # The ledger follows all the same: what the cluster has admitted runs.
+        log.warning("admitted beyond the quota tree", cluster=cluster.name, job=decision.job)
+        numbers = {"cluster": cluster.name, "workload": f"{verdict.namespace}/{verdict.name}"}
+        batch.events.append(JobEvent(job=job, at=now, code="beyond_quota", numbers=numbers))
+    admission.write(batch)
+    JobEvent.unscoped.bulk_create(batch.events, batch_size=CHUNK)
+    Decision.unscoped.bulk_create(batch.decisions, batch_size=CHUNK)
+    outbox.hint(outbox.Topic.EXECUTE, cluster.pk)

@@ -1,0 +1,91 @@
+"""Snapshots where others decide: cycles of ours without what is theirs, and places for what they admitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from clusters.models import Cluster, Device
+from foundation import row_scope
+from scheduling import engine
+from scheduling.delegation.delegated import Elsewhere
+from scheduling.engine import model as em
+from scheduling.engine_jobs import watched_workspaces
+from scheduling.models import Job
+from scheduling.snapshots.holds import allocations_of
+from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes
+from scheduling.snapshots.taken import CellSnapshot, names_in
+
+
+@dataclass(frozen=True, slots=True)
+class Seeker:
+    """A job that was admitted elsewhere, with a queue and a quota node of its own."""
+
+    job: em.Job
+    queue: em.Queue
+    quota: em.QuotaNode
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an engine snapshot is built of, as far as anything of it may lie elsewhere."""
+
+    nodes: Sequence[em.Node]
+    flavors: Sequence[em.Flavor]
+    quota_nodes: Sequence[em.QuotaNode]
+    queues: Sequence[em.Queue]
+    jobs: Sequence[em.Job]
+    allocations: Sequence[em.Allocation]
+    claims: Sequence[em.Claim]
+
+    def without(self, elsewhere: Elsewhere) -> Parts:
+        """All but what others decide about; a queue of ours loses the flavors that lie in their clusters."""
+        clusters, theirs = set(map(str, elsewhere.clusters)), set(map(str, elsewhere.queues))
+        nodes = [node for node in self.nodes if node.cluster not in clusters]
+        flavors = [flavor for flavor in self.flavors if flavor.cluster not in clusters]
+        jobs = [job for job in self.jobs if job.queue not in theirs]
+        waiting, standing = {job.id for job in jobs}, {node.id for node in nodes}
+        kept = {flavor.id for flavor in flavors}
+        return Parts(
+            nodes=nodes,
+            flavors=flavors,
+            quota_nodes=[
+                replace(
+                    node,
+                    quotas=tuple(quota for quota in node.quotas if quota.flavor in kept),
+                    usage=tuple(charge for charge in node.usage if charge.flavor in kept),
+                )
+                for node in self.quota_nodes
+            ],
+            queues=[
+                replace(queue, flavors=tuple(flavor for flavor in queue.flavors if flavor in kept))
+                for queue in self.queues
+                if queue.id not in theirs
+            ],
+            jobs=jobs,
+            allocations=[held for held in self.allocations if held.node in standing],
+            claims=[claim for claim in self.claims if claim.job in waiting],
+        )
+
+
+@row_scope.whole()
+def seats_snapshot(cluster: Cluster, seekers: Sequence[Seeker], jobs: Mapping[str, Job]) -> CellSnapshot:
+    """The nodes of one cluster, for jobs that others have admitted there and that have no places yet.
+
+    Each comes with a queue and a quota of its own, of what it was admitted to and nothing else.
+    """
+    own = str(cluster.pk)
+    devices = devices_of(Device.unscoped.filter(node__cluster=cluster, node__present=True))
+    nodes = [node for node in engine_nodes(cluster.cell_id, devices) if node.cluster == own]
+    standing = {node.id for node in nodes}
+    watched = watched_workspaces((job.workspace_id, job.placement) for job in jobs.values())
+    snapshot = engine.Snapshot(
+        nodes=nodes,
+        flavors=[flavor for flavor in engine_flavors(cluster.cell_id) if flavor.cluster == own],
+        quota_nodes=[seeker.quota for seeker in seekers],
+        queues=[seeker.queue for seeker in seekers],
+        jobs=[seeker.job for seeker in seekers],
+        allocations=[held for held in allocations_of(cluster.cell_id, watched) if held.node in standing],
+    )
+    keys = {device.uuid: device.pk for rows in devices.values() for device in rows}
+    return CellSnapshot(snapshot, jobs, keys, names_in(cluster.cell_id))

@@ -1,0 +1,179 @@
+"""Jobs in a cluster where Kueue decides: asked for, admitted, run, taken back, with the real controller."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+
+from benchmarks.control_plane import ControlPlane
+from clusters.backends.kubernetes import watch
+from clusters.backends.kueue.names import name_of
+from clusters.models import BackendKind
+from clusters.services.cluster import cluster_add
+from clusters.services.flavor import flavor_add, flavors_found
+from foundation.actor import SYSTEM
+from foundation.models import AuditRecord
+from foundation.quantities import Resource
+from quotas.models import Queue, Quota
+from scheduling.delegation.run import delegation_run
+from scheduling.models import Allocation, Job, JobRole, JobState
+from tenants.models import Role
+from tests.builders import clusters, jobs, pipeline, quotas, tenancy
+from tests.builders.stage import Stage, state
+from tests.fixtures.kubelet import Cluster, Json, Kubelets
+from tests.fixtures.kueue import GROUP, Kueue
+
+pytestmark = [pytest.mark.server, pytest.mark.django_db]
+
+
+class KueueStage(Stage):
+    """Two nodes of eight whole cards; two teams with eight cards each, of which each may borrow."""
+
+    def __init__(self, plane: ControlPlane, kueue: Kueue, traveller: time_machine.Traveller) -> None:
+        self.api, self.kueue, self.traveller = Cluster(plane), kueue, traveller
+        self.kubelets = Kubelets(self.api)
+        for name in ("whole-1", "whole-2"):
+            size = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
+            labels = {"nvidia.com/gpu.product": "A100-40G", "nvidia.com/gpu.memory": "40960"}
+            self.api.node(name, size, labels, {})
+        self.cell = clusters.cell()
+        self.cluster = cluster_add(
+            acting_user=SYSTEM, cell=self.cell, name="east", backend=BackendKind.KUEUE,
+            connection={"kind": "kubeconfig", "path": str(plane.kubeconfig(plane.platform_token))},
+        )  # fmt: skip
+        for plan in flavors_found(acting_user=SYSTEM, cluster=self.cluster):
+            flavor_add(acting_user=SYSTEM, cluster=self.cluster, plan=plan)
+        self.flavor = self.cluster.flavors.get()
+        teams = [tenancy.workspace(name) for name in ("team-a", "team-b")]
+        self.user = tenancy.user("ed", teams[0], Role.EDITOR)
+        self.queue, self.other = (quotas.queue(self.cell, team, [self.flavor], cards=8) for team in teams)
+
+    def start(self, name: str, *roles: jobs.RoleOf, queue: Queue | None = None, **fields: Any) -> Job:
+        mine, self.queue = self.queue, queue or self.queue
+        job = self.submit(name, *roles, **fields)
+        self.queue = mine
+        JobRole.unscoped.filter(job=job).update(image="pytorch:2.8")
+        return job
+
+    def step(self, seconds: float = 1.0) -> None:
+        """One round of everything; Kueue takes its own time."""
+        pipeline.step(self.cell, self.cluster)
+        delegation_run(cluster_id=self.cluster.pk)
+        for allocation in Allocation.unscoped.select_related("attempt__job"):
+            key = (allocation.namespace, allocation.pod_name)
+            self.kubelets.scripts[key] = allocation.attempt.job.simulate
+        self.traveller.shift(timedelta(seconds=seconds))
+        self.kubelets.step()
+
+    def until(self, reached: Callable[[], object], rounds: int = 60) -> None:
+        for _ in range(rounds):
+            self.step()
+            if reached():
+                return
+            time.sleep(0.1)
+        pytest.fail(f"not reached: jobs {list(Job.unscoped.values_list('name', 'state', 'reason'))}")
+
+    def pods(self) -> dict[str, Json]:
+        pods = self.api.items("/api/v1/pods")
+        return {pod["metadata"]["name"]: pod for pod in pods}
+
+    def workloads(self) -> list[Json]:
+        return self.kueue.items("workloads")
+
+    def queue_object(self, queue: Queue) -> Json:
+        return self.kueue.one("clusterqueues", name_of(str(queue.pk)))
+
+
+@pytest.fixture
+def stage(kube: ControlPlane, kueue: Kueue, monkeypatch: pytest.MonkeyPatch) -> Iterator[KueueStage]:
+    monkeypatch.setattr(watch, "_IDLE_S", 0.05)
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        made = KueueStage(kube, kueue, traveller)
+        try:
+            yield made
+        finally:
+            made.api.clear()
+            kueue.clear()
+
+
+def test_a_gang_waits_suspended_runs_when_admitted_and_gives_everything_back(stage: KueueStage) -> None:
+    job = stage.start("train", jobs.RoleOf(name="master"), jobs.RoleOf(name="worker", replicas=3, cards=2))
+    delegation_run(cluster_id=stage.cluster.pk)
+    (workload,) = stage.workloads()
+    assert [item["count"] for item in workload["spec"]["podSets"]] == [1, 3]
+    assert not stage.pods()
+    stage.until(lambda: state(job) == JobState.RUNNING)
+    assert Counter(pod["status"]["phase"] for pod in stage.pods().values()) == {"Running": 4}
+    for allocation in Allocation.unscoped.select_related("node"):
+        assert stage.pods()[allocation.pod_name]["spec"]["nodeName"] == allocation.node.name
+    assert stage.queue_object(stage.queue)["status"]["admittedWorkloads"] == 1
+    stage.until(lambda: state(job) == JobState.SUCCEEDED and not stage.pods() and not stage.workloads())
+    stage.assert_nothing_is_held()
+
+
+def test_an_owner_takes_back_and_the_borrower_runs_again(stage: KueueStage) -> None:
+    borrower = stage.start("borrower", jobs.RoleOf(replicas=2, cards=8), run_s=900)
+    stage.until(lambda: state(borrower) == JobState.RUNNING)
+    owner = stage.start("owner", jobs.RoleOf(cards=8), queue=stage.other, run_s=10)
+    stage.until(lambda: state(owner) == JobState.QUEUED and owner.reason == "WAITING_FOR_PREEMPTED")
+    stage.until(lambda: state(owner) == JobState.RUNNING)
+    event = borrower.events.get(code="evicting")
+    assert event.numbers["rule"] == "RECLAIM_NOMINAL"
+    assert (state(borrower), borrower.reason) == (JobState.QUEUED, "WAITING_FOR_QUOTA")
+    assert borrower.reason_numbers["flavor"] == stage.flavor.name
+    stage.until(lambda: state(borrower) == JobState.RUNNING)
+    assert state(owner) == JobState.SUCCEEDED
+    assert borrower.attempts.count() == 2
+
+
+def test_a_changed_quota_reaches_kueue_and_what_others_change_is_brought_back(stage: KueueStage) -> None:
+    stage.step()
+    name = name_of(str(stage.queue.pk))
+    assert _cards(stage.queue_object(stage.queue)) == "8"
+    Quota.unscoped.filter(node=stage.queue.node, resource=Resource.GPU_CARDS).update(nominal=4)
+    stage.step()
+    assert _cards(stage.queue_object(stage.queue)) == "4"
+    stage.api.call("PATCH", f"{GROUP}/clusterqueues/{name}", {"spec": {"stopPolicy": "Hold"}})
+    stage.api.call("DELETE", f"{GROUP}/namespaces/team-a/localqueues/{name}", {})
+    foreign = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": "theirs"}}
+    stage.api.call("POST", f"{GROUP}/cohorts", foreign)
+    stage.step()
+    assert stage.queue_object(stage.queue)["spec"]["stopPolicy"] == "None"
+    assert stage.kueue.one("localqueues", name, "team-a")["spec"]["clusterQueue"] == name
+    told = AuditRecord.unscoped.filter(action="cluster.project").order_by("-pk")[0].after
+    assert told == {"created": [f"localqueues/{name}"], "repaired": [f"clusterqueues/{name}"], "removed": []}
+    Queue.unscoped.filter(pk=stage.queue.pk).update(closed_at=stage.cell.created_at)
+    stage.step()
+    left = {item["metadata"]["name"] for item in stage.kueue.items("localqueues")}
+    assert left == {name_of(str(stage.other.pk))}
+    assert "theirs" in {item["metadata"]["name"] for item in stage.kueue.items("cohorts")}
+
+
+def _cards(queue: Json) -> str:
+    (group,) = queue["spec"]["resourceGroups"]
+    (flavor,) = group["flavors"]
+    return next(item["nominalQuota"] for item in flavor["resources"] if item["name"] == "nvidia.com/gpu")
+
+
+def test_without_kueue_nothing_is_concluded_and_who_waits_says_so(stage: KueueStage) -> None:
+    runs = stage.start("runs", jobs.RoleOf(cards=8), run_s=900)
+    stage.until(lambda: state(runs) == JobState.RUNNING)
+    stage.kueue.stop()
+    try:
+        waits = stage.start("waits", jobs.RoleOf(cards=4))
+        for _ in range(5):
+            stage.step()
+        assert (state(runs), state(waits)) == (JobState.RUNNING, JobState.QUEUED)
+        assert waits.reason == "PENDING_EVALUATION"
+        assert waits.reason_numbers["cluster"] == "east"
+        assert "Kueue" in waits.reason_numbers["unheard"]
+    finally:
+        stage.kueue.start()
+    stage.until(lambda: state(waits) == JobState.RUNNING)
+    assert state(runs) == JobState.RUNNING
