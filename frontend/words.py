@@ -85,6 +85,8 @@ RULES: dict[str, str | Promise] = {
     "FAIR_SHARE": _("fair share"),
     "NODE_PRESSURE": _("pressure on the node"),
     "NODE_LOST": _("node lost"),
+    "NODE_DRAINED": _("node drained"),
+    "DEVICE_UNHEALTHY": _("GPU failed"),
     "NOT_READY": _("did not become ready"),
     "STALE_GANG": _("too few members of the gang left"),
     "BUDGET": _("budget used up"),

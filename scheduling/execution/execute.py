@@ -8,6 +8,7 @@ by compare-and-set.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -30,6 +31,7 @@ _BATCH: Final = 200
 _GRACE_S: Final = 30
 _ASK_AGAIN: Final = timedelta(seconds=30)
 _RETRY_S: Final = 0.3
+_OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
 def execute_cluster(*, cluster_id: uuid.UUID) -> int:
@@ -117,15 +119,33 @@ def _remove(cluster: Cluster, backend: ClusterBackend) -> int:
     unwanted = list(
         Allocation.unscoped.filter(
             unsent, node__cluster=cluster, removal_asked_at__isnull=False, removed_at__isnull=True
-        ).order_by("id")[: 5 * _BATCH]
+        )
+        .select_related("node")
+        .order_by("id")[: 5 * _BATCH]
     )
-    refs = [TaskRef(a.namespace, a.pod_name, a.known_uid) for a in unwanted]
-    outcomes = backend.remove_many(refs, _GRACE_S) if refs else []
+    given_up = [a for a in unwanted if _is_given_up(a)]
+    waited_for = [a for a in unwanted if not _is_given_up(a)]
+    done = [*_removed(backend, waited_for, _GRACE_S), *_removed(backend, given_up, 0)]
     faults.point("execute.after_remove")
-    done = [a.pk for a, outcome in zip(unwanted, outcomes, strict=True) if outcome.kind is OutcomeKind.DONE]
     with transaction.atomic():
         for start in range(0, len(done), _BATCH):
             rows = Allocation.unscoped.filter(pk__in=done[start : start + _BATCH])
             list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk"))
             rows.update(removal_sent_at=now)
     return len(done)
+
+
+def _is_given_up(allocation: Allocation) -> bool:
+    """Whether the cluster's own people have said that nothing runs on its node any more.
+
+    They say so by removing the node's object or by the taint that Kubernetes has for it. Then no kubelet
+    will ever confirm the end of a pod, and its object is removed at once. Silence alone says nothing.
+    """
+    node = allocation.node
+    return not node.present or any(taint["key"] == _OUT_OF_SERVICE for taint in node.taints)
+
+
+def _removed(backend: ClusterBackend, unwanted: Sequence[Allocation], grace_s: int) -> list[uuid.UUID]:
+    refs = [TaskRef(a.namespace, a.pod_name, a.known_uid) for a in unwanted]
+    outcomes = backend.remove_many(refs, grace_s) if refs else []
+    return [a.pk for a, outcome in zip(unwanted, outcomes, strict=True) if outcome.kind is OutcomeKind.DONE]

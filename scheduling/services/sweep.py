@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
 import structlog
@@ -12,13 +15,13 @@ from django.db.models import Exists, OuterRef, Q
 from clusters.models import ADMITS_ITSELF, Cell, Cluster, ClusterHealth
 from foundation import clock, outbox
 from scheduling.models import Allocation, Attempt, Claim, Job, JobState
+from scheduling.services import unusable
 from scheduling.services.lifecycle import begin_eviction, settle
 from scheduling.transitions import StaleJob
 
 log = structlog.get_logger(__name__)
 _STARTING: Final = (JobState.ADMITTED, JobState.STARTING)
 _RUNNING: Final = (*_STARTING, JobState.RUNNING)
-_NODE_GRACE: Final = timedelta(seconds=30)
 _RECHECK: Final = timedelta(seconds=15)
 # An image that cannot be pulled, a volume that does not come: long enough for a large image.
 _START_GRACE: Final = timedelta(minutes=30)
@@ -29,7 +32,7 @@ def sweep() -> None:
     """Ask for every cycle, execution and settlement that rows say is due."""
     now = clock.now()
     _evict_over_time(now)
-    _evict_from_lost_nodes(now)
+    _evict_from_nodes(now)
     _evict_not_ready(now)
     _settle_leaving(now)
     _end_claims(now)
@@ -67,11 +70,21 @@ def hint_observation() -> None:
         outbox.hint(outbox.Topic.OBSERVE, cluster_id)
 
 
-def _evict_all(jobs: list[Job], rule: str, then: JobState, now: datetime, *, backoff: bool = False) -> None:
+def _evict_all(
+    jobs: Iterable[Job],
+    rule: str,
+    then: JobState,
+    now: datetime,
+    *,
+    backoff: bool = False,
+    because: Mapping[uuid.UUID, Mapping[str, str]] = MappingProxyType({}),
+) -> None:
+    """`because` tells more of the cause, by job."""
     for job in jobs:
+        told = because.get(job.pk)
         try:
             with transaction.atomic():
-                begin_eviction(job=job, rule=rule, then=then, now=now, backoff=backoff)
+                begin_eviction(job=job, rule=rule, then=then, now=now, backoff=backoff, numbers=told)
         except StaleJob:
             log.info("job moved on before the sweep", job=str(job.pk), rule=rule)
 
@@ -81,11 +94,16 @@ def _evict_over_time(now: datetime) -> None:
     _evict_all(list(over.order_by("id")[:_LIMIT]), "TIME_LIMIT", JobState.FAILED, now)
 
 
-def _evict_from_lost_nodes(now: datetime) -> None:
-    lost = Q(node__present=False) | Q(node__ready=False, node__not_ready_since__lt=now - _NODE_GRACE)
-    held = Allocation.unscoped.filter(lost, released_at__isnull=True, attempt__job__state__in=_RUNNING)
-    ids = set(held.values_list("attempt__job_id", flat=True)[:_LIMIT])
-    _evict_all(list(Job.unscoped.filter(pk__in=ids).order_by("id")), "NODE_LOST", JobState.QUEUED, now)
+def _evict_from_nodes(now: datetime) -> None:
+    """Jobs whose nodes are lost or being drained, or of which a card is known to have failed."""
+    held = Allocation.unscoped.filter(released_at__isnull=True, attempt__job__state__in=_RUNNING)
+    for rule, found in (
+        ("NODE_LOST", unusable.on_lost_nodes(held, now=now)),
+        ("NODE_DRAINED", unusable.on_drained_nodes(held)),
+        ("DEVICE_UNHEALTHY", unusable.on_broken_cards(held, now=now)),
+    ):
+        jobs = Job.unscoped.filter(pk__in=found).order_by("id")
+        _evict_all(jobs, rule, JobState.QUEUED, now, because=found)
 
 
 def _evict_not_ready(now: datetime) -> None:

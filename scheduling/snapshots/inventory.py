@@ -5,9 +5,12 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from clusters.models import Device, Flavor, GpuMode, Node
+from clusters.services.node_life import is_held
+from foundation import clock
 from scheduling.engine import model as em
 from scheduling.engine_jobs import toleration
 
@@ -21,10 +24,11 @@ def devices_of(rows: Any) -> dict[uuid.UUID, list[Device]]:
 
 def engine_nodes(cell_id: uuid.UUID, devices: Mapping[uuid.UUID, Sequence[Device]]) -> list[em.Node]:
     rows = Node.unscoped.filter(cluster__cell_id=cell_id, present=True).order_by("cluster_id", "name")
-    return [engine_node(node, devices.get(node.pk, ()), rank) for rank, node in enumerate(rows)]
+    now = clock.now()
+    return [engine_node(node, devices.get(node.pk, ()), rank, now) for rank, node in enumerate(rows)]
 
 
-def engine_node(node: Node, devices: Sequence[Device], rank: int) -> em.Node:
+def engine_node(node: Node, devices: Sequence[Device], rank: int, now: datetime) -> em.Node:
     return em.Node(
         id=str(node.pk),
         cluster=str(node.cluster_id),
@@ -32,7 +36,7 @@ def engine_node(node: Node, devices: Sequence[Device], rank: int) -> em.Node:
         labels=node.labels,
         taints=tuple(_taint(taint) for taint in node.taints),
         ready=node.ready,
-        schedulable=not node.cordoned,
+        schedulable=not node.cordoned and not is_held(node, now),
         # What belongs to the node itself will never be free; other work of others may end.
         cpu=max(node.cpu_millicores - node.cpu_standing, 0),
         memory=max(node.memory_mib - node.memory_standing, 0),
@@ -40,6 +44,7 @@ def engine_node(node: Node, devices: Sequence[Device], rank: int) -> em.Node:
         used_memory=node.memory_granted + node.memory_foreign - node.memory_standing,
         devices=tuple(_device(device) for device in devices),
         rank=rank,
+        pressure=tuple(em.Pressure(word) for word in node.pressure),
     )
 
 

@@ -37,6 +37,7 @@ GLOBAL: Final = {
     "clusters.Node",
     "clusters.Device",
     "clusters.ForeignPod",
+    "clusters.NodeEvent",
     "clusters.SimulatedCluster",
     "clusters.SimulatedNode",
     "clusters.SimulatedDevice",

@@ -13,7 +13,8 @@ from django.views.decorators.http import require_GET
 from clusters.models import Device, Node
 from clusters.selectors.foreign import foreign_on_node
 from clusters.selectors.grid import node_state
-from clusters.selectors.node import node_get
+from clusters.selectors.node import node_get, node_story
+from clusters.services.node_life import is_held
 from foundation import clock
 from foundation.errors import NotFound
 from foundation.quantities import format_cpu
@@ -21,12 +22,16 @@ from frontend import formats, parts
 from frontend.pages.frame import operator_required, time_range, viewer
 from frontend.pages.ops import figures, words
 from frontend.pages.ops.node_cards import card_views, foreign_rows, hold_rows
+from frontend.pages.ops.node_story import pressure_words, told
 from frontend.pages.ops.nodes import taint_text
 from frontend.pages.ops.overview import CHART_EVERY, DEFAULT_RANGE
 from frontend.pages.ops.place import Scope, address, ops_frame, scope_of, storable
 from scheduling.selectors.holder import device_holds, node_holds
 from scheduling.selectors.holding import NodeEvent, node_events
 from telemetry.series import node_series, utilisation_now
+from tenants.models import User
+
+_LATEST = 20
 
 
 @require_GET
@@ -111,7 +116,7 @@ def _context(request: HttpRequest, scope: Scope, found: Node) -> dict[str, Any]:
         "holds": hold_rows(allocations, devices, holds),
         "foreign": foreign_rows(foreign_on_node(viewer=who, node=found), devices),
         "unplaced": found.cards_unplaced,
-        "events": [_event(event) for event in node_events(viewer=who, node=found)],
+        "events": _story(who, found),
     }
 
 
@@ -122,7 +127,23 @@ def _trouble(found: Node) -> parts.Problem | None:
         return parts.Problem(
             title=_("This node is not ready"),
             detail=_("Since: %(since)s") % {"since": since} if since else "",
-            kept=_("Jobs on it keep their cards until the node is given up, then they are queued again."),
+            kept=_(
+                "Its jobs are told to leave and keep their cards until the cluster confirms that they are"
+                " gone. If the machine is off, remove the node's object or set the out-of-service taint."
+            ),
+        )
+    if is_held(found, clock.now()):
+        return parts.Problem(
+            title=_("This node comes and goes"),
+            detail=_("It was lost %(n)s times in a row and takes no new work until it has stayed.")
+            % {"n": found.flaps},
+            tone="waiting",
+        )
+    if found.pressure:
+        return parts.Problem(
+            title=_("This node runs short of %(what)s") % {"what": pressure_words(found.pressure)},
+            detail=_("One task at a time leaves it, as their quality of service says, until it is relieved."),
+            tone="waiting",
         )
     if found.cordoned:
         return parts.Problem(
@@ -174,6 +195,13 @@ def _foreign_facts(found: Node) -> list[tuple[str, str]]:
 
 def _of(part: str, whole: str) -> str:
     return _("%(part)s of %(whole)s") % {"part": part, "whole": whole}
+
+
+def _story(who: User, found: Node) -> list[parts.StoryRow]:
+    """What came, left and befell the node, newest first."""
+    rows = [_event(event) for event in node_events(viewer=who, node=found)]
+    rows += [told(event) for event in node_story(viewer=who, node=found)]
+    return sorted(rows, key=lambda row: row.at, reverse=True)[:_LATEST]
 
 
 def _event(event: NodeEvent) -> parts.StoryRow:

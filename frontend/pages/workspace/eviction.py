@@ -22,6 +22,8 @@ _WHY: Final[dict[str, str | Promise]] = {
     "FAIR_SHARE": gettext_lazy("its team had more than its fair share, and one that has less is waiting"),
     "NODE_PRESSURE": gettext_lazy("its node runs out of memory, disk or process ids"),
     "NODE_LOST": gettext_lazy("its node does not answer any more"),
+    "NODE_DRAINED": gettext_lazy("its node is being drained"),
+    "DEVICE_UNHEALTHY": gettext_lazy("a GPU that it holds has failed"),
     "NOT_READY": gettext_lazy("its pods did not come up"),
     "STALE_GANG": gettext_lazy("too few of its tasks were left to get anything done"),
     "BUDGET": gettext_lazy("the budget is used up"),

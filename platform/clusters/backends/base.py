@@ -31,7 +31,12 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFact:
-    """One card, or one MIG instance with its profile, as the cluster reports it. Memory in MiB, physical."""
+    """One card, or one MIG instance with its profile, as the cluster reports it. Memory in MiB, physical.
+
+    Not `healthy`: it takes nothing new, for whatever reason. `broken`: it is known that this very card has
+    failed, so what runs on it cannot be trusted to go on. `counted`: only the number of such cards is known,
+    the node chooses among them.
+    """
 
     uuid: str
     index: int
@@ -40,6 +45,8 @@ class DeviceFact:
     mode: str = "whole"  # whole | slice | mig
     healthy: bool = True
     profile: str = ""
+    broken: bool = False
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,7 @@ class NodeFact:
     taints: tuple[Mapping[str, str], ...] = ()  # key, value, effect
     ready: bool = True
     cordoned: bool = False
+    pressure: tuple[str, ...] = ()  # memory | disk | pid
     devices: tuple[DeviceFact, ...] = ()
 
 

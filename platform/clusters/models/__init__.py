@@ -8,7 +8,7 @@ from clusters.models.cluster import (
     GpuMode,
     PlacementPolicy,
 )
-from clusters.models.node import Device, ForeignPod, Node
+from clusters.models.node import Device, ForeignPod, Node, NodeEvent
 from clusters.models.simulated import (
     SimulatedCluster,
     SimulatedDevice,
@@ -28,6 +28,7 @@ __all__ = [
     "ForeignPod",
     "GpuMode",
     "Node",
+    "NodeEvent",
     "PlacementPolicy",
     "SimulatedCluster",
     "SimulatedDevice",

@@ -33,6 +33,11 @@ class Node(BaseModel):
     cordoned = models.BooleanField(default=False)
     present = models.BooleanField(default=True)
     not_ready_since = models.DateTimeField(null=True, blank=True)
+    pressure = models.JSONField(default=list, blank=True)
+    # A node that comes and goes: how often in a row, when last, and until when it gets nothing new.
+    flaps = models.PositiveSmallIntegerField(default=0)
+    lost_at = models.DateTimeField(null=True, blank=True)
+    held_until = models.DateTimeField(null=True, blank=True)
     cpu_millicores = models.PositiveIntegerField()
     memory_mib = models.PositiveIntegerField()
     cpu_granted = models.PositiveIntegerField(default=0)
@@ -67,6 +72,7 @@ class Device(BaseModel):
     mode = models.CharField(max_length=10, choices=GpuMode.choices, default=GpuMode.WHOLE)
     profile = models.CharField(max_length=20, blank=True, default="")  # of a MIG instance
     healthy = models.BooleanField(default=True)
+    broken_since = models.DateTimeField(null=True, blank=True)
     cores_capacity = models.PositiveIntegerField(default=100)
     memory_capacity = models.PositiveIntegerField()
     cores_granted = models.PositiveIntegerField(default=0)
@@ -94,6 +100,26 @@ class Device(BaseModel):
 
     def __str__(self) -> str:
         return self.uuid
+
+
+class NodeEvent(models.Model):
+    """One line of a node's story. The key is monotonic."""
+
+    id = models.BigAutoField(primary_key=True)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    code = models.CharField(max_length=40)
+    numbers = models.JSONField(default=dict, blank=True)
+
+    unscoped: ClassVar[models.Manager[NodeEvent]] = models.Manager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        indexes: ClassVar = [models.Index(fields=["node", "-id"], name="node_event_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.at:%H:%M:%S} {self.code}"
 
 
 class ForeignPod(BaseModel):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
 
-from clusters.models import Cluster, Device, Node
+from clusters.models import Cluster, Device, Node, NodeEvent
 from foundation.actor import Actor
 from foundation.errors import NotFound
 from tenants import permissions
@@ -70,6 +70,15 @@ def node_get(*, viewer: Actor, name: str, cluster: str = "") -> Node:
     if node is None:
         raise NotFound(_("There is no node named %(name)s.") % {"name": name})
     return node
+
+
+def node_story(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent]:
+    """What befell a node, newest first.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    return list(NodeEvent.unscoped.filter(node=node).order_by("-id")[:limit])
 
 
 def device_list(*, viewer: Actor, filters: DeviceFilter = DeviceFilter()) -> QuerySet[Device]:

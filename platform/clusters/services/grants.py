@@ -14,6 +14,7 @@ from django.db.models import F, Q
 
 from clusters.models import Device, Node
 from clusters.services.foreign_sums import unplaced_settle
+from clusters.services.node_life import not_held
 from foundation.errors import Conflict
 
 
@@ -77,13 +78,13 @@ def devices_give_back(amounts: Mapping[uuid.UUID, DeviceAmount]) -> None:
 
 def nodes_take(amounts: Mapping[uuid.UUID, NodeAmount]) -> None:
     """Take CPU and memory of nodes that are ready. Raises: NoLongerFree."""
+    usable = Q(ready=True, cordoned=False, present=True) & not_held()
     for pk, amount in sorted(amounts.items()):
         room = Q(
             cpu_granted__lte=F("cpu_millicores") - F("cpu_foreign") - amount.cpu_millicores,
             memory_granted__lte=F("memory_mib") - F("memory_foreign") - amount.memory_mib,
         )
-        usable = Q(pk=pk, ready=True, cordoned=False, present=True)
-        taken = Node.unscoped.filter(room, usable).update(
+        taken = Node.unscoped.filter(room, usable, pk=pk).update(
             cpu_granted=F("cpu_granted") + amount.cpu_millicores,
             memory_granted=F("memory_granted") + amount.memory_mib,
         )

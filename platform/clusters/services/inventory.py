@@ -9,8 +9,10 @@ from django.db import transaction
 from django.db.models import F
 
 from clusters.backends.base import Inventory, NodeFact, NodeObservation
-from clusters.models import Cell, Cluster, Device, Flavor, Node
+from clusters.models import Cell, Cluster, Flavor, Node, NodeEvent
+from clusters.services.cards import cards_upsert
 from clusters.services.foreign_sums import foreign_settle
+from clusters.services.node_life import node_note, readiness
 from foundation import clock, outbox
 
 
@@ -37,7 +39,7 @@ def nodes_observe(*, cluster: Cluster, observations: Iterable[NodeObservation]) 
     for seen in sorted(observations, key=lambda item: (item.name, item.at)):
         node = known.get(seen.name)
         if seen.fact is None:
-            moved = bool(node) and _leave(seen.name, cluster)
+            moved = node is not None and _leave(node)
         else:
             known[seen.name], moved = _upsert(cluster, node, seen.fact, seen, flavors)
         if moved:
@@ -48,10 +50,14 @@ def nodes_observe(*, cluster: Cluster, observations: Iterable[NodeObservation]) 
         outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
 
 
-def _leave(name: str, cluster: Cluster) -> bool:
+def _leave(node: Node) -> bool:
     now = clock.now()
-    rows = Node.unscoped.filter(cluster=cluster, name=name, present=True)
-    return bool(rows.update(present=False, ready=False, not_ready_since=now))
+    rows = Node.unscoped.filter(pk=node.pk, present=True)
+    left = rows.update(present=False, ready=False, not_ready_since=now)
+    if left:
+        node.present = node.ready = False
+        NodeEvent.unscoped.create(node=node, at=now, code="left")
+    return bool(left)
 
 
 def _facts(fact: NodeFact) -> dict[str, object]:
@@ -62,6 +68,7 @@ def _facts(fact: NodeFact) -> dict[str, object]:
         "rack": fact.labels.get("allotment.io/rack", ""),
         "ready": fact.ready,
         "cordoned": fact.cordoned,
+        "pressure": list(fact.pressure),
         "present": True,
         "cpu_millicores": fact.cpu_millicores,
         "memory_mib": fact.memory_mib,
@@ -76,24 +83,21 @@ def _upsert(
     flavors: Iterable[Flavor],
 ) -> tuple[Node, bool]:
     facts = _facts(fact) | {"flavor_id": flavor_of(fact.labels, flavors)}
+    facts |= readiness(node, fact.ready, seen.at)
     if node is None:
-        node = Node.unscoped.create(
-            cluster=cluster,
-            name=fact.name,
-            observed_at=seen.at,
-            not_ready_since=None if fact.ready else seen.at,
-            **facts,
-        )
-        _devices(node, {}, fact)
+        node = Node.unscoped.create(cluster=cluster, name=fact.name, observed_at=seen.at, **facts)
+        node_note(node, {}, at=seen.at)
+        cards_upsert(node, {}, fact.devices, at=seen.at)
         return node, True
-    moved = any(getattr(node, name) != value for name, value in facts.items())
+    before = {name: getattr(node, name) for name in ("held_until", *facts)}
+    moved = any(before[name] != value for name, value in facts.items())
     if moved:
-        since = None if fact.ready else (node.not_ready_since or seen.at)
-        Node.unscoped.filter(pk=node.pk).update(**facts, not_ready_since=since, observed_at=seen.at)
+        Node.unscoped.filter(pk=node.pk).update(**facts, observed_at=seen.at)
         for name, value in facts.items():
             setattr(node, name, value)
+        node_note(node, before, at=seen.at)
     known = {device.uuid: device for device in node.devices.all()}
-    return node, _devices(node, known, fact) or moved
+    return node, cards_upsert(node, known, fact.devices, at=seen.at) or moved
 
 
 def flavor_of(labels: Mapping[str, str], flavors: Iterable[Flavor]) -> uuid.UUID | None:
@@ -106,47 +110,3 @@ def flavor_of(labels: Mapping[str, str], flavors: Iterable[Flavor]) -> uuid.UUID
 
 def _matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in selector.items())
-
-
-def _devices(node: Node, known: Mapping[str, Device], fact: NodeFact) -> bool:
-    """Add cards and update what can change; a card that is no longer reported is unhealthy, not deleted.
-
-    A card that is known from elsewhere was put into this node, or its node has a new name: it moves, and
-    what is held of it moves with it until its holder is confirmed gone.
-    """
-    changed = False
-    new: list[Device] = []
-    reported = {seen.uuid for seen in fact.devices}
-    elsewhere = Device.unscoped.filter(uuid__in=reported - known.keys()).in_bulk(field_name="uuid")
-    for seen in fact.devices:
-        device = known.get(seen.uuid) or elsewhere.get(seen.uuid)
-        if device is None:
-            new.append(
-                Device(
-                    node=node,
-                    uuid=seen.uuid,
-                    index=seen.index,
-                    model=seen.model,
-                    memory_mib=seen.memory_mib,
-                    memory_capacity=seen.memory_mib,
-                    mode=seen.mode,
-                    profile=seen.profile,
-                    healthy=seen.healthy,
-                )
-            )
-            continue
-        now = {
-            "node_id": node.pk,
-            "healthy": seen.healthy,
-            "mode": seen.mode,
-            "profile": seen.profile,
-            "index": seen.index,
-        }
-        if any(getattr(device, name) != value for name, value in now.items()):
-            Device.unscoped.filter(pk=device.pk).update(**now)
-            changed = True
-    lost = [device.pk for uuid_, device in known.items() if uuid_ not in reported and device.healthy]
-    if lost:
-        Device.unscoped.filter(pk__in=lost, node=node).update(healthy=False)
-    Device.unscoped.bulk_create(new)
-    return changed or bool(new) or bool(lost)

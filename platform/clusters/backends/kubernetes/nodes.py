@@ -24,6 +24,15 @@ GPU: Final = "nvidia.com/gpu"
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _MEMORY: Final = "nvidia.com/gpu.memory"
 _CARDS: Final = UUID("6c1c6b0e-9a53-4b0c-8f3e-0d6b2f4f7a10")
+_PRESSURE: Final = {"MemoryPressure": "memory", "DiskPressure": "disk", "PIDPressure": "pid"}
+# Taints by which Kubernetes repeats what is told here on its own.
+_TOLD: Final = frozenset(
+    f"node.kubernetes.io/{word}"
+    for word in (
+        *("unschedulable", "not-ready", "unreachable"),
+        *("memory-pressure", "disk-pressure", "pid-pressure"),
+    )
+)
 _MEBI: Final = 1024 * 1024
 
 
@@ -40,8 +49,9 @@ def node_fact(node: Json, cluster: str) -> NodeFact:
         memory_mib=_floor(parse_quantity(allocatable.get("memory", "0")) / _MEBI),
         labels=dict(metadata.get("labels") or {}),
         taints=tuple(_taint(taint) for taint in _taints(spec)),
-        ready=_ready(status),
+        ready=_conditions(status).get("Ready") == "True",
         cordoned=bool(spec.get("unschedulable")),
+        pressure=tuple(word for name, word in _PRESSURE.items() if _conditions(status).get(name) == "True"),
         devices=tuple(_devices(cluster, metadata, status)),
     )
 
@@ -57,18 +67,15 @@ def is_named_by_node(uuid: str) -> bool:
 
 
 def _taints(spec: Json) -> list[Json]:
-    """Every taint but the one that stands for a cordon, which is told on its own."""
-    cordon = "node.kubernetes.io/unschedulable"
-    return [taint for taint in spec.get("taints") or [] if taint.get("key") != cordon]
+    return [taint for taint in spec.get("taints") or [] if taint.get("key") not in _TOLD]
 
 
 def _taint(taint: Json) -> dict[str, str]:
     return {key: str(taint.get(key) or "") for key in ("key", "value", "effect")}
 
 
-def _ready(status: Json) -> bool:
-    conditions = {row["type"]: row["status"] for row in status.get("conditions") or []}
-    return conditions.get("Ready") == "True"
+def _conditions(status: Json) -> dict[str, str]:
+    return {row["type"]: row["status"] for row in status.get("conditions") or []}
 
 
 def _devices(cluster: str, metadata: Json, status: Json) -> list[DeviceFact]:
@@ -90,6 +97,7 @@ def _devices(cluster: str, metadata: Json, status: Json) -> list[DeviceFact]:
             model=labels.get(_PRODUCT, ""),
             memory_mib=int(labels.get(_MEMORY, "0")),
             healthy=index < allocatable,
+            counted=True,
         )
         for index in range(there)
     ]
@@ -111,6 +119,7 @@ def _registered(card: hami.RegisteredCard, *, offered: bool) -> DeviceFact:
         memory_mib=card.memory_mib,
         mode="mig" if card.mode == "mig" else "slice",
         healthy=card.healthy and offered,
+        broken=not card.healthy,
     )
 
 
