@@ -102,6 +102,9 @@ CAUSES: dict[str, str | Promise] = {
     "TASK_FAILED": _("a task failed"),
     "USER": _("a user asked for it"),
     "CANCELLED": _("cancelled by a user"),
+    "IMAGE_RUNS_AS_ROOT": _("image runs as root"),
+    "IMAGE_NAME_INVALID": _("image name invalid"),
+    "IMAGE_NOT_ON_NODE": _("image not on the node"),
 }
 
 ROLES: dict[str, str | Promise] = {

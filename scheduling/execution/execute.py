@@ -8,15 +8,16 @@ by compare-and-set.
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
-from clusters.backends.base import BackendUnavailable, ClusterBackend, Outcome, OutcomeKind, TaskRef
+from clusters.backends.base import GRACE_S, BackendUnavailable, ClusterBackend, Outcome, OutcomeKind, TaskRef
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster
 from foundation import clock, faults, leases, outbox
@@ -28,7 +29,6 @@ from scheduling.transitions import StaleJob
 
 log = structlog.get_logger(__name__)
 _BATCH: Final = 200
-_GRACE_S: Final = 30
 _ASK_AGAIN: Final = timedelta(seconds=30)
 _RETRY_S: Final = 0.3
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
@@ -116,16 +116,19 @@ def _refused(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
 def _remove(cluster: Cluster, backend: ClusterBackend) -> int:
     now = clock.now()
     unsent = Q(removal_sent_at__isnull=True) | Q(removal_sent_at__lt=now - _ASK_AGAIN)
-    unwanted = list(
+    unwanted = (
         Allocation.unscoped.filter(
             unsent, node__cluster=cluster, removal_asked_at__isnull=False, removed_at__isnull=True
         )
+        .annotate(grace=F("attempt__job__runtime__termination_grace_s"))
         .select_related("node")
         .order_by("id")[: 5 * _BATCH]
     )
-    given_up = [a for a in unwanted if _is_given_up(a)]
-    waited_for = [a for a in unwanted if not _is_given_up(a)]
-    done = [*_removed(backend, waited_for, _GRACE_S), *_removed(backend, given_up, 0)]
+    by_grace: defaultdict[int, list[Allocation]] = defaultdict(list)
+    for allocation in unwanted:
+        asked_s = GRACE_S if allocation.grace is None else int(allocation.grace)
+        by_grace[0 if _is_given_up(allocation) else asked_s].append(allocation)
+    done = [pk for grace_s, some in sorted(by_grace.items()) for pk in _removed(backend, some, grace_s)]
     faults.point("execute.after_remove")
     with transaction.atomic():
         for start in range(0, len(done), _BATCH):
@@ -147,5 +150,5 @@ def _is_given_up(allocation: Allocation) -> bool:
 
 def _removed(backend: ClusterBackend, unwanted: Sequence[Allocation], grace_s: int) -> list[uuid.UUID]:
     refs = [TaskRef(a.namespace, a.pod_name, a.known_uid) for a in unwanted]
-    outcomes = backend.remove_many(refs, grace_s) if refs else []
+    outcomes = backend.remove_many(refs, grace_s)
     return [a.pk for a, outcome in zip(unwanted, outcomes, strict=True) if outcome.kind is OutcomeKind.DONE]

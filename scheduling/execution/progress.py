@@ -16,7 +16,7 @@ from scheduling.execution import restart
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.services.lifecycle import ask_removal, begin_eviction, end_attempt, finish, settle
 from scheduling.services.release import allocations_release
-from scheduling.services.retry import after_failure, rule_for
+from scheduling.services.retry import after_failure, never_starts, rule_for
 from scheduling.transitions import transition
 
 log = structlog.get_logger(__name__)
@@ -38,6 +38,8 @@ _TO: Final = {
     PodPhase.FAILED: _S.FAILED,
     PodPhase.GONE: _S.FAILED,
 }
+# What the kubelet says while everything goes as it should.
+_AS_USUAL: Final = ("", "ContainerCreating", "PodInitializing")
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
 
@@ -115,11 +117,12 @@ def _apply_pod(allocation: Allocation, seen: PodObservation, now: datetime) -> b
             leaving.update(state=_S.GONE, finished_at=seen.at)
     elif seen.phase in _ENDED and allocation.removal_asked_at is None:
         Allocation.unscoped.filter(pk=allocation.pk).update(removal_asked_at=now)
+    changed = _note_obstacle(allocation, seen) or changed
     if seen.phase not in _TO:
         return changed
     fields: dict[str, object] = {"state": _TO[seen.phase]}
     if seen.phase is PodPhase.RUNNING:
-        fields["started_at"] = seen.at
+        fields |= {"started_at": seen.at, "message": ""}
     if seen.phase in _ENDED:
         message = seen.message or (
             "the pod was deleted by somebody else" if seen.phase is PodPhase.GONE else ""
@@ -127,6 +130,15 @@ def _apply_pod(allocation: Allocation, seen: PodObservation, now: datetime) -> b
         fields |= {"finished_at": seen.at, "exit_code": seen.exit_code, "message": message[:2000]}
     moved = Task.unscoped.filter(pk=allocation.task_id, state__in=_FROM[seen.phase]).update(**fields)
     return bool(moved) or changed
+
+
+def _note_obstacle(allocation: Allocation, seen: PodObservation) -> bool:
+    """Note what keeps a pod from starting, as the cluster tells it; returns whether that is news."""
+    if seen.phase not in (PodPhase.PENDING, PodPhase.STARTING) or seen.reason in _AS_USUAL:
+        return False
+    text = f"{seen.reason}: {seen.message}"[:2000]
+    waiting = Task.unscoped.filter(pk=allocation.task_id, state__in=(_S.BOUND, _S.STARTING))
+    return bool(waiting.exclude(message=text).update(message=text))
 
 
 def _advance(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
@@ -140,7 +152,9 @@ def _advance(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
     for role, state in tasks.values_list("role__name", "state"):
         by_role.setdefault(role, []).append(state)
     states = [state for group in by_role.values() for state in group]
-    if _S.FAILED in states:
+    if any(never_starts(told) for told in seen):
+        _give_up(job, next(told for told in seen if never_starts(told)), now)
+    elif _S.FAILED in states:
         _fail(job, seen, now)
     elif _complete(job, by_role):
         _succeed(job, now)
@@ -174,6 +188,13 @@ def _start(job: Job, states: Sequence[str], seen: Sequence[PodObservation], now:
 
 def _note_start(job: Job, at: datetime) -> None:
     Attempt.unscoped.filter(job=job, ended_at__isnull=True, started_at__isnull=True).update(started_at=at)
+
+
+def _give_up(job: Job, told: PodObservation, now: datetime) -> None:
+    """A pod can never start: to wait, or to try it again, would only hold its cards."""
+    numbers = {"pod": told.ref.name, "message": told.message[:300]}
+    begin_eviction(job=job, rule=never_starts(told), then=JobState.FAILED, now=now, numbers=numbers)
+    settle(job, now=now)
 
 
 def _fail(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:

@@ -68,5 +68,6 @@ def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -
         environment={**job.environment, **peers.environment(allocation.task)},
         labels={**(job.placement.get("labels") or {}), **labels, LABEL_EPOCH: str(attempt.epoch)},
         gang=Gang(gang_name(job, attempt.number), len(peers.hosts), labels, peers.files),
+        options={**job.runtime, **role.container, "volumes": job.volumes},
         simulate=job.simulate,
     )

@@ -9,9 +9,10 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from clusters.backends.base import GRACE_S
 from foundation.quantities import QuantityError, parse_cpu, parse_percent
 from scheduling.spec import JobSpec, RoleSpec
-from scheduling.spec.roles import read_memory
+from scheduling.spec.memory import read_memory
 
 LARGEST: Final = 2**31 - 1
 
@@ -92,6 +93,22 @@ def _retries(spec: JobSpec) -> Iterator[Found]:
             yield Found(f"lifecycle.{index}.max", int(rule["max"]))
 
 
+def _limit(name: str, asked: Callable[[RoleSpec], int], parse: Callable[[Any], int]) -> Field:
+    """How far a task may go beyond what it asks for; that itself, where the role says nothing."""
+
+    def read(role: RoleSpec) -> int:
+        said = role.container.get("limits", {}).get(name)
+        return asked(role) if said is None else parse(said)
+
+    return _role(f"resources.limits.{name}", read, parse)
+
+
+def _empty_volumes(spec: JobSpec) -> Iterator[Found]:
+    for index, volume in enumerate(spec.volumes):
+        if "empty" in volume:
+            yield Found(f"volumes.{index}.empty", int(read_memory(volume["empty"])))
+
+
 _ALL: Final = (
     _job("min_run_s", lambda spec: spec.min_run_s),
     _job("max_run_s", lambda spec: spec.max_run_s),
@@ -101,10 +118,14 @@ _ALL: Final = (
     _role("min_replicas", lambda role: role.min_replicas),
     _role("resources.cpu", lambda role: role.cpu_millicores, _bounded(parse_cpu)),
     _role("resources.memory", lambda role: role.memory_mib, _bounded(read_memory)),
+    _limit("cpu", lambda role: role.cpu_millicores, _bounded(parse_cpu)),
+    _limit("memory", lambda role: role.memory_mib, _bounded(read_memory)),
     _gpu("cards", lambda gpu: gpu.cards),
     _gpu("cores", lambda gpu: gpu.cores or None, _percent),
     _gpu("memory", lambda gpu: gpu.memory_mib, _bounded(read_memory)),
     Field("lifecycle.max", _whole, _retries),
+    Field("volumes.empty", _bounded(read_memory), _empty_volumes),
+    _job("termination_grace_s", lambda spec: spec.runtime.get("termination_grace_s", GRACE_S)),
     _job("total.tasks", lambda spec: spec.task_count, "roles"),
     _job("total.gpu.cards", lambda spec: spec.demand().get("gpu.cards", 0), "roles"),
 )

@@ -56,6 +56,7 @@ def rows_of(
         lifecycle=[dict(rule) for rule in spec.lifecycle],
         environment=dict(spec.environment),
         volumes=[dict(volume) for volume in spec.volumes],
+        runtime=dict(spec.runtime),
         simulate=dict(spec.simulate),
         submitted_at=now,
         reason_at=now,
@@ -112,6 +113,7 @@ def _role(job: Job, position: int, role: RoleSpec) -> JobRole:
         gpu_mode=GpuRequestMode.NONE,
         image=role.image,
         command=list(role.command),
+        container=dict(role.container),
     )
     if role.gpu is not None:
         row.gpu_mode = role.gpu.mode

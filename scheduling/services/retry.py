@@ -13,6 +13,10 @@ from scheduling.models import Job, JobState
 _NODE: Final = ("NodeLost", "NodeShutdown", "DeviceUnhealthy")
 _NOT_THE_PROGRAM: Final = ("OutOf", "UnexpectedAdmissionError", "Evicted", *_NODE)
 
+# The kubelet tries these again for ever, and nothing that it could find changes by itself.
+_NEVER_STARTS: Final = {"InvalidImageName": "IMAGE_NAME_INVALID", "ErrImageNeverPull": "IMAGE_NOT_ON_NODE"}
+_BY_ROOT: Final = ("CreateContainerConfigError", "runAsNonRoot")
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -21,6 +25,16 @@ class Verdict:
     rule: str
     then: JobState
     backoff: bool
+
+
+def never_starts(seen: PodObservation) -> str:
+    """The code of what keeps a pod from ever starting; empty for one that may yet start."""
+    if seen.phase not in (PodPhase.PENDING, PodPhase.STARTING):
+        return ""
+    reason, by_root = _BY_ROOT
+    if seen.reason == reason and by_root in seen.message:
+        return "IMAGE_RUNS_AS_ROOT"
+    return _NEVER_STARTS.get(seen.reason, "")
 
 
 def rule_for(job: Job, event: str, **facts: Any) -> Mapping[str, Any] | None:

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from clusters.gpu.reserved import is_reserved_mount, is_reserved_variable
 from foundation.errors import FieldError, Invalid
 from foundation.identifiers import is_dns_label, new_id
 from scheduling.models import JobKind
+from scheduling.spec.container import JOB_KEYS, read_runtime
+from scheduling.spec.environment import read_environment
 from scheduling.spec.lifecycle import read_lifecycle
 from scheduling.spec.placement import read_placement
 from scheduling.spec.roles import read_roles
 from scheduling.spec.section import Problems, Section
 from scheduling.spec.types import JobSpec
+from scheduling.spec.volumes import read_volumes
 
 KEYS: Final = (
     "kind", "name", "queue", "priority_class", "preemptible", "min_run_s", "max_run_s",
     "checkpoint_interval_s", "gang", "roles", "placement", "lifecycle", "environment", "volumes", "simulate",
+    *JOB_KEYS,
 )  # fmt: skip
 TASKS_MAX: Final = 10_000
-ENVIRONMENT_MAX: Final = 256
-ENVIRONMENT_BYTES_MAX: Final = 64 * 1024
 _LONGEST_S: Final = 10 * 365 * 86_400
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse_job(body: Any) -> JobSpec:
@@ -53,8 +51,9 @@ def parse_job(body: Any) -> JobSpec:
         checkpoint_interval_s=job.optional_integer("checkpoint_interval_s", low=1, high=_LONGEST_S),
         placement=read_placement(job),
         lifecycle=read_lifecycle(job, tuple(role.name for role in roles)),
-        environment=_environment(job),
-        volumes=_volumes(job),
+        environment=read_environment(job),
+        volumes=read_volumes(job),
+        runtime=read_runtime(job),
         simulate=_simulate(job),
     )
     if problems.errors:
@@ -91,52 +90,6 @@ def _min_available(job: Section, least: int, most: int) -> int:
         job.add("roles", "RANGE", _("a job has at most %(limit)s tasks") % {"limit": TASKS_MAX})
         return least
     return gang.integer("min_available", default=least, low=1, high=max(most, 1))
-
-
-def _environment(job: Section) -> dict[str, str]:
-    raw = job.value("environment", {})
-    if not isinstance(raw, Mapping):
-        job.add("environment", "TYPE", _("must be a mapping of names to values"))
-        return {}
-    if len(raw) > ENVIRONMENT_MAX:
-        job.add(
-            "environment", "TOO_LONG", _("must have at most %(limit)s entries") % {"limit": ENVIRONMENT_MAX}
-        )
-        return {}
-    found: dict[str, str] = {}
-    for key, value in raw.items():
-        if not _VARIABLE.fullmatch(str(key)):
-            job.add(f"environment.{key}", "FORMAT", _("use letters, digits and underscores, as in MY_KEY"))
-        elif is_reserved_variable(str(key)):
-            job.add(
-                f"environment.{key}", "RESERVED", _("the platform sets it, or leaves it unset on purpose")
-            )
-        elif isinstance(value, bool) or not isinstance(value, str | int | float):
-            job.add(f"environment.{key}", "TYPE", _("must be text; put it in quotes"))
-        else:
-            found[str(key)] = str(value)
-    if sum(len(key) + len(value.encode()) for key, value in found.items()) > ENVIRONMENT_BYTES_MAX:
-        limits = {"limit": ENVIRONMENT_BYTES_MAX // 1024}
-        job.add("environment", "TOO_LONG", _("must have at most %(limit)s KiB in all") % limits)
-    return found
-
-
-def _volumes(job: Section) -> tuple[dict[str, Any], ...]:
-    found = []
-    for index, raw in enumerate(job.items("volumes", limit=32)):
-        volume = Section.read(raw, f"volumes.{index}", ("claim", "mount", "read_only"), job.problems)
-        claim, mount = volume.text("claim", limit=253), volume.text("mount", limit=1024)
-        if not claim:
-            volume.add("claim", "REQUIRED", _("name the claim to mount"))
-        if not mount.startswith("/"):
-            volume.add("mount", "FORMAT", _("must be an absolute path, as in /data"))
-        elif is_reserved_mount(mount):
-            volume.add("mount", "RESERVED", _("choose another path: this one decides which cards are seen"))
-        found.append({"claim": claim, "mount": mount, "read_only": volume.flag("read_only", default=False)})
-    mounts = [volume["mount"] for volume in found]
-    if len(set(mounts)) < len(mounts):
-        job.add("volumes", "DUPLICATE", _("two volumes have the same mount"))
-    return tuple(found)
 
 
 def _simulate(job: Section) -> dict[str, Any]:

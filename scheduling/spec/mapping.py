@@ -29,6 +29,7 @@ def to_mapping(job: Job, roles: Sequence[JobRole] | None = None) -> dict[str, An
         "lifecycle": job.lifecycle,
         "environment": job.environment,
         "volumes": job.volumes,
+        **job.runtime,
         "simulate": job.simulate,
     }
 
@@ -37,12 +38,16 @@ def _role(role: JobRole) -> dict[str, Any]:
     resources: dict[str, Any] = {"cpu": _cpu(role.cpu_millicores), "memory": f"{role.memory_mib}Mi"}
     if role.gpu_mode != GpuRequestMode.NONE:
         resources["gpu"] = _gpu(role)
+    container = dict(role.container)
+    if limits := container.pop("limits", None):
+        resources["limits"] = limits
     return {
         "name": role.name,
         "replicas": role.replicas,
         "min_replicas": role.min_replicas,
         "image": role.image,
         "command": role.command,
+        **container,
         "resources": resources,
     }
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
 from foundation.identifiers import dns_label, is_dns_label
-from foundation.quantities import (
-    Mebibytes,
-    Millicores,
-    QuantityError,
-    parse_cpu,
-    parse_memory,
-    parse_percent,
-)
+from foundation.quantities import Mebibytes, Millicores, parse_cpu, parse_percent
 from scheduling.engine.model import parse_profile
 from scheduling.models import GpuRequestMode
+from scheduling.spec.container import ROLE_KEYS, read_container, read_limits
+from scheduling.spec.memory import read_memory
 from scheduling.spec.section import Section
 from scheduling.spec.types import GpuSpec, RoleSpec
 
@@ -28,7 +21,6 @@ CARDS_MAX: Final = 64
 _CPU_MAX: Final = 100_000_000
 _MEMORY_MAX: Final = 1 << 30
 _NAME_IN_POD: Final = 12
-_NO_UNIT: Final = re.compile(r"[0-9.]+")
 _MODES: Final = (GpuRequestMode.WHOLE.value, GpuRequestMode.SLICE.value, GpuRequestMode.MIG.value)
 
 
@@ -48,26 +40,27 @@ def read_roles(job: Section) -> tuple[RoleSpec, ...]:
 
 
 def _role(job: Section, index: int, raw: Any) -> RoleSpec:
-    known = ("name", "replicas", "min_replicas", "image", "command", "resources")
+    known = ("name", "replicas", "min_replicas", "image", "command", "resources", *ROLE_KEYS)
     role = Section.read(raw, f"roles.{index}", known, job.problems)
     name = role.text("name", default="main" if index == 0 else f"role-{index}", limit=40)
     if not is_dns_label(name):
         role.add("name", "FORMAT", _("use lower-case letters, digits and hyphens, as in worker"))
     replicas = role.integer("replicas", default=1, low=1, high=REPLICAS_MAX)
-    resources = role.section("resources", ("cpu", "memory", "gpu"))
+    resources = role.section("resources", ("cpu", "memory", "gpu", "limits"))
+    cpu = _bounded(resources, "cpu", resources.quantity("cpu", parse_cpu, Millicores(0)), _CPU_MAX)
+    memory = resources.quantity("memory", read_memory, Mebibytes(0))
+    memory_mib = _bounded(resources, "memory", memory, _MEMORY_MAX)
+    limits = read_limits(resources, cpu, memory_mib)
     return RoleSpec(
         name=name,
         replicas=replicas,
         min_replicas=role.integer("min_replicas", default=replicas, low=1, high=replicas),
-        cpu_millicores=_bounded(
-            resources, "cpu", resources.quantity("cpu", parse_cpu, Millicores(0)), _CPU_MAX
-        ),
-        memory_mib=_bounded(
-            resources, "memory", resources.quantity("memory", read_memory, Mebibytes(0)), _MEMORY_MAX
-        ),
+        cpu_millicores=cpu,
+        memory_mib=memory_mib,
         gpu=_gpu(resources) if resources.has("gpu") else None,
         image=role.text("image"),
         command=role.texts("command", limit=256),
+        container={**read_container(role), **({"limits": limits} if limits else {})},
     )
 
 
@@ -76,14 +69,6 @@ def _bounded(section: Section, key: str, amount: int, high: int) -> int:
         section.add(key, "RANGE", _("is more than any node could have"))
         return 0
     return amount
-
-
-def read_memory(text: Any) -> Mebibytes:
-    """Memory as a job file writes it, with its unit. Raises: QuantityError."""
-    # Kubernetes reads a bare number as bytes; whoever writes 64 means 64 GiB and would get nothing.
-    if _NO_UNIT.fullmatch(str(text).strip()):
-        raise QuantityError(gettext_noop("name the unit of memory, as in 64Gi or 20480Mi"))
-    return parse_memory(text)
 
 
 def _gpu(resources: Section) -> GpuSpec | None:

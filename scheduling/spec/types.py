@@ -30,7 +30,10 @@ class GpuSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleSpec:
-    """A group of like tasks; CPU in millicores and memory in MiB, per task."""
+    """A group of like tasks; CPU in millicores and memory in MiB, per task.
+
+    `container` is what the file says of how it is run, as checked JSON: `args` to `pre_stop`, and `limits`.
+    """
 
     name: str
     replicas: int
@@ -40,11 +43,16 @@ class RoleSpec:
     gpu: GpuSpec | None = None
     image: str = ""
     command: tuple[str, ...] = ()
+    container: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """A whole job. `placement`, `lifecycle` and `volumes` are normalised JSON; times in seconds."""
+    """A whole job; times in seconds.
+
+    `placement`, `lifecycle`, `environment` and `volumes` are normalised JSON, and so is `runtime`: what the
+    file says of all its pods, `environment_from` to `termination_grace_s`.
+    """
 
     name: str
     kind: JobKind
@@ -58,8 +66,9 @@ class JobSpec:
     checkpoint_interval_s: int | None = None
     placement: Mapping[str, Any] = field(default_factory=dict)
     lifecycle: tuple[Mapping[str, Any], ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
     volumes: tuple[Mapping[str, Any], ...] = ()
+    runtime: Mapping[str, Any] = field(default_factory=dict)
     simulate: Mapping[str, Any] = field(default_factory=dict)
 
     @property

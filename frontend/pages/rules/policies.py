@@ -48,6 +48,10 @@ LABELS: Final[dict[str, str | Promise]] = {
     "roles.resources.gpu.memory": gettext_lazy("GPU memory of a slice, as in 20Gi"),
     "roles.resources.cpu": gettext_lazy("CPU of a task, as in 8 or 500m"),
     "roles.resources.memory": gettext_lazy("Memory of a task, as in 64Gi"),
+    "roles.resources.limits.cpu": gettext_lazy("CPU that a task may go up to, as in 16"),
+    "roles.resources.limits.memory": gettext_lazy("Memory that a task may go up to, as in 96Gi"),
+    "volumes.empty": gettext_lazy("Size of an empty volume, as in 10Gi"),
+    "termination_grace_s": gettext_lazy("Time to leave when told to, seconds"),
     "lifecycle.max": gettext_lazy("Restarts by a lifecycle rule"),
 }
 _DEEPEST: Final = 3

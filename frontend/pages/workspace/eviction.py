@@ -25,6 +25,12 @@ _WHY: Final[dict[str, str | Promise]] = {
     "NODE_DRAINED": gettext_lazy("its node is being drained"),
     "DEVICE_UNHEALTHY": gettext_lazy("a GPU that it holds has failed"),
     "NOT_READY": gettext_lazy("its pods did not come up"),
+    "IMAGE_RUNS_AS_ROOT": gettext_lazy(
+        "its image runs as root, or as a user without a number, which is not let in: "
+        "name a user in the job file, as in security: {run_as_user: 1000}"
+    ),
+    "IMAGE_NAME_INVALID": gettext_lazy("the name of its image is none"),
+    "IMAGE_NOT_ON_NODE": gettext_lazy("its image is not on the node, and the job file says never to pull it"),
     "STALE_GANG": gettext_lazy("too few of its tasks were left to get anything done"),
     "BUDGET": gettext_lazy("the budget is used up"),
     "IDLE": gettext_lazy("its cards did nothing for too long"),

@@ -90,14 +90,16 @@ class RoleForm(forms.Form):
     cards = _text(gettext_lazy("GPUs per task"), **_DIGITS)
     cores = _text(gettext_lazy("Compute of each"), **_DIGITS)
     memory = _text(gettext_lazy("Memory of each"), gettext_lazy("As in 20Gi, 20480Mi or 50%."))
+    more = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *, place: int, pools: Sequence[Pool], values: Mapping[str, Any]) -> None:
         prefix = f"roles-{place}"
-        super().__init__({f"{prefix}-{key}": value for key, value in values.items()}, prefix=prefix)
-        typed = str(values.get("gpu") or "none")
+        typed = {**values, "more": rest_text(values.get("more") or {})}
+        super().__init__({f"{prefix}-{key}": value for key, value in typed.items()}, prefix=prefix)
+        gpu = str(values.get("gpu") or "none")
         choices = gpu_choices(pools)
-        if typed not in dict(choices):
-            choices.append((typed, typed.replace(":", " · ").replace(",", " / ")))
+        if gpu not in dict(choices):
+            choices.append((gpu, gpu.replace(":", " · ").replace(",", " / ")))
         cast(forms.ChoiceField, self.fields["gpu"]).choices = choices
         self.full_clean()
 
@@ -129,7 +131,7 @@ class JobForm:
         self.roles = [
             RoleForm(place=place, pools=pools, values=role) for place, role in enumerate(values.roles)
         ]
-        self.kept = sorted(values.rest)
+        self.kept = sorted({*values.rest, *(key for role in values.roles for key in role.get("more") or ())})
         self.other: list[str] = []
 
     def add_errors(self, errors: Iterable[FieldError]) -> None:
@@ -153,5 +155,6 @@ def read(data: QueryDict) -> FormValues:
     roles: list[dict[str, Any]] = []
     while len(roles) < ROLES_MAX and f"roles-{len(roles)}-replicas" in data:
         prefix = f"roles-{len(roles)}-"
-        roles.append({name: data.get(prefix + name, "") for name in RoleForm.base_fields})
+        role: dict[str, Any] = {name: data.get(prefix + name, "") for name in RoleForm.base_fields}
+        roles.append(role | {"more": read_rest(role["more"])})
     return FormValues(main, roles or [{}], rest)

@@ -1,7 +1,8 @@
 """Between the job file and the flat values of the form, in both directions.
 
-The form knows the common fields. What a file says beyond them travels along as `rest`, so that going
-to the form and back loses nothing. Values stay as typed: whether they are right is the spec's to say.
+The form knows the common fields. What a file says beyond them travels along as `rest`, and of a role as
+`more`, so that going to the form and back loses nothing. Values stay as typed: whether they are right is
+for the spec to say.
 """
 
 from __future__ import annotations
@@ -114,8 +115,12 @@ def _role(role: Mapping[str, Any]) -> Values:
     values = {key: role.get(key) for key in ("name", "replicas", "min_replicas", "image")}
     command = role.get("command")
     values["command"] = shlex.join(str(part) for part in command) if isinstance(command, list) else command
+    more = {key: value for key, value in role.items() if key not in _ROLE_KEYS}
     resources = role.get("resources")
     resources = resources if isinstance(resources, Mapping) else {}
+    if "limits" in resources:
+        more["limits"] = resources["limits"]
+    values["more"] = more
     values |= {"cpu": resources.get("cpu"), "role_memory": resources.get("memory"), "gpu": "none"}
     gpu = resources.get("gpu")
     if isinstance(gpu, Mapping) and gpu.get("cards", 1) != 0:
@@ -140,7 +145,10 @@ def _role_mapping(role: Values) -> dict[str, Any]:
         resources["memory"] = role["role_memory"]
     if gpu := _gpu_mapping(role):
         resources["gpu"] = gpu
-    return found | ({"resources": resources} if resources else {})
+    more = dict(role.get("more") or {})
+    if limits := more.pop("limits", None):
+        resources["limits"] = limits
+    return found | more | ({"resources": resources} if resources else {})
 
 
 def _gpu_mapping(role: Values) -> dict[str, Any]:

@@ -11,9 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 GANG_FOLDER: Final = "/etc/allotment"
+GRACE_S: Final = 30
+"""How long a task may take to leave when its job says nothing."""
+Variable = str | Mapping[str, Any]
+"""A text, or the entry of a secret or config map that it is read from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +127,12 @@ class TaskSpec:
     devices: tuple[DeviceGrant, ...]
     image: str
     command: tuple[str, ...]
-    environment: Mapping[str, str]
+    environment: Mapping[str, Variable]
     labels: Mapping[str, str]  # attempt and epoch among them: a stale worker's pod is recognised
     gang: Gang | None = None
+    # How the pod is run beyond that, in the checked words of a job file: `args` to `pre_stop` and `limits` of
+    # a role, `volumes`, and `environment_from` to `termination_grace_s` of a job. Only what was said.
+    options: Mapping[str, Any] = field(default_factory=dict)
     simulate: Mapping[str, object] = field(default_factory=dict)  # run_s, exit_code, gpu_utilisation
 
 

@@ -22,11 +22,17 @@ MOUNTS: Final = (
     "/usr/local/vgpu",
     "/etc/ld.so.preload",
 )
+_OWN_FOLDER: Final = "/etc/allotment"
 
 
 def is_reserved_variable(name: str) -> bool:
     """Whether a variable of the environment is the platform's own."""
     return name.startswith(VARIABLES)
+
+
+def could_be_reserved(prefix: str) -> bool:
+    """Whether a variable that begins with `prefix` may be the platform's own, whatever follows."""
+    return is_reserved_variable(prefix) or any(name.startswith(prefix) for name in VARIABLES)
 
 
 def is_reserved_label(name: str) -> bool:
@@ -35,5 +41,8 @@ def is_reserved_label(name: str) -> bool:
 
 
 def is_reserved_mount(path: str) -> bool:
-    """Whether something mounted here would change which cards, or how much of them, are seen."""
-    return f"{posixpath.normpath(path)}/".startswith(tuple(f"{mount}/" for mount in MOUNTS))
+    """Whether something mounted here changes which cards are seen, or how much of them, or is ours."""
+    own = (*MOUNTS, _OWN_FOLDER)
+    # Two slashes at the beginning are kept by the rules of paths, and mean one.
+    whole = "/" + posixpath.normpath(path).lstrip("/")
+    return f"{whole}/".startswith(tuple(f"{mount}/" for mount in own))

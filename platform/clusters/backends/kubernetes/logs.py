@@ -9,6 +9,7 @@ from typing import Final
 from clusters.backends.base import TaskRef
 from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Api, Refused
+from clusters.backends.kubernetes.containers import CONTAINER
 
 _QUIET_S: Final = 10.0
 _FOLLOWED_S: Final = 300.0  # a program may print nothing for long
@@ -22,7 +23,7 @@ def logs(api: Api, ref: TaskRef, *, follow: bool = False, since: datetime | None
 
     With `follow` the lines go on until its container has ended. Raises: BackendUnavailable.
     """
-    query: dict[str, str | int] = {"container": pods.CONTAINER, "timestamps": "true"}
+    query: dict[str, str | int] = {"container": CONTAINER, "timestamps": "true"}
     query |= {"limitBytes": _LONGEST_BYTES} if not follow else {"follow": "true"}
     if since is not None:
         query["sinceTime"] = f"{since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"  # whole seconds: see below

@@ -15,6 +15,7 @@ from typing import Final
 from clusters.backends.base import BackendUnavailable, Outcome, TaskSpec
 from clusters.backends.kubernetes import pods, shares
 from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.containers import SpecInvalid
 from clusters.backends.kubernetes.gangs import gang_ensure, reference
 from clusters.backends.kubernetes.making import Elsewhere, find, make
 from clusters.gpu.hami import HamiFormatError
@@ -55,7 +56,7 @@ def _ensure(api: Api, spec: TaskSpec, owner: Future[Json] | None) -> Outcome:
         manifest = pods.manifest(spec, owner=reference(owner.result()) if owner else None)
         pod = _ours(make(api, pods.path(spec.ref.namespace), manifest), spec)
         _bind(api, spec, pod)
-    except pods.SpecInvalid as error:
+    except SpecInvalid as error:
         return Outcome.refused("INVALID", str(error))
     except HamiFormatError as error:
         return Outcome.refused("CARDS_UNREADABLE", str(error))

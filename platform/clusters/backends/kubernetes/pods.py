@@ -6,28 +6,23 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from clusters.backends.base import GANG_FOLDER, DeviceGrant, PodObservation, PodPhase, TaskRef, TaskSpec
+from clusters.backends.base import GRACE_S, DeviceGrant, PodObservation, PodPhase, TaskRef, TaskSpec
 from clusters.backends.kubernetes.api import Json
+from clusters.backends.kubernetes.containers import SpecInvalid, container, volumes
 from clusters.backends.kubernetes.nodes import GPU, is_named_by_node
 from clusters.gpu import hami
-from clusters.gpu.reserved import is_reserved_variable
 
 SCHEDULER: Final = "allotment"
 # Ours are found by it, and nothing else is ever touched.
 MANAGED: Final = {"app.kubernetes.io/managed-by": "allotment"}
 SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
-CONTAINER: Final = "main"
-_FILES: Final = "allotment-files"
+_IDS: Final = {"run_as_user": "runAsUser", "run_as_group": "runAsGroup", "fs_group": "fsGroup"}
 # An account of our own: the namespace's default one appears some time after the namespace.
 SERVICE_ACCOUNT: Final = "allotment-task"
 _MEMORY: Final = "nvidia.com/gpumem"
 _CORES: Final = "nvidia.com/gpucores"
 _ENDED: Final = {"Succeeded": PodPhase.SUCCEEDED, "Failed": PodPhase.FAILED}
 _SHARES: Final = {"GPU_CORE_UTILIZATION_POLICY": "force", "CUDA_TASK_PRIORITY": "1"}
-
-
-class SpecInvalid(ValueError):
-    """A task that no pod can be made of, with the reason."""
 
 
 def path(namespace: str, name: str = "") -> str:
@@ -42,46 +37,38 @@ def on_shares(spec: TaskSpec) -> bool:
 
 def manifest(spec: TaskSpec, owner: Json | None = None) -> Json:
     """The pod of a task, not bound to any node yet; `owner` names its gang's object. Raises: SpecInvalid."""
-    if reserved := sorted(name for name in spec.environment if is_reserved_variable(name)):
-        raise SpecInvalid(f"the environment may not set {', '.join(reserved)}")
-    environment = {**spec.environment, **(_SHARES if on_shares(spec) else {})}
-    amounts = {"cpu": f"{spec.cpu_millicores}m", "memory": f"{spec.memory_mib}Mi", **_cards(spec.devices)}
-    container: Json = {
-        "name": CONTAINER,
-        "image": spec.image,
-        "env": [{"name": name, "value": value} for name, value in environment.items()],
-        "resources": {"requests": amounts, "limits": amounts},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    if spec.command:
-        container["command"] = list(spec.command)
+    shared = on_shares(spec)
     metadata: Json = {
         "name": spec.ref.name,
         "namespace": spec.ref.namespace,
-        "labels": {**spec.labels, **MANAGED, **({hami.NODE: spec.node} if on_shares(spec) else {})},
+        "labels": {**spec.labels, **MANAGED, **({hami.NODE: spec.node} if shared else {})},
     }
     if owner is not None:
         metadata["ownerReferences"] = [owner]
-    if spec.gang is not None and spec.gang.files:
-        container["volumeMounts"] = [{"name": _FILES, "mountPath": GANG_FOLDER, "readOnly": True}]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod_spec(spec, container)}
+    main = container(spec, _cards(spec.devices), _SHARES if shared else {})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod_spec(spec, main)}
 
 
-def _pod_spec(spec: TaskSpec, container: Json) -> Json:
+def _pod_spec(spec: TaskSpec, main: Json) -> Json:
     found: Json = {
         "schedulerName": SCHEDULER,  # the cluster's own scheduler leaves it alone
         "restartPolicy": "Never",
         "serviceAccountName": SERVICE_ACCOUNT,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [container],
+        "terminationGracePeriodSeconds": spec.options.get("termination_grace_s", GRACE_S),
+        "securityContext": {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+            **{_IDS[key]: value for key, value in spec.options.get("security", {}).items()},
+        },
+        "imagePullSecrets": [{"name": name} for name in spec.options.get("image_pull_secrets", ())],
+        "containers": [main],
+        "volumes": volumes(spec),
     }
     if spec.gang is not None and spec.gang.size > 1:
         # By these the gang's service gives it a name that its peers find.
         found |= {"hostname": spec.ref.name, "subdomain": spec.gang.name}
-    if spec.gang is not None and spec.gang.files:
-        found["volumes"] = [{"name": _FILES, "configMap": {"name": spec.gang.name}}]
     return found
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from clusters.backends.base import DeviceGrant, PodPhase, TaskRef, TaskSpec
 from clusters.backends.kubernetes import pods
+from clusters.backends.kubernetes.containers import SpecInvalid
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 SPEC = TaskSpec(
@@ -63,7 +64,7 @@ def test_an_image_without_a_command_runs_its_own() -> None:
 
 def test_unequal_parts_of_cards_are_refused() -> None:
     unequal = (DeviceGrant("GPU-a", 30, 1024), DeviceGrant("GPU-b", 40, 1024))
-    with pytest.raises(pods.SpecInvalid, match="same part"):
+    with pytest.raises(SpecInvalid, match="same part"):
         pods.manifest(replace(SPEC, devices=unequal))
 
 
@@ -79,8 +80,44 @@ def test_unequal_parts_of_cards_are_refused() -> None:
     ],
 )
 def test_an_environment_that_would_get_more_than_was_granted_is_refused(name: str) -> None:
-    with pytest.raises(pods.SpecInvalid, match=name):
+    with pytest.raises(SpecInvalid, match=name):
         pods.manifest(replace(SPEC, environment={name: "all"}))
+
+
+@pytest.mark.parametrize(
+    ("amounts", "limits", "requests", "most"),
+    [
+        ((4000, 8192), {}, {"cpu": "4000m", "memory": "8192Mi"}, {"cpu": "4000m", "memory": "8192Mi"}),
+        ((4000, 8192), {"cpu": "8000m"}, {"cpu": "4000m", "memory": "8192Mi"},
+         {"cpu": "8000m", "memory": "8192Mi"}),
+        ((0, 512), {}, {"memory": "512Mi"}, {"memory": "512Mi"}),
+        ((0, 512), {"cpu": "1000m"}, {"cpu": "0", "memory": "512Mi"}, {"cpu": "1000m", "memory": "512Mi"}),
+        ((0, 0), {}, {}, {}),
+    ],
+)  # fmt: skip
+def test_requests_are_limits_unless_the_job_says_otherwise(
+    amounts: tuple[int, int], limits: dict[str, str], requests: dict[str, str], most: dict[str, str]
+) -> None:
+    cpu, memory = amounts
+    spec = replace(SPEC, cpu_millicores=cpu, memory_mib=memory, devices=(), options={"limits": limits})
+    (container,) = pods.manifest(spec)["spec"]["containers"]
+    assert container["resources"] == {"requests": requests, "limits": most}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"environment_from": [{"secret": "s", "prefix": "NVIDIA_"}]},
+        {"environment_from": [{"secret": "s", "prefix": "NV"}]},
+        {"environment_from": [{"secret": "s", "prefix": ""}]},
+        {"volumes": [{"claim": "c", "mount": "/var/run/nvidia-container-devices/all"}]},
+        {"volumes": [{"empty": "1Gi", "mount": "//etc/ld.so.preload"}]},
+        {"volumes": [{"empty": "1Gi", "mount": "/etc/allotment"}]},
+    ],
+)
+def test_what_would_get_more_than_was_granted_is_refused_wherever_it_hides(options: dict[str, Any]) -> None:
+    with pytest.raises(SpecInvalid):
+        pods.manifest(replace(SPEC, options=options))
 
 
 def pod(state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from scheduling.models import Job
 from scheduling.spec import load_text, parse_job
 from tests.builders import jobs
 from tests.builders.world import World, world
+from tests.unit.scheduling.spec.test_run_settings import FULL as RUN_SETTINGS
 
 NEW = "/w/team-a/jobs/new"
 TYPED: dict[str, Any] = {
@@ -54,8 +55,9 @@ def w(db: None) -> World:
     return world()
 
 
-def test_a_full_file_survives_the_way_to_the_form_and_back() -> None:
-    body = load_text(FULL)
+@pytest.mark.parametrize("text", [FULL, RUN_SETTINGS])
+def test_a_full_file_survives_the_way_to_the_form_and_back(text: str) -> None:
+    body = load_text(text)
     assert parse_job(to_mapping(to_form(body))) == parse_job(body)
     assert parse_job(load_text(spec_text(body))) == parse_job(body)
 

@@ -1,0 +1,139 @@
+"""The container of a task and what it mounts, from the job file's words to those of Kubernetes.
+
+What the words may be is checked where a job file is read; here they are only translated, except for those
+by which a pod would reach more of a card than was granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from clusters.backends.base import GANG_FOLDER, TaskSpec, Variable
+from clusters.backends.kubernetes.api import Json
+from clusters.gpu.reserved import could_be_reserved, is_reserved_mount, is_reserved_variable
+
+CONTAINER: Final = "main"
+_FILES: Final = "allotment-files"
+_TIMES: Final = {
+    "delay_s": "initialDelaySeconds",
+    "period_s": "periodSeconds",
+    "timeout_s": "timeoutSeconds",
+    "failures": "failureThreshold",
+    "successes": "successThreshold",
+}
+
+
+class SpecInvalid(ValueError):
+    """A task that no pod can be made of, with the reason."""
+
+
+def container(spec: TaskSpec, cards: Mapping[str, str], environment: Mapping[str, str]) -> Json:
+    """The one container of a task: `cards` it may use, and the `environment` that goes with them.
+
+    Raises: SpecInvalid.
+    """
+    options = spec.options
+    if reserved := sorted(name for name in spec.environment if is_reserved_variable(name)):
+        raise SpecInvalid(f"the environment may not set {', '.join(reserved)}")
+    found: Json = {
+        "name": CONTAINER,
+        "image": spec.image,
+        "command": list(spec.command),
+        "args": options.get("args"),
+        "workingDir": options.get("working_directory"),
+        "imagePullPolicy": options.get("image_pull_policy"),
+        "env": [_variable(name, value) for name, value in {**spec.environment, **environment}.items()],
+        "envFrom": [_all_of(source) for source in options.get("environment_from", ())],
+        "resources": _resources(spec, cards),
+        "volumeMounts": [*_mounts(spec)],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        **{f"{kind}Probe": _probe(probe) for kind, probe in options.get("probes", {}).items()},
+    }
+    if hook := options.get("pre_stop"):
+        found["lifecycle"] = {"preStop": _action(hook)}
+    return {key: value for key, value in found.items() if value}
+
+
+def volumes(spec: TaskSpec) -> list[Json]:
+    """What the pod mounts: the volumes of the job file, and the files of its gang."""
+    found = [{"name": f"volume-{number}", **_source(one)} for number, one in enumerate(_volumes(spec))]
+    if spec.gang is not None and spec.gang.files:
+        found.append({"name": _FILES, "configMap": {"name": spec.gang.name}})
+    return found
+
+
+def _volumes(spec: TaskSpec) -> tuple[Mapping[str, Any], ...]:
+    return tuple(spec.options.get("volumes", ()))
+
+
+def _variable(name: str, value: Variable) -> Json:
+    if isinstance(value, str):
+        return {"name": name, "value": value}
+    kind, reference = _reference(value)
+    return {"name": name, "valueFrom": {f"{kind}KeyRef": {**reference, "key": value["key"]}}}
+
+
+def _all_of(source: Mapping[str, Any]) -> Json:
+    if could_be_reserved(source["prefix"]):
+        raise SpecInvalid(f"variables may not begin with {source['prefix']!r}")
+    kind, reference = _reference(source)
+    return {"prefix": source["prefix"], f"{kind}Ref": reference}
+
+
+def _reference(source: Mapping[str, Any]) -> tuple[str, Json]:
+    """A secret or a config map that is named: its kind and its name."""
+    kind, name = ("secret", "secret") if "secret" in source else ("configMap", "config")
+    return kind, {"name": source[name], **({"optional": True} if source.get("optional") else {})}
+
+
+def _resources(spec: TaskSpec, cards: Mapping[str, str]) -> Json:
+    """Requests and limits: equal, unless the job file lets the task go beyond what it asks for."""
+    asked = {"cpu": spec.cpu_millicores and f"{spec.cpu_millicores}m"}
+    asked["memory"] = spec.memory_mib and f"{spec.memory_mib}Mi"
+    requests = {name: str(amount) for name, amount in asked.items() if amount}
+    beyond: Mapping[str, str] = spec.options.get("limits", {})
+    # A limit alone would be read as a request of the same size.
+    requests |= {name: "0" for name in beyond if name not in requests}
+    limits = {name: amount for name, amount in (requests | dict(beyond)).items() if amount != "0"}
+    return {"requests": {**requests, **cards}, "limits": {**limits, **cards}}
+
+
+def _mounts(spec: TaskSpec) -> Iterator[Json]:
+    for number, volume in enumerate(_volumes(spec)):
+        if is_reserved_mount(volume["mount"]):
+            raise SpecInvalid(f"nothing may be mounted at {volume['mount']}")
+        mount: Json = {"name": f"volume-{number}", "mountPath": volume["mount"]}
+        if volume.get("read_only") or "secret" in volume or "config" in volume:
+            mount["readOnly"] = True
+        if "sub_path" in volume:
+            mount["subPath"] = volume["sub_path"]
+        yield mount
+    if spec.gang is not None and spec.gang.files:
+        yield {"name": _FILES, "mountPath": GANG_FOLDER, "readOnly": True}
+
+
+def _source(volume: Mapping[str, Any]) -> Json:
+    optional = {"optional": True} if volume.get("optional") else {}
+    if "claim" in volume:
+        return {"persistentVolumeClaim": {"claimName": volume["claim"]}}
+    if "config" in volume:
+        return {"configMap": {"name": volume["config"], **optional}}
+    if "secret" in volume:
+        return {"secret": {"secretName": volume["secret"], **optional}}
+    medium = {"medium": "Memory"} if volume.get("in_memory") else {}
+    return {"emptyDir": {"sizeLimit": volume["empty"], **medium}}
+
+
+def _probe(probe: Mapping[str, Any]) -> Json:
+    return {**_action(probe), **{_TIMES[key]: probe[key] for key in _TIMES if key in probe}}
+
+
+def _action(said: Mapping[str, Any]) -> Json:
+    if "command" in said:
+        return {"exec": {"command": list(said["command"])}}
+    if "http" in said:
+        return {"httpGet": dict(said["http"])}
+    if "tcp" in said:
+        return {"tcpSocket": {"port": said["tcp"]}}
+    return {"sleep": {"seconds": said["sleep_s"]}}

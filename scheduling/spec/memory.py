@@ -1,0 +1,20 @@
+"""Reading memory as a job file writes it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from django.utils.translation import gettext_noop
+
+from foundation.quantities import Mebibytes, QuantityError, parse_memory
+
+_NO_UNIT: Final = re.compile(r"[0-9.]+")
+
+
+def read_memory(text: Any) -> Mebibytes:
+    """Memory with its unit. Raises: QuantityError."""
+    # Kubernetes reads a bare number as bytes; whoever writes 64 means 64 GiB and would get nothing.
+    if _NO_UNIT.fullmatch(str(text).strip()):
+        raise QuantityError(gettext_noop("name the unit of memory, as in 64Gi or 20480Mi"))
+    return parse_memory(text)
