@@ -98,6 +98,11 @@ def asked_job(spec: JobSpec, queue: Queue, *, priority: int, now: datetime, user
     )
 
 
+def as_counted(profile: str) -> str:
+    """A MIG profile as nodes count it: the mark of further engines is `.me` there and `+me` elsewhere."""
+    return profile.replace("+", ".")
+
+
 def _stored_role(role: JobRole, ended: int) -> em.Role:
     gpu = None
     if role.gpu_mode != GpuRequestMode.NONE and role.gpu_cards:
@@ -138,7 +143,9 @@ def _gpu(
 ) -> em.GpuRequest:
     """Cards of one task; only a slice names cores, and memory in MiB or in percent."""
     if mode != GpuRequestMode.SLICE:
-        return em.GpuRequest(cards=cards, mode=em.GpuMode(mode), models=tuple(models), profile=profile)
+        return em.GpuRequest(
+            cards=cards, mode=em.GpuMode(mode), models=tuple(models), profile=as_counted(profile)
+        )
     mib, percent = memory
     return em.GpuRequest(
         cards=cards,

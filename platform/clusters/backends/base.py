@@ -39,7 +39,7 @@ class DeviceFact:
 
     Not `healthy`: it takes nothing new, for whatever reason. `broken`: it is known that this very card has
     failed, so what runs on it cannot be trusted to go on. `counted`: only the number of such cards is known,
-    the node chooses among them.
+    the node chooses among them. `cores`: percent points of the card's compute.
     """
 
     uuid: str
@@ -51,6 +51,7 @@ class DeviceFact:
     profile: str = ""
     broken: bool = False
     counted: bool = False
+    cores: int = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from clusters.backends.base import DeviceFact
+from clusters.gpu.named import counted_profile
 from clusters.models import Device, Node
 from clusters.services.node_life import cards_note
 
@@ -61,6 +62,7 @@ def _new(fact: DeviceFact, values: Mapping[str, Any]) -> Device:
         model=fact.model,
         memory_mib=fact.memory_mib,
         memory_capacity=fact.memory_mib,
+        cores_capacity=fact.cores,
         **values,
     )
 
@@ -71,7 +73,7 @@ def _health(reported: Sequence[DeviceFact], known: Mapping[str, Device]) -> dict
     counted: defaultdict[str, list[DeviceFact]] = defaultdict(list)
     for fact in reported:
         if fact.counted:
-            counted[fact.profile].append(fact)
+            counted[counted_profile(fact.uuid)].append(fact)
 
     def first_to_fail(fact: DeviceFact) -> tuple[object, ...]:
         device = known.get(fact.uuid)

@@ -28,7 +28,10 @@ _BATCH: Final = 500  # SQLite bounds the parameters of a statement
 
 @dataclass(frozen=True, slots=True)
 class FlavorPlan:
-    """A flavor that nodes of a cluster would make; `card_memory_mib` is that of their smallest card."""
+    """A flavor that nodes of a cluster would make; `card_memory_mib` is that of their smallest card.
+
+    For MIG it is that of their largest instance.
+    """
 
     name: str
     card_model: str
@@ -94,11 +97,14 @@ def _plan(product: str, nodes: Iterable[Node]) -> FlavorPlan | None:
     modes = {card.mode for card in cards}
     if len(modes) != 1:
         return None
+    mode = GpuMode(modes.pop())
+    sizes = [card.memory_mib for card in cards]
     return FlavorPlan(
         name=dns_label(product.removeprefix("NVIDIA-"), _NAME_LENGTH),
         card_model=cards[0].model or product,
-        card_memory_mib=min(card.memory_mib for card in cards),
-        gpu_mode=GpuMode(modes.pop()),
+        # An instance charges what its profile says; no more than the largest there is.
+        card_memory_mib=max(sizes) if mode == GpuMode.MIG else min(sizes),
+        gpu_mode=mode,
         node_selector={PRODUCT: product},
         nodes=len(nodes),
         cards=len(cards),

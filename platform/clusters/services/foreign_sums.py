@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from clusters.gpu.named import counted_profile
 from clusters.models import Device, ForeignPod, Node
 
 _BATCH: Final = 500  # SQLite bounds the parameters of a statement
@@ -87,7 +88,7 @@ def _sum_cards(node: Node, devices: Sequence[Device], pods: Iterable[ForeignPod]
         free = [
             device
             for device in sorted(devices, key=_stays)
-            if device.profile == profile and not device.holders and device.pk not in held
+            if counted_profile(device.uuid) == profile and not device.holders and device.pk not in held
         ]
         for device in free[:count]:
             held[device.pk].update(

@@ -33,7 +33,7 @@ class KubernetesBackend(ClusterBackend):
     Raises: BackendUnavailable when the connection cannot be opened.
     """
 
-    capabilities = Capabilities(slices=True, bind=True, logs=True, gangs=True)
+    capabilities = Capabilities(slices=True, mig=True, bind=True, logs=True, gangs=True)
 
     def __init__(self, cluster: Cluster) -> None:
         self._api = _api(cluster.name, json.dumps(cluster.connection, sort_keys=True), os.getpid())

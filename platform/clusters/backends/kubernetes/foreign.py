@@ -17,12 +17,11 @@ from kubernetes.utils.quantity import parse_quantity
 from clusters.backends.base import DeviceGrant, ForeignBatch, ForeignPod
 from clusters.backends.kubernetes import pods, watch
 from clusters.backends.kubernetes.api import Api, Json
-from clusters.backends.kubernetes.nodes import GPU
+from clusters.backends.kubernetes.nodes import GPU, MIG
 from clusters.gpu import hami
 
 log = structlog.get_logger(__name__)
 
-MIG: Final = "nvidia.com/mig-"
 _MIRROR: Final = "kubernetes.io/config.mirror"  # a pod from a file on the node
 _OF_THE_NODE: Final = ("DaemonSet", "Node")
 _QUERY: Final[Mapping[str, str | int]] = {

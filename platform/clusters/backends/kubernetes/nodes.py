@@ -1,15 +1,17 @@
 """What a node's object tells: capacity, taints, readiness, and the cards it has.
 
-Two kinds of cards are known. HAMi's device plugin registers each by its uuid. NVIDIA's plugin tells
-only how many there are, and the kubelet chooses among them: such cards are named by their place.
+HAMi's device plugin registers each card by its uuid. NVIDIA's plugin tells only how many there are, and
+the kubelet chooses among them: such cards are named by their place. So are MIG instances, which a node
+counts by profile (strategy `mixed`) or, where all are alike, as if they were cards (`single`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 from typing import Final
-from uuid import UUID, uuid5
 
 import structlog
 from kubernetes.utils.quantity import parse_quantity
@@ -17,13 +19,14 @@ from kubernetes.utils.quantity import parse_quantity
 from clusters.backends.base import DeviceFact, NodeFact
 from clusters.backends.kubernetes.api import Json
 from clusters.gpu import hami
+from clusters.gpu.named import named_by_node
 
 log = structlog.get_logger(__name__)
 
 GPU: Final = "nvidia.com/gpu"
+MIG: Final = "nvidia.com/mig-"  # and the profile, as in 1g.5gb or 1g.5gb.me
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _MEMORY: Final = "nvidia.com/gpu.memory"
-_CARDS: Final = UUID("6c1c6b0e-9a53-4b0c-8f3e-0d6b2f4f7a10")
 _PRESSURE: Final = {"MemoryPressure": "memory", "DiskPressure": "disk", "PIDPressure": "pid"}
 # Taints by which Kubernetes repeats what is told here on its own.
 _TOLD: Final = frozenset(
@@ -33,6 +36,10 @@ _TOLD: Final = frozenset(
         *("memory-pressure", "disk-pressure", "pid-pressure"),
     )
 )
+_SINGLE: Final = "-MIG-"  # stands before the profile in the product of a node whose cards are all cut alike
+_PROFILE: Final = re.compile(r"(?:\d+c\.)?(?P<slices>\d+)g\.(?P<gb>\d+)gb")
+_PROFILE_LENGTH: Final = 20
+_SLICES: Final = 7  # into so many parts MIG divides the compute of a card
 _MEBI: Final = 1024 * 1024
 
 
@@ -56,16 +63,6 @@ def node_fact(node: Json, cluster: str) -> NodeFact:
     )
 
 
-def named_by_node(cluster: str, node: str, index: int) -> str:
-    """A name for a card of which the cluster tells none: always the same, and no other cluster's."""
-    return f"card/{uuid5(_CARDS, f'{cluster}/{node}/{index}')}"
-
-
-def is_named_by_node(uuid: str) -> bool:
-    """Whether the kubelet chooses the card itself: no uuid of a card holds a slash."""
-    return "/" in uuid
-
-
 def _taints(spec: Json) -> list[Json]:
     return [taint for taint in spec.get("taints") or [] if taint.get("key") not in _TOLD]
 
@@ -80,7 +77,7 @@ def _conditions(status: Json) -> dict[str, str]:
 
 def _devices(cluster: str, metadata: Json, status: Json) -> list[DeviceFact]:
     annotations = metadata.get("annotations") or {}
-    allocatable = _count(status.get("allocatable"))
+    allocatable = _count(status.get("allocatable"), GPU)
     if register := annotations.get(hami.REGISTER):
         cordoned = set(annotations.get(hami.CORDONED_CARDS, "").split(","))
         # The plugin's own word is old when the plugin is dead; then the kubelet offers none of its cards.
@@ -88,19 +85,50 @@ def _devices(cluster: str, metadata: Json, status: Json) -> list[DeviceFact]:
             _registered(card, offered=allocatable > 0 and card.uuid not in cordoned)
             for card in _cards(metadata["name"], register)
         ]
-    labels = metadata.get("labels") or {}
-    there = max(_count(status.get("capacity")), allocatable)
-    return [
-        DeviceFact(
-            uuid=named_by_node(cluster, metadata["name"], index),
+    found = _counted(cluster, metadata, status)
+    return [replace(device, index=index) for index, device in enumerate(found)]
+
+
+def _counted(cluster: str, metadata: Json, status: Json) -> Iterator[DeviceFact]:
+    """Cards, then MIG instances by profile, of a node that tells numbers alone."""
+    node, labels = metadata["name"], metadata.get("labels") or {}
+    model, _, profile = labels.get(_PRODUCT, "").partition(_SINGLE)
+    for index, healthy in enumerate(_offers(status, GPU)):
+        fact = DeviceFact(
+            uuid=named_by_node(cluster, node, index),
             index=index,
-            model=labels.get(_PRODUCT, ""),
+            model=model,
             memory_mib=int(labels.get(_MEMORY, "0")),
-            healthy=index < allocatable,
+            healthy=healthy,
             counted=True,
         )
-        for index in range(there)
-    ]
+        yield _instance(fact, profile) if profile else fact
+    for resource in sorted(status.get("capacity") or {}):
+        if not resource.startswith(MIG):
+            continue
+        profile = resource.removeprefix(MIG)
+        memory = int(labels.get(f"{resource}.memory", "0"))
+        for index, healthy in enumerate(_offers(status, resource)):
+            uuid = named_by_node(cluster, node, index, profile)
+            yield _instance(
+                DeviceFact(uuid, index, model, memory_mib=memory, healthy=healthy, counted=True), profile
+            )
+
+
+def _instance(fact: DeviceFact, profile: str) -> DeviceFact:
+    """A MIG instance has its profile's part of the card; one of no known form is none, and never used."""
+    found = _PROFILE.match(profile)
+    if found is None:
+        return replace(fact, mode="mig", profile=profile[:_PROFILE_LENGTH], healthy=False)
+    cores = -(-100 * min(int(found["slices"]), _SLICES) // _SLICES)
+    memory = fact.memory_mib or int(found["gb"]) * 1024
+    return replace(fact, mode="mig", profile=profile, cores=cores, memory_mib=memory)
+
+
+def _offers(status: Json, resource: str) -> list[bool]:
+    """For each card of a resource whether the node offers it now."""
+    offered = _count(status.get("allocatable"), resource)
+    return [index < offered for index in range(max(_count(status.get("capacity"), resource), offered))]
 
 
 def _cards(node: str, register: str) -> list[hami.RegisteredCard]:
@@ -123,8 +151,8 @@ def _registered(card: hami.RegisteredCard, *, offered: bool) -> DeviceFact:
     )
 
 
-def _count(resources: Mapping[str, str] | None) -> int:
-    return int((resources or {}).get(GPU, "0"))
+def _count(resources: Mapping[str, str] | None, resource: str) -> int:
+    return int((resources or {}).get(resource, "0"))
 
 
 def _floor(value: Decimal) -> int:

@@ -9,8 +9,9 @@ from typing import Any, Final
 from clusters.backends.base import GRACE_S, DeviceGrant, PodObservation, PodPhase, TaskRef, TaskSpec
 from clusters.backends.kubernetes.api import Json
 from clusters.backends.kubernetes.containers import SpecInvalid, container, volumes
-from clusters.backends.kubernetes.nodes import GPU, is_named_by_node
+from clusters.backends.kubernetes.nodes import GPU, MIG
 from clusters.gpu import hami
+from clusters.gpu.named import counted_profile, is_named_by_node
 
 SCHEDULER: Final = "allotment"
 # Ours are found by it, and nothing else is ever touched.
@@ -76,7 +77,8 @@ def _cards(devices: tuple[DeviceGrant, ...]) -> dict[str, str]:
     if not devices:
         return {}
     if is_named_by_node(devices[0].uuid):
-        return {GPU: str(len(devices))}
+        profile = counted_profile(devices[0].uuid)
+        return {MIG + profile if profile else GPU: str(len(devices))}
     if len({(grant.cores, grant.memory_mib) for grant in devices}) > 1:
         # The limiter inside the container reads the first card's share for all of them.
         raise SpecInvalid("every card of one task must be shared to the same part")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.kubernetes.nodes import is_named_by_node
 from clusters.backends.kubernetes.nodes import node_fact as read_node
+from clusters.gpu.named import counted_profile, is_named_by_node
 
 READY = [{"type": "Ready", "status": "True"}]
 REGISTER = (
@@ -105,3 +105,39 @@ def test_a_cordon_is_told_once_and_taints_whole() -> None:
 def test_an_empty_node_can_be_read() -> None:
     fact = node_fact({"metadata": {"name": "n1"}})
     assert (fact.name, fact.cpu_millicores, fact.ready, fact.devices) == ("n1", 0, False, ())
+
+
+MIXED = {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.5gb": "2", "nvidia.com/mig-3g.20gb": "1"}
+
+
+def test_instances_are_counted_by_profile() -> None:
+    there = node(capacity=MIXED, allocatable={**MIXED, "nvidia.com/mig-1g.5gb": "1"})
+    there["metadata"]["labels"] |= {"nvidia.com/mig-1g.5gb.memory": "4864"}
+    cards = node_fact(there).devices
+    assert [(c.index, c.mode, c.profile, c.cores, c.memory_mib, c.healthy) for c in cards] == [
+        (0, "whole", "", 100, 143_771, True),
+        (1, "mig", "1g.5gb", 15, 4864, True),
+        (2, "mig", "1g.5gb", 15, 4864, False),
+        (3, "mig", "3g.20gb", 43, 20_480, True),
+    ]
+    assert [counted_profile(card.uuid) for card in cards] == ["", "1g.5gb", "1g.5gb", "3g.20gb"]
+    assert len({card.uuid for card in cards}) == 4
+
+
+def test_instances_that_are_all_alike_count_as_cards() -> None:
+    there = node(capacity={"nvidia.com/gpu": "7"}, allocatable={"nvidia.com/gpu": "7"})
+    there["metadata"]["labels"] = {
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb",
+        "nvidia.com/gpu.memory": "4864",
+    }
+    cards = node_fact(there).devices
+    assert {(c.model, c.mode, c.profile, c.cores, c.memory_mib) for c in cards} == {
+        ("NVIDIA-A100-SXM4-40GB", "mig", "1g.5gb", 15, 4864)
+    }
+    assert {counted_profile(card.uuid) for card in cards} == {""}
+
+
+def test_an_instance_of_no_known_form_takes_no_work() -> None:
+    resources = {"nvidia.com/mig-strange": "1"}
+    (card,) = node_fact(node(capacity=resources, allocatable=resources)).devices
+    assert not card.healthy
