@@ -38,6 +38,7 @@ from clusters.models import Cell, Cluster
 from tests.fixtures.kubelet import Cluster as KubeCluster
 from tests.fixtures.kubelet import Kubelets
 from tests.fixtures.kubelet_logs import serving_logs
+from tests.fixtures.kueue import Kueue
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 PRODUCT = "nvidia.com/gpu.product"
@@ -159,12 +160,14 @@ class Scripted(ClusterBackend):
 
 
 @contextmanager
-def kubernetes(traveller: time_machine.Traveller, plane: ControlPlane) -> Iterator[Harness]:
+def kubernetes(
+    traveller: time_machine.Traveller, plane: ControlPlane, backend: str = "kubernetes"
+) -> Iterator[Harness]:
     api = KubeCluster(plane)
     kubelets = Kubelets(api)
     cell = Cell.unscoped.create(name="cell")
     connection = {"kind": "kubeconfig", "path": str(plane.kubeconfig(plane.platform_token))}
-    cluster = Cluster.unscoped.create(cell=cell, name="kube", backend="kubernetes", connection=connection)
+    cluster = Cluster.unscoped.create(cell=cell, name="kube", backend=backend, connection=connection)
 
     def pass_time(seconds: float) -> None:
         traveller.shift(timedelta(seconds=seconds))
@@ -197,7 +200,7 @@ def _kube_nodes(api: KubeCluster, group: NodeGroup, port: int) -> None:
         api.node(name, resources, labels, {hami.REGISTER: json.dumps(cards)} if sliced else {}, port)
 
 
-HARNESSES = ("kubernetes", "simulated")
+HARNESSES = ("kubernetes", "kueue", "simulated")
 
 
 @pytest.fixture
@@ -218,7 +221,7 @@ def harness(
         with simulated(traveller) as harness:
             yield harness
     else:
-        yield request.getfixturevalue("kept")
+        yield request.getfixturevalue("kept" if request.param == "kubernetes" else "delegating")
 
 
 @pytest.fixture
@@ -226,9 +229,28 @@ def kept(
     db: None, traveller: time_machine.Traveller, kube: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Harness]:
     """The Kubernetes cluster alone."""
+    yield from _at_hand(traveller, kube, monkeypatch, "kubernetes")
+
+
+@pytest.fixture
+def delegating(
+    db: None,
+    traveller: time_machine.Traveller,
+    kube: ControlPlane,
+    kueue: Kueue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Harness]:
+    """The cluster with Kueue alone; Kueue itself lives in real time."""
+    yield from _at_hand(traveller, kube, monkeypatch, "kueue")
+    kueue.clear()
+
+
+def _at_hand(
+    traveller: time_machine.Traveller, kube: ControlPlane, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> Iterator[Harness]:
     monkeypatch.setattr(watch, "_IDLE_S", 0.15)  # the API server is near
     monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet stirs before the test lets time pass
-    with kubernetes(traveller, kube) as harness:
+    with kubernetes(traveller, kube, backend) as harness:
         yield harness
 
 

@@ -1,0 +1,180 @@
+"""What the engine of a cluster's own owes the platform, whichever engine it is.
+
+A delegate joins by its harness, named in `DELEGATES`; that a backend has one is said by its capabilities.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from clusters.backends.base import OutcomeKind
+from clusters.backends.delegation import (
+    Cohort,
+    Delegate,
+    Group,
+    Limit,
+    Pool,
+    Priority,
+    Projection,
+    QueueRules,
+    Verdict,
+    VerdictKind,
+    Workload,
+)
+from clusters.backends.registry import BackendMissing, delegate_for
+from clusters.models import ADMITS_ITSELF
+from foundation.quantities import Resource
+from tests.fixtures.wait import wait_until
+
+DELEGATES = ("delegating",)
+POOL, ROOT, MINE, THEIRS, NORMAL, HIGH = (str(uuid.UUID(int=number)) for number in range(1, 7))
+pytestmark = pytest.mark.server
+
+
+def limits(cards: int) -> tuple[Limit, ...]:
+    amounts = {
+        Resource.CPU: 1_000_000,
+        Resource.MEMORY: 1_000_000,
+        Resource.GPU_CARDS: cards,
+        Resource.GPU_CORES: 100 * cards,
+        Resource.GPU_MEMORY: None,
+    }
+    return tuple(Limit(POOL, resource.value, amount) for resource, amount in amounts.items())
+
+
+def queue(key: str, name: str, **changes: Any) -> QueueRules:
+    rules = QueueRules(
+        id=key, name=name, parent=ROOT, namespace=name, pools=(POOL,), limits=limits(4),
+        within="lower-priority", reclaim="any",
+    )  # fmt: skip
+    return replace(rules, **changes)
+
+
+TREE = Projection(
+    pools=(Pool(id=POOL, name="a100", node_labels={"pool": "a100"}, card_memory_mib=40_960),),
+    cohorts=(Cohort(id=ROOT, name="root", parent=None),),
+    queues=(queue(MINE, "team-a"), queue(THEIRS, "team-b")),
+    priorities=(Priority(NORMAL, "normal", 0), Priority(HIGH, "high", 100)),
+)
+
+
+def workload(name: str, cards: int, key: str = MINE, **changes: Any) -> Workload:
+    group = Group(
+        name="worker", count=cards, least=cards, cpu_millicores=1000, memory_mib=1024, cards=1, pools=(POOL,)
+    )
+    asked = Workload(
+        namespace="team-a" if key == MINE else "team-b",
+        name=name,
+        job=str(uuid.uuid5(uuid.NAMESPACE_DNS, name)),
+        queue=key,
+        priority_class=NORMAL,
+        priority=0,
+        attempt=1,
+        groups=(group,),
+    )
+    return replace(asked, **changes)
+
+
+@pytest.fixture(params=DELEGATES)
+def delegate(request: pytest.FixtureRequest) -> Delegate:
+    harness = request.getfixturevalue(request.param)
+    found = delegate_for(harness.cluster)
+    found.project(TREE)
+    return found
+
+
+def verdict(delegate: Delegate, name: str, when: Callable[[Verdict], object]) -> Verdict:
+    """Wait until the verdict on a workload is as it should be."""
+
+    def look() -> Verdict | None:
+        seen = {item.name: item for item in delegate.verdicts()}.get(name)
+        return seen if seen is not None and when(seen) else None
+
+    found = wait_until(look, f"the verdict on {name}", within_s=30)
+    assert found is not None
+    return found
+
+
+def is_(kind: VerdictKind) -> Callable[[Verdict], bool]:
+    return lambda seen: seen.kind is kind
+
+
+def test_who_admits_has_an_engine_and_says_so(harness: Any) -> None:
+    admits = harness.backend.capabilities.admits
+    assert admits == (harness.cluster.backend in ADMITS_ITSELF)
+    if admits:
+        assert isinstance(delegate_for(harness.cluster), Delegate)
+    else:
+        with pytest.raises(BackendMissing, match="no engine of its own"):
+            delegate_for(harness.cluster)
+
+
+def test_what_is_in_step_is_left_alone_and_what_is_not_is_repaired(delegate: Delegate) -> None:
+    assert not delegate.project(TREE).any
+    smaller = replace(TREE, queues=(queue(MINE, "team-a", limits=limits(2), strategy="strict-fifo"),))
+    done = delegate.project(smaller)
+    assert len(done.repaired) == 1
+    assert len(done.removed) == 2
+    assert not done.refused
+    assert not delegate.project(smaller).any
+
+
+def test_an_admission_names_pool_and_size_and_a_repeated_wish_is_one(delegate: Delegate) -> None:
+    asked = workload("train", 3)
+    assert delegate.ask(asked).kind is OutcomeKind.DONE
+    assert delegate.ask(asked).kind is OutcomeKind.DONE
+    seen = verdict(delegate, "train", is_(VerdictKind.ADMITTED))
+    assert (seen.job, seen.shape, seen.attempt) == (asked.job, delegate.shape_of(asked), 1)
+    assert (seen.pools, seen.counts) == ({"worker": POOL}, {"worker": 3})
+    assert len(delegate.verdicts()) == 1
+    delegate.withdraw(seen)
+    wait_until(lambda: not delegate.verdicts(), "it is withdrawn")
+    assert delegate.withdraw(seen).kind is OutcomeKind.DONE
+
+
+def test_a_gang_is_admitted_whole_or_not_at_all_and_told_why(delegate: Delegate) -> None:
+    delegate.ask(workload("first", 6))
+    verdict(delegate, "first", is_(VerdictKind.ADMITTED))
+    delegate.ask(workload("second", 3))
+    waiting = verdict(delegate, "second", lambda seen: seen.code)
+    assert (waiting.kind, waiting.code) == (VerdictKind.WAITING, "WAITING_FOR_QUOTA")
+    assert waiting.numbers == {"resource": "nvidia.com/gpu", "flavor": "a100", "short": "1"}
+    assert not waiting.pools
+    delegate.ask(workload("never", 9, THEIRS))
+    assert verdict(delegate, "never", lambda seen: seen.code).code == "EXCEEDS_MAX_QUOTA"
+    delegate.ask(workload("nowhere", 1, THEIRS, groups=(replace(workload("x", 1).groups[0], pools=(ROOT,)),)))
+    assert verdict(delegate, "nowhere", lambda seen: seen.code).code == "NEVER_FITS"
+
+
+def test_what_is_taken_back_is_held_until_it_is_given_back(delegate: Delegate) -> None:
+    delegate.ask(workload("borrower", 8))
+    verdict(delegate, "borrower", is_(VerdictKind.ADMITTED))
+    delegate.ask(workload("owner", 4, THEIRS))
+    leaving = verdict(delegate, "borrower", is_(VerdictKind.LEAVING))
+    assert (leaving.code, leaving.reserved) == ("RECLAIM_NOMINAL", True)
+    waiting = verdict(delegate, "owner", lambda seen: seen.code)
+    assert waiting.code == "WAITING_FOR_PREEMPTED"
+    assert delegate.give_back(leaving, attempt=2).kind is OutcomeKind.DONE
+    verdict(delegate, "owner", is_(VerdictKind.ADMITTED))
+    again = verdict(delegate, "borrower", is_(VerdictKind.WAITING))
+    assert (again.attempt, again.reserved) == (2, False)
+
+
+def test_a_paused_workload_is_passed_over_and_keeps_its_place(delegate: Delegate) -> None:
+    delegate.ask(workload("first", 8))
+    first = verdict(delegate, "first", is_(VerdictKind.ADMITTED))
+    delegate.ask(workload("second", 8))
+    waiting = verdict(delegate, "second", lambda seen: seen.code)
+    delegate.pause(waiting, paused=True)
+    delegate.withdraw(first)
+    delegate.ask(workload("third", 8))
+    third = verdict(delegate, "third", is_(VerdictKind.ADMITTED))
+    paused = verdict(delegate, "second", lambda seen: not seen.active)
+    delegate.pause(paused, paused=False)
+    delegate.withdraw(third)
+    assert verdict(delegate, "second", is_(VerdictKind.ADMITTED)).active
