@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 import structlog
+from django.db import transaction
 
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.delegation import Delegate, Verdict
@@ -74,7 +75,8 @@ def _project(cluster: Cluster, delegate: Delegate) -> None:
         log.warning("cluster is out of step", cluster=cluster.name, object=name, why=message)
     if done.created or done.repaired or done.removed:
         after = {"created": done.created, "repaired": done.repaired, "removed": done.removed}
-        audit.record(SYSTEM, "cluster.project", entity="cluster", entity_id=cluster.pk, after=after)
+        with transaction.atomic():
+            audit.record(SYSTEM, "cluster.project", entity="cluster", entity_id=cluster.pk, after=after)
 
 
 def _follow(look: Look, jobs: Sequence[Job], verdicts: Sequence[Verdict]) -> None:
@@ -86,13 +88,19 @@ def _follow(look: Look, jobs: Sequence[Job], verdicts: Sequence[Verdict]) -> Non
         look.of(job, roles[job.pk], wanted, by_job.get(str(job.pk)))
     known = {str(job.pk) for job in jobs}
     for verdict in verdicts:
-        if verdict.job not in known:
+        if verdict.job and verdict.job not in known:
             # Its job has ended, or nobody knows of one: what it holds is of use to others.
             look.delegate.withdraw(verdict)
-    for outcome in seat(look.cluster, look.admitted, look.now):
-        waiting = next(job for job, _, _ in look.admitted if str(job.pk) == outcome.job)
-        code = outcome.reason.value if outcome.reason else ""
-        look.note(waiting, code, **outcome.numbers)
+    for job, code, numbers in seat(look.cluster, look.admitted, look.now):
+        look.note(job, code, **numbers)
+    _tell_of_others(look.cluster, verdicts)
+
+
+def _tell_of_others(cluster: Cluster, verdicts: Sequence[Verdict]) -> None:
+    """Work in our queues that nobody asked for here is not touched; the ledger cannot explain its quota."""
+    names = sorted(f"{seen.namespace}/{seen.name}" for seen in verdicts if not seen.job and seen.reserved)
+    if names:
+        log.warning("work of others holds quota", cluster=cluster.name, workloads=names)
 
 
 def _roles(jobs: Sequence[Job]) -> dict[uuid.UUID, list[JobRole]]:

@@ -29,7 +29,7 @@ from scheduling.engine import model as em
 from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import engine_job
 from scheduling.models import Decision, Job, JobEvent, JobRole
-from scheduling.snapshots import CellSnapshot
+from scheduling.snapshots import CellSnapshot, with_names
 from scheduling.snapshots.elsewhere import Seeker, seats_snapshot
 
 log = structlog.get_logger(__name__)
@@ -43,8 +43,8 @@ def _config() -> engine.EngineConfig:
 
 def seat(
     cluster: Cluster, admitted: Sequence[tuple[Job, Sequence[JobRole], Verdict]], now: datetime
-) -> list[em.Outcome]:
-    """Place and book what can be placed; of the others the outcome says why not."""
+) -> list[tuple[Job, str, Mapping[str, int | str]]]:
+    """Place and book what can be placed; of the others the code and the numbers that say why not."""
     if not admitted:
         return []
     jobs = {str(job.pk): job for job, _, _ in admitted}
@@ -55,7 +55,17 @@ def seat(
     for decision in result.decisions:
         if decision.kind is em.DecisionKind.ADMIT:
             _book(cluster, taken, _without_loans(decision), verdicts[decision.job], now)
-    return [outcome for outcome in result.outcomes if outcome.reason is not None]
+    return [
+        (jobs[outcome.job], outcome.reason.value, _told(outcome, taken))
+        for outcome in result.outcomes
+        if outcome.reason is not None
+    ]
+
+
+def _told(outcome: em.Outcome, taken: CellSnapshot) -> Mapping[str, int | str]:
+    """Its numbers with names; the queue is one that exists for this look alone."""
+    numbers = with_names(outcome.numbers, taken.names)
+    return {key: value for key, value in numbers.items() if value != outcome.job}
 
 
 def _seeker(job: Job, roles: Sequence[JobRole], verdict: Verdict) -> Seeker:

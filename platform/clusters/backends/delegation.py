@@ -168,8 +168,8 @@ class Verdict:
 
     `code` is why it waits, or the rule by which it is to leave, in the platform's words; `told` is the
     engine's own sentence. `pools` and `counts` say by group where it was admitted and how many of it.
-    `shape` tells whether it still is the workload that is wanted, `reserved` whether it holds quota.
-    `version` guards what is written next; `content` belongs to the delegate that made the verdict.
+    `job` is empty for a workload of others. `shape` tells whether it still is the one that is wanted,
+    `reserved` whether it holds quota; `content` belongs to the delegate that made the verdict.
     """
 
     namespace: str
@@ -214,4 +214,7 @@ class Delegate(Protocol):
         """Have it forgotten, with whatever quota it holds."""
 
     def verdicts(self) -> Sequence[Verdict]:
-        """On every workload of ours. Raises: BackendUnavailable also when nobody there decides."""
+        """On every workload in our queues; one that we did not ask for names no job.
+
+        Raises: BackendUnavailable also when nobody there decides.
+        """

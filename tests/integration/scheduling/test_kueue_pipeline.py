@@ -23,6 +23,7 @@ from foundation.quantities import Resource
 from quotas.models import Queue, Quota
 from scheduling.delegation.run import delegation_run
 from scheduling.models import Allocation, Job, JobRole, JobState
+from scheduling.services.job import job_resume, job_suspend
 from tenants.models import Role
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy
 from tests.builders.stage import Stage, state
@@ -159,6 +160,25 @@ def _cards(queue: Json) -> str:
     (group,) = queue["spec"]["resourceGroups"]
     (flavor,) = group["flavors"]
     return next(item["nominalQuota"] for item in flavor["resources"] if item["name"] == "nvidia.com/gpu")
+
+
+def test_a_suspended_job_gives_back_its_quota_and_a_resumed_one_is_admitted_anew(stage: KueueStage) -> None:
+    job = stage.start("train", jobs.RoleOf(cards=8), run_s=900)
+    stage.until(lambda: state(job) == JobState.RUNNING)
+    job_suspend(acting_user=stage.user, job=job)
+    stage.until(lambda: state(job) == JobState.SUSPENDED and not _reserved(stage.workloads()))
+    stage.until(lambda: stage.queue_object(stage.queue)["status"]["reservingWorkloads"] == 0)
+    job_resume(acting_user=stage.user, job=job)
+    stage.until(lambda: state(job) == JobState.RUNNING)
+    assert job.attempts.count() == 2
+    (workload,) = stage.workloads()
+    stage.api.call("DELETE", f"{GROUP}/namespaces/team-a/workloads/{workload['metadata']['name']}", {})
+    stage.until(lambda: job.events.filter(code="evicting", numbers__rule="NOT_READY").exists())
+    stage.until(lambda: state(job) == JobState.RUNNING and job.attempts.count() == 3)
+
+
+def _reserved(workloads: list[Json]) -> bool:
+    return any((workload.get("status") or {}).get("admission") for workload in workloads)
 
 
 def test_without_kueue_nothing_is_concluded_and_who_waits_says_so(stage: KueueStage) -> None:

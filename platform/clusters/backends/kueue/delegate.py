@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from clusters.backends.base import BackendUnavailable, Outcome
+from clusters.backends.base import BackendUnavailable, Outcome, OutcomeKind
 from clusters.backends.delegation import Projected, Projection, Verdict, Workload
 from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
 from clusters.backends.kubernetes.namespaces import namespace_ensure
 from clusters.backends.kueue import projecting
-from clusters.backends.kueue.names import ATTEMPT, TITLE, VERSION, key_of, labels, path, selector
+from clusters.backends.kueue.names import ATTEMPT, TITLE, VERSION, is_ours, key_of, labels, path, selector
 from clusters.backends.kueue.objects import FLAVORS
 from clusters.backends.kueue.workloads import (
     ADMITTED,
@@ -56,7 +56,16 @@ class KueueDelegate:
                 namespace_ensure(self._api, workload.namespace)
                 return self._api.create(place, body)
 
-        return _done(create, but=_CONFLICT)
+        made = _done(create, but=_CONFLICT)
+        return self._ours(workload) if made.kind is OutcomeKind.DONE and not made.uid else made
+
+    def _ours(self, workload: Workload) -> Outcome:
+        """Whether the Workload of that name, which was there already, is one of ours."""
+        place = path(WORKLOADS, workload.name, workload.namespace)
+        found = self._api.get(place)
+        if is_ours(found, self._owner):
+            return Outcome.done(found["metadata"]["uid"])
+        return Outcome.refused("NAME_TAKEN", f"a Workload {workload.name} exists that is not ours")
 
     def pause(self, verdict: Verdict, *, paused: bool) -> Outcome:
         """Deactivate or activate it."""
@@ -85,12 +94,16 @@ class KueueDelegate:
         return _done(lambda: self._api.delete(_place(verdict), options), but=_NOT_FOUND)
 
     def verdicts(self) -> Sequence[Verdict]:
-        """Every Workload of ours, once Kueue itself has given a sign of life."""
+        """Every Workload in our queues, once Kueue itself has given a sign of life."""
         self._hear()
         flavors, _ = self._api.listing(path(FLAVORS), labelSelector=selector(self._owner))
         names = {key_of(item["metadata"]["name"]): _title(item) for item in flavors}
-        found, _ = self._api.listing(path(WORKLOADS), labelSelector=selector(self._owner))
-        return [verdict(item, names) for item in found]
+        found, _ = self._api.listing(path(WORKLOADS))
+        return [
+            verdict(item, names, ours=is_ours(item, self._owner))
+            for item in found
+            if is_ours(item, self._owner) or key_of(item["spec"].get("queueName", ""))
+        ]
 
     def _hear(self) -> None:
         """Ask for something that Kueue has to look at, and that is not carried out.

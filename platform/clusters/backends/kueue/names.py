@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from clusters.backends.kubernetes.pods import MANAGED
 
@@ -47,6 +48,11 @@ def labels(owner: str) -> dict[str, str]:
 def selector(owner: str) -> str:
     """Finds our objects of one cluster."""
     return ",".join(f"{key}={value}" for key, value in labels(owner).items())
+
+
+def is_ours(found: Mapping[str, Any], owner: str) -> bool:
+    """Whether an object carries that mark."""
+    return labels(owner).items() <= (found["metadata"].get("labels") or {}).items()
 
 
 def path(plural: str, name: str = "", namespace: str = "") -> str:

@@ -116,8 +116,8 @@ def _pod_set(group: Group) -> Json:
     return pod_set
 
 
-def verdict(found: Json, names: Mapping[str, str]) -> Verdict:
-    """What a Workload's conditions say; `names` of flavors by id, for people."""
+def verdict(found: Json, names: Mapping[str, str], *, ours: bool = True) -> Verdict:
+    """What a Workload's conditions say; `names` of flavors by id, for people. One of others has no job."""
     metadata, spec, status = found["metadata"], found["spec"], found.get("status") or {}
     annotations = metadata.get("annotations") or {}
     conditions = {item["type"]: item for item in status.get("conditions") or ()}
@@ -133,7 +133,7 @@ def verdict(found: Json, names: Mapping[str, str]) -> Verdict:
     return Verdict(
         namespace=metadata["namespace"],
         name=metadata["name"],
-        job=(metadata.get("labels") or {}).get(JOB, ""),
+        job=(metadata.get("labels") or {}).get(JOB, "") if ours else "",
         kind=kind,
         code=code,
         numbers=numbers,

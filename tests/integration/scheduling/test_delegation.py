@@ -1,0 +1,270 @@
+"""Following an engine of a cluster's own: what it says is done, whatever our own would have said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from clusters.backends.base import BackendUnavailable, Outcome
+from clusters.backends.delegation import Projected, Projection, Verdict, VerdictKind, Workload
+from clusters.models import BackendKind
+from foundation import clock
+from foundation.models import Hint
+from foundation.quantities import Resource
+from quotas.models import LedgerEntry, QueueFlavor, QuotaNode
+from scheduling.delegation import run
+from scheduling.delegation.projection import projection_of
+from scheduling.delegation.run import delegation_run
+from scheduling.models import Allocation, GpuRequestMode, Job, JobState
+from scheduling.services.cycle import cycle_run
+from tests.builders import clusters, jobs, quotas
+from tests.builders.stage import state
+from tests.builders.world import World, world
+
+pytestmark = pytest.mark.django_db
+
+
+@dataclass
+class Engine:
+    """An engine of a cluster's own that says what a test has it say."""
+
+    said: dict[str, Verdict] = field(default_factory=dict)
+    asked: list[Workload] = field(default_factory=list)
+    done: list[tuple[str, str]] = field(default_factory=list)
+    answer: Outcome = field(default_factory=Outcome.done)
+    silent: bool = False
+
+    def project(self, wanted: Projection) -> Projected:
+        return Projected()
+
+    def shape_of(self, workload: Workload) -> str:
+        return "shape"
+
+    def ask(self, workload: Workload) -> Outcome:
+        self.asked.append(workload)
+        return self.answer
+
+    def pause(self, verdict: Verdict, *, paused: bool) -> Outcome:
+        self.done.append(("pause" if paused else "go on", verdict.name))
+        return Outcome.done()
+
+    def give_back(self, verdict: Verdict, *, attempt: int) -> Outcome:
+        self.done.append((f"give back for {attempt}", verdict.name))
+        return Outcome.done()
+
+    def withdraw(self, verdict: Verdict) -> Outcome:
+        self.done.append(("withdraw", verdict.name))
+        return Outcome.done()
+
+    def verdicts(self) -> Sequence[Verdict]:
+        if self.silent:
+            raise BackendUnavailable("nobody there")
+        return list(self.said.values())
+
+    def say(self, job: Job, kind: VerdictKind, **more: Any) -> None:
+        """A verdict on a job; an admission is to the flavor `pool`."""
+        pool = more.pop("pool", None)
+        values: dict[str, Any] = {
+            "namespace": "team-a", "name": job.name, "job": str(job.pk), "kind": kind, "shape": "shape",
+            "attempt": job.attempt_number + 1, "reserved": kind is not VerdictKind.WAITING,
+        }  # fmt: skip
+        if pool is not None:
+            values |= {"pools": {"main": str(pool.pk)}, "counts": {"main": job.roles.get().replicas}}
+        self.said[str(job.pk)] = Verdict(**{**values, **more})
+
+
+@pytest.fixture
+def here() -> World:
+    """The world, in a cluster that decides by itself."""
+    made = world()
+    made.cluster.backend = BackendKind.KUEUE
+    made.cluster.save()
+    return made
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    made = Engine()
+    monkeypatch.setattr(run, "delegate_for", lambda _: made)
+    return made
+
+
+def test_our_engine_leaves_its_jobs_alone_and_wakes_it(here: World) -> None:
+    ours = clusters.flavor(clusters.cluster(here.cell, "own"), "h100")
+    clusters.nodes(ours, 1, prefix="own")
+    queue = quotas.queue(here.cell, here.workspace, [ours], name="own", cards=8)
+    theirs, mine = jobs.job(here.queue, here.editor), jobs.job(queue, here.editor)
+    cycle_run(cell_id=here.cell.pk)
+    assert (state(theirs), state(mine)) == (JobState.QUEUED, JobState.ADMITTED)
+    assert theirs.reason == "PENDING_EVALUATION"
+    assert Hint.unscoped.filter(topic="delegate", key=str(here.cluster.pk)).exists()
+
+
+def test_a_queue_with_flavors_on_both_sides_stays_with_us_and_uses_ours_alone(
+    here: World, engine: Engine
+) -> None:
+    ours = clusters.flavor(clusters.cluster(here.cell, "own"), "h100")
+    clusters.nodes(ours, 1, prefix="own")
+    QueueFlavor.unscoped.create(queue=here.queue, flavor=ours, position=1)
+    quotas.gpu_quota(here.queue.node, ours, 8)
+    job = jobs.job(here.queue, here.editor)
+    cycle_run(cell_id=here.cell.pk)
+    delegation_run(cluster_id=here.cluster.pk)
+    assert state(job) == JobState.ADMITTED
+    assert Allocation.unscoped.get(attempt__job=job).flavor == ours
+    assert not engine.asked
+
+
+def test_a_job_is_asked_for_with_all_its_roles_and_its_own_flavors(here: World, engine: Engine) -> None:
+    other = clusters.flavor(here.cluster, "l40s", card_model="L40S")
+    QueueFlavor.unscoped.create(queue=here.queue, flavor=other, position=1)
+    roles = (jobs.RoleOf(name="master", cards=0), jobs.RoleOf(name="worker", replicas=3, models=("L40S",)))
+    job = jobs.job(here.queue, here.editor, roles=roles)
+    delegation_run(cluster_id=here.cluster.pk)
+    (asked,) = engine.asked
+    assert (asked.job, asked.attempt, asked.namespace) == (str(job.pk), 1, here.workspace.slug)
+    master, worker = asked.groups
+    assert (master.cards, len(master.pools)) == (0, 2)
+    assert (worker.count, worker.least, worker.pools) == (3, 3, (str(other.pk),))
+
+
+def test_an_admission_is_placed_and_booked(here: World, engine: Engine) -> None:
+    job = jobs.job(here.queue, here.editor, roles=(jobs.RoleOf(replicas=2, cards=4),))
+    engine.say(job, VerdictKind.ADMITTED, pool=here.flavor)
+    delegation_run(cluster_id=here.cluster.pk)
+    assert state(job) == JobState.ADMITTED
+    held = Allocation.unscoped.filter(attempt__job=job)
+    assert {len(row.slices.all()) for row in held} == {4}
+    used = LedgerEntry.unscoped.get(node=here.queue.node, resource=Resource.GPU_CARDS)
+    assert used.used == 8
+    assert not job.events.filter(code="beyond_quota").exists()
+    assert Hint.unscoped.filter(topic="execute", key=str(here.cluster.pk)).exists()
+
+
+def test_the_ledger_follows_an_admission_that_our_tree_cannot_explain(here: World, engine: Engine) -> None:
+    job = jobs.job(here.queue, here.editor, roles=(jobs.RoleOf(cards=8),))
+    QuotaNode.unscoped.get(pk=here.queue.node_id).quotas.all().delete()
+    QuotaNode.unscoped.get(pk=here.other_queue.node_id).quotas.all().delete()
+    engine.say(job, VerdictKind.ADMITTED, pool=here.flavor)
+    delegation_run(cluster_id=here.cluster.pk)
+    assert state(job) == JobState.ADMITTED
+    assert job.events.get(code="beyond_quota").numbers["cluster"] == here.cluster.name
+    assert LedgerEntry.unscoped.get(node=here.queue.node, resource=Resource.GPU_CARDS).used == 8
+
+
+def test_what_was_admitted_and_finds_no_room_says_so(here: World, engine: Engine) -> None:
+    for node in here.nodes:
+        node.cordoned = True
+        node.save()
+    job = jobs.job(here.queue, here.editor)
+    engine.say(job, VerdictKind.ADMITTED, pool=here.flavor)
+    delegation_run(cluster_id=here.cluster.pk)
+    assert (state(job), job.reason) == (JobState.QUEUED, "NO_ROOM")
+    assert job.reason_numbers["cluster"] == here.cluster.name
+    assert str(job.pk) not in job.reason_numbers.values()
+
+
+def test_only_a_reservation_for_the_next_run_counts(here: World, engine: Engine) -> None:
+    job = jobs.job(here.queue, here.editor, attempt_number=2)
+    for kind, attempt in ((VerdictKind.ADMITTED, 2), (VerdictKind.LEAVING, 3)):
+        engine.say(job, kind, pool=here.flavor, attempt=attempt)
+        delegation_run(cluster_id=here.cluster.pk)
+    assert engine.done == [("give back for 3", job.name)] * 2
+    assert state(job) == JobState.QUEUED
+
+
+def test_a_running_job_leaves_when_it_is_told_to_or_when_nobody_vouches_for_it(
+    here: World, engine: Engine
+) -> None:
+    told, lost, kept = (jobs.job(here.queue, here.editor, name) for name in ("told", "lost", "kept"))
+    for job, node in zip((told, lost, kept), (*here.nodes, here.nodes[0]), strict=True):
+        jobs.allocate(job, node)
+    engine.say(told, VerdictKind.LEAVING, code="FAIR_SHARE", attempt=1)
+    engine.say(kept, VerdictKind.ADMITTED, attempt=1)
+    delegation_run(cluster_id=here.cluster.pk)
+    assert [state(job) for job in (told, lost, kept)] == [
+        JobState.EVICTING,
+        JobState.EVICTING,
+        JobState.RUNNING,
+    ]
+    assert (told.end_reason, lost.end_reason) == ("FAIR_SHARE", "NOT_READY")
+    assert (told.after_eviction, lost.after_eviction) == (JobState.QUEUED, JobState.QUEUED)
+
+
+def test_who_pauses_is_passed_over_and_who_may_go_on_goes_on(here: World, engine: Engine) -> None:
+    later = clock.now() + timedelta(minutes=5)
+    failed = jobs.job(here.queue, here.editor, "failed", backoff_until=later)
+    idle = jobs.job(here.queue, here.editor, "idle", state=JobState.SUSPENDED)
+    back = jobs.job(here.queue, here.editor, "back")
+    engine.say(failed, VerdictKind.WAITING)
+    engine.say(idle, VerdictKind.ADMITTED)
+    engine.say(back, VerdictKind.WAITING, active=False)
+    delegation_run(cluster_id=here.cluster.pk)
+    assert engine.done == [("pause", "failed"), ("pause", "idle"), ("go on", "back")]
+    failed.refresh_from_db()
+    assert (failed.reason, failed.reason_numbers["at"]) == ("BACKOFF", int(later.timestamp()) + 1)
+
+
+def test_what_nobody_wants_is_withdrawn_and_what_is_not_ours_is_left(here: World, engine: Engine) -> None:
+    ended = jobs.job(here.queue, here.editor, "ended", state=JobState.SUCCEEDED)
+    changed = jobs.job(here.queue, here.editor, "changed")
+    engine.say(ended, VerdictKind.ADMITTED)
+    engine.say(changed, VerdictKind.WAITING, shape="another")
+    engine.say(jobs.job(here.other_queue, here.outsider, "over"), VerdictKind.ENDED)
+    engine.said["others"] = replace(engine.said[str(ended.pk)], job="", name="foreign")
+    delegation_run(cluster_id=here.cluster.pk)
+    assert sorted(engine.done) == [("withdraw", "changed"), ("withdraw", "ended"), ("withdraw", "over")]
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"code": "EXCEEDS_MAX_QUOTA", "told": "too much"}, "EXCEEDS_MAX_QUOTA"),
+        ({"told": "what a later release says"}, "WAITING_FOR_QUOTA"),
+        ({}, "IN_LINE"),
+    ],
+)
+def test_why_it_waits_is_told(here: World, engine: Engine, more: dict[str, str], code: str) -> None:
+    job = jobs.job(here.queue, here.editor)
+    engine.say(job, VerdictKind.WAITING, **more)
+    delegation_run(cluster_id=here.cluster.pk)
+    assert (state(job), job.reason) == (JobState.QUEUED, code)
+    assert job.reason_numbers.get("told") == more.get("told")
+
+
+def test_what_can_never_be_asked_for_says_why(here: World, engine: Engine) -> None:
+    instance = jobs.job(here.queue, here.editor, roles=(jobs.RoleOf(mode=GpuRequestMode.MIG),))
+    taken = jobs.job(here.queue, here.editor)
+    engine.answer = Outcome.refused("NAME_TAKEN", "somebody else's")
+    delegation_run(cluster_id=here.cluster.pk)
+    assert (state(instance), instance.reason) == (JobState.QUEUED, "NEVER_FITS")
+    assert (state(taken), taken.reason_numbers["told"]) == (JobState.QUEUED, "somebody else's")
+
+
+def test_from_silence_nothing_is_concluded(here: World, engine: Engine) -> None:
+    runs, waits = jobs.job(here.queue, here.editor, "runs"), jobs.job(here.queue, here.editor, "waits")
+    jobs.allocate(runs, here.nodes[0])
+    engine.silent = True
+    assert delegation_run(cluster_id=here.cluster.pk) == 0
+    assert (state(runs), state(waits)) == (JobState.RUNNING, JobState.QUEUED)
+    assert waits.reason == "PENDING_EVALUATION"
+    assert waits.reason_numbers == {"cluster": here.cluster.name, "unheard": "nobody there"}
+
+
+def test_the_tree_is_projected_from_its_queues_up(here: World) -> None:
+    here.queue.allocation_mode = "static"
+    here.queue.preemption = False
+    here.queue.save()
+    told = projection_of(here.cluster)
+    mine = next(item for item in told.queues if item.id == str(here.queue.pk))
+    assert {limit.borrowing for limit in mine.limits} == {0}
+    assert (mine.namespace, mine.within, mine.reclaim) == (here.workspace.slug, "never", "never")
+    parents = {item.id: item.parent for item in told.cohorts}
+    root = str(QuotaNode.unscoped.get(parent=None).pk)
+    assert parents[mine.parent] == root
+    assert parents[root] is None
+    assert "normal" in [item.name for item in told.priorities]
