@@ -1,23 +1,45 @@
 """Queries whose shape never changes, written into SQL once and run with other values.
 
 For what every request asks, the ORM takes several times as long to write the statement as the database to
-answer it. Rows come out as the queryset would give them: as models with what `select_related` names, or as
-tuples of `values_list`. Prefetching is left out.
+answer it, and PostgreSQL as long to plan it as to run it: there each connection prepares it, and keeps the
+plan. Rows come out as the queryset would give them: as models with what `select_related` names, or as tuples
+of `values_list`. Prefetching is left out.
 """
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Lookup, QuerySet, UUIDField
 from django.db.models.query import ModelIterable, get_related_populators
 
+from foundation.postgres import preparing_cursor
+
 T = TypeVar("T")
-_LONGEST: Final = 512
+if TYPE_CHECKING:
+    _Lookup = Lookup[Any]  # Django does not let it be told of what outside of type checks
+else:
+    _Lookup = Lookup
+Value = str | uuid.UUID | list[uuid.UUID]
+
+
+@UUIDField.register_lookup
+class AnyOf(_Lookup):
+    """Whether a key is one of a list that is told as a single value, so that one statement serves lists of
+    every length: `pk__any_of=keys`, in queries that are kept."""
+
+    lookup_name = "any_of"
+    prepare_rhs = False
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        key, parameters = self.process_lhs(compiler, connection)
+        among = "= ANY (%s)" if connection.vendor == "postgresql" else "IN (SELECT value FROM json_each(%s))"
+        return f"{key} {among}", [*parameters, self.rhs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +53,8 @@ class _Written:
 
 
 class Kept(Generic[T]):
-    """A query by values that are texts or keys: `Kept(lambda slug: Tenant.unscoped.filter(slug=slug))`.
+    """A query by values that are texts or keys: `Kept(lambda slug: Tenant.unscoped.filter(slug=slug))`; or by
+    a list of keys, see `for_any`.
 
     `shape` is asked once for each database system and number of values; it may not look at the values.
     """
@@ -40,40 +63,34 @@ class Kept(Generic[T]):
         self._shape = shape
         self._written: dict[tuple[Any, ...], _Written] = {}
 
-    def __call__(self, *values: str | uuid.UUID) -> list[T]:
+    def __call__(self, *values: Value) -> list[T]:
         """The rows for these values."""
-        kind = (connection.vendor, *(type(value) for value in values))
+        kind = (connection.vendor, *map(type, values))
         written = self._written.get(kind)
         if written is None:
             written = self._written[kind] = self._write(values)
         given = [_stored(value) for value in values]
-        with connection.cursor() as cursor:
+        with preparing_cursor() as cursor:
             cursor.execute(
                 written.sql,
                 [constant if at is None else given[at] for at, constant in written.parameters],
             )
             rows = cursor.fetchall()
-        return written.build([_read(row, written.converters) for row in rows])
+        if written.converters:
+            rows = _converted(rows, written.converters)
+        return written.build(rows)
 
-    def first(self, *values: str | uuid.UUID) -> T | None:
+    def first(self, *values: Value) -> T | None:
         """The first row for these values, None without any."""
         return next(iter(self(*values)), None)
 
     def for_any(self, values: Sequence[uuid.UUID]) -> list[T]:
-        """The rows for any of these, which `shape` takes as `*values` into an `__in`; none for none.
+        """The rows for any of these, which `shape` looks up by `any_of`; none for none."""
+        return self(list(values)) if values else []
 
-        Filled up with the last one to a power of two, so that few statements serve lists of every length.
-        """
-        if not values:
-            return []
-        if len(values) > _LONGEST:
-            return [*self.for_any(values[:_LONGEST]), *self.for_any(values[_LONGEST:])]
-        missing = (1 << (len(values) - 1).bit_length()) - len(values)
-        return self(*values, *[values[-1]] * missing)
-
-    def _write(self, values: Sequence[str | uuid.UUID]) -> _Written:
-        marks = [uuid.uuid4() if isinstance(value, uuid.UUID) else uuid.uuid4().hex for value in values]
-        places = {_stored(mark): at for at, mark in enumerate(marks)}
+    def _write(self, values: Sequence[Value]) -> _Written:
+        marks = [uuid.uuid4().hex if isinstance(value, str) else uuid.uuid4() for value in values]
+        places = {form: at for at, mark in enumerate(marks) for form in (mark, _stored(mark))}
         queryset: Any = self._shape(*marks)
         compiler: Any = queryset.query.get_compiler(connection=connection)
         sql, parameters = compiler.as_sql()
@@ -88,23 +105,24 @@ class Kept(Generic[T]):
 
 
 def _stored(value: Any) -> Any:
-    if isinstance(value, uuid.UUID) and not connection.features.has_native_uuid_field:
-        return value.hex
-    return value
+    if connection.vendor == "postgresql" or isinstance(value, str):
+        return value
+    return value.hex if isinstance(value, uuid.UUID) else json.dumps([key.hex for key in value])
 
 
 def _may_mark(parameter: Any) -> bool:
     return isinstance(parameter, str | uuid.UUID)
 
 
-def _read(row: Sequence[Any], converters: Sequence[tuple[int, Sequence[Callable[..., Any]], Any]]) -> Any:
-    if not converters:
-        return row
-    values = list(row)
+def _converted(
+    rows: Sequence[Sequence[Any]], converters: Sequence[tuple[int, Sequence[Callable[..., Any]], Any]]
+) -> list[Any]:
+    found = [list(row) for row in rows]
     for at, functions, column in converters:
         for convert in functions:
-            values[at] = convert(values[at], column, connection)
-    return values
+            for values in found:
+                values[at] = convert(values[at], column, connection)
+    return found
 
 
 def _tuples(rows: list[Any]) -> list[Any]:

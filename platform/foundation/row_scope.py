@@ -28,6 +28,8 @@ from django.db.backends.signals import connection_created
 from psycopg import errors, sql
 from psycopg.pq import ExecStatus, TransactionStatus
 
+from foundation.postgres import prepare
+
 SCOPE: Final = "allotment.scope"
 USER: Final = "allotment.user"
 _ALL: Final = "all"
@@ -118,6 +120,7 @@ def _connected(sender: object, connection: Any, **_: Any) -> None:
     raw = connection.connection
     if raw in _prepared:
         return
+    prepare(raw)
     # Short queries: compiling what the policies add to them would take longer than running it.
     raw.execute("SET jit = off")
     if _Process.default is NOTHING:

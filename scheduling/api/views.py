@@ -21,6 +21,7 @@ from scheduling.api.serializers import (
     JobSerializer,
     SubmittedSerializer,
     TaskSerializer,
+    listed,
 )
 from scheduling.models import Job
 from scheduling.selectors.event import job_events
@@ -70,7 +71,7 @@ class JobsView(WorkspaceView):
             cursor=query.get("cursor"),
             limit=query["limit"],
         )
-        return Response(answer(JobSerializer(page.items, many=True).data, None, page.next))
+        return Response(answer([listed(row) for row in page.items], None, page.next))
 
     @extend_schema(
         operation_id="job_submit",

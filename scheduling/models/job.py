@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from django.conf import settings
@@ -61,22 +60,11 @@ class PriorityClass(BaseModel, Versioned):
         return f"{self.name} ({self.value})"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What all tasks of a job ask for together: cards, and how many tasks they are."""
-
-    cards: int
-    tasks: int
-
-
 class Job(BaseModel, Versioned):
     """What a user submitted, where it stands, and why it waits.
 
-    `version` is the guard of every change: a transition is one compare-and-set on it. `asked` is there where
-    a list has read it with the job, in place of its roles.
+    `version` is the guard of every change: a transition is one compare-and-set on it.
     """
-
-    asked: Asked | None = None
 
     # These and the priority class are the first columns of indexes below.
     workspace = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="jobs", db_index=False)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils.translation import gettext as _
@@ -17,7 +17,7 @@ from foundation.errors import NotFound
 from foundation.kept import Kept
 from foundation.listing import Column, Condition, Kind
 from quotas.models import Queue
-from scheduling.models import Asked, Claim, Job, JobRole, JobState, PriorityClass
+from scheduling.models import Claim, Job, JobRole, JobState, PriorityClass
 from tenants import permissions
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
@@ -43,30 +43,18 @@ COLUMNS: Final = {
     "finished_at": Column("finished_at", Kind.TIME),
 }
 """What a list of jobs can be filtered by."""
-_LISTED: Final = (
-    *("version", "name", "kind", "state", "preemptible", "attempt_number", "end_reason", "workspace_id"),
-    *("reason", "reason_numbers", "reason_help", "reason_at"),
-    *("submitted_at", "admitted_at", "started_at", "finished_at"),
-    *("queue__name", "submitted_by__username", "priority_class__name"),
-)
 _SHOWN: Final = ("queue", "submitted_by", "priority_class")
 _ROWS: Final = Kept(
-    lambda *keys: Job.unscoped.filter(pk__in=keys).order_by().select_related(*_SHOWN).only(*_LISTED)
-)
-_ROWS_ANYWHERE: Final = Kept(
-    lambda *keys: (
-        Job.unscoped.filter(pk__in=keys)
+    lambda keys: (
+        Job.unscoped.filter(pk__any_of=keys)
         .order_by()
-        .select_related(*_SHOWN, "workspace")
-        .only(*_LISTED, "workspace__slug")
-    )
-)
-_ASKED: Final = Kept(
-    lambda *keys: (
-        JobRole.unscoped.filter(job__in=keys)
-        .order_by()
-        .values_list("job")
-        .annotate(all_cards=Sum(F("replicas") * F("gpu_cards")), all_tasks=Sum("replicas"))
+        .annotate(cards=Sum(F("roles__replicas") * F("roles__gpu_cards")), asked=Sum("roles__replicas"))
+        .values_list(
+            *("pk", "name", "kind", "state", "reason", "reason_numbers", "reason_help", "reason_at"),
+            *("workspace__slug", "queue__name", "priority_class__name", "preemptible"),
+            *("submitted_by__username", "cards", "asked", "attempt_number", "end_reason"),
+            *("submitted_at", "admitted_at", "started_at", "finished_at"),
+        )
     )
 )
 _BY_ID: Final = Kept(
@@ -112,14 +100,37 @@ class JobFilter:
     conditions: Sequence[Condition] = ()
 
 
+class JobRow(NamedTuple):
+    """What a list shows of a job; `cards` and `tasks` are what all its roles ask for together."""
+
+    id: uuid.UUID
+    name: str
+    kind: str
+    state: str
+    reason: str
+    reason_numbers: dict[str, Any]
+    reason_help: list[Any]
+    reason_at: datetime | None
+    workspace: str
+    queue: str
+    priority_class: str
+    preemptible: bool
+    submitted_by: str
+    cards: int
+    tasks: int
+    attempt: int
+    end_reason: str
+    submitted_at: datetime
+    admitted_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Jobs with what a list shows of them and their roles at hand; `next` is None at the end.
+    """Rows of a list; `next` is None at the end. There may be millions: nobody counts them."""
 
-    There may be millions: nobody counts them.
-    """
-
-    items: list[Job]
+    items: list[JobRow]
     next: str | None
 
 
@@ -204,20 +215,8 @@ def job_list(
     unread = jobs.select_related(None).prefetch_related(None)
     keys: Any = unread.values_list("pk", sort.lstrip("-"), named=True)
     page, following = keyset.page(keys, sort=sort, cursor=cursor, limit=limit)
-    found = _listed([key.pk for key in page], workspace)
+    found = {row[0]: JobRow._make(row) for row in _ROWS.for_any([key.pk for key in page])}
     return JobPage([found[key.pk] for key in page if key.pk in found], following)
-
-
-def _listed(keys: Sequence[uuid.UUID], workspace: Tenant | None) -> dict[uuid.UUID, Job]:
-    rows = _ROWS_ANYWHERE if workspace is None else _ROWS
-    found = {job.pk: job for job in rows.for_any(keys)}
-    for key, cards, tasks in _ASKED.for_any(keys):
-        if key in found:
-            found[key].asked = Asked(cards, tasks)
-    if workspace is not None:
-        for job in found.values():
-            job.workspace = workspace
-    return found
 
 
 def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
@@ -270,13 +269,38 @@ def job_counts(*, viewer: Actor, workspace: Tenant | None = None) -> dict[str, i
     return {state.value: found.get(state.value, 0) for state in JobState}
 
 
+def job_row(job: Job) -> JobRow:
+    """What a list would show of a job at hand."""
+    return JobRow(
+        id=job.pk,
+        name=job.name,
+        kind=job.kind,
+        state=job.state,
+        reason=job.reason,
+        reason_numbers=job.reason_numbers,
+        reason_help=job.reason_help,
+        reason_at=job.reason_at,
+        workspace=job.workspace.slug,
+        queue=job.queue.name,
+        priority_class=job.priority_class.name,
+        preemptible=job.preemptible,
+        submitted_by=job.submitted_by.username,
+        cards=job_cards(job),
+        tasks=job_tasks_asked(job),
+        attempt=job.attempt_number,
+        end_reason=job.end_reason,
+        submitted_at=job.submitted_at,
+        admitted_at=job.admitted_at,
+        started_at=job.started_at,
+        finished_at=job.finished_at,
+    )
+
+
 def job_cards(job: Job) -> int:
-    """Cards that all tasks of a job ask for together; uses what is at hand."""
-    if job.asked is not None:
-        return job.asked.cards
+    """Cards that all tasks of a job ask for together; uses prefetched roles."""
     return sum(role.replicas * role.gpu_cards for role in job.roles.all())
 
 
 def job_tasks_asked(job: Job) -> int:
-    """How many tasks a job has when all run; uses what is at hand."""
-    return job.asked.tasks if job.asked is not None else sum(role.replicas for role in job.roles.all())
+    """How many tasks a job has when all run; uses prefetched roles."""
+    return sum(role.replicas for role in job.roles.all())

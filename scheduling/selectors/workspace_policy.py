@@ -17,7 +17,9 @@ from tenants.models import Tenant
 from tenants.permissions import Permission
 
 _ON_PATH: Final = Kept(
-    lambda *tenants: WorkspacePolicy.unscoped.filter(tenant__in=tenants).order_by().select_related("tenant")
+    lambda tenants: (
+        WorkspacePolicy.unscoped.filter(tenant__pk__any_of=tenants).order_by().select_related("tenant")
+    )
 )
 
 

@@ -23,7 +23,16 @@ NUMBER_MAX: Final = 2**63 - 1
 
 
 class QuerySerializer(serializers.Serializer[Any]):
-    """Base of all query parameters."""
+    """Base of all query parameters.
+
+    `kept` takes the fields that are made once, because to make them takes longer than to read by them. They
+    remember the language in which they first complained, so that complaints are left to fields made anew.
+    """
+
+    def __init__(self, *, kept: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if kept:
+            self.__dict__["fields"] = _fields(type(self))
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         unknown = sorted(set(self.initial_data) - set(self.fields))
@@ -157,14 +166,21 @@ def read_query(request: Request, kind: type[Q]) -> dict[str, Any]:
         for name, values in request.query_params.lists()
         if name not in general
     }
-    query = kind(data=data)
-    query.is_valid(raise_exception=True)
+    query = kind(data=data, kept=True)
+    if not query.is_valid():
+        query = kind(data=data)
+        query.is_valid(raise_exception=True)
     return dict(query.validated_data)
 
 
 @cache
+def _fields(kind: type[QuerySerializer]) -> Any:
+    return kind().fields
+
+
+@cache
 def _parameters(kind: type[QuerySerializer]) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of all parameters, and of those that may be repeated; fields are dear to make."""
-    fields = kind().fields
+    """The names of all parameters, and of those that may be repeated."""
+    fields = _fields(kind)
     lists = (name for name, field in fields.items() if isinstance(field, serializers.ListField))
     return frozenset(fields), frozenset(lists)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.table import Table
 
-from scheduling.api.serializers import JobDetailSerializer, JobSerializer
-from scheduling.models import Job
+from scheduling.api.serializers import JobDetailSerializer, JobSerializer, listed
 from scheduling.selectors.job import JobFilter, job_get, job_list
 from scheduling.services.job import job_cancel, job_submit
 from scheduling.services.job_read import job_read
@@ -45,36 +45,35 @@ class Command(BaseCommand):
         user = acting_user(options["user"])
         with refusals(options.get("file") or ""):
             workspace = workspace_get(viewer=user, slug=options["workspace"])
-            result, jobs = getattr(self, f"_{options['verb']}")(user, workspace, options)
+            result = getattr(self, f"_{options['verb']}")(user, workspace, options)
         if options["json"]:
             write_json(options["json"], result)
         if options["json"] != "-":
-            self.stdout.write(shown(_table(jobs)))
+            self.stdout.write(shown(_table(result.get("items", [result]))))
 
-    def _submit(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
+    def _submit(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         body = load_text(_read(options["file"]))
         reading = job_read(acting_user=user, workspace=workspace, body=body)
         job = job_submit(acting_user=user, workspace=workspace, spec=reading.spec)
-        return JobSerializer(job).data, [job]
+        return JobSerializer(job).data
 
-    def _list(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
+    def _list(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         page = job_list(
             viewer=user,
             workspace=workspace,
             filters=JobFilter(states=options["state"]),
             limit=max(1, options["limit"]),
         )
-        items = [JobSerializer(job).data for job in page.items]
-        return {"items": items, "total": None, "next": page.next}, page.items
+        return {"items": [listed(row) for row in page.items], "total": None, "next": page.next}
 
-    def _get(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
+    def _get(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         job = job_get(viewer=user, workspace=workspace, ref=options["job"])
-        return JobDetailSerializer(job).data, [job]
+        return JobDetailSerializer(job).data
 
-    def _cancel(self, user: User, workspace: Tenant, options: dict[str, Any]) -> tuple[Any, list[Job]]:
+    def _cancel(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         job = job_get(viewer=user, workspace=workspace, ref=options["job"])
         job_cancel(acting_user=user, job=job)
-        return JobSerializer(job).data, [job]
+        return JobSerializer(job).data
 
 
 def _read(file: str) -> str:
@@ -84,12 +83,14 @@ def _read(file: str) -> str:
         raise CommandError(f"{file}: {error}", returncode=USAGE) from error
 
 
-def _table(jobs: list[Job]) -> Table:
+def _table(jobs: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("name", "state", "reason", "queue", "by", "submitted", "id"):
         table.add_column(heading, overflow="fold")
     for job in jobs:
-        submitted = f"{job.submitted_at:%Y-%m-%d %H:%M:%S}"
-        cells = (job.name, job.state, job.reason, job.queue.name, job.submitted_by.username, submitted)
-        table.add_row(*cells, str(job.pk))
+        reason = job["reason"]["code"] if job["reason"] else ""
+        submitted = f"{datetime.fromisoformat(job['submitted_at']):%Y-%m-%d %H:%M:%S}"
+        table.add_row(
+            job["name"], job["state"], reason, job["queue"], job["submitted_by"], submitted, job["id"]
+        )
     return table

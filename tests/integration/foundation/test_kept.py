@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DataError, connection
 from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 
@@ -68,18 +69,46 @@ def test_tuples_of_a_union(w: World) -> None:
     assert sorted(Kept(shape)(*values)) == sorted(tuple(row) for row in shape(*values))
 
 
-def test_lists_of_any_length_share_few_statements(w: World) -> None:
+@pytest.mark.server
+def test_times_are_read_as_they_were_written(on_postgres: PostgresServer) -> None:
+    moments = [
+        datetime(2026, 11, 22, 5, 6, 7, tzinfo=UTC),
+        datetime(2026, 11, 22, 5, 6, 7, 120_000, tzinfo=UTC),
+        datetime(1, 1, 1, tzinfo=UTC),
+        datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT unnest(%s::timestamptz[])", [moments])
+        assert [found for (found,) in cursor.fetchall()] == moments
+        cursor.execute("SELECT '0044-03-15 12:00:00+00 BC'::timestamptz")
+        with pytest.raises(DataError, match="BC"):
+            cursor.fetchall()
+
+
+@pytest.mark.server
+def test_what_is_asked_again_is_planned_once(on_postgres: PostgresServer) -> None:
+    kept = Kept(lambda slug: Tenant.unscoped.filter(slug=slug).order_by().values_list("pk"))
+    for _ in range(4):
+        kept("team-a")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%%tenants_tenant%%'"
+        )
+        assert cursor.fetchone() == (1,)
+
+
+def test_lists_of_any_length_share_one_statement(w: World) -> None:
     shapes = []
 
-    def shape(*keys: uuid.UUID) -> QuerySet[Job]:
-        shapes.append(len(keys))
-        return Job.unscoped.filter(pk__in=keys).order_by("pk").select_related("queue")
+    def shape(keys: uuid.UUID) -> QuerySet[Job]:
+        shapes.append(keys)
+        return Job.unscoped.filter(pk__any_of=keys).order_by("pk").select_related("queue")
 
     kept: Kept[Job] = Kept(shape)
     made = [jobs.job(w.queue, w.editor).pk for _ in range(9)]
 
     for count in range(10):
         assert {job.pk for job in kept.for_any(made[:count])} == set(made[:count])
-    assert shapes == [1, 2, 4, 8, 16]
+    assert len(shapes) == 1
     few = kept.for_any(made)
     assert len({id(job.queue) for job in few}) == 1 == Queue.unscoped.filter(pk=few[0].queue_id).count()

@@ -1,0 +1,50 @@
+"""What the platform asks of Django's connections to PostgreSQL beyond what Django does.
+
+Statements that never change are prepared: the server plans each once per connection. That needs parameters
+which travel beside the statement; Django's own cursors write them into it. And times are read by Python's
+parser in C: psycopg's loader, in the shape that Django derives its own from, matches an expression for each.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from django.db import connection
+from django.db.backends.postgresql.base import ServerBindingCursor
+from django.db.backends.postgresql.psycopg_any import BaseTzLoader
+
+_PREPARE_AFTER: Final = 2
+"""Uses of a statement on one connection before it is prepared: what is asked once is not worth it."""
+
+
+class TimeLoader(BaseTzLoader):  # type: ignore[misc]  # which the published types do not know
+    """Reads `timestamptz` in UTC, the time zone of all our connections."""
+
+    timezone = UTC
+
+    def load(self, data: Any) -> datetime:
+        text = bytes(data).decode()
+        try:
+            found = datetime.fromisoformat(text) if text.endswith("+00") else super().load(data)
+        except ValueError:
+            found = super().load(data)  # which tells what is wrong with it
+        return cast(datetime, found)
+
+
+def prepare(raw: Any) -> None:
+    """Tell a new connection of psycopg's how to read times and when to prepare."""
+    raw.adapters.register_loader("timestamptz", TimeLoader)
+    raw.prepare_threshold = _PREPARE_AFTER
+
+
+def preparing_cursor() -> Any:
+    """A cursor for a statement that is always the same; elsewhere than on PostgreSQL an ordinary one."""
+    if connection.vendor != "postgresql":
+        return connection.cursor()
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    wrapper: Any = connection
+    cursor: Any = ServerBindingCursor
+    with connection.wrap_database_errors:
+        return wrapper._prepare_cursor(cursor(wrapper.connection))
