@@ -1,0 +1,48 @@
+"""The index of parts of names answers what reading all names would, and nothing to whoever may not see."""
+
+from __future__ import annotations
+
+import pytest
+
+from foundation import row_scope
+from scheduling.selectors.job import JobFilter, job_list
+from scheduling.selectors.name_search import jobs_named
+from tenants.row_scope import scope_of
+from tests.builders import jobs
+from tests.builders.world import World, world
+from tests.fixtures.postgres import PostgresServer
+
+pytestmark = pytest.mark.server
+NAMES = ("train-llama-1", "train-llama-2", "train-bert-1", "a-100")
+
+
+@pytest.fixture
+def w(on_postgres: PostgresServer) -> World:
+    made = world()
+    for name in NAMES:
+        jobs.job(made.queue, made.editor, name)
+    jobs.job(made.other_queue, made.outsider, "train-llama-3")
+    return made
+
+
+@pytest.mark.parametrize("part", ["llama", "train", "in-ll", "1", "a", "nothing", "%", "_", "LLAMA", "\\"])
+def test_a_part_finds_the_names_that_have_it(w: World, part: str) -> None:
+    page = job_list(viewer=w.viewer, workspace=w.workspace, filters=JobFilter(name=part))
+
+    assert {job.name for job in page.items} == {name for name in NAMES if part.lower() in name}
+
+
+def test_what_many_have_is_left_to_the_list(w: World) -> None:
+    assert jobs_named(w.workspace.pk, "train", most=3) is None
+    assert len(jobs_named(w.workspace.pk, "train", most=4) or []) == 3
+
+
+def test_names_of_others_are_not_searched(w: World) -> None:
+    found = {}
+    for who in (w.viewer, w.outsider, w.platform_admin):
+        with row_scope.acting(scope_of(who)):
+            found[who] = jobs_named(w.workspace.pk, "bert", most=9)
+    with row_scope.acting(row_scope.NOTHING):
+        assert jobs_named(w.workspace.pk, "bert", most=9) == []
+
+    assert [len(found[who] or []) for who in (w.viewer, w.outsider, w.platform_admin)] == [1, 0, 1]
