@@ -13,6 +13,7 @@ from typing import Final
 
 from clusters.models import Cell
 from foundation import clock
+from foundation.kept import Kept
 from quotas.models import Queue
 from scheduling import engine
 from scheduling.engine_config import engine_config
@@ -22,6 +23,9 @@ from scheduling.snapshots import empty_snapshot, names_in, with_names
 from scheduling.spec import JobSpec
 
 Version = tuple[int, int]
+_VERSION: Final = Kept(
+    lambda cell: Cell.unscoped.filter(pk=cell).order_by().values_list("inventory_version", "quota_version")
+)
 
 
 @dataclass(slots=True)
@@ -53,7 +57,9 @@ def misfit(spec: JobSpec, queue: Queue) -> Misfit | None:
 
 
 def _known(cell_id: uuid.UUID) -> _Cached:
-    version: Version = Cell.unscoped.values_list("inventory_version", "quota_version").get(pk=cell_id)
+    version: Version | None = _VERSION.first(cell_id)
+    if version is None:
+        raise Cell.DoesNotExist
     cached = _cache.get(cell_id)
     if cached is None or cached.version != version:
         cached = _cache[cell_id] = _Cached(version, empty_snapshot(cell_id), names_in(cell_id))

@@ -6,11 +6,30 @@ import uuid
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import F
 
 from foundation.actor import Actor
+from foundation.kept import Kept
 from scheduling.models import Allocation, DeviceSlice, Job, Task
 from tenants import permissions
 from tenants.permissions import Permission
+
+_LATEST: Final = Kept(
+    lambda tasks: (
+        Allocation.unscoped.filter(task__pk__any_of=tasks, attempt__number=F("attempt__job__attempt_number"))
+        .order_by("pk")
+        .select_related("node", "flavor", "attempt")
+    )
+)
+_HELD: Final = Kept(
+    lambda allocations: (
+        DeviceSlice.unscoped.filter(allocation__pk__any_of=allocations)
+        .order_by("device__index", "pk")
+        .select_related("device")
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +58,7 @@ def job_tasks(*, viewer: Actor, job: Job, offset: int = 0, limit: int = 100) -> 
     permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
     tasks = Task.unscoped.filter(job=job)
     shown = list(tasks.select_related("role").order_by("role__position", "index")[offset : offset + limit])
-    allocations = _allocations(job, shown)
+    allocations = _allocations(shown)
     slices = _slices(list(allocations.values()))
     # A page that is not full is the last one, and tells how many there are.
     ends = len(shown) < limit and (shown or not offset)
@@ -49,17 +68,13 @@ def job_tasks(*, viewer: Actor, job: Job, offset: int = 0, limit: int = 100) -> 
     return TaskPage(rows, total, following if shown and following < total else None)
 
 
-def _allocations(job: Job, tasks: Sequence[Task]) -> dict[uuid.UUID, Allocation]:
-    rows = Allocation.unscoped.filter(
-        task__in=tasks, attempt__job=job, attempt__number=job.attempt_number
-    ).select_related("node", "flavor", "attempt")
-    return {row.task_id: row for row in rows.order_by("pk")}
+def _allocations(tasks: Sequence[Task]) -> dict[uuid.UUID, Allocation]:
+    return {row.task_id: row for row in _LATEST.for_any([task.pk for task in tasks])}
 
 
 def _slices(allocations: Sequence[Allocation]) -> dict[uuid.UUID, list[DeviceSlice]]:
     found: defaultdict[uuid.UUID, list[DeviceSlice]] = defaultdict(list)
-    rows = DeviceSlice.unscoped.filter(allocation__in=allocations).select_related("device")
-    for row in rows.order_by("device__index", "pk"):
+    for row in _HELD.for_any([allocation.pk for allocation in allocations]):
         found[row.allocation_id].append(row)
     return found
 
