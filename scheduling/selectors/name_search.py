@@ -13,7 +13,7 @@ def jobs_named(workspace: uuid.UUID, part: str, *, most: int) -> list[uuid.UUID]
     """Keys of the jobs of a workspace with `part` in their names, where they are fewer than `most` and the
     database can tell at once; None otherwise.
 
-    The function (migration 0005) shows what the policies on rows would.
+    The function (migration 0006) shows what the policies on rows would.
     """
     if connection.vendor != "postgresql":
         return None

@@ -37,5 +37,5 @@ def take(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("scheduling", "0004_attempts_gather")]
+    dependencies = [("scheduling", "0005_jobs_say_how_pods_run")]
     operations = [migrations.RunPython(make, take)]
