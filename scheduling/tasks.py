@@ -9,7 +9,7 @@ from celery import shared_task
 from foundation import clock, idempotency
 from scheduling.delegation import run as delegation
 from scheduling.execution import execute, observe
-from scheduling.services import cycle, spent_budget, user_usage
+from scheduling.services import cycle, govern, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
 
 
@@ -41,6 +41,12 @@ def delegate_cluster(cluster_id: str) -> None:
 def observe_clusters() -> None:
     """Ask for a look at every cluster."""
     sweeping.hint_observation()
+
+
+@shared_task(name="scheduling.tasks.govern_clusters")
+def govern_clusters() -> None:
+    """Keep the surroundings of workspaces in their clusters as they should be."""
+    govern.govern_clusters()
 
 
 @shared_task(name="scheduling.tasks.prune")

@@ -32,6 +32,7 @@ ROUTES: Final = {
     "scheduling.tasks.execute_*": {"queue": "cluster"},
     "scheduling.tasks.observe_*": {"queue": "cluster"},
     "scheduling.tasks.delegate_*": {"queue": "cluster"},
+    "scheduling.tasks.govern_*": {"queue": "cluster"},
     "telemetry.*": {"queue": "telemetry"},
 }
 

@@ -257,6 +257,27 @@ class ForeignBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class TenantLimits:
+    """How many cards the pods of a namespace may ask for at most, by the name under which nodes count them:
+    a MIG profile, or "" for whole cards and parts of cards. What is not named is unlimited."""
+
+    namespace: str
+    cards: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Governed:
+    """What of the tenants' surroundings was missing and was made, and what had changed and was brought back.
+
+    `refused`: what the cluster did not permit, with its words.
+    """
+
+    created: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceSample:
     """One reading of a card, or of one pod's slice of it when `pod` is set.
 
@@ -286,7 +307,8 @@ class ClusterBackend(Protocol):
     """One cluster. Calls may raise `BackendUnavailable`; then nothing at all is known.
 
     A backend that subclasses this gets `ensure_many` and `remove_many` as loops, and overrides them
-    where one round trip can carry many pods; and a cluster in which nobody else runs anything.
+    where one round trip can carry many pods; and a cluster in which nobody else runs
+    anything and tenants have no surroundings of their own.
     """
 
     capabilities: Capabilities
@@ -317,6 +339,10 @@ class ClusterBackend(Protocol):
     def foreign(self, cursor: str) -> ForeignBatch:
         """Pods of others: what changed since `cursor`; all there are if it is empty or unknown."""
         return ForeignBatch(cursor=cursor)
+
+    def govern(self, limits: Sequence[TenantLimits]) -> Governed:
+        """Bring the namespaces of tenants in line, those that exist."""
+        return Governed()
 
     def samples(self) -> Iterable[DeviceSample]: ...
 

@@ -14,13 +14,15 @@ from clusters.backends.base import (
     DeviceSample,
     ForeignBatch,
     GangRef,
+    Governed,
     Inventory,
     ObservedBatch,
     Outcome,
     TaskRef,
     TaskSpec,
+    TenantLimits,
 )
-from clusters.backends.kubernetes import foreign, logs, placing, removing, watch
+from clusters.backends.kubernetes import foreign, logs, placing, removing, tenants, watch
 from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.breaker import Breaker
 from clusters.backends.kubernetes.connection import open_client
@@ -61,6 +63,9 @@ class KubernetesBackend(ClusterBackend):
 
     def foreign(self, cursor: str) -> ForeignBatch:
         return foreign.observe(self._api, cursor)
+
+    def govern(self, limits: Sequence[TenantLimits]) -> Governed:
+        return tenants.govern(self._api, limits)
 
     def samples(self) -> Iterable[DeviceSample]:
         """None: the agents on the nodes report for themselves."""

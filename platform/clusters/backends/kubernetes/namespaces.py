@@ -1,4 +1,4 @@
-"""The namespace of a workspace, made when its first pod needs it."""
+"""The namespace of a workspace, made when its first pod needs it, and what is in it from the start."""
 
 from __future__ import annotations
 
@@ -8,19 +8,46 @@ from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.backends.kubernetes.pods import MANAGED, SERVICE_ACCOUNT
 
 # Pods of tenants may not leave their sandbox, whatever their images would like.
-_POD_SECURITY: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
+LABELS: Final = {**MANAGED, "pod-security.kubernetes.io/enforce": "restricted"}
+POLICIES: Final = "/apis/networking.k8s.io/v1"
 _EXISTS: Final = 409
+
+Body = tuple[str, str, Json]
+"""The root of its interface, the plural of its kind, and the object itself."""
+
+
+def account() -> Body:
+    """The account that pods run under: it may do nothing, and no token of it is mounted."""
+    metadata = {"name": SERVICE_ACCOUNT, "labels": dict(MANAGED)}
+    return "/api/v1", "serviceaccounts", {"metadata": metadata, "automountServiceAccountToken": False}
+
+
+def policy() -> Body:
+    """Who may talk to whom: in from the own workspace alone; out to anywhere but the machine's own services.
+
+    Jobs read data and models from wherever these are, so what goes out is open. Link-local addresses are
+    not: there clouds hand out the credentials of the node. Names may be looked up wherever they are served.
+    """
+    outside = [
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}},
+        {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10"]}},
+    ]
+    names = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+    spec: Json = {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [{"podSelector": {}}]}],
+        "egress": [{"to": [{"podSelector": {}}]}, {"to": outside}, {"ports": names}],
+    }
+    metadata = {"name": "allotment", "labels": dict(MANAGED)}
+    return POLICIES, "networkpolicies", {"metadata": metadata, "spec": spec}
 
 
 def namespace_ensure(api: Api, name: str) -> None:
-    """Make a namespace and the account its pods run under. Raises: Refused; BackendUnavailable."""
-    metadata = {"name": name, "labels": {**MANAGED, **_POD_SECURITY}}
-    _create(api, "/api/v1/namespaces", {"metadata": metadata})
-    account: Json = {
-        "metadata": {"name": SERVICE_ACCOUNT, "labels": dict(MANAGED)},
-        "automountServiceAccountToken": False,
-    }
-    _create(api, f"/api/v1/namespaces/{name}/serviceaccounts", account)
+    """Make a namespace with its account and its policy. Raises: Refused; BackendUnavailable."""
+    _create(api, "/api/v1/namespaces", {"metadata": {"name": name, "labels": LABELS}})
+    for root, kind, body in (account(), policy()):
+        _create(api, f"{root}/namespaces/{name}/{kind}", body)
 
 
 def _create(api: Api, path: str, body: Json) -> None:

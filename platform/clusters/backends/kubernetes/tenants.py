@@ -1,0 +1,133 @@
+"""What surrounds a workspace's pods in the cluster, made and kept as it should be.
+
+Against whatever comes into the namespace around the platform: pod security, an account without a token,
+no connections from other namespaces, and a quota for cards. Only namespaces that carry the platform's
+label are touched, so that a workspace named like somebody else's namespace takes nothing over.
+
+The quota is a second line behind the ledger and must never refuse what the engine admitted. A pod that
+has ended is counted off by a controller of the cluster, seconds later, while its cards are given out
+anew at once. So it allows twice what the workspace could ever hold. It names cards alone: with CPU or
+memory in it the cluster would refuse every task that asks for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from kubernetes.utils.quantity import parse_quantity
+
+from clusters.backends.base import Governed, TenantLimits
+from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.namespaces import LABELS, POLICIES, Body, account, policy
+from clusters.backends.kubernetes.nodes import GPU, MIG
+from clusters.backends.kubernetes.pods import MANAGED, SELECTOR
+
+_HEAD_ROOM: Final = 2
+_NAME: Final = "allotment"
+_NAMESPACES: Final = "/api/v1/namespaces"
+_EXISTS: Final = 409
+# What is compared of an object beside its labels; the rest is the cluster's own.
+_KEPT: Final = ("spec", "automountServiceAccountToken")
+_LISTS: Final = ("/api/v1/serviceaccounts", "/api/v1/resourcequotas", f"{POLICIES}/networkpolicies")
+
+
+def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
+    """Make what is missing and bring back what has changed. Raises: BackendUnavailable."""
+    there, _ = api.listing(_NAMESPACES, labelSelector=SELECTOR)
+    namespaces = {item["metadata"]["name"]: item for item in there}
+    found = {
+        _key(path, item): item for path in _LISTS for item in api.listing(path, labelSelector=SELECTOR)[0]
+    }
+    created: list[str] = []
+    repaired: list[str] = []
+    refused: dict[str, str] = {}
+    for item in limits:
+        if item.namespace not in namespaces:
+            continue
+        name = f"namespaces/{item.namespace}"
+        wanted = [(name, _NAMESPACES, _NAMESPACES, {"metadata": {"name": item.namespace, "labels": LABELS}})]
+        wanted += [_place(item.namespace, body) for body in (account(), policy(), _quota(item.cards))]
+        for title, path, collection, body in wanted:
+            known = namespaces[item.namespace] if path == _NAMESPACES else found.get((path, title))
+            try:
+                done = _bring_back(api, collection, body, known)
+            except Refused as error:
+                refused[title] = error.message
+                continue
+            if done is not None:
+                (repaired if done else created).append(title)
+    return Governed(tuple(created), tuple(repaired), refused)
+
+
+def _place(namespace: str, body: Body) -> tuple[str, str, str, Json]:
+    """Title, address of all of its kind, address of those in the namespace, and the object."""
+    root, kind, content = body
+    title = f"{kind}/{namespace}/{content['metadata']['name']}"
+    return title, f"{root}/{kind}", f"{root}/namespaces/{namespace}/{kind}", content
+
+
+def _key(path: str, item: Json) -> tuple[str, str]:
+    metadata, kind = item["metadata"], path.rpartition("/")[2]
+    return path, f"{kind}/{metadata['namespace']}/{metadata['name']}"
+
+
+def _quota(cards: Mapping[str, int]) -> Body:
+    hard = {
+        f"requests.{MIG + profile if profile else GPU}": str(_HEAD_ROOM * count)
+        for profile, count in sorted(cards.items())
+    }
+    metadata = {"name": _NAME, "labels": dict(MANAGED)}
+    return "/api/v1", "resourcequotas", {"metadata": metadata, "spec": {"hard": hard}}
+
+
+def _bring_back(api: Api, collection: str, body: Json, known: Json | None) -> bool | None:
+    """True if it had changed and was brought back, False if it was made, None if it was as it should be."""
+    address = f"{collection}/{body['metadata']['name']}"
+    if known is None:
+        try:
+            api.create(collection, body)
+        except Refused as error:
+            if error.status != _EXISTS:
+                raise
+            known = api.get(address)  # without our label, or it came meanwhile
+        else:
+            return False
+    labels = known["metadata"].get("labels") or {}
+    lost = {key: value for key, value in body["metadata"]["labels"].items() if labels.get(key) != value}
+    patch: Json = {"metadata": {"labels": lost}} if lost else {}
+    for part in _KEPT:
+        if part in body and not _same(body[part], known.get(part)):
+            patch[part] = _replaced(body[part], known.get(part))
+    if not patch:
+        return None
+    api.patch(address, patch)
+    return True
+
+
+def _same(wanted: Any, found: Any) -> bool:
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return wanted.keys() == found.keys() and all(_same(wanted[key], found[key]) for key in wanted)
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(wanted) == len(found) and all(_same(*pair) for pair in zip(wanted, found, strict=True))
+    return bool(wanted == found) or _quantities({wanted, found})
+
+
+def _quantities(texts: Iterable[Any]) -> bool:
+    """Whether all are the same amount: the cluster writes 2000 as 2k."""
+    try:
+        return len({parse_quantity(text) for text in texts}) == 1
+    except (ValueError, TypeError):
+        return False
+
+
+def _replaced(wanted: Any, found: Any) -> Any:
+    """As a merge, which keeps what it does not name: that is named as absent."""
+    if not isinstance(wanted, dict) or not isinstance(found, dict):
+        return wanted
+    return dict(_merged(wanted, found))
+
+
+def _merged(wanted: Json, found: Json) -> Iterator[tuple[str, Any]]:
+    for key in sorted(wanted.keys() | found.keys()):
+        yield key, _replaced(wanted[key], found.get(key)) if key in wanted else None

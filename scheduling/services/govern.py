@@ -1,0 +1,81 @@
+"""Keeping the surroundings of workspaces in their clusters: limits derived from quota, drift reported."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import structlog
+
+from clusters.backends.base import BackendUnavailable, TenantLimits
+from clusters.backends.registry import backend_for
+from clusters.gpu.named import counted_profile
+from clusters.models import Cluster, Device, Flavor, GpuMode
+from foundation import audit, row_scope
+from foundation.actor import SYSTEM
+from foundation.quantities import Resource
+from quotas.models import Queue
+from quotas.selectors.tree import tree_load
+
+log = structlog.get_logger(__name__)
+
+
+def govern_clusters() -> None:
+    """Bring every cluster's namespaces in line; one that does not answer holds up no other."""
+    for cluster in Cluster.unscoped.order_by("id"):
+        try:
+            govern(cluster)
+        except BackendUnavailable as error:
+            log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
+
+
+def govern(cluster: Cluster) -> bool:
+    """Bring one cluster's namespaces in line; returns whether anything had to be done.
+
+    Raises: BackendUnavailable.
+    """
+    done = backend_for(cluster).govern(list(limits_of(cluster)))
+    for name, message in done.refused.items():
+        log.warning("cluster is out of step", cluster=cluster.name, object=name, why=message)
+    if not done.created and not done.repaired:
+        return False
+    after = {"created": list(done.created), "repaired": list(done.repaired)}
+    audit.record(SYSTEM, "cluster.repair", entity="cluster", entity_id=cluster.pk, after=after)
+    return True
+
+
+@row_scope.whole()
+def limits_of(cluster: Cluster) -> Iterator[TenantLimits]:
+    """The most that the queues of each workspace could ever hold in a cluster, were nobody else there.
+
+    Added up over queues, though they may borrow the same cards: what a queue does not lend is not seen from
+    above it, and the sum must never be too small.
+    """
+    tree = tree_load(cluster.cell_id)
+    flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("id"))
+    names = _counted_as(cluster)
+    cards: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    unlimited: set[tuple[str, str]] = set()
+    queues = Queue.unscoped.filter(cell=cluster.cell_id).order_by("workspace__slug", "id")
+    for namespace, node in queues.values_list("workspace__slug", "node_id"):
+        for flavor in flavors:
+            most = tree.potential(str(node), (str(flavor.pk), Resource.GPU_CARDS))
+            for name in names.get(flavor.pk, {""}):
+                cards[namespace][name] += most or 0
+                if most is None:
+                    unlimited.add((namespace, name))
+    for namespace, counts in cards.items():
+        limited = {name: n for name, n in sorted(counts.items()) if (namespace, name) not in unlimited}
+        yield TenantLimits(namespace, limited)
+
+
+def _counted_as(cluster: Cluster) -> dict[uuid.UUID, set[str]]:
+    """Under which profiles the nodes of each MIG flavor count their instances."""
+    instances = Device.unscoped.filter(
+        node__cluster=cluster, node__flavor__isnull=False, mode=GpuMode.MIG
+    ).values_list("node__flavor", "uuid")
+    found: defaultdict[uuid.UUID, set[str]] = defaultdict(set)
+    for flavor, name in instances:
+        found[flavor].add(counted_profile(name))
+    return dict(found)

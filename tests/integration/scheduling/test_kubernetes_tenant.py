@@ -1,0 +1,97 @@
+"""What surrounds a workspace in a real cluster, made and kept by the platform's own account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.control_plane import ControlPlane
+from clusters.backends.base import TenantLimits
+from foundation.models import AuditRecord
+from quotas.models import Quota
+from scheduling.services.govern import govern, limits_of
+from tests.builders import quotas, tenancy
+from tests.builders.kube_stage import KubeStage, kube_stage
+from tests.fixtures.kubelet import Json
+
+pytestmark = [pytest.mark.server, pytest.mark.django_db]
+TEAM = "/api/v1/namespaces/team-a"
+QUOTA = f"{TEAM}/resourcequotas/allotment"
+ACCOUNT = f"{TEAM}/serviceaccounts/allotment-task"
+POLICY = "/apis/networking.k8s.io/v1/namespaces/team-a/networkpolicies/allotment"
+ENFORCE = "pod-security.kubernetes.io/enforce"
+# Who changes what, by hand, and under what name it is reported when it is brought back.
+CHANGES: tuple[tuple[str, str, Json | None, str, str], ...] = (
+    (QUOTA, "PATCH", {"spec": {"hard": {"requests.nvidia.com/gpu": "999"}}}, "repaired", "resourcequotas"),
+    (QUOTA, "PATCH", {"spec": {"hard": {"pods": "1"}}}, "repaired", "resourcequotas"),
+    (QUOTA, "DELETE", None, "created", "resourcequotas"),
+    (QUOTA, "PATCH", {"metadata": {"labels": None}}, "repaired", "resourcequotas"),
+    (ACCOUNT, "PATCH", {"automountServiceAccountToken": True}, "repaired", "serviceaccounts"),
+    (POLICY, "PATCH", {"spec": {"ingress": [{}]}}, "repaired", "networkpolicies"),
+    (POLICY, "DELETE", None, "created", "networkpolicies"),
+    (TEAM, "PATCH", {"metadata": {"labels": {ENFORCE: "privileged"}}}, "repaired", "namespaces"),
+    (TEAM, "PATCH", {"metadata": {"labels": {ENFORCE: None}}}, "repaired", "namespaces"),
+)
+
+
+@pytest.fixture
+def stage(kube: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeStage]:
+    """A team whose namespace is there, because a job of it has run."""
+    with kube_stage(kube, monkeypatch) as made:
+        made.start("first", run_s=3)
+        made.run(3)
+        yield made
+
+
+def surroundings(stage: KubeStage) -> list[Json]:
+    """What is stated of each object, without what the cluster adds."""
+    found = [stage.api.call("GET", path) for path in (QUOTA, ACCOUNT, POLICY, TEAM)]
+    return [
+        {
+            "labels": item["metadata"]["labels"],
+            "spec": item.get("spec"),
+            "token": item.get("automountServiceAccountToken"),
+        }
+        for item in found
+    ]
+
+
+def test_what_somebody_changes_is_brought_back_and_told(stage: KubeStage) -> None:
+    govern(stage.cluster)
+    asked = stage.api.call("GET", QUOTA)["spec"]["hard"]
+    # 16 whole cards and 16 parts of cards, each twice.
+    assert asked == {"requests.nvidia.com/gpu": "64"}
+    assert not govern(stage.cluster)
+    as_it_should_be = surroundings(stage)
+    for path, method, body, verb, kind in CHANGES:
+        stage.api.call(method, path, body)
+        assert govern(stage.cluster), (path, body)
+        told = AuditRecord.unscoped.filter(action="cluster.repair").latest("pk").after
+        assert [name.partition("/")[0] for name in told[verb]] == [kind], (path, body)
+        assert surroundings(stage) == as_it_should_be, (path, body)
+        assert not govern(stage.cluster), (path, body)
+
+
+def test_a_quota_that_is_lowered_here_is_lowered_there(stage: KubeStage) -> None:
+    govern(stage.cluster)
+    Quota.unscoped.filter(node=stage.queue.node, resource="gpu.cards", flavor=stage.flavor).update(nominal=4)
+    assert govern(stage.cluster)
+    assert stage.api.call("GET", QUOTA)["spec"]["hard"] == {"requests.nvidia.com/gpu": "40"}
+
+
+def test_a_namespace_of_somebody_else_is_left_as_it_is(stage: KubeStage) -> None:
+    stage.api.namespace("theirs")
+    before = stage.api.call("GET", "/api/v1/namespaces/theirs")["metadata"]
+    quotas.queue(stage.cell, tenancy.workspace("theirs"), [stage.flavor], cards=4)
+    govern(stage.cluster)
+    after = stage.api.call("GET", "/api/v1/namespaces/theirs")["metadata"]
+    assert after["resourceVersion"] == before["resourceVersion"]
+    assert stage.api.items("/api/v1/namespaces/theirs/resourcequotas") == []
+
+
+def test_what_is_unlimited_has_no_number(stage: KubeStage) -> None:
+    Quota.unscoped.filter(node=stage.queue.node, resource="gpu.cards", flavor=stage.flavor).update(
+        nominal=None
+    )
+    assert list(limits_of(stage.cluster)) == [TenantLimits("team-a", {})]
