@@ -1,8 +1,8 @@
-"""Fault points: places where a test can make this very process die.
+"""Fault points: places where a test can make this very process die, or fall asleep.
 
 `faults.point("cycle.before_commit")` does nothing unless `ALLOTMENT_FAULTS` names a folder that holds
-a file of that name. Whoever removes the file dies by SIGKILL on the spot, so each planted fault kills
-exactly one process, at exactly that line.
+a file of that name. Whoever removes the file gets SIGKILL on the spot, or SIGSTOP where the file says
+`stop`, so each planted fault meets exactly one process, at exactly that line.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ _FOLDER: Final = os.environ.get("ALLOTMENT_FAULTS", "")
 
 
 def point(name: str) -> None:
-    """Die here if a test has planted the fault `name`."""
+    """Meet the fault `name` here, if a test has planted it."""
     if not _FOLDER:
         return
+    planted = Path(_FOLDER) / name
     try:
-        (Path(_FOLDER) / name).unlink()
+        asleep = planted.read_text(encoding="utf-8") == "stop"
+        planted.unlink()
     except FileNotFoundError:
         return
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGSTOP if asleep else signal.SIGKILL)

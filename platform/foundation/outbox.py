@@ -77,6 +77,7 @@ def publish_due(limit: int = 200) -> int:
             due = due.select_for_update(skip_locked=True)
         rows = list(due[:limit])
         Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
+        faults.point("relay.before_publish")
         for row in rows:
             _publishers[row.topic.removesuffix(_LATER)](row.key)
         faults.point("relay.after_publish")

@@ -21,7 +21,7 @@ from django.db import IntegrityError, transaction
 
 from clusters.models import Cell
 from clusters.services.grants import NoLongerFree
-from foundation import leases, outbox
+from foundation import faults, leases, outbox
 from quotas.selectors.tree import tree_load
 from scheduling.commit import admission, giving_way
 from scheduling.commit.batch import CHUNK, Batch
@@ -112,7 +112,9 @@ class _Commit:
                 continue
             batch.dropped += 1
             log.info("decision dropped", jobs=sorted(bundle.jobs), why="quota or a job itself has changed")
+        faults.point("commit.before_write")
         _write(batch)
+        faults.point("commit.after_write")
         return batch
 
     def _carry_out(self, batch: Batch, bundle: Bundle, tasks: admission.TaskIds) -> bool:

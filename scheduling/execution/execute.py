@@ -41,6 +41,7 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
             outbox.hint(outbox.Topic.EXECUTE, cluster_id, delay_s=_RETRY_S)
             return 0
         cluster = Cluster.unscoped.get(pk=cluster_id)
+        faults.point("execute.leased")
         try:
             backend = backend_for(cluster)
             answered = _remove(cluster, backend) + _ensure(cluster, backend)
@@ -71,12 +72,14 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
             return answered
         if backend.capabilities.gangs:
             gangs.note_gathered({allocation.attempt for allocation in wanted})
+        faults.point("execute.before_ensure")
         outcomes = backend.ensure_many(task_specs(wanted))
         faults.point("execute.after_ensure")
         known = [
             pair for pair in zip(wanted, outcomes, strict=True) if pair[1].kind is not OutcomeKind.UNKNOWN
         ]
         _note_ensured(known)
+        faults.point("execute.after_note")
         answered += len(known)
         if len(known) < len(wanted):
             return answered  # the unknown ones are asked for again by the next sweep, by the same name
@@ -124,6 +127,8 @@ def _remove(cluster: Cluster, backend: ClusterBackend) -> int:
         .select_related("node")
         .order_by("id")[: 5 * _BATCH]
     )
+    if unwanted:
+        faults.point("execute.before_remove")
     by_grace: defaultdict[int, list[Allocation]] = defaultdict(list)
     for allocation in unwanted:
         asked_s = GRACE_S if allocation.grace is None else int(allocation.grace)

@@ -51,6 +51,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         now = clock.now()
         listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
         backend = backend_for(cluster)
+        faults.point("observe.leased")
         try:
             batch = backend.observe(None if listing else cluster.cursor)
         except BackendUnavailable as error:
@@ -79,8 +80,10 @@ def _apply(cluster: Cluster, batch: ObservedBatch, now: datetime) -> None:
         nodes_observe(cluster=cluster, observations=nodes)
     for start in range(0, len(pods), _CHUNK):
         pods_apply(cluster=cluster, observations=pods[start : start + _CHUNK], now=now)
+        faults.point("observe.after_chunk")
     if batch.complete:
         _absent(cluster, pods, now)
+    faults.point("observe.before_cursor")
     # The cursor moves last: a crash before this line only means seeing the same things again.
     fields: dict[str, object] = {"cursor": batch.cursor, "observed_at": now}
     if batch.complete:

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
-from foundation import outbox
+from foundation import faults, outbox
 from scheduling.execution import restart
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.services.lifecycle import ask_removal, begin_eviction, end_attempt, finish, settle
@@ -76,6 +76,8 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
         _advance(job, touched[job], now)
     if owed:
         outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
+    if touched:
+        faults.point("observe.before_commit")
 
 
 def _allocations(

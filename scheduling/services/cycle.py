@@ -39,6 +39,7 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
         if wait_s > 0:
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=wait_s)
             return None
+        faults.point("cycle.leased")
         with uncollected():
             others = elsewhere(cell_id)
             taken = cell_snapshot(cell_id, but=others)

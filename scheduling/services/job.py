@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from foundation import audit, clock, outbox, row_scope
+from foundation import audit, clock, faults, outbox, row_scope
 from foundation.errors import Conflict, FieldError, Invalid, Refused
 from foundation.kept import Kept
 from foundation.versions import require_current
@@ -164,6 +164,8 @@ def job_submit(
     with transaction.atomic():
         job = create_rows(rows)
         note_submissions(acting_user, [job])
+        faults.point("submit.before_commit")
+    faults.point("submit.after_commit")
     job.workspace = workspace
     return job
 

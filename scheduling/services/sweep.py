@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from clusters.models import ADMITS_ITSELF, Cell, Cluster, ClusterHealth
-from foundation import clock, outbox
+from foundation import clock, faults, outbox
 from scheduling.models import Allocation, Attempt, Claim, Job, JobState
 from scheduling.services import unusable
 from scheduling.services.lifecycle import begin_eviction, settle
@@ -36,6 +36,7 @@ def sweep() -> None:
     _evict_not_ready(now)
     _settle_leaving(now)
     _end_claims(now)
+    faults.point("sweep.before_hints")
     _hint_cells(now)
     _hint_clusters()
 

@@ -19,6 +19,7 @@ from clusters.backends.kubernetes.containers import SpecInvalid
 from clusters.backends.kubernetes.gangs import gang_ensure, reference
 from clusters.backends.kubernetes.making import Elsewhere, find, make
 from clusters.gpu.hami import HamiFormatError
+from foundation import faults
 
 _AT_ONCE: Final = 16
 _CONFLICT: Final = 409
@@ -55,7 +56,9 @@ def _ensure(api: Api, spec: TaskSpec, owner: Future[Json] | None) -> Outcome:
     try:
         manifest = pods.manifest(spec, owner=reference(owner.result()) if owner else None)
         pod = _ours(make(api, pods.path(spec.ref.namespace), manifest), spec)
+        faults.point("kubernetes.after_create")
         _bind(api, spec, pod)
+        faults.point("kubernetes.after_bind")
     except SpecInvalid as error:
         return Outcome.refused("INVALID", str(error))
     except HamiFormatError as error:

@@ -10,6 +10,7 @@ from clusters.backends.base import BackendUnavailable, GangRef, Outcome, TaskRef
 from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Api, Refused
 from clusters.backends.kubernetes.gangs import gang_dissolve
+from foundation import faults
 
 _AT_ONCE: Final = 16
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -28,6 +29,7 @@ def remove(api: Api, ref: TaskRef, grace_s: int) -> Outcome:
         options["preconditions"] = {"uid": ref.uid}
     try:
         deleted = api.delete(pods.path(ref.namespace, ref.name), options)
+        faults.point("kubernetes.after_delete")
     except Refused as error:
         if error.status in (_NOT_FOUND, _CONFLICT):
             return Outcome.done()

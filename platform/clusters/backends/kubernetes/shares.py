@@ -18,7 +18,7 @@ from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.gpu import hami
 from clusters.gpu.hami import CardShare
-from foundation import clock
+from foundation import clock, faults
 
 _WAIT_S: Final = 10.0  # for a lock; then the pod is asked for again by the next sweep
 _POLL_S: Final = 0.2
@@ -37,6 +37,7 @@ def reserve(api: Api, spec: TaskSpec) -> dict[str, str]:
     Raises: NoRoom; BackendUnavailable while another pod keeps the lock; Refused.
     """
     node = _lock(api, spec)
+    faults.point("kubernetes.locked")
     try:
         _check_room(api, spec, node)
     except NoRoom:
