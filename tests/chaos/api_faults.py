@@ -1,0 +1,131 @@
+"""What an API server does to its callers on a bad day: installed in one process, before its calls."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+import urllib3
+from urllib3.exceptions import NewConnectionError, ProtocolError, ReadTimeoutError
+
+from clusters.backends.kubernetes.api import Api, Json
+
+Open = Callable[..., urllib3.BaseHTTPResponse]
+_POOL: Final = urllib3.HTTPSConnectionPool("cluster.invalid")
+
+
+class ApiFault(StrEnum):
+    """One way in which calls go wrong."""
+
+    SWALLOWED = "swallowed"  # carried out, and the answer is lost
+    ERROR_AFTER = "error-after"  # carried out, and answered by a 500
+    TOO_MANY = "too-many"  # 429, nothing is done
+    BROKEN = "broken"  # 500, nothing is done
+    FROZEN = "frozen"  # no call is answered any more, nothing is done
+    UNREACHABLE = "unreachable"  # no connection
+    REVOKED = "revoked"  # 401 to everything
+    FORGOTTEN = "forgotten"  # 410 to every watch
+    CUT = "cut"  # each watch breaks off after its first line
+
+
+_LASTING: Final = (ApiFault.FROZEN, ApiFault.UNREACHABLE, ApiFault.REVOKED, ApiFault.FORGOTTEN, ApiFault.CUT)
+_WRITES: Final = (ApiFault.SWALLOWED, ApiFault.ERROR_AFTER)
+_STATUS: Final = {
+    ApiFault.ERROR_AFTER: 500,
+    ApiFault.TOO_MANY: 429,
+    ApiFault.BROKEN: 500,
+    ApiFault.REVOKED: 401,
+    ApiFault.FORGOTTEN: 410,
+}
+
+
+@dataclass
+class BadDay:
+    """One fault: from the call `first` on, for `calls` calls, or for all where it lasts.
+
+    `met` tells whether any call was hit. Calls are made by several threads.
+    """
+
+    kind: ApiFault
+    first: int
+    calls: int
+    met: int = 0
+    _seen: int = 0
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def drawn(cls, kind: ApiFault, draw: random.Random) -> BadDay:
+        """A fault of a kind that begins somewhere among the first calls."""
+        return cls(kind, draw.randrange(4), draw.randint(1, 6))
+
+    def install(self) -> None:
+        """Hit the calls of this process from now on."""
+        whole: Open = Api._open
+        day = self
+
+        def hit(
+            api: Api, method: str, path: str, query: Mapping[str, str | int], body: Json | None, answer_s: float
+        ) -> urllib3.BaseHTTPResponse:
+            def call() -> urllib3.BaseHTTPResponse:
+                return whole(api, method, path, query, body, answer_s)
+
+            watching = "watch" in query
+            return day._answer(call, watching=watching) if day._hits(method, watching) else call()
+
+        Api._open = hit  # type: ignore[method-assign]
+
+    def _hits(self, method: str, watching: bool) -> bool:
+        if self.kind in (ApiFault.FORGOTTEN, ApiFault.CUT) and not watching:
+            return False
+        if self.kind in _WRITES and method == "GET":
+            return False
+        with self._guard:
+            self._seen += 1
+            lasting = self.kind in _LASTING
+            hits = self._seen > self.first and (lasting or self._seen <= self.first + self.calls)
+            self.met += hits
+        return hits
+
+    def _answer(
+        self, call: Callable[[], urllib3.BaseHTTPResponse], *, watching: bool
+    ) -> urllib3.BaseHTTPResponse:
+        match self.kind:
+            case ApiFault.SWALLOWED:
+                _ = call().data
+                raise ProtocolError("the connection was lost before the answer came")
+            case ApiFault.ERROR_AFTER:
+                _ = call().data
+            case ApiFault.FROZEN:
+                raise ReadTimeoutError(_POOL, "/", "no answer came")
+            case ApiFault.UNREACHABLE:
+                raise NewConnectionError(_POOL, "refused")  # type: ignore[arg-type]  # only told
+            case ApiFault.CUT:
+                return _Cut(call())  # type: ignore[return-value]  # what is used of an answer
+        headers = {"Retry-After": "0"} if self.kind is ApiFault.TOO_MANY else {}
+        body = b'{"kind": "Status", "reason": "Injected", "message": "injected"}'
+        return urllib3.HTTPResponse(
+            body, headers=headers, status=_STATUS[self.kind], preload_content=False, decode_content=False
+        )
+
+
+class _Cut:
+    """An answer that breaks off after its first piece."""
+
+    def __init__(self, whole: urllib3.BaseHTTPResponse) -> None:
+        self._whole, self.status = whole, whole.status
+
+    @property
+    def data(self) -> bytes:
+        return self._whole.data
+
+    def stream(self, **options: Any) -> Any:
+        for piece in self._whole.stream(**options):
+            yield piece
+            raise ProtocolError("the watch was cut")
+
+    def close(self) -> None:
+        self._whole.close()
