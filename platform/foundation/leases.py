@@ -6,6 +6,9 @@ holder then changes nothing. Times are the database's own, not the worker's.
 
 Work may take longer than a lease lasts, so it is renewed beside the work. Not for ever: a worker that
 hangs must lose it some time.
+
+What goes to a cluster has no epoch that anybody would check. So whoever sends asks `require_held` first,
+which goes by the machine's own clock: a worker that slept through its lease sends nothing when it wakes up.
 """
 
 from __future__ import annotations
@@ -13,9 +16,12 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -34,10 +40,36 @@ RENEWALS_PER_LEASE: Final = 3
 RENEWALS_MAX: Final = 60
 """With leases of 30 s: work that takes longer than ten minutes is taken for hung."""
 _JOIN_S: Final = 5.0
+# Goes on while the machine sleeps, where there is such a clock.
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+@dataclass(slots=True)
+class _Hold:
+    """A lease as its holder knows it: good until a moment of the machine's own clock, in seconds."""
+
+    until: float
+
+
+_hold: ContextVar[_Hold | None] = ContextVar("hold", default=None)
 
 
 class LeaseLost(RuntimeError):
     """Another process has taken over; nothing this one decided may be written."""
+
+
+def require_held() -> None:
+    """Check that the lease under which this runs, if it runs under one, has not run out meanwhile.
+
+    Raises: LeaseLost.
+    """
+    hold = _hold.get()
+    if hold is not None and _seconds() > hold.until:
+        raise LeaseLost("the lease ran out while its holder was away")
+
+
+def _seconds() -> float:
+    return time.clock_gettime(_CLOCK)
 
 
 def _holder() -> str:
@@ -54,6 +86,7 @@ def held(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
     holder, seconds = _holder(), settings.ALLOTMENT_LEASE_S
     rows = model._base_manager.filter(pk=pk)
     free = Q(lease_until__isnull=True) | Q(lease_until__lt=Now())
+    hold = _Hold(_seconds() + seconds)  # read before the database reads its own clock: never later
     taken = rows.filter(free).update(
         lease_holder=holder, lease_until=Now() + timedelta(seconds=seconds), epoch=F("epoch") + 1
     )
@@ -62,10 +95,12 @@ def held(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
         return
     # Only while the row still names us: after a pause the epoch may be a successor's.
     epoch = rows.filter(lease_holder=holder).values_list("epoch", flat=True).first()
+    before = _hold.set(hold)
     try:
-        with _renewed(model, pk, holder, seconds):
+        with _renewed(model, pk, holder, seconds, hold):
             yield epoch
     finally:
+        _hold.reset(before)
         rows.filter(lease_holder=holder).update(lease_until=None)
 
 
@@ -77,7 +112,9 @@ def renew(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float) ->
 
 
 @contextmanager
-def _renewed(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float) -> Iterator[None]:
+def _renewed(
+    model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float, hold: _Hold
+) -> Iterator[None]:
     """Renew beside the block, in a thread with a connection of its own."""
     done = threading.Event()
 
@@ -85,9 +122,11 @@ def _renewed(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float)
         for _ in range(RENEWALS_MAX):
             if done.wait(seconds / RENEWALS_PER_LEASE):
                 return
+            until = _seconds() + seconds
             try:
                 if not renew(model, pk, holder, seconds):
                     return
+                hold.until = until
             except DatabaseError as error:
                 log.warning("lease not renewed", row=f"{model.__name__} {pk}", why=str(error))
             finally:

@@ -49,7 +49,7 @@ class Actor:
                 connection.connection = None
             work()
             code = _FINE
-        except BaseException:  # noqa: BLE001 - told by the parent
+        except BaseException:
             with self._errors.open("a", encoding="utf-8") as file:
                 traceback.print_exc(file=file)
         finally:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import urllib3
 from urllib3.exceptions import NewConnectionError, ProtocolError, ReadTimeoutError
 
-from clusters.backends.kubernetes.api import Api, Json
+from clusters.backends.kubernetes.api import Api
 
 Open = Callable[..., urllib3.BaseHTTPResponse]
 _POOL: Final = urllib3.HTTPSConnectionPool("cluster.invalid")
@@ -68,10 +68,10 @@ class BadDay:
         day = self
 
         def hit(
-            api: Api, method: str, path: str, query: Mapping[str, str | int], body: Json | None, answer_s: float
+            api: Api, method: str, path: str, query: Mapping[str, str | int], *more: Any
         ) -> urllib3.BaseHTTPResponse:
             def call() -> urllib3.BaseHTTPResponse:
-                return whole(api, method, path, query, body, answer_s)
+                return whole(api, method, path, query, *more)
 
             watching = "watch" in query
             return day._answer(call, watching=watching) if day._hits(method, watching) else call()

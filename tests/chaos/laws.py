@@ -16,8 +16,8 @@ _OVERFULL: Final = ("OutOf", "UnexpectedAdmissionError")
 
 
 def assert_laws(stage: KubeStage, accepted: set[str]) -> None:
-    """Ledger, nodes and cards are the sums of who holds them; nothing was freed that a pod still uses; no task
-    has two live pods; no card is above what it has; nothing that was accepted is lost."""
+    """Ledger, nodes and cards are the sums of who holds them; nothing was freed that a pod still uses; no
+    task has two live pods; no card is above what it has; nothing that was accepted is lost."""
     pods = list(stage.pods().values())
     assert_books()
     assert_jobs()

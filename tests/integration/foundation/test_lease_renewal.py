@@ -31,3 +31,20 @@ def test_work_longer_than_the_lease_keeps_it(
             assert other is None
         assert Cell.unscoped.get(pk=cell.pk).epoch == epoch
     assert Cell.unscoped.get(pk=cell.pk).lease_until is None
+
+
+def test_a_holder_that_slept_through_its_lease_knows_it(
+    on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = Cell.unscoped.create(name="c")
+    leases.require_held()  # under no lease there is nothing to lose
+
+    with leases.held(Cell, cell.pk):
+        leases.require_held()
+        late = leases._seconds() + settings.ALLOTMENT_LEASE_S + 1
+        with monkeypatch.context() as asleep:
+            asleep.setattr(leases, "_seconds", lambda: late)
+            with pytest.raises(leases.LeaseLost):
+                leases.require_held()
+
+    leases.require_held()

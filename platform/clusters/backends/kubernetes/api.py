@@ -20,6 +20,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.kubernetes.breaker import Breaker
+from foundation import leases
 
 Json = dict[str, Any]
 
@@ -125,6 +126,8 @@ class Api:
 
     def _once(self, method: str, path: str, body: Json | None, query: Mapping[str, str | int]) -> Json:
         call, reads = f"{method} {path}", method == "GET"
+        if not reads:
+            _require_held(call)
         try:
             answer = self._open(method, path, query, body, ANSWER_S)
             data = answer.data
@@ -171,6 +174,14 @@ class Api:
             timeout=Timeout(connect=CONNECT_S, read=answer_s),
         )
         return answer
+
+
+def _require_held(call: str) -> None:
+    """Nothing is written by a worker that has lost its lease: another may have decided otherwise."""
+    try:
+        leases.require_held()
+    except leases.LeaseLost as error:
+        raise BackendUnavailable(f"{call}: not sent: {error}") from error
 
 
 def _refusal(answer: BaseHTTPResponse, data: bytes) -> Refused:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Final
 
 from clusters.backends.base import BackendUnavailable, Outcome, TaskSpec
@@ -18,10 +18,10 @@ from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
 from clusters.backends.kubernetes.containers import SpecInvalid
 from clusters.backends.kubernetes.gangs import gang_ensure, reference
 from clusters.backends.kubernetes.making import Elsewhere, find, make
+from clusters.backends.kubernetes.workers import Workers
 from clusters.gpu.hami import HamiFormatError
 from foundation import faults
 
-_AT_ONCE: Final = 16
 _CONFLICT: Final = 409
 
 
@@ -35,7 +35,7 @@ def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
     for number, spec in enumerate(specs):
         lanes[spec.node if pods.on_shares(spec) else number].append(number)
     outcomes: dict[int, Outcome] = {}
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as workers:
+    with Workers() as workers:
         gangs = {_gang(spec): spec.gang for spec in specs if spec.gang is not None}
         # Begun before all pods, so that no pod waits for one that has not been.
         owners = {key: workers.submit(gang_ensure, api, key[0], gang) for key, gang in gangs.items()}

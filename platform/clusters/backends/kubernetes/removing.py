@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any
 
 from clusters.backends.base import BackendUnavailable, GangRef, Outcome, TaskRef
 from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Api, Refused
 from clusters.backends.kubernetes.gangs import gang_dissolve
+from clusters.backends.kubernetes.workers import Workers
 from foundation import faults
 
-_AT_ONCE: Final = 16
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
 def remove_many(api: Api, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
     """Ask for the end of each pod; one outcome per reference, in their order."""
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as workers:
+    with Workers() as workers:
         return list(workers.map(lambda ref: remove(api, ref, grace_s), refs))
 
 
@@ -41,5 +40,5 @@ def remove(api: Api, ref: TaskRef, grace_s: int) -> Outcome:
 
 def dissolve(api: Api, gangs: Sequence[GangRef]) -> list[Outcome]:
     """Remove what gangs had in common; one outcome per reference, in their order."""
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as workers:
+    with Workers() as workers:
         return list(workers.map(lambda ref: gang_dissolve(api, ref), gangs))
