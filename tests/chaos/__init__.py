@@ -1,4 +1,4 @@
-"""Faults on purpose: processes that die or fall asleep, a cluster that does not answer or lies, lost messages.
+"""Faults on purpose: processes that die or fall asleep, a cluster that does not answer or lies, lost news.
 
 A run injects one fault after the other, from a list and then at random by a seed, and looks after each
 whether the laws still hold (`laws`). What acts are real processes: each round of platform work is a fork that

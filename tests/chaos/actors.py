@@ -1,14 +1,16 @@
-"""Processes that do one round of platform work and may be killed in the middle of it."""
+"""Processes that do platform work, round after round, and may be killed or put to sleep amid one."""
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TextIO
 
 from django.db import connections
 from django.db.models import Q
@@ -18,8 +20,9 @@ from foundation import faults
 from foundation.models import Leased
 from tests.fixtures.wait import wait_until
 
-_FINE: Final = 0
-_FAILED: Final = 3
+Order = dict[str, Any]
+Work = Callable[[Order], Order]
+
 # Connections of the parent that a child must not close: it would end them for the parent as well.
 _inherited: Final[list[object]] = []
 
@@ -29,57 +32,89 @@ class ActorFailed(AssertionError):
 
 
 class Actor:
-    """One forked process. `planted` is the folder with the faults that it may meet."""
+    """One forked process, which does a round of `work` for each order.
 
-    def __init__(self, work: Callable[[], None], planted: Path) -> None:
-        self._errors = planted.parent / "errors"
+    `planted` is the folder with the faults that it may meet. Its memory, its database connection and its
+    leases are its own and die with it.
+    """
+
+    def __init__(self, work: Work, planted: Path) -> None:
+        orders, self._orders = _pipe()
+        self._answers, answers = _pipe()
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            self._be(work, planted)
+            self._orders.close()
+            self._answers.close()
+            _live(work, planted, orders, answers)
+        orders.close()
+        answers.close()
+        self.alive = True
 
-    def _be(self, work: Callable[[], None], planted: Path) -> None:
-        """The child's whole life; it ends here, whatever happens."""
-        code = _FAILED
-        try:
-            faults._FOLDER = str(planted)  # type: ignore[misc]  # read from the environment once
-            for connection in connections.all(initialized_only=True):
-                _inherited.append(connection.connection)
-                connection.connection = None
-            work()
-            code = _FINE
-        except BaseException:
-            with self._errors.open("a", encoding="utf-8") as file:
-                traceback.print_exc(file=file)
-        finally:
-            os._exit(code)
+    def ask(self, order: Order) -> None:
+        """Have it do a round; it may not live to answer."""
+        self._orders.write(json.dumps(order) + "\n")
+        self._orders.flush()
 
-    def wait(self) -> bool:
-        """Wait for its end; returns whether it was killed. Raises: ActorFailed."""
-        return self._judge(os.waitpid(self.pid, 0)[1])
+    def answer(self) -> Order | None:
+        """What came of the round; None when it was killed. Raises: ActorFailed."""
+        line = self._answers.readline()
+        if line:
+            answer: Order = json.loads(line)
+            if "error" in answer:
+                raise ActorFailed(answer["error"])
+            return answer
+        self.alive = False
+        status = os.waitpid(self.pid, 0)[1]
+        if not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL):
+            raise ActorFailed(f"a worker ended with the status {status}")
+        return None
 
-    def wait_asleep(self) -> bool:
-        """Wait until it has fallen asleep or ended; returns whether it sleeps. Raises: ActorFailed."""
-        status = os.waitpid(self.pid, os.WUNTRACED)[1]
-        if os.WIFSTOPPED(status):
-            return True
-        self._judge(status)
-        return False
+    def asleep(self) -> bool:
+        """Whether it has been put to sleep in its present round, instead of answering it."""
+        status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        return status == "T"
 
-    def wake(self) -> bool:
-        """Let it go on and wait for its end; returns whether it was killed."""
+    def has_answered(self) -> bool:
+        """Whether there is an answer to be read, or it has died."""
+        return bool(select.select([self._answers], [], [], 0)[0])
+
+    def wake(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
-        return self.wait()
 
-    def _judge(self, status: int) -> bool:
-        if os.WIFSIGNALED(status):
-            if os.WTERMSIG(status) != signal.SIGKILL:
-                raise ActorFailed(f"a worker ended by signal {os.WTERMSIG(status)}")
-            return True
-        if os.WEXITSTATUS(status) != _FINE:
-            raise ActorFailed(self._errors.read_text(encoding="utf-8"))
-        return False
+    def end(self) -> None:
+        """Kill it where it stands."""
+        if self.alive:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.alive = False
+
+
+def _pipe() -> tuple[TextIO, TextIO]:
+    out, into = os.pipe()
+    return os.fdopen(out, "r", encoding="utf-8"), os.fdopen(into, "w", encoding="utf-8")
+
+
+def _live(work: Work, planted: Path, orders: TextIO, answers: TextIO) -> None:
+    """The child's whole life, which ends with the parent's or by a fault."""
+    try:
+        faults._FOLDER = str(planted)  # type: ignore[misc]  # read from the environment once
+        for connection in connections.all(initialized_only=True):
+            _inherited.append(connection.connection)
+            connection.connection = None
+        for line in orders:
+            answers.write(json.dumps(_done(work, json.loads(line))) + "\n")
+            answers.flush()
+    finally:
+        os._exit(0)
+
+
+def _done(work: Work, order: Order) -> Order:
+    try:
+        return work(order)
+    except BaseException:  # told by the parent
+        return {"error": traceback.format_exc()}
 
 
 def lease_is_over(model: type[Leased], pk: object) -> None:

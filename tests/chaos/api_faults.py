@@ -1,10 +1,11 @@
-"""What an API server does to its callers on a bad day: installed in one process, before its calls."""
+"""What an API server does to its callers on a bad day; in one process, before its calls go out."""
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -58,13 +59,19 @@ class BadDay:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def drawn(cls, kind: ApiFault, draw: random.Random) -> BadDay:
-        """A fault of a kind that begins somewhere among the first calls."""
-        return cls(kind, draw.randrange(4), draw.randint(1, 6))
-
-    def install(self) -> None:
-        """Hit the calls of this process from now on."""
+    @contextmanager
+    def drawn(cls, kind: str | None, draw: random.Random) -> Iterator[BadDay]:
+        """A fault of a kind that begins somewhere among the first calls of the block; None is a good day."""
+        day = cls(ApiFault(kind or ApiFault.SWALLOWED), draw.randrange(4), draw.randint(1, 6))
         whole: Open = Api._open
+        if kind:
+            Api._open = day._instead_of(whole)  # type: ignore[method-assign]
+        try:
+            yield day
+        finally:
+            Api._open = whole  # type: ignore[method-assign]
+
+    def _instead_of(self, whole: Open) -> Open:
         day = self
 
         def hit(
@@ -74,11 +81,11 @@ class BadDay:
                 return whole(api, method, path, query, *more)
 
             watching = "watch" in query
-            return day._answer(call, watching=watching) if day._hits(method, watching) else call()
+            return day._answer(call) if day._hits(method, watching=watching) else call()
 
-        Api._open = hit  # type: ignore[method-assign]
+        return hit
 
-    def _hits(self, method: str, watching: bool) -> bool:
+    def _hits(self, method: str, *, watching: bool) -> bool:
         if self.kind in (ApiFault.FORGOTTEN, ApiFault.CUT) and not watching:
             return False
         if self.kind in _WRITES and method == "GET":
@@ -90,9 +97,7 @@ class BadDay:
             self.met += hits
         return hits
 
-    def _answer(
-        self, call: Callable[[], urllib3.BaseHTTPResponse], *, watching: bool
-    ) -> urllib3.BaseHTTPResponse:
+    def _answer(self, call: Callable[[], urllib3.BaseHTTPResponse]) -> urllib3.BaseHTTPResponse:
         match self.kind:
             case ApiFault.SWALLOWED:
                 _ = call().data

@@ -48,9 +48,7 @@ def _bound(pod: Json) -> bool:
 
 
 def _assert_holds(pods: list[Json]) -> None:
-    held = set(
-        Allocation.unscoped.filter(released_at__isnull=True).values_list("namespace", "pod_name")
-    )
+    held = set(Allocation.unscoped.filter(released_at__isnull=True).values_list("namespace", "pod_name"))
     names = {_key(pod) for pod in pods if _live(pod) and _bound(pod)}
     assert names <= held, f"freed while its pod was there: {sorted(names - held)}"
 

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import random
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from clusters.models import Cell, Cluster
-from foundation import outbox
+from foundation import clock, outbox
 from foundation.errors import Conflict
 from scheduling.models import TERMINAL_STATES, Allocation, Job
 from scheduling.services.job import job_cancel, job_resume, job_submit, job_suspend
 from scheduling.spec import parse_job
 from tests.builders import pipeline
 from tests.builders.kube_stage import KubeStage
-from tests.chaos.actors import Actor, lease_is_over
+from tests.chaos.actors import Actor, Order, lease_is_over
 from tests.chaos.api_faults import ApiFault, BadDay
 from tests.chaos.laws import assert_all_told, assert_laws
+from tests.fixtures.wait import wait_until
 
 POINTS: Final = (
     "submit.before_commit",
@@ -69,6 +71,7 @@ SLEEPY: Final = (
 _ROUNDS: Final = 40  # a fault that is not met by then is no part of this work
 _LIVE: Final = 8
 _INTERFERENCE: Final = 0.2
+_UNTIL_LISTED: Final = 9  # by then a whole list has told that pods are gone
 _STEP: Final = timedelta(seconds=3)
 
 
@@ -84,15 +87,15 @@ class ChaosRun:
     draw: random.Random
     accepted: set[str] = field(default_factory=set)
     injected: Counter[str] = field(default_factory=Counter)
-    _numbers: int = 0
     _closing: bool = False
+    _actor: Actor | None = None
     _folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="allotment-chaos-")))
 
     def __post_init__(self) -> None:
         for name in ("planted", "accepted"):
             (self._folder / name).mkdir()
-        # Once here, so that the forks find every module imported and every cache filled.
-        self._work()
+        # Once here, so that forks find every module imported and every cache filled.
+        self._work(self._order())
         self._time_passes()
 
     def inject(self, faults: int, *, first: int = 0) -> None:
@@ -113,6 +116,12 @@ class ChaosRun:
         self._until(lambda: not self.stage.pods() and not self.stage.shared())
         assert_laws(self.stage, self.accepted)
         self.stage.assert_nothing_is_held()
+
+    def close(self) -> None:
+        """End the worker that is left."""
+        if self._actor:
+            self._actor.end()
+        shutil.rmtree(self._folder)
 
     def _until(self, settled: Callable[[], bool]) -> None:
         """Go on until it is settled, or for a while."""
@@ -136,10 +145,7 @@ class ChaosRun:
         """A worker, the relay or a web process dies by SIGKILL at a point."""
         plant = self._plant(point, "kill")
         for _ in range(_ROUNDS):
-            killed = Actor(self._work, plant.parent).wait()
-            self._leases_end()
-            self._time_passes()
-            if killed:
+            if self._round() is None:
                 assert not plant.exists()
                 self.injected[f"kill {point}"] += 1
                 return
@@ -150,101 +156,78 @@ class ChaosRun:
         """A worker falls asleep, loses its lease to another, and wakes up when that one is done."""
         plant = self._plant(point, "stop")
         for _ in range(_ROUNDS):
-            sleeper = Actor(self._work, plant.parent)
-            if sleeper.wait_asleep():
+            sleeper = self._worker()
+            sleeper.ask(self._order())
+            wait_until(lambda w=sleeper: w.asleep() or w.has_answered(), "the round is over")
+            if sleeper.asleep():
                 self._leases_end()
-                for _ in range(self.draw.randint(1, 3)):
-                    self._round()
+                self._actor = None
+                self._go_on_without()
                 sleeper.wake()
+                sleeper.answer()
+                sleeper.end()
                 self.injected[f"sleep {point}"] += 1
                 return
+            sleeper.answer()
             self._time_passes()
         plant.unlink()
         raise NeverMet(point)
 
+    def _go_on_without(self) -> None:
+        """While a worker sleeps: a little work, or all that it was about to do is taken back."""
+        rounds = self.draw.randint(1, 3)
+        if self.draw.random() < _INTERFERENCE:
+            for job in Job.unscoped.exclude(state__in=TERMINAL_STATES).order_by("id"):
+                with suppress(Conflict):
+                    job_suspend(acting_user=self.stage.user, job=job)
+            rounds = _UNTIL_LISTED
+        for _ in range(rounds):
+            self._round()
+
     def _bad_day(self, kind: str) -> None:
         """The API server treats the calls of one round badly."""
-        met = self._folder / "met"
         for _ in range(_ROUNDS):
-            day = BadDay.drawn(ApiFault(kind), self.draw)
-
-            def work(day: BadDay = day) -> None:
-                day.install()
-                self._work()
-                met.write_text(str(day.met), encoding="utf-8")
-
-            Actor(work, self._folder / "planted").wait()
-            self._time_passes()
-            if int(met.read_text(encoding="utf-8")):
+            answer = self._round(day=kind)
+            if answer and answer["met"]:
                 self.injected[f"api {kind}"] += 1
                 return
         raise NeverMet(kind)
 
     def _lose_messages(self) -> None:
         """The broker forgets whatever it was given; only the sweep knows what is owed."""
-
-        def work() -> None:
-            self._submit()
-            outbox.Hint.unscoped.all().delete()
-
-        Actor(work, self._folder / "planted").wait()
-        self._time_passes()
+        self._round(forgetful=True)
         self.injected["broker forgets"] += 1
 
-    # Work
+    # Rounds
 
-    def _round(self) -> None:
-        Actor(self._work, self._folder / "planted").wait()
+    def _round(self, **more: Any) -> Order | None:
+        """One round of work by the worker, or by a new one where the last has died; None when it died now."""
+        worker = self._worker()
+        worker.ask(self._order(**more))
+        answer = worker.answer()
+        if answer is None:
+            self._leases_end()
         self._time_passes()
+        return answer
 
-    def _work(self) -> None:
-        """What web, relay and workers do in a moment; run by a fork."""
-        if not self._closing:
-            if Job.unscoped.exclude(state__in=TERMINAL_STATES).count() < _LIVE:
-                self._submit()
-            if self.draw.random() < _INTERFERENCE:
-                self._interfere()
-        outbox.publish_due()
-        pipeline.step(self.stage.cell, self.stage.cluster)
+    def _worker(self) -> Actor:
+        if self._actor is None or not self._actor.alive:
+            self._actor = Actor(self._work, self._folder / "planted")
+        return self._actor
 
-    def _submit(self) -> None:
-        number = self._numbers
-        cut = number % 3 == 0
-        gpu: dict[str, object] = {"cards": 1 + number % 4}
-        if cut:
-            gpu = {"cards": 1, "mode": "slice", "cores": 30, "memory": "8Gi"}
-        role = {
-            "replicas": 1 + number % 3,
-            "image": "train:1",
-            "resources": {"cpu": 1, "memory": "1Gi", "gpu": gpu},
-        }
-        again = [{"on": "task_failed", "do": "restart_task", "max": 1}] if number % 4 else []
-        simulate = {"run_s": 4 * (number % 5), "exit_code": int(number % 7 == 0)}
-        body = {"name": f"job-{number}", "roles": [role], "lifecycle": again, "simulate": simulate}
-        user, workspace = self.stage.user, self.stage.queue.workspace
-        # Somebody may have been killed after it was accepted and before anybody was told.
-        with suppress(Conflict):
-            job_submit(acting_user=user, workspace=workspace, spec=parse_job(body))
-        (self._folder / "accepted" / body["name"]).touch()
-
-    def _interfere(self) -> None:
-        live = list(Job.unscoped.exclude(state__in=TERMINAL_STATES).order_by("id"))
-        if live:
-            service = self.draw.choice((job_suspend, job_resume, job_resume, job_cancel))
-            with suppress(Conflict):
-                service(acting_user=self.stage.user, job=self.draw.choice(live))
+    def _order(self, **more: Any) -> Order:
+        number = len(list((self._folder / "accepted").iterdir()))
+        at, seed = clock.now().isoformat(), self.draw.random()
+        return {"at": at, "number": number, "seed": seed, "closing": self._closing, **more}
 
     def _time_passes(self) -> None:
-        """Three seconds for everybody; the kubelets do what is due, the parent's dice go on."""
-        self.draw.random()
+        """Three seconds for everybody; the kubelets do what is due."""
         for allocation in Allocation.unscoped.select_related("attempt__job").filter(removed_at__isnull=True):
             key = (allocation.namespace, allocation.pod_name)
             self.stage.kubelets.scripts[key] = allocation.attempt.job.simulate
         self.stage.traveller.shift(_STEP)
         self.stage.kubelets.step()
-        accepted = {path.name for path in (self._folder / "accepted").iterdir()}
-        self._numbers += len(accepted - self.accepted)
-        self.accepted |= accepted
+        self.accepted |= {path.name for path in (self._folder / "accepted").iterdir()}
 
     def _leases_end(self) -> None:
         lease_is_over(Cell, self.stage.cell.pk)
@@ -254,3 +237,45 @@ class ChaosRun:
         plant = self._folder / "planted" / point
         plant.write_text(what, encoding="utf-8")
         return plant
+
+    # Work, in the worker
+
+    def _work(self, order: Order) -> Order:
+        """What web, relay and workers do in a moment."""
+        self.stage.traveller.move_to(datetime.fromisoformat(order["at"]))
+        draw = random.Random(order["seed"])
+        with BadDay.drawn(order.get("day"), draw) as day:
+            if not order["closing"]:
+                if Job.unscoped.exclude(state__in=TERMINAL_STATES).count() < _LIVE:
+                    self._submit(order["number"])
+                if draw.random() < _INTERFERENCE:
+                    self._interfere(draw)
+            if order.get("forgetful"):
+                outbox.Hint.unscoped.all().delete()
+            else:
+                outbox.publish_due()
+                pipeline.step(self.stage.cell, self.stage.cluster)
+        return {"met": day.met}
+
+    def _submit(self, number: int) -> None:
+        gpu: dict[str, object] = {"cards": 1 + number % 4}
+        if number % 3 == 0:
+            gpu = {"cards": 1, "mode": "slice", "cores": 30, "memory": "8Gi"}
+        resources = {"cpu": 1, "memory": "1Gi", "gpu": gpu}
+        role = {"replicas": 1 + number % 3, "image": "train:1", "resources": resources}
+        again = [{"on": "task_failed", "do": "restart_task", "max": 1}] if number % 4 else []
+        simulate = {"run_s": 4 * (number % 5), "exit_code": int(number % 7 == 0)}
+        name = f"job-{number}"
+        body = {"name": name, "roles": [role], "lifecycle": again, "simulate": simulate}
+        user, workspace = self.stage.user, self.stage.queue.workspace
+        # Somebody may have been killed after it was accepted and before anybody was told.
+        with suppress(Conflict):
+            job_submit(acting_user=user, workspace=workspace, spec=parse_job(body))
+        (self._folder / "accepted" / name).touch()
+
+    def _interfere(self, draw: random.Random) -> None:
+        live = list(Job.unscoped.exclude(state__in=TERMINAL_STATES).order_by("id"))
+        if live:
+            service = draw.choice((job_suspend, job_resume, job_resume, job_cancel))
+            with suppress(Conflict):
+                service(acting_user=self.stage.user, job=draw.choice(live))

@@ -43,8 +43,10 @@ def stage(
 def test_no_fault_loses_takes_twice_or_frees_too_early(stage: KubeStage, part: int) -> None:
     share = -(-INJECTIONS // _PARTS)
     run = ChaosRun(stage, random.Random(f"{SEED}/{part}"))
-
-    run.inject(share, first=part * share)
-    run.heal()
+    try:
+        run.inject(share, first=part * share)
+        run.heal()
+    finally:
+        run.close()
 
     assert run.injected.total() == share

@@ -22,4 +22,5 @@ class Workers(ThreadPoolExecutor):
     def submit(
         self, call: Callable[Parameters, Result], /, *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> Future[Result]:
-        return super().submit(copy_context().run, call, *args, **kwargs)
+        context = copy_context()
+        return super().submit(lambda: context.run(call, *args, **kwargs))
