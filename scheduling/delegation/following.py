@@ -41,12 +41,10 @@ class Look:
     waits: list[Wait] = field(default_factory=list)
     unknown: int = 0
 
-    def of(self, job: Job, roles: Sequence[JobRole], wanted: Workload | NoPool, seen: Verdict | None) -> None:
-        """Take the step that this job needs."""
+    def other(self, job: Job, seen: Verdict | None) -> None:
+        """Take the step that a job needs which is not in line."""
         if job.state in LIVE:
             self._keep(job, seen)
-        elif job.state == JobState.QUEUED:
-            self._queued(job, roles, wanted, seen)
         elif job.state == JobState.SUSPENDED and seen is not None:
             self._idle(job, seen)
 
@@ -70,9 +68,10 @@ class Look:
         except StaleJob:
             log.info("job moved on before its eviction was noted", job=str(job.pk))
 
-    def _queued(
+    def queued(
         self, job: Job, roles: Sequence[JobRole], wanted: Workload | NoPool, seen: Verdict | None
     ) -> None:
+        """Take the step that a job in line needs."""
         if isinstance(wanted, NoPool):
             self.note(job, "NEVER_FITS", role=wanted.role)
             if seen is not None:

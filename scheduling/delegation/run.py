@@ -29,6 +29,7 @@ from scheduling.delegation.projection import projection_of
 from scheduling.delegation.seating import seat
 from scheduling.delegation.workloads import workload_of
 from scheduling.models import TERMINAL_STATES, Job, JobRole, JobState
+from scheduling.snapshots.inventory import engine_flavors
 
 log = structlog.get_logger(__name__)
 _RETRY_S: Final = 0.3
@@ -83,9 +84,14 @@ def _follow(look: Look, jobs: Sequence[Job], verdicts: Sequence[Verdict]) -> Non
     by_job = {verdict.job: verdict for verdict in verdicts}
     roles = _roles(jobs)
     flavors = _flavors(look.cluster)
+    pools = {pool.id: pool for pool in engine_flavors(look.cluster.cell_id)}
     for job in jobs:
-        wanted = workload_of(job, roles[job.pk], flavors[job.queue_id])
-        look.of(job, roles[job.pk], wanted, by_job.get(str(job.pk)))
+        seen = by_job.get(str(job.pk))
+        if job.state == JobState.QUEUED:
+            wanted = workload_of(job, roles[job.pk], flavors[job.queue_id], pools)
+            look.queued(job, roles[job.pk], wanted, seen)
+        else:
+            look.other(job, seen)
     known = {str(job.pk) for job in jobs}
     for verdict in verdicts:
         if verdict.job and verdict.job not in known:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from clusters.backends.delegation import Group, Workload
 from clusters.models import Flavor
 from foundation.identifiers import dns_label
+from foundation.quantities import Resource
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.engine_jobs import engine_job
 from scheduling.models import GpuRequestMode, Job, JobRole
 
-_MOST: int = 40
+_MOST: Final = 40
+_OF_CARDS: Final = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +26,16 @@ class NoPool:
     role: str
 
 
-def workload_of(job: Job, roles: Sequence[JobRole], flavors: Sequence[Flavor]) -> Workload | NoPool:
-    """The workload of a job. Needs `workspace` selected; `flavors` are its queue's."""
+def workload_of(
+    job: Job, roles: Sequence[JobRole], flavors: Sequence[Flavor], pools: Mapping[str, em.Flavor]
+) -> Workload | NoPool:
+    """The workload of a job. Needs `workspace` selected; `flavors` are its queue's, `pools` by id."""
     groups = []
-    for role in roles:
-        pools = _suiting(role, flavors)
-        if not pools:
+    for role, asked in zip(roles, engine_job(job, roles).roles, strict=True):
+        suiting = [pools[str(flavor.pk)] for flavor in _suiting(role, flavors)]
+        if not suiting:
             return NoPool(role.name)
-        groups.append(_group(job, role, pools, elastic=role.pk == _elastic(roles)))
+        groups.append(_group(job, role, asked.request, suiting, elastic=role.pk == _elastic(roles)))
     return Workload(
         namespace=job.workspace.slug,
         name=f"{dns_label(job.name, _MOST)}-{job.pk.hex[-8:]}",
@@ -49,40 +56,34 @@ def _elastic(roles: Iterable[JobRole]) -> object:
 def _suiting(role: JobRole, flavors: Sequence[Flavor]) -> list[Flavor]:
     if role.gpu_mode == GpuRequestMode.NONE or not role.gpu_cards:
         return list(flavors)
-    if role.gpu_mode == GpuRequestMode.MIG:
-        return []  # no backend with an engine of its own hands out instances
     models = role.gpu_models
     return [f for f in flavors if f.gpu_mode == role.gpu_mode and (not models or f.card_model in models)]
 
 
-def _group(job: Job, role: JobRole, pools: Sequence[Flavor], *, elastic: bool) -> Group:
+def _group(job: Job, role: JobRole, asked: em.Request, pools: Sequence[em.Flavor], *, elastic: bool) -> Group:
     rules: Mapping[str, Any] = job.placement
     affinity = (rules.get("node_affinity") or {}).get("required") or ()
-    sliced = role.gpu_mode == GpuRequestMode.SLICE
+    cards, cores, memory = (_most(asked, pools, item) for item in _OF_CARDS)
+    parts = asked.gpu is not None and asked.gpu.mode is not em.GpuMode.WHOLE
     return Group(
         name=role.name,
         count=role.replicas,
         least=role.min_replicas if elastic else role.replicas,
-        cpu_millicores=role.cpu_millicores,
-        memory_mib=role.memory_mib,
-        cards=role.gpu_cards if role.gpu_mode != GpuRequestMode.NONE else 0,
-        cores=role.gpu_cores if sliced else 0,
-        gpu_memory_mib=_memory_mib(role, pools) if sliced else 0,
-        pools=tuple(str(pool.pk) for pool in pools),
+        cpu_millicores=asked.cpu,
+        memory_mib=asked.memory,
+        cards=cards,
+        cores=cores if parts else 0,
+        gpu_memory_mib=memory if parts else 0,
+        pools=tuple(pool.id for pool in pools),
         node_selector=rules.get("node_selector") or {},
         node_affinity=[[dict(item) for item in term] for term in affinity],
         tolerations=rules.get("tolerations") or (),
     )
 
 
-def _memory_mib(role: JobRole, pools: Sequence[Flavor]) -> int:
-    """Of one part of a card: of the largest card that may be had, where it is a percentage.
+def _most(asked: em.Request, pools: Sequence[em.Flavor], resource: Resource) -> int:
+    """What one task is charged where it is charged most.
 
-    What a workload counts must not depend on the flavor it gets; we charge what it really got.
+    What a workload counts must not depend on the flavor it gets; the ledger has what it really got.
     """
-    if role.gpu_memory_mib is not None:
-        return int(role.gpu_memory_mib)
-    largest = max(pool.card_memory_mib for pool in pools)
-    if role.gpu_memory_percent is None:
-        return largest
-    return -(-largest * role.gpu_memory_percent // 100)
+    return max(engine.demand(asked, pool).get(resource.value, 0) for pool in pools)

@@ -118,8 +118,9 @@ class Projected:
 class Group:
     """Like tasks of a workload. Amounts per task: CPU in millicores, memory in MiB.
 
-    `cores` (percent points) and `gpu_memory_mib` are per card, and zero for whole cards. `least` below
-    `count` makes it elastic. It may be admitted into one of `pools`, and no other.
+    `cores` (percent points) and `gpu_memory_mib` are those of all its cards together, and zero where whole
+    cards are counted. `least` below `count` makes it elastic. It may be admitted into one of `pools`, and no
+    other.
     """
 
     name: str

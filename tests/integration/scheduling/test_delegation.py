@@ -11,7 +11,7 @@ import pytest
 
 from clusters.backends.base import BackendUnavailable, Outcome
 from clusters.backends.delegation import Projected, Projection, Verdict, VerdictKind, Workload
-from clusters.models import BackendKind
+from clusters.models import BackendKind, GpuMode
 from foundation import clock
 from foundation.models import Hint
 from foundation.quantities import Resource
@@ -132,6 +132,22 @@ def test_a_job_is_asked_for_with_all_its_roles_and_its_own_flavors(here: World, 
     assert (worker.count, worker.least, worker.pools) == (3, 3, (str(other.pk),))
 
 
+def test_parts_of_cards_count_where_they_are_charged_most(here: World, engine: Engine) -> None:
+    sizes = (("small", 20_000), ("large", 40_000))
+    pools = [
+        clusters.flavor(here.cluster, name, card_memory_mib=memory, mode=GpuMode.SLICE)
+        for name, memory in sizes
+    ]
+    queue = quotas.queue(here.cell, here.workspace, pools, name="parts", cards=8)
+    part = jobs.RoleOf(cards=2, mode=GpuRequestMode.SLICE, cores=30)
+    job = jobs.job(queue, here.editor, roles=(part,))
+    job.roles.update(gpu_memory_percent=25)
+    delegation_run(cluster_id=here.cluster.pk)
+    (group,) = engine.asked[0].groups
+    assert (group.cards, group.cores, group.gpu_memory_mib) == (2, 60, 20_000)
+    assert group.pools == tuple(str(pool.pk) for pool in pools)
+
+
 def test_an_admission_is_placed_and_booked(here: World, engine: Engine) -> None:
     job = jobs.job(here.queue, here.editor, roles=(jobs.RoleOf(replicas=2, cards=4),))
     engine.say(job, VerdictKind.ADMITTED, pool=here.flavor)
@@ -238,6 +254,7 @@ def test_why_it_waits_is_told(here: World, engine: Engine, more: dict[str, str],
 
 def test_what_can_never_be_asked_for_says_why(here: World, engine: Engine) -> None:
     instance = jobs.job(here.queue, here.editor, roles=(jobs.RoleOf(mode=GpuRequestMode.MIG),))
+    instance.roles.update(gpu_profile="1g.5gb")  # of which no flavor of the queue has any
     taken = jobs.job(here.queue, here.editor)
     engine.answer = Outcome.refused("NAME_TAKEN", "somebody else's")
     delegation_run(cluster_id=here.cluster.pk)

@@ -23,7 +23,8 @@ from foundation.quantities import Resource
 from quotas.models import Queue, Quota
 from scheduling.delegation.run import delegation_run
 from scheduling.models import Allocation, Job, JobRole, JobState
-from scheduling.services.job import job_resume, job_suspend
+from scheduling.services.job import job_resume, job_submit, job_suspend
+from scheduling.spec import parse_job
 from tenants.models import Role
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy
 from tests.builders.stage import Stage, state
@@ -104,7 +105,13 @@ def stage(kube: ControlPlane, kueue: Kueue, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_gang_waits_suspended_runs_when_admitted_and_gives_everything_back(stage: KueueStage) -> None:
-    job = stage.start("train", jobs.RoleOf(name="master"), jobs.RoleOf(name="worker", replicas=3, cards=2))
+    card, cards = ({"cpu": 1, "gpu": {"cards": count}} for count in (1, 2))
+    roles = [
+        {"name": "master", "image": "pytorch:2.8", "resources": card},
+        {"name": "worker", "image": "pytorch:2.8", "resources": cards, "replicas": 3},
+    ]
+    asked = parse_job({"name": "train", "roles": roles, "simulate": {"run_s": 20}})
+    job = job_submit(acting_user=stage.user, workspace=stage.queue.workspace, spec=asked)
     delegation_run(cluster_id=stage.cluster.pk)
     (workload,) = stage.workloads()
     assert [item["count"] for item in workload["spec"]["podSets"]] == [1, 3]

@@ -145,7 +145,7 @@ def test_a_workload_counts_cards_of_each_task_and_names_its_flavors() -> None:
     (container,) = pod_set["template"]["spec"]["containers"]
     assert container["resources"]["requests"] == {"cpu": "500m", "memory": "1024Mi", "nvidia.com/gpu": "2"}
     part = replace(
-        GROUP, cores=30, gpu_memory_mib=100, node_affinity=[[{"key": "zone", "operator": "Exists"}], []]
+        GROUP, cores=60, gpu_memory_mib=100, node_affinity=[[{"key": "zone", "operator": "Exists"}], []]
     )
     (pod_set,) = manifest(replace(ASKED, groups=(part,)), "owner")["spec"]["podSets"]
     (container,) = pod_set["template"]["spec"]["containers"]

@@ -2,8 +2,9 @@
 
 Kueue cannot charge a whole card by its memory, because what a workload asks for does not depend on the
 flavor it gets. Cards, compute and memory of whole cards go together, so the tightest of the three limits is
-told, in cards. Kueue knows no unlimited amount either: a number that no cluster has stands for it, of
-which nothing is lent or borrowed, as of an unlimited nominal here.
+told, in cards; parts of cards and MIG instances are counted as they are. Kueue knows no unlimited amount
+either: a number that no cluster has stands for it, of which nothing is lent or borrowed, as of an unlimited
+nominal here.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ GPU_MEMORY: Final = "allotment.io/gpu-memory"
 COVERED: Final = ("cpu", "memory", GPU, CORES, GPU_MEMORY)
 """Every flavor of a queue covers the same resources; what it has nothing of is zero."""
 
+_IN_PARTS: Final = ("slice", "mig")
 _UNITS: Final = {"cpu": "m", "memory": "Mi"}
 _ENDLESS: Final = {"memory": "4Pi"}
 """More than any cluster has, and little enough that Kueue can add up two thousand of it; else a billion."""
@@ -49,13 +51,10 @@ def quantity(text: object) -> Decimal | None:
 def requests(
     *, cpu_millicores: int, memory_mib: int, cards: int, cores: int, gpu_memory_mib: int
 ) -> dict[str, str]:
-    """What one task counts; cores and memory of its cards are per card."""
+    """What one task counts."""
     asked = {"cpu": f"{cpu_millicores}m", "memory": f"{memory_mib}Mi"}
-    if cards:
-        asked[GPU] = str(cards)
-    if cards and cores:
-        asked |= {CORES: str(cards * cores), GPU_MEMORY: str(cards * gpu_memory_mib)}
-    return asked
+    parts = {GPU: cards, CORES: cores, GPU_MEMORY: gpu_memory_mib}
+    return asked | {name: str(amount) for name, amount in parts.items() if amount}
 
 
 def flavors(pools: Sequence[Pool], limits: Iterable[Limit], *, bounded: bool) -> list[dict[str, Any]]:
@@ -77,7 +76,7 @@ def _counted(pool: Pool, known: Mapping[tuple[str, str], _Triple]) -> list[tuple
         return known.get((pool.id, resource.value), _NOTHING)
 
     cards, cores, memory = has(Resource.GPU_CARDS), has(Resource.GPU_CORES), has(Resource.GPU_MEMORY)
-    if pool.gpu_mode != "slice":
+    if pool.gpu_mode not in _IN_PARTS:
         units = (1, int(WHOLE_CARD), pool.card_memory_mib or 1)
         whole = [_in_cards(triple, unit) for triple, unit in zip((cards, cores, memory), units, strict=True)]
         cards, cores, memory = _tightest(whole), _NOTHING, _NOTHING
