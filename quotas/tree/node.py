@@ -18,7 +18,7 @@ K = TypeVar("K", bound=Hashable)
 class TreeNode(Generic[K]):
     """State of one node; built and linked by `QuotaTree`, which is the way to use it.
 
-    `changes` counts how often its usage changed.
+    `changes` counts how often its usage changed, `stirred` how often that of anything below did.
     """
 
     __slots__ = (
@@ -33,6 +33,7 @@ class TreeNode(Generic[K]):
         "kept",
         "limits",
         "parent",
+        "stirred",
         "subtree",
         "usage",
         "weight_milli",
@@ -47,7 +48,7 @@ class TreeNode(Generic[K]):
         self.subtree: dict[K, Amount] = {}
         self.kept: dict[K, Amount] = {}
         self.usage: dict[K, int] = {}
-        self.height = self.changes = 0
+        self.height = self.changes = self.stirred = 0
         # The keys of which more is used than owned, as they were after so many changes.
         self._over: frozenset[K] = frozenset()
         self._over_at = -1
@@ -148,8 +149,19 @@ class TreeNode(Generic[K]):
     def rises(self, key: K, extra: int) -> int:
         """By how much usage above what the subtree owns would rise with `extra`, or fall where that is
         negative."""
-        quota, used = self.subtree.get(key, 0), self.usage.get(key, 0)
-        return 0 if quota is None else max(0, used + extra - quota) - max(0, used - quota)
+        quota = self.subtree.get(key, 0)
+        if quota is None:
+            return 0
+        before = self.usage.get(key, 0) - quota
+        after = before + extra
+        return (after if after > 0 else 0) - (before if before > 0 else 0)
+
+    def stir(self) -> None:
+        """Note that usage at this leaf changed, whether or not anybody above notices."""
+        node: TreeNode[K] | None = self
+        while node is not None:
+            node.stirred += 1
+            node = node.parent
 
     def add(self, key: K, amount: int) -> None:
         """Add usage here, and above as far as it spills over."""

@@ -106,7 +106,7 @@ def dominant(
     if not borrowed:
         return NO_SHARE
     best, amount, of = "", 0, 1
-    for resource in sorted(borrowed):
+    for resource in sorted(borrowed) if len(borrowed) > 1 else borrowed:
         limit = lendable_above.get(resource, 0)
         # Nothing can be a part of what is unlimited, and of nothing.
         if limit is None or limit <= 0:
@@ -127,9 +127,12 @@ def _borrowed(
     borrowed = node.borrowed(resource_of)
     if not extra:
         return borrowed
-    total = dict(borrowed)
+    total: dict[str, int] | None = None
     for key, more in extra.items():
-        resource, added = resource_of(key), node.rises(key, more)
-        if added and resource is not None:
+        added = node.rises(key, more)
+        if added and (resource := resource_of(key)) is not None:
+            total = dict(borrowed) if total is None else total
             total[resource] = total.get(resource, 0) + added
+    if total is None:
+        return borrowed
     return {resource: amount for resource, amount in total.items() if amount}

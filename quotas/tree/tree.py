@@ -124,6 +124,16 @@ class QuotaTree(Generic[K]):
         """Whether usage with `extra` is above what the node's subtree owns."""
         return self._node(node_id).exceeds(key, extra)
 
+    def borrows_any(self, node_id: str, keys: Iterable[K], extra: Mapping[K, int]) -> bool:
+        """`borrows` of any of the keys, each with its part of `extra`."""
+        node = self._node(node_id)
+        subtree, usage = node.subtree, node.usage
+        for key in keys:
+            quota = subtree.get(key, 0)
+            if quota is not None and usage.get(key, 0) + extra.get(key, 0) > quota:
+                return True
+        return False
+
     def height(self, node_id: str) -> int:
         """The distance to the furthest leaf below."""
         return self._node(node_id).height
@@ -137,7 +147,8 @@ class QuotaTree(Generic[K]):
         """The borrow level of a request, and whether the subtree that holds it has a parent: then others
         outside of it may stand on what it owns, and it can be taken back from them."""
         node = self._node(node_id)
-        if node.parent is None or not node.exceeds(key, amount):
+        quota = node.subtree.get(key, 0)
+        if node.parent is None or quota is None or node.usage.get(key, 0) + amount <= quota:
             return 0, node.parent is not None
         remaining = amount - (node.local_available(key) or 0)
         while node.parent is not None:
@@ -161,6 +172,10 @@ class QuotaTree(Generic[K]):
             elif node.above(keys):
                 found.append(node.id)
         return found
+
+    def stirred(self, node_id: str) -> int:
+        """A count that moves whenever usage at the node or anywhere below it changes."""
+        return self._node(node_id).stirred
 
     def local_available(self, node_id: str, key: K) -> Amount:
         """What may be added before the parent notices."""
@@ -240,7 +255,9 @@ class QuotaTree(Generic[K]):
         """
         if amount < 0:
             raise ValueError(f"usage of {amount} cannot be added; remove it instead")
-        self._leaf(node_id).add(key, amount)
+        leaf = self._leaf(node_id)
+        leaf.stir()
+        leaf.add(key, amount)
 
     def remove_usage(self, node_id: str, key: K, amount: int) -> None:
         """Give back `amount` at a leaf; the exact inverse of `add_usage`.
@@ -255,11 +272,13 @@ class QuotaTree(Generic[K]):
             raise ValueError(f"usage of {amount} cannot be removed; add it instead")
         if leaf.used(key) < amount:
             raise OverdrawnError(node_id, f"{node_id} uses {leaf.used(key)} of {key}, not {amount}")
+        leaf.stir()
         leaf.remove(key, amount)
 
     def add_usages(self, node_id: str, amounts: Mapping[K, int]) -> None:
         """`add_usage` for several keys."""
         leaf = self._leaf(node_id)
+        leaf.stir()
         for key, amount in amounts.items():
             if amount < 0:
                 raise ValueError(f"usage of {amount} cannot be added; remove it instead")
@@ -268,6 +287,7 @@ class QuotaTree(Generic[K]):
     def remove_usages(self, node_id: str, amounts: Mapping[K, int]) -> None:
         """`remove_usage` for several keys."""
         leaf = self._leaf(node_id)
+        leaf.stir()
         for key, amount in amounts.items():
             if not 0 <= amount <= leaf.usage.get(key, 0):
                 self.remove_usage(node_id, key, amount)

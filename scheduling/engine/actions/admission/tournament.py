@@ -139,7 +139,7 @@ class Tournament:
 
     def _judged(self, node: str, contender: Contender) -> tuple[Any, ...]:
         more = self._tree.carried(contender.leaf, node, contender.usage)
-        borrows = any(self._tree.borrows(node, key, more.get(key, 0)) for key in contender.usage)
+        borrows = self._tree.borrows_any(node, contender.usage, more)
         share = self._tree.share(node, more)
         return self._key(Candidate(contender.job, contender.borrow_level, borrows, share))
 

@@ -303,3 +303,32 @@ def test_what_is_overdrawn_by_a_booking_is_told_when_it_is_counted() -> None:
     with pytest.raises(OverdrawnError, match="a uses 4 of gpu, not 6"):
         tree.usage("a", "gpu")
     assert tree.usage("a", "gpu") == 4
+
+
+def test_a_node_is_stirred_by_all_usage_below_it_and_by_nothing_else() -> None:
+    quotas, nodes = company(), ("root", "unit", "dept", "a", "b")
+
+    def stirred_by(change: Callable[[], None]) -> set[str]:
+        before = {node: quotas.stirred(node) for node in nodes}
+        change()
+        return {node for node in nodes if quotas.stirred(node) != before[node]}
+
+    above = {"root", "unit", "dept"}
+    # 2 of it stay at `a`: nobody above uses more.
+    assert stirred_by(lambda: quotas.add_usage("a", GPU, 2)) == {*above, "a"}
+    assert quotas.usage("dept", GPU) == 0
+    assert stirred_by(lambda: quotas.remove_usages("a", {GPU: 1})) == {*above, "a"}
+    assert stirred_by(lambda: quotas.add_usages("b", {GPU: 1})) == {*above, "b"}
+    assert stirred_by(lambda: quotas.remove_usage("b", GPU, 1)) == {*above, "b"}
+    assert stirred_by(lambda: None) == set()
+
+
+@pytest.mark.parametrize("node", ["a", "b", "dept", "unit", "root"])
+@pytest.mark.parametrize("extra", [{}, {GPU: 1}, {GPU: 7, CPU: 9}, {CPU: 9}])
+def test_some_key_is_borrowed_where_one_of_them_is(node: str, extra: dict[str, int]) -> None:
+    quotas = company()
+    quotas.add_usages("a", {GPU: 4})
+    quotas.add_usages("b", {GPU: 2, CPU: 1})
+    alone = [quotas.borrows(node, key, extra.get(key, 0)) for key in (GPU, CPU)]
+    assert quotas.borrows_any(node, (GPU, CPU), extra) is any(alone)
+    assert quotas.borrows_any(node, (), extra) is False
