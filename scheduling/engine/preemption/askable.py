@@ -85,7 +85,7 @@ class _Survey:
                 found: list[str] = []
                 for rival in self._tree.children(node):
                     if rival != below and (mine is None or self._yields(rival, mine)):
-                        found.extend(self._borrowers(rival))
+                        found.extend(self._known_borrowers(rival))
                 self._add(found, rules.reclaim)
             self._found.freed[node] = dict(self._sum)
             below = node
@@ -105,6 +105,10 @@ class _Survey:
         """Whether a strategy would accept a victim below: the other side's share can only fall."""
         theirs = self._tree.share(rival)
         return any(just(strategy, mine, theirs, theirs) for strategy in self._mildest)
+
+    def _known_borrowers(self, node: str) -> Sequence[str]:
+        """Beside the preemptor's path: what it asks for is charged elsewhere."""
+        return self._reach.borrowers(self._tree, node, self._contested, lambda: self._borrowers(node))
 
     def _borrowers(self, node: str) -> Iterator[str]:
         """Queues below that use more than their nominal of something that is needed.

@@ -145,7 +145,7 @@ class _Sweep:
     ) -> None:
         self._ground, self._contest, self._seats = clearing._ground, clearing._contest, clearing._seats
         self._field, self._taken, self._strategy, self._once = field, taken, strategy, once
-        self.open = {queue for queue in self._contest.policies if field.accepts(queue, strategy)}
+        self.open = field.accepting(self._contest.policies, strategy)
         self._clearing = clearing
         self._gone = {victim.candidate.id for victim in taken}
         self._refused: set[str] = set()

@@ -8,7 +8,7 @@ Source: Kueue's fair sharing preemption, as stated in the quota reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
@@ -164,6 +164,21 @@ class FairField:
         mine, theirs = self._rivals(queue)
         before = self.contest.tree.share(theirs)
         return just(strategy, self.contest.tree.share(mine), before, before)
+
+    def accepting(self, queues: Iterable[str], strategy: ShareStrategy) -> set[str]:
+        """The queues of which `accepts` is true; told once for all that stand in one part of the tree."""
+        queues = set(queues)
+        if self.within:
+            return queues
+        parts: dict[tuple[str, str], set[str]] = {}
+        for queue in queues - {self._own}:
+            parts.setdefault(self._rivals(queue), set()).add(queue)
+        share, found = self.contest.tree.share, queues & {self._own}
+        for (mine, theirs), those in parts.items():
+            before = share(theirs)
+            if just(strategy, share(mine), before, before):
+                found |= those
+        return found
 
     def take_one(self, candidate: Candidate, strategy: ShareStrategy) -> Victim | None:
         """Remove a candidate of an open queue out of turn, if the strategy allows it."""

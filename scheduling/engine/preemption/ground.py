@@ -168,6 +168,7 @@ class Ground:
         # As `legal` needs them for every search.
         self._priority: Floats = jobs["priority"].astype(np.float64)
         self._of_queue: dict[str, Ints] = {}
+        self._guarding: dict[str, bool] = {}
         self._unguarded: Bools = roster.guarded_borrowing <= roster.now
         self._told: list[int] = []
         self._gone: Bools = np.zeros(jobs.size, np.bool_)
@@ -230,7 +231,13 @@ class Ground:
 
     def guarded(self, contest: Contest) -> bool:
         """Whether guaranteed run times protect anybody whose queue may be asked."""
-        return any(not self._unguarded[self._of(name)].all() for name in contest.policies)
+        return any(map(self._guards, contest.policies))
+
+    def _guards(self, queue: str) -> bool:
+        known = self._guarding.get(queue)
+        if known is None:
+            known = self._guarding[queue] = not self._unguarded[self._of(queue)].all()
+        return known
 
     def _of(self, queue: str) -> Ints:
         """The candidates of a queue."""

@@ -6,13 +6,17 @@ candidates at once when a priority is first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from quotas.tree import QuotaTree
 from scheduling.engine.model import FlavorResource
 from scheduling.engine.preemption.candidates import Roster
 from scheduling.engine.state.fleet import Ints
+
+_Where = tuple[QuotaTree[FlavorResource], str, frozenset[FlavorResource]]
 
 
 class Reach:
@@ -27,12 +31,35 @@ class Reach:
         of_queue = jobs["queue"][candidates]
         self._order = candidates[np.argsort(of_queue, kind="stable")]
         self._present, self._starts = np.unique(np.sort(of_queue), return_index=True)
-        self._priorities = np.unique(jobs["priority"][candidates])
+        self._priorities: list[int] = np.unique(jobs["priority"][candidates]).tolist()
         self._known: dict[int, Ints] = {}
+        self._sums: dict[tuple[int, tuple[str, ...]], dict[FlavorResource, int]] = {}
+        self._borrowers: dict[_Where, tuple[int, tuple[str, ...]]] = {}
 
-    def upto(self, queues: Iterable[str], limit: float) -> dict[FlavorResource, int]:
+    def borrowers(
+        self,
+        tree: QuotaTree[FlavorResource],
+        node: str,
+        keys: frozenset[FlavorResource],
+        find: Callable[[], Iterable[str]],
+    ) -> tuple[str, ...]:
+        """What `find` tells of a part of the tree and these quotas, until usage in it changes."""
+        stirred, where = tree.stirred(node), (tree, node, keys)
+        known = self._borrowers.get(where)
+        if known is None or known[0] != stirred:
+            known = self._borrowers[where] = (stirred, tuple(find()))
+        return known[1]
+
+    def upto(self, queues: Sequence[str], limit: float) -> Mapping[FlavorResource, int]:
         """What candidates of some queues up to a priority hold of each quota together; no zeros."""
-        levels = int(np.searchsorted(self._priorities, limit, side="right"))
+        levels = bisect_right(self._priorities, limit)
+        whose = levels, tuple(queues)
+        sums = self._sums.get(whose)
+        if sums is None:
+            sums = self._sums[whose] = self._together(*whose)
+        return sums
+
+    def _together(self, levels: int, queues: Sequence[str]) -> dict[FlavorResource, int]:
         known = self._known.get(levels)
         if known is None:
             known = self._known[levels] = self._summed(levels)

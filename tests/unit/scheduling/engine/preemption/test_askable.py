@@ -158,3 +158,22 @@ def test_places_are_tried_with_the_job_not_yet_counted(mode: AllocationMode) -> 
     assert names(found) == ["b5", "b6", "b7"]
     assert set(seen) == {0}
     assert snapshot.quota.usage("a", CARDS) == 0
+
+
+@pytest.mark.parametrize("fair", [None, FAIR])
+def test_whom_to_ask_follows_what_others_use_meanwhile(fair: FairSharing | None) -> None:
+    snapshot = cell({"b": 4, "c": 4, "d": 3}, SIDES)
+    contest = contest_of(snapshot, wants(snapshot, "a", 3))
+    reach = Reach(contest.roster)
+
+    def both() -> tuple[Askable, Askable]:
+        return askable(contest, fair, reach), askable(contest, fair, Reach(contest.roster))
+
+    kept, fresh = both()
+    assert kept == fresh and "c" in kept.policies
+    with snapshot.statement() as statement:
+        statement.release("c0/1/0")
+        kept, fresh = both()
+        assert kept == fresh and "c" not in kept.policies
+    kept, fresh = both()
+    assert kept == fresh and "c" in kept.policies

@@ -195,6 +195,9 @@ def test_a_queue_is_open_while_it_borrows_and_shares_let_somebody_go(
     queue = next(iter(used))
     assert (field.open(queue, FINAL), field.accepts(queue, FINAL)) == (open_, accepted)
     assert field.open("a", FINAL) and field.accepts("a", FINAL)
+    for strategy in (FINAL, INITIAL):
+        alone = {name for name in "abcd" if field.accepts(name, strategy)}
+        assert field.accepting("abcd", strategy) == alone
 
 
 @pytest.mark.parametrize(
