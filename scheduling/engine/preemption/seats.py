@@ -8,7 +8,7 @@ counted again, on plain numbers; the fleet stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -23,6 +23,8 @@ COUNTED = frozenset(("pods", "cpu", "memory", "card-cores", "card-memory"))
 PLENTY = 2**31
 # Shapes of which the slots are kept with a fleet.
 KEPT = 4096
+# So few rows are counted faster one by one than as arrays.
+FEW = 6
 
 
 def countable(board: Board) -> bool:
@@ -43,6 +45,7 @@ class Slots:
         self.cards: Ints = np.zeros(0, np.int64)
         self._counts: Ints = np.zeros(0, np.int64)
         self._seen = self._epoch = -1
+        self._plain = countable(board) and board.question.task.cards > 0
         # Rows that were looked at one by one, as they are until somebody touches them.
         self._rows: dict[int, Row] = {}
         self._rows_at = (-1, 0)
@@ -59,8 +62,14 @@ class Slots:
             rows = np.array(changed, np.int64)
         self._seen, self._epoch = len(fleet.touched), fleet.epoch
         # What lasts is brought up to date first: the cards that count are part of it.
-        lasting = self.board.lasting()[rows]
-        question = self.board.question
+        mask = self.board.lasting()
+        if self._plain and not isinstance(rows, slice) and len(changed) <= FEW:
+            for row in changed:
+                state = self._kept(row)
+                self._counts[row] = state.slots() if mask[row] else 0
+                self.cards[row] = state.open_cards()
+            return self._counts
+        lasting, question = mask[rows], self.board.question
         parts = card_parts(question, rows)
         free = np.where(lasting, slots(question, rows, parts), 0)
         cards = np.count_nonzero(parts, axis=1)
@@ -72,6 +81,9 @@ class Slots:
 
     def row(self, row: int) -> Row:
         """One row as it is now, to go its own way."""
+        return self._kept(row).copy()
+
+    def _kept(self, row: int) -> Row:
         fleet, (epoch, seen) = self.board.question.fleet, self._rows_at
         self._rows_at = fleet.epoch, len(fleet.touched)
         if epoch != fleet.epoch:
@@ -82,7 +94,7 @@ class Slots:
         known = self._rows.get(row)
         if known is None:
             known = self._rows[row] = Row(self.board, row)
-        return known.copy()
+        return known
 
 
 class _Shelf:
@@ -174,6 +186,10 @@ class Row:
             found = min(found, self._empty() // task.cards if task.whole else self._parts())
         return max(0, found)
 
+    def open_cards(self) -> int:
+        """On how many cards a task of the shape, which asks for cards, could have a part."""
+        return self._empty() if self._task.whole else sum(parts > 0 for parts in self._parts_of_cards())
+
     def _empty(self) -> int:
         cards = zip(self._usable, self.holders, self.cores, self.of_cards, *self._full, strict=True)
         return sum(
@@ -182,15 +198,17 @@ class Row:
         )
 
     def _parts(self) -> int:
-        task, total = self._task, 0
+        return sum(self._parts_of_cards())
+
+    def _parts_of_cards(self) -> Iterator[int]:
+        task = self._task
         for can, sole, cores, memory in zip(self._usable, self.sole, self.cores, self.of_cards, strict=True):
             if not can or sole > 0 or cores < task.cores:
                 continue
             parts = cores // task.cores
             if task.card_memory:
                 parts = min(parts, memory // task.card_memory)
-            total += max(0, parts)
-        return total
+            yield max(0, parts)
 
 
 class Seats:

@@ -12,6 +12,7 @@ import pytest
 from scheduling.engine import Delta, NodePut
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.board import Board
+from scheduling.engine.preemption import seats as seats_module
 from scheduling.engine.preemption.seats import Seats, Slots, countable, slots_of
 from tests.unit.scheduling.engine.builders import CARD_MIB, role
 from tests.unit.scheduling.engine.preemption.stand import board_of, on, site
@@ -161,6 +162,27 @@ def test_slots_are_counted_with_tasks_there_and_away(case: Case, needed: int) ->
         seats.leave(tasks, -1)
         check(case.now)
     assert seats.counts.tolist() == case.now
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_few_changed_rows_are_counted_as_many_are(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = site(case.cards, {"a": 9}, case.standing, **case.facts)
+    board = board_of(snapshot, case.asked)
+    one_by_one, together = Slots(board), Slots(board)
+
+    def told() -> tuple[list[int], list[int]]:
+        monkeypatch.setattr(seats_module, "FEW", 0)
+        expected = together.now().tolist(), together.cards.tolist()
+        monkeypatch.setattr(seats_module, "FEW", len(case.cards))
+        assert (one_by_one.now().tolist(), one_by_one.cards.tolist()) == expected
+        return expected
+
+    before = told()
+    with snapshot.statement() as statement:
+        for task in snapshot.held(case.gone):
+            statement.release(task.id)
+            told()
+    assert told() == before
 
 
 def test_a_row_that_was_asked_for_goes_its_own_way() -> None:
