@@ -9,13 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from scheduling.engine.model import Flavor
+from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import PlacementRule, Placer, placer_for
 from scheduling.engine.placement.question import Question, card_parts
 from scheduling.engine.placement.relations import exclusive_domains
 from scheduling.engine.placement.shape import TaskShape
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
 
 PLENTY = np.iinfo(np.int64).max // 4
+# Boards of which it is kept what they could hold.
+KEPT = 4096
 
 
 def slots(question: Question, rows: Rows = ALL_ROWS, parts: Ints | None = None) -> Ints:
@@ -58,20 +61,57 @@ def empty_placer(fleet: Fleet, rule: PlacementRule) -> Placer:
 def most_when_empty(fleet: Fleet, rule: PlacementRule, task: TaskShape, flavor: Flavor) -> int:
     """How many tasks of this shape the flavor could hold if everything else were gone."""
     placer = empty_placer(fleet, rule)
-    key = ("most", rule, task)
-    known = placer.fleet.memo.get(key)
-    if not isinstance(known, int):
-        board = placer.board(task, flavor)
-        known = _together(board.question, board.feasible())
-        placer.fleet.memo[key] = known
-    return known
+    board, memo = placer.board(task, flavor), placer.fleet.memo
+    known = memo.get(_Most)
+    if not isinstance(known, _Most) or len(known.of_board) > KEPT:
+        known = memo[_Most] = _Most()
+    return known.of_board.setdefault(board, _Held(board)).together()
 
 
-def _together(question: Question, feasible: Bools) -> int:
-    """How many tasks the feasible rows could hold at most, given that some shun their own like."""
-    bounds = np.where(feasible, np.minimum(slots(question), PLENTY // max(len(feasible), 1)), 0)
-    most = int(bounds.sum())
-    for domain in exclusive_domains(question):
-        taken = domain[(domain >= 0) & (bounds > 0)]
-        most = min(most, len(np.unique(taken)) + int(bounds[domain < 0].sum()))
-    return most
+class _Most:
+    """What is kept with a fleet: for each board how many of its tasks the rows could hold."""
+
+    follows_fleet = True
+
+    def __init__(self) -> None:
+        self.of_board: dict[Board, _Held] = {}
+
+
+class _Held:
+    """How many tasks of one shape each feasible row could hold; looked at again only where rows changed."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._bounds: Ints = np.zeros(0, np.int64)
+        self._seen: tuple[int, int, int] = (-1, 0, 0)
+        self._most = 0
+
+    def together(self) -> int:
+        """How many all rows could hold at most, given that some tasks shun their own like."""
+        question = self._board.question
+        fleet, elsewhere = question.fleet, question.elsewhere()
+        now = (fleet.epoch, elsewhere, len(fleet.touched))
+        if now != self._seen:
+            self._count(ALL_ROWS if now[:2] != self._seen[:2] else self._changed())
+            self._seen, self._most = now, self._summed()
+        return self._most
+
+    def _changed(self) -> Ints:
+        touched = self._board.question.fleet.touched[self._seen[2] :]
+        return np.array(sorted(set(touched)), np.int64)
+
+    def _count(self, rows: Rows) -> None:
+        feasible, question = self._board.feasible(), self._board.question
+        bounds = np.minimum(slots(question, rows), PLENTY // max(len(feasible), 1))
+        if isinstance(rows, slice):
+            self._bounds = np.where(feasible, bounds, 0)
+        else:
+            self._bounds[rows] = np.where(feasible[rows], bounds, 0)
+
+    def _summed(self) -> int:
+        bounds = self._bounds
+        most = int(bounds.sum())
+        for domain in exclusive_domains(self._board.question):
+            taken = domain[(domain >= 0) & (bounds > 0)]
+            most = min(most, len(np.unique(taken)) + int(bounds[domain < 0].sum()))
+        return most
