@@ -32,6 +32,8 @@ class PreemptionOracle:
     def __init__(self, search: VictimSearch) -> None:
         self._search = search
         self._known: _Known | None = None
+        self._state: tuple[object, ...] = ()
+        self._told_before: dict[tuple[FlavorResource, int], tuple[Mode, int]] = {}
 
     def __call__(self, queue: Queue, job: Job, key: FlavorResource, amount: int) -> tuple[Mode, int]:
         """The mode that preemption would reach for an amount, and the borrow level afterwards.
@@ -40,6 +42,17 @@ class PreemptionOracle:
         `PREEMPT`: some are in the own queue.
         """
         state = (queue.id, job, key.flavor, *self._search.snapshot.state())
+        if self._state != state:
+            self._state, self._told_before = state, {}
+        # A job whose place in another flavor is lost to others asks the same once more.
+        known = self._told_before.get((key, amount))
+        if known is None:
+            known = self._told_before[key, amount] = self._asked(state, queue, job, key, amount)
+        return known
+
+    def _asked(
+        self, state: tuple[object, ...], queue: Queue, job: Job, key: FlavorResource, amount: int
+    ) -> tuple[Mode, int]:
         if self._known is not None and self._known.state == state and self._known.key != key:
             told = self._told(queue, job, key, amount, self._known.targets)
             if told is not None:

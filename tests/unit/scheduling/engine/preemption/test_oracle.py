@@ -97,7 +97,8 @@ def test_a_budget_that_is_too_small_finds_nobody(budget: int, mode: Mode) -> Non
     [
         ((CPU, 20), 1),  # the two that leave for cards give as much
         ((CPU, 21), 2),
-        ((CARDS, 2), 2),  # the same quota is searched anew
+        ((CARDS, 2), 1),  # the same question has the same answer
+        ((CARDS, 3), 2),  # another one is searched anew
     ],
 )
 def test_whoever_gives_way_for_one_quota_is_looked_at_first_for_the_next(
