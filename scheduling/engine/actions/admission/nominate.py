@@ -155,7 +155,8 @@ class Nominator:
                 where = (str(placed.numbers.get("role", "")), str(placed.numbers.get("flavor", "")))
                 if where[1] and where not in barred and self._looks_on(queue, ask):
                     barred |= {where}
-                    continue
+                    if _any_left(queue, job, barred):
+                        continue
             elif entry.mode is not Mode.NO_FIT or roomless is not None:
                 return self._with_victims(statement, entry, roomless, ask)
             return self._with_victims(statement, roomless, None, ask) if roomless else entry
@@ -305,6 +306,13 @@ def _allowed(keep: Kept | None, barred: frozenset[tuple[str, str]]) -> Allowed |
         return keep is None or keep.get(role, {}).get(resource) == flavor
 
     return allowed
+
+
+def _any_left(queue: Queue, job: Job, barred: frozenset[tuple[str, str]]) -> bool:
+    """Whether each role has a flavor of the queue that it may still look at, as far as that is simple."""
+    if len(job.roles) != 1:
+        return True
+    return any((job.roles[0].name, name) not in barred for group in queue.groups for name in group.flavors)
 
 
 def _within(queue: Queue, victims: Victims) -> Queue:
