@@ -16,7 +16,7 @@ from scheduling.execution import restart
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.services.lifecycle import ask_removal, begin_eviction, end_attempt, finish, settle
 from scheduling.services.release import allocations_release
-from scheduling.services.retry import after_failure, never_starts, rule_for
+from scheduling.services.retry import after_failed_task, after_failure, never_starts, rule_for
 from scheduling.transitions import transition
 
 log = structlog.get_logger(__name__)
@@ -40,6 +40,8 @@ _TO: Final = {
 }
 # What the kubelet says while everything goes as it should.
 _AS_USUAL: Final = ("", "ContainerCreating", "PodInitializing")
+# Whether a task is restarted in place has been asked before; what is left are the rules that end the attempt.
+_NEVER_AGAIN: Final = 1 << 31
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
 
@@ -63,7 +65,7 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
         if _of_a_predecessor(allocation, seen):
             continue
         if restart.applies(allocation, seen):
-            restart.step(allocation, seen, now=now)
+            restart.step(allocation, seen, batch=allocations.values(), now=now)
             owed = True
             continue
         if seen.phase in _ENDED:
@@ -165,7 +167,10 @@ def _advance(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
 
 
 def _complete(job: Job, by_role: Mapping[str, Sequence[str]]) -> bool:
-    """Whether all tasks have succeeded, or all of a role with whose end the job's rules say it is done."""
+    """Whether all tasks have succeeded, or enough of them for the job's rules to say that it is done."""
+    if any(_S.SUCCEEDED in states and rule_for(job, "task_completed", role=role)
+           for role, states in by_role.items()):  # fmt: skip
+        return True
     done = [role for role, states in by_role.items() if all(state == _S.SUCCEEDED for state in states)]
     return len(done) == len(by_role) or any(rule_for(job, "role_completed", role=role) for role in done)
 
@@ -203,8 +208,11 @@ def _fail(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
     """A task has failed: the whole attempt gives way, and the job's rules say where to."""
     cause = next((s for s in seen if s.phase in (PodPhase.FAILED, PodPhase.GONE)), seen[0])
     failed = Task.unscoped.filter(job=job, state=_S.FAILED).select_related("role").order_by("id").first()
-    before = Attempt.unscoped.filter(job=job, end_reason="TASK_FAILED").count()
-    verdict = after_failure(job, failed.role.name if failed else "", cause, before=before)
+    action = after_failed_task(job, failed.role.name if failed else "", _NEVER_AGAIN, cause)
+    if action == "complete_job":
+        _succeed(job, now)
+        return
+    verdict = after_failure(cause, action)
     begin_eviction(
         job=job,
         rule=verdict.rule,

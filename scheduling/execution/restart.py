@@ -1,19 +1,20 @@
-"""Starting one task again where it was: same node, same cards, same name, a new pod.
+"""Starting tasks again where they were: same nodes, same cards, same names, new pods.
 
-The hold is never released in between, so nobody can take the place. The old pod has to be gone first,
-because the name is taken until then.
+The hold is never released in between, so nobody can take the place. The old pods have to be gone first,
+because their names are taken until then. Of a role all are waited for, so that no new task meets an old one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from clusters.backends.base import PodObservation, PodPhase
 from scheduling.models import Allocation, JobState, Task, TaskState
-from scheduling.services.retry import restarts_in_place
+from scheduling.services.retry import IN_PLACE, after_failed_task
 from scheduling.transitions import note
 
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
@@ -22,42 +23,73 @@ _ACTIVE: Final = (TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING)
 
 def applies(allocation: Allocation, seen: PodObservation) -> bool:
     """Whether this observation belongs to a restart in place, beginning or under way."""
-    if allocation.restarting:
-        return True
+    return allocation.restarting or action_for(allocation, seen) in IN_PLACE
+
+
+def action_for(allocation: Allocation, seen: PodObservation) -> str:
+    """What the job's rules do about this task, if it has failed by its own doing and still counts."""
     job = allocation.attempt.job
-    return (
-        job.state in _LIVE
-        and allocation.removal_asked_at is None
-        and allocation.task.state in _ACTIVE
-        and restarts_in_place(job, allocation.task.role.name, allocation.restarts, seen)
+    live = job.state in _LIVE and allocation.removal_asked_at is None and allocation.task.state in _ACTIVE
+    return after_failed_task(job, allocation.task.role.name, allocation.restarts, seen) if live else ""
+
+
+def step(allocation: Allocation, seen: PodObservation, *, batch: Iterable[Allocation], now: datetime) -> None:
+    """Have the old pods removed, and once they are gone have the next ones made; the caller hints at it.
+
+    The caller holds the job's row: a cancellation at the same moment comes before or after, not between.
+    `batch` are the rows at hand, whose fields follow.
+    """
+    if not allocation.restarting:
+        _begin(allocation, seen, batch, now)
+    elif seen.phase is PodPhase.GONE:
+        # `pod_uid` stays: news of the pod that is gone may come again.
+        Allocation.unscoped.filter(pk=allocation.pk).update(ensured_at=None)
+        allocation.ensured_at = None
+        together = _together(allocation) if allocation.restarting_role else _alone(allocation)
+        if not together.filter(restarting=True, ensured_at__isnull=False).exists():
+            _make_again(together)
+
+
+def _alone(allocation: Allocation) -> QuerySet[Allocation]:
+    return Allocation.unscoped.filter(pk=allocation.pk)
+
+
+def _together(allocation: Allocation) -> QuerySet[Allocation]:
+    """The tasks of its role that have not ended."""
+    return Allocation.unscoped.filter(
+        attempt=allocation.attempt_id, task__role=allocation.task.role_id, released_at__isnull=True
     )
 
 
-def step(allocation: Allocation, seen: PodObservation, *, now: datetime) -> None:
-    """Have the failed pod removed, and once it is gone have the next one made; the caller hints at it.
-
-    The caller holds the job's row: a cancellation at the same moment comes before or after, not between.
-    """
-    rows = Allocation.unscoped.filter(pk=allocation.pk)
-    if not allocation.restarting:
-        _begin(allocation, seen, now)
-    elif seen.phase is PodPhase.GONE:
-        rows.update(
-            restarting=False,
-            restarts=F("restarts") + 1,
-            removal_asked_at=None,
-            removal_sent_at=None,
-            ensured_at=None,  # `pod_uid` stays: news of the pod that is gone may come again
-        )
-        leaving = Task.unscoped.filter(pk=allocation.task_id, state=TaskState.LEAVING)
-        leaving.update(state=TaskState.BOUND, started_at=None, finished_at=None)
+def _make_again(together: QuerySet[Allocation]) -> None:
+    again = together.filter(restarting=True)
+    tasks = list(again.values_list("task_id", flat=True))
+    again.update(
+        restarting=False,
+        restarting_role=False,
+        restarts=F("restarts") + 1,
+        removal_asked_at=None,
+        removal_sent_at=None,
+    )
+    leaving = Task.unscoped.filter(pk__in=tasks, state=TaskState.LEAVING)
+    leaving.update(state=TaskState.BOUND, started_at=None, finished_at=None)
 
 
-def _begin(allocation: Allocation, seen: PodObservation, now: datetime) -> None:
-    Allocation.unscoped.filter(pk=allocation.pk).update(restarting=True, removal_asked_at=now)
-    allocation.restarting, allocation.removal_asked_at = True, now
+def _begin(allocation: Allocation, seen: PodObservation, batch: Iterable[Allocation], now: datetime) -> None:
+    whole_role = action_for(allocation, seen) == "restart_role"
+    # One that nobody has been told to make yet is not there to be removed, and is made in its turn.
+    chosen = _together(allocation).filter(removal_asked_at__isnull=True) if whole_role else _alone(allocation)
+    keys = set(chosen.values_list("pk", flat=True))
+    tasks = list(chosen.values_list("task_id", flat=True))
+    Allocation.unscoped.filter(pk__in=keys).update(
+        restarting=True, restarting_role=whole_role, removal_asked_at=now
+    )
+    for row in batch:
+        if row.pk in keys:
+            row.restarting, row.restarting_role, row.removal_asked_at = True, whole_role, now
+    Task.unscoped.filter(pk__in=tasks).update(state=TaskState.LEAVING)
     Task.unscoped.filter(pk=allocation.task_id).update(
-        state=TaskState.LEAVING, exit_code=seen.exit_code, message=seen.message[:2000], finished_at=seen.at
+        exit_code=seen.exit_code, message=seen.message[:2000], finished_at=seen.at
     )
     numbers = {
         "role": allocation.task.role.name,
@@ -65,4 +97,5 @@ def _begin(allocation: Allocation, seen: PodObservation, now: datetime) -> None:
         "exit_code": seen.exit_code,
         "restart": allocation.restarts + 1,
     }
-    note(allocation.attempt.job, "task_restarting", now=now, numbers=numbers)
+    code = "role_restarting" if whole_role else "task_restarting"
+    note(allocation.attempt.job, code, now=now, numbers=numbers)

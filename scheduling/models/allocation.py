@@ -64,6 +64,8 @@ class Allocation(BaseModel):
     restarts = models.PositiveIntegerField(default=0)
     # The pod is being removed to be made again by the same name: the hold stays.
     restarting = models.BooleanField(default=False)
+    # The same is done to all of its role, and the next pods wait for the last of the old ones to go.
+    restarting_role = models.BooleanField(default=False)
     ensured_at = models.DateTimeField(null=True, blank=True)
     removal_asked_at = models.DateTimeField(null=True, blank=True)
     removal_sent_at = models.DateTimeField(null=True, blank=True)

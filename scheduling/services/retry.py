@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.backends.base import PodObservation, PodPhase
-from scheduling.models import Job, JobState
+from scheduling.models import Attempt, Job, JobState
 
 # The kubelet's words for "this node could not take the pod": the cluster's fault, not the program's.
 _NODE: Final = ("NodeLost", "NodeShutdown", "DeviceUnhealthy")
@@ -16,6 +16,9 @@ _NOT_THE_PROGRAM: Final = ("OutOf", "UnexpectedAdmissionError", "Evicted", *_NOD
 # The kubelet tries these again for ever, and nothing that it could find changes by itself.
 _NEVER_STARTS: Final = {"InvalidImageName": "IMAGE_NAME_INVALID", "ErrImageNeverPull": "IMAGE_NOT_ON_NODE"}
 _BY_ROOT: Final = ("CreateContainerConfigError", "runAsNonRoot")
+
+IN_PLACE: Final = ("restart_task", "restart_role")
+"""Actions that give nothing back: the pods are made again by the same names, on the same cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ def never_starts(seen: PodObservation) -> str:
     return _NEVER_STARTS.get(seen.reason, "")
 
 
-def rule_for(job: Job, event: str, **facts: Any) -> Mapping[str, Any] | None:
-    """The first of the job's lifecycle rules that is about this event.
+def rules_for(job: Job, event: str, **facts: Any) -> Iterator[Mapping[str, Any]]:
+    """Those of the job's lifecycle rules that are about this event, in their order.
 
     `facts` are the exit code and the role of the task; a rule that names neither is about all.
     """
@@ -47,36 +50,62 @@ def rule_for(job: Job, event: str, **facts: Any) -> Mapping[str, Any] | None:
         codes, role = rule.get("exit_codes"), rule.get("role")
         about = rule["on"] == event
         if about and (not codes or facts.get("exit_code") in codes) and role in (None, facts.get("role")):
-            return rule
-    return None
+            yield rule
 
 
-def restarts_in_place(job: Job, role: str, restarts: int, cause: PodObservation) -> bool:
-    """Whether a failed task is to be started again where it was, without giving anything back."""
+def rule_for(job: Job, event: str, **facts: Any) -> Mapping[str, Any] | None:
+    """The first of `rules_for`."""
+    return next(rules_for(job, event, **facts), None)
+
+
+def after_failed_task(job: Job, role: str, restarts: int, cause: PodObservation) -> str:
+    """What the job's rules do about a failed task: the first whose limit is not reached; empty for none.
+
+    `restarts`: how often the task has been started again where it was. A pod that the cluster lost or could
+    not take has not failed by its own doing, and no rule is about it.
+    """
     if cause.phase is not PodPhase.FAILED or cause.reason.startswith(_NOT_THE_PROGRAM):
-        return False
-    rule = rule_for(job, "task_failed", exit_code=cause.exit_code, role=role)
-    return rule is not None and rule["do"] == "restart_task" and restarts < int(rule.get("max", 1))
+        return ""
+    for rule in rules_for(job, "task_failed", exit_code=cause.exit_code, role=role):
+        action = str(rule["do"])
+        if action in IN_PLACE:
+            done = restarts
+        elif action == "restart_job":
+            done = Attempt.unscoped.filter(job=job, end_reason="TASK_FAILED").count()
+        else:
+            return action
+        if done < int(rule.get("max", 1)):
+            return action
+    return ""
 
 
-def after_failure(job: Job, role: str, cause: PodObservation, *, before: int) -> Verdict:
+def after_failure(cause: PodObservation, action: str) -> Verdict:
     """Decide what follows a failed task that is not restarted in place.
 
     A pod that the cluster lost or could not take is tried again, with back-off, without limit: the
     job was accepted and waits with a reason. A program that failed is tried again only as the job's
-    own lifecycle rules allow; `before` is how many attempts its failures have ended so far.
+    own lifecycle rules allow; `action` is what they do.
     """
     if cause.phase is PodPhase.GONE:
         return Verdict("NODE_LOST", JobState.QUEUED, backoff=False)
     if cause.reason.startswith(_NOT_THE_PROGRAM):
         lost = cause.reason.startswith(_NODE)
         return Verdict("NODE_LOST" if lost else "NOT_READY", JobState.QUEUED, backoff=not lost)
-    rule = rule_for(job, "task_failed", exit_code=cause.exit_code, role=role)
-    again = rule is not None and rule["do"] == "restart_job" and before < int(rule.get("max", 1))
-    return Verdict("TASK_FAILED", JobState.QUEUED if again else JobState.FAILED, backoff=again)
+    then = {"restart_job": JobState.QUEUED, "abort_job": JobState.SUSPENDED}.get(action, JobState.FAILED)
+    return Verdict("TASK_FAILED", then, backoff=then == JobState.QUEUED)
 
 
 def after_eviction(job: Job, then: JobState) -> JobState:
     """Where an eviction leads that would put the job back into the queue; its rules may end it instead."""
-    rule = rule_for(job, "task_evicted")
-    return JobState.FAILED if then == JobState.QUEUED and rule and rule["do"] == "fail_job" else then
+    if then != JobState.QUEUED:
+        return then
+    for rule in rules_for(job, "task_evicted"):
+        if rule["do"] != "restart_job":
+            return JobState.SUSPENDED if rule["do"] == "abort_job" else JobState.FAILED
+        if "max" not in rule:
+            return then
+        ended = Attempt.unscoped.filter(job=job, ended_at__isnull=False)
+        if ended.exclude(end_reason="TASK_FAILED").count() < int(rule["max"]):
+            return then
+    # Rules that speak of evictions, all at their limits: the last word is theirs, not the queue's.
+    return then if rule_for(job, "task_evicted") is None else JobState.FAILED

@@ -8,19 +8,20 @@ from django.utils.translation import gettext as _
 
 from scheduling.spec.section import Section
 
-EVENTS: Final = ("task_failed", "task_evicted", "role_completed")
-ACTIONS: Final = ("restart_task", "restart_job", "complete_job", "fail_job")
+EVENTS: Final = ("task_failed", "task_evicted", "task_completed", "role_completed")
+ACTIONS: Final = ("restart_task", "restart_role", "restart_job", "complete_job", "fail_job", "abort_job")
 # What may follow what; anything else would be stored and never happen.
 _FOLLOWS: Final = {
-    "task_failed": ("restart_task", "restart_job", "fail_job"),
-    "task_evicted": ("restart_job", "fail_job"),
+    "task_failed": ACTIONS,
+    "task_evicted": ("restart_job", "fail_job", "abort_job"),
+    "task_completed": ("complete_job",),
     "role_completed": ("complete_job",),
 }
 _ATTEMPTS_MAX: Final = 100
 
 
 def read_lifecycle(job: Section, roles: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
-    """The rules in their order: the first that matches an event counts."""
+    """The rules in their order: the first that matches an event, and has not reached its limit, counts."""
     rules = enumerate(job.items("lifecycle", limit=32))
     return tuple(_rule(job, f"lifecycle.{index}", raw, roles) for index, raw in rules)
 

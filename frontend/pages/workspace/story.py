@@ -149,6 +149,18 @@ def _resumed(actor: str, numbers: Numbers) -> str:
     return _("%(user)s put it back into the queue.") % {"user": actor or _("The platform")}
 
 
+def _task_restarting(actor: str, numbers: Numbers) -> str:
+    known = {name: numbers.get(name, "") for name in ("role", "index", "restart")}
+    return _("Task %(role)s-%(index)s has failed and starts again in its place, time %(restart)s.") % known
+
+
+def _role_restarting(actor: str, numbers: Numbers) -> str:
+    known = {name: numbers.get(name, "") for name in ("role", "index", "restart")}
+    return (
+        _("Task %(role)s-%(index)s has failed; all of its role are started again, time %(restart)s.") % known
+    )
+
+
 def _moved(actor: str, numbers: Numbers) -> str:
     names = {"from": numbers.get("from", ""), "to": numbers.get("to", ""), "user": actor or _("The platform")}
     return _("%(user)s moved it from the queue %(from)s, which is deleted, to %(to)s.") % names
@@ -174,6 +186,8 @@ _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "cancelled": _cancelled,
     "suspended": _suspended,
     "resumed": _resumed,
+    "task_restarting": _task_restarting,
+    "role_restarting": _role_restarting,
     "moved": _moved,
     "priority": _priority,
 }

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.control_plane import ControlPlane
 from clusters.gpu import hami
-from scheduling.models import GpuRequestMode, JobState
+from scheduling.models import GpuRequestMode, Job, JobState
 from scheduling.services.job import job_cancel
 from tests.builders import jobs
 from tests.builders.kube_stage import KubeStage, kube_stage
@@ -84,3 +84,31 @@ def test_a_cordoned_node_gets_nothing_new(stage: KubeStage) -> None:
     stage.run(30)
     assert sorted(state(job) for job in both) == [JobState.QUEUED, JobState.RUNNING]
     assert {pod["spec"]["nodeName"] for pod in stage.pods().values()} == {"whole-2"}
+
+
+def test_a_role_is_started_again_by_its_rule_and_others_go_on(stage: KubeStage) -> None:
+    rules = [{"on": "task_failed", "role": "worker", "do": "restart_role"}]
+    job = stage.start("train", jobs.RoleOf(name="master"), jobs.RoleOf(name="worker", replicas=2), run_s=900)
+    Job.unscoped.filter(pk=job.pk).update(lifecycle=rules)
+    stage.run(6)
+    before = {name: pod["metadata"]["uid"] for name, pod in stage.pods().items()}
+    failed = next(name for name in before if name.endswith("worker-0"))
+    ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    container = {
+        "name": "main",
+        "image": "",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": ended,
+    }
+    status = {"phase": "Failed", "containerStatuses": [container]}
+    path = f"/api/v1/namespaces/team-a/pods/{failed}/status"
+    stage.api.call("PATCH", path, {"status": status})
+    stage.run(30)
+    after = {name: pod["metadata"]["uid"] for name, pod in stage.pods().items()}
+    assert after.keys() == before.keys()
+    assert {name.rpartition("-")[0][-6:] for name in before if before[name] != after[name]} == {"worker"}
+    assert len({name for name in before if before[name] != after[name]}) == 2
+    assert state(job) == JobState.RUNNING
+    stage.assert_bound_as_decided()
