@@ -20,7 +20,7 @@ from clusters.backends.delegation import Delegate, Verdict, VerdictKind, Workloa
 from clusters.models import Cell, Cluster
 from scheduling.commit.batch import CHUNK
 from scheduling.commit.reasons import Wait, note_reason
-from scheduling.delegation.workloads import NoPool
+from scheduling.delegation.curbs import Unwanted
 from scheduling.models import Decision, Job, JobRole, JobState
 from scheduling.services.lifecycle import begin_eviction
 from scheduling.transitions import StaleJob
@@ -69,11 +69,11 @@ class Look:
             log.info("job moved on before its eviction was noted", job=str(job.pk))
 
     def queued(
-        self, job: Job, roles: Sequence[JobRole], wanted: Workload | NoPool, seen: Verdict | None
+        self, job: Job, roles: Sequence[JobRole], wanted: Workload | Unwanted, seen: Verdict | None
     ) -> None:
         """Take the step that a job in line needs."""
-        if isinstance(wanted, NoPool):
-            self.note(job, "NEVER_FITS", role=wanted.role)
+        if isinstance(wanted, Unwanted):
+            self.note(job, wanted.code, **wanted.numbers)
             if seen is not None:
                 self._try(self.delegate.withdraw(seen))
             return

@@ -23,6 +23,7 @@ from foundation import audit, clock, leases, outbox, row_scope
 from foundation.actor import SYSTEM
 from quotas.models import QueueFlavor
 from scheduling.commit.reasons import Wait
+from scheduling.delegation.curbs import Curbs
 from scheduling.delegation.delegated import delegated_queues
 from scheduling.delegation.following import Look, store
 from scheduling.delegation.projection import projection_of
@@ -85,10 +86,11 @@ def _follow(look: Look, jobs: Sequence[Job], verdicts: Sequence[Verdict]) -> Non
     roles = _roles(jobs)
     flavors = _flavors(look.cluster)
     pools = {pool.id: pool for pool in engine_flavors(look.cluster.cell_id)}
+    curbs = Curbs(jobs, pools, look.now)
     for job in jobs:
         seen = by_job.get(str(job.pk))
         if job.state == JobState.QUEUED:
-            wanted = workload_of(job, roles[job.pk], flavors[job.queue_id], pools)
+            wanted = workload_of(job, roles[job.pk], flavors[job.queue_id], pools, curbs)
             look.queued(job, roles[job.pk], wanted, seen)
         else:
             look.other(job, seen)

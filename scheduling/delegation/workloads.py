@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.backends.delegation import Group, Workload
@@ -11,6 +10,7 @@ from clusters.models import Flavor
 from foundation.identifiers import dns_label
 from foundation.quantities import Resource
 from scheduling import engine
+from scheduling.delegation.curbs import Curbs, Unwanted, spent
 from scheduling.engine import model as em
 from scheduling.engine_jobs import engine_job
 from scheduling.models import GpuRequestMode, Job, JobRole
@@ -19,23 +19,27 @@ _MOST: Final = 40
 _OF_CARDS: Final = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY)
 
 
-@dataclass(frozen=True, slots=True)
-class NoPool:
-    """No flavor of the queue is of the kind that the role asks for."""
-
-    role: str
-
-
 def workload_of(
-    job: Job, roles: Sequence[JobRole], flavors: Sequence[Flavor], pools: Mapping[str, em.Flavor]
-) -> Workload | NoPool:
+    job: Job,
+    roles: Sequence[JobRole],
+    flavors: Sequence[Flavor],
+    pools: Mapping[str, em.Flavor],
+    curbs: Curbs,
+) -> Workload | Unwanted:
     """The workload of a job. Needs `workspace` selected; `flavors` are its queue's, `pools` by id."""
-    groups = []
-    for role, asked in zip(roles, engine_job(job, roles).roles, strict=True):
-        suiting = [pools[str(flavor.pk)] for flavor in _suiting(role, flavors)]
+    groups, barred = [], curbs.barred(job)
+    sizes = engine_job(job, roles).roles
+    for role, asked in zip(roles, sizes, strict=True):
+        suiting = _suiting(role, flavors)
         if not suiting:
-            return NoPool(role.name)
-        groups.append(_group(job, role, asked.request, suiting, elastic=role.pk == _elastic(roles)))
+            return Unwanted("NEVER_FITS", {"role": role.name})
+        free = [flavor for flavor in suiting if asked.request.gpu is None or str(flavor.pk) not in barred]
+        if not free:
+            return spent(barred[str(suiting[0].pk)], suiting[0].name)
+        allowed = [pools[str(flavor.pk)] for flavor in free]
+        groups.append(_group(job, role, asked.request, allowed, elastic=role.pk == _elastic(roles)))
+    if (denied := curbs.against(job, sizes, [group.pools for group in groups])) is not None:
+        return denied
     return Workload(
         namespace=job.workspace.slug,
         name=f"{dns_label(job.name, _MOST)}-{job.pk.hex[-8:]}",

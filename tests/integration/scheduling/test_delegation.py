@@ -15,7 +15,7 @@ from clusters.models import BackendKind, GpuMode
 from foundation import clock
 from foundation.models import Hint
 from foundation.quantities import Resource
-from quotas.models import LedgerEntry, QueueFlavor, QuotaNode
+from quotas.models import Budget, BudgetAction, LedgerEntry, QueueFlavor, QuotaNode, UserLimit
 from scheduling.delegation import run
 from scheduling.delegation.projection import projection_of
 from scheduling.delegation.run import delegation_run
@@ -260,6 +260,36 @@ def test_what_can_never_be_asked_for_says_why(here: World, engine: Engine) -> No
     delegation_run(cluster_id=here.cluster.pk)
     assert (state(instance), instance.reason) == (JobState.QUEUED, "NEVER_FITS")
     assert (state(taken), taken.reason_numbers["told"]) == (JobState.QUEUED, "somebody else's")
+
+
+def test_who_is_beyond_a_users_limit_is_not_handed_over(here: World, engine: Engine) -> None:
+    UserLimit.unscoped.create(workspace=here.workspace, user=None, resource=Resource.GPU_CARDS, amount=5)
+    held, first, second, small = (
+        jobs.job(here.queue, here.editor, name, roles=(jobs.RoleOf(cards=cards),))
+        for name, cards in (("held", 1), ("first", 3), ("second", 3), ("small", 1))
+    )
+    jobs.allocate(held, here.nodes[0])
+    engine.say(held, VerdictKind.ADMITTED, attempt=1)
+    engine.say(second, VerdictKind.ADMITTED, pool=here.flavor)
+    delegation_run(cluster_id=here.cluster.pk)
+    assert [asked.job for asked in engine.asked] == [str(first.pk), str(small.pk)]
+    assert (state(second), second.reason) == (JobState.QUEUED, "POLICY_DENIED")
+    assert engine.done == [("withdraw", "second")]
+    numbers = second.reason_numbers
+    assert (numbers["asked"], numbers["held"], numbers["user_limit"]) == (3, 4, 5)
+
+
+def test_a_budget_that_is_used_up_bars_its_flavor(here: World, engine: Engine) -> None:
+    other = clusters.flavor(here.cluster, "l40s", card_model="L40S")
+    QueueFlavor.unscoped.create(queue=here.queue, flavor=other, position=1)
+    Budget.unscoped.create(tenant=here.workspace, flavor=here.flavor, gpu_hours=0, action=BudgetAction.HOLD)
+    jobs.job(here.queue, here.editor, "free")
+    bound = jobs.job(here.queue, here.editor, "bound", roles=(jobs.RoleOf(models=("A100-40G",)),))
+    delegation_run(cluster_id=here.cluster.pk)
+    (asked,) = engine.asked
+    assert asked.groups[0].pools == (str(other.pk),)
+    assert (state(bound), bound.reason) == (JobState.QUEUED, "POLICY_DENIED")
+    assert bound.reason_numbers["flavor"] == here.flavor.name
 
 
 def test_from_silence_nothing_is_concluded(here: World, engine: Engine) -> None:
