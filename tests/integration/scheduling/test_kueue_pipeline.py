@@ -63,7 +63,7 @@ class KueueStage(Stage):
         JobRole.unscoped.filter(job=job).update(image="pytorch:2.8")
         return job
 
-    def step(self, seconds: float = 1.0) -> None:
+    def step(self, seconds: float = 3.0) -> None:
         """One round of everything; Kueue takes its own time."""
         pipeline.step(self.cell, self.cluster)
         delegation_run(cluster_id=self.cluster.pk)
