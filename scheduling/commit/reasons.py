@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -44,6 +46,17 @@ class Wait:
         known = (self.job.reason, self.job.reason_numbers, self.job.reason_help)
         return known != (self.code, self.numbers, self.helps) or self.job.reason_at is None
 
+    @property
+    def key(self) -> str:
+        """Equal for those who are told the same."""
+        return json.dumps((self.code, self.numbers, self.helps), sort_keys=True)
+
+    def keep(self, at: datetime) -> None:
+        """Let the job say what its row now says."""
+        job = self.job
+        job.reason, job.reason_numbers, job.reason_help = self.code, self.numbers, self.helps
+        job.reason_at = at
+
 
 def commit_reasons(
     cell_id: uuid.UUID,
@@ -52,28 +65,78 @@ def commit_reasons(
     outcomes: Iterable[em.Outcome],
     now: datetime,
 ) -> int:
-    """Store the reasons of one cycle; returns how many had changed.
+    """Store the reasons of one cycle; returns how many had changed. The jobs of `taken` then say so too.
 
     Raises: LeaseLost.
     """
-    changed: list[Wait] = []
     outcomes = list(outcomes)
     foreign = _foreign(cell_id, outcomes)
-    for outcome in outcomes:
-        job = taken.jobs.get(outcome.job)
-        if job is None or outcome.reason is None:
-            continue
-        helps = [{"code": h.code.value, "numbers": _steady(h.numbers, taken.names)} for h in outcome.help]
-        helps += _others_hold(outcome, foreign, taken.names)
-        wait = Wait(job, outcome.reason.value, _steady(outcome.numbers, taken.names), helps)
-        if wait.is_news:
-            changed.append(wait)
+    news = [wait for outcome in outcomes if (wait := _news(taken, outcome, foreign)) is not None]
+    groups: defaultdict[str, list[Wait]] = defaultdict(list)
+    for wait in news:
+        groups[wait.key].append(wait)
     with transaction.atomic():
         cell = leases.lock_current(Cell, cell_id, epoch)
-        decisions = [decision for wait in changed for decision in note_reason(cell, wait, now)]
+        current = _lock(wait.job for wait in news)
+        for group in groups.values():
+            _tell(group, current, now)
+        decisions = [decision for wait in news for decision in _decisions(cell, wait)]
         Decision.unscoped.bulk_create(decisions, batch_size=CHUNK)
         Cell.unscoped.filter(pk=cell_id).update(cycle_number=F("cycle_number") + 1, last_cycle_at=now)
-    return len(changed)
+    for wait in news:
+        wait.keep(now)
+    return len(news)
+
+
+def _news(taken: CellSnapshot, outcome: em.Outcome, foreign: Mapping[str, int]) -> Wait | None:
+    """What a job is to be told; None where it was told so before, as most were: they must cost little."""
+    job = taken.jobs.get(outcome.job)
+    if job is None or outcome.reason is None:
+        return None
+    # What others hold is no part of the outcome, and may be another amount each time.
+    helped = _others_hold(outcome, foreign, taken.names)
+    told = None if helped else taken.told.get(outcome.job)
+    if told is not None and _alike(told, outcome):
+        return None
+    taken.told.pop(outcome.job, None)
+    helps = [{"code": h.code.value, "numbers": _steady(h.numbers, taken.names)} for h in outcome.help]
+    numbers = _steady(outcome.numbers, taken.names)
+    wait = Wait(job, outcome.reason.value, numbers, helps + helped)
+    if wait.is_news:
+        return wait
+    if not helped:
+        taken.told[outcome.job] = outcome
+    return None
+
+
+def _alike(told: em.Outcome, outcome: em.Outcome) -> bool:
+    """Whether both are stored as the same; in doubt no."""
+    if told.reason is not outcome.reason or told.help != outcome.help:
+        return False
+    known, numbers = told.numbers, outcome.numbers
+    return known == numbers or (
+        known.keys() == numbers.keys()
+        and all(known[key] == value for key, value in numbers.items() if key not in _VOLATILE)
+    )
+
+
+def _lock(jobs: Iterable[Job]) -> dict[uuid.UUID, int]:
+    """Lock those that still wait, in the order in which everybody does; returns their versions."""
+    keys, found = sorted(job.pk for job in jobs), dict[uuid.UUID, int]()
+    for first in range(0, len(keys), CHUNK):
+        rows = Job.unscoped.filter(pk__in=keys[first : first + CHUNK], state=JobState.QUEUED)
+        locked = rows.select_for_update(of=("self",), no_key=True).order_by("pk")
+        found.update(locked.values_list("pk", "version"))
+    return found
+
+
+def _tell(waits: Sequence[Wait], current: Mapping[uuid.UUID, int], now: datetime) -> None:
+    """Jobs that wait for the same are told together. One that has moved on keeps what it says now."""
+    why, keys = waits[0], [wait.job.pk for wait in waits if current.get(wait.job.pk) == wait.job.version]
+    for first in range(0, len(keys), CHUNK):
+        Job.unscoped.filter(pk__in=keys[first : first + CHUNK]).update(
+            reason=why.code, reason_numbers=why.numbers, reason_help=why.helps, reason_at=now
+        )
 
 
 def _foreign(cell_id: uuid.UUID, outcomes: Iterable[em.Outcome]) -> Mapping[str, int]:
@@ -101,6 +164,11 @@ def note_reason(cell: Cell, wait: Wait, now: datetime) -> list[Decision]:
     Job.unscoped.filter(pk=job.pk, version=job.version, state=JobState.QUEUED).update(
         reason=wait.code, reason_numbers=wait.numbers, reason_help=wait.helps, reason_at=now
     )
-    if job.reason == wait.code:
+    return _decisions(cell, wait)
+
+
+def _decisions(cell: Cell, wait: Wait) -> list[Decision]:
+    """The decision that comes with what a job is told, if that has another code."""
+    if wait.job.reason == wait.code:
         return []
-    return [decision_row(cell, job, DecisionKind.PARK, wait.code, wait.numbers)]
+    return [decision_row(cell, wait.job, DecisionKind.PARK, wait.code, wait.numbers)]

@@ -15,7 +15,7 @@ from scheduling.commit import Committed
 from scheduling.delegation.delegated import elsewhere
 from scheduling.engine.model import Instant
 from scheduling.engine_config import engine_config
-from scheduling.snapshots import cell_snapshot
+from scheduling.snapshots.kept import borrow, keep
 
 log = structlog.get_logger(__name__)
 _RETRY_S = 0.3
@@ -42,7 +42,7 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
         faults.point("cycle.leased")
         with uncollected():
             others = elsewhere(cell_id)
-            taken = cell_snapshot(cell_id, but=others)
+            taken, kept = borrow(cell_id, but=others)
             result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
         faults.point("cycle.before_commit")
         try:
@@ -52,6 +52,8 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
             return None
     faults.point("cycle.after_commit")
+    if kept is not None:
+        keep(kept, dropped=done.dropped > 0)
     for cluster_id in sorted(others.clusters):
         # Whatever woke us, a job or a quota, may be theirs.
         outbox.hint(outbox.Topic.DELEGATE, cluster_id)

@@ -13,14 +13,14 @@ from foundation import row_scope
 from scheduling import engine
 from scheduling.delegation.delegated import NOWHERE, Elsewhere
 from scheduling.engine_jobs import watched_workspaces
-from scheduling.models import Job
+from scheduling.models import Allocation, DeviceSlice, Job, JobRole
 from scheduling.snapshots.elsewhere import Parts
 from scheduling.snapshots.holds import allocations_of
-from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes
-from scheduling.snapshots.jobs import SEEN, below_cap, jobs_of, limited, most_cards
+from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes, with_tasks
+from scheduling.snapshots.jobs import SEEN, allowances_of, below_cap, jobs_of, limited, most_cards
 from scheduling.snapshots.taken import CellSnapshot, names_in
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
-from scheduling.standing import claims_of, places_of_movers, usage_of
+from scheduling.standing import claims_of, pasts_of, places_of_movers, usage_of
 
 
 @row_scope.whole()
@@ -31,21 +31,27 @@ def cell_snapshot(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellSnapsh
         .select_related("queue", "workspace")
         .order_by("submitted_at", "id")
     )
+    rows = {str(job.pk): job for job in jobs}
     devices = devices_of(Device.unscoped.filter(node__cluster__cell_id=cell_id, node__present=True))
     queues = engine_queues(cell_id)  # before the tree: a queue opened meanwhile must not lack its node
     watched = watched_workspaces((job.workspace_id, job.placement) for job in jobs)
     claims = claims_of(cell_id)
     # What is used is read before who holds it: what is given back meanwhile then still counts as used.
     quota_nodes = engine_quota_nodes(cell_id)
-    seen = limited(cell_id, jobs_of(cell_id, jobs, watched, frozenset(claims)), jobs)
+    roles = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=SEEN)
+    seen = jobs_of(jobs, roles, watched=watched, pasts=pasts_of(cell_id, frozenset(claims)))
     nodes, flavors = engine_nodes(cell_id, devices), engine_flavors(cell_id)
+    live = Allocation.unscoped.filter(node__cluster__cell_id=cell_id, released_at__isnull=True)
+    slices = DeviceSlice.unscoped.filter(released=False, allocation__node__cluster__cell_id=cell_id)
+    held = list(allocations_of(live, slices, watched).values())
+    limits = allowances_of(cell_id)
     parts = Parts(
-        nodes=nodes,
+        nodes=with_tasks(nodes, held),
         flavors=flavors,
         quota_nodes=quota_nodes,
         queues=queues,
-        jobs=below_cap(seen, queues, quota_nodes, most_cards(nodes, flavors)),
-        allocations=allocations_of(cell_id, watched),
+        jobs=below_cap(limited(limits, seen, rows), queues, quota_nodes, most_cards(nodes, flavors)),
+        allocations=held,
         claims=list(claims.values()),
     )
     if but.clusters:
@@ -62,8 +68,8 @@ def cell_snapshot(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellSnapsh
     )
     for place in places_of_movers(snapshot):
         snapshot.take(place)
-    pks = {device.uuid: device.pk for rows in devices.values() for device in rows}
-    return CellSnapshot(snapshot, {str(job.pk): job for job in jobs}, pks, names_in(cell_id))
+    pks = {device.uuid: device.pk for on_node in devices.values() for device in on_node}
+    return CellSnapshot(snapshot, rows, pks, names_in(cell_id))
 
 
 @row_scope.whole()

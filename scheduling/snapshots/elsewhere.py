@@ -11,9 +11,9 @@ from scheduling import engine
 from scheduling.delegation.delegated import Elsewhere
 from scheduling.engine import model as em
 from scheduling.engine_jobs import watched_workspaces
-from scheduling.models import Job
+from scheduling.models import Allocation, DeviceSlice, Job
 from scheduling.snapshots.holds import allocations_of
-from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes
+from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes, with_tasks
 from scheduling.snapshots.taken import CellSnapshot, names_in
 
 
@@ -77,15 +77,17 @@ def seats_snapshot(cluster: Cluster, seekers: Sequence[Seeker], jobs: Mapping[st
     own = str(cluster.pk)
     devices = devices_of(Device.unscoped.filter(node__cluster=cluster, node__present=True))
     nodes = [node for node in engine_nodes(cluster.cell_id, devices) if node.cluster == own]
-    standing = {node.id for node in nodes}
     watched = watched_workspaces((job.workspace_id, job.placement) for job in jobs.values())
+    live = Allocation.unscoped.filter(node__cluster=cluster, node__present=True, released_at__isnull=True)
+    slices = DeviceSlice.unscoped.filter(released=False, allocation__node__cluster=cluster)
+    held = list(allocations_of(live, slices, watched).values())
     snapshot = engine.Snapshot(
-        nodes=nodes,
+        nodes=with_tasks(nodes, held),
         flavors=[flavor for flavor in engine_flavors(cluster.cell_id) if flavor.cluster == own],
         quota_nodes=[seeker.quota for seeker in seekers],
         queues=[seeker.queue for seeker in seekers],
         jobs=[seeker.job for seeker in seekers],
-        allocations=[held for held in allocations_of(cluster.cell_id, watched) if held.node in standing],
+        allocations=held,
     )
     keys = {device.uuid: device.pk for rows in devices.values() for device in rows}
     return CellSnapshot(snapshot, jobs, keys, names_in(cluster.cell_id))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+
+from django.db.models import QuerySet
 
 from foundation.quantities import Resource
 from scheduling.engine import model as em
@@ -12,19 +14,17 @@ from scheduling.engine_jobs import placement_rules
 from scheduling.models import Allocation, DeviceSlice, Job
 
 
-def allocations_of(cell_id: uuid.UUID, watched: frozenset[uuid.UUID]) -> list[em.Allocation]:
+def allocations_of(
+    rows: QuerySet[Allocation], parts: QuerySet[DeviceSlice], watched: Container[uuid.UUID]
+) -> dict[uuid.UUID, em.Allocation]:
+    """What those allocations hold, by id; `parts` are the parts of cards among it, theirs at least."""
     slices: defaultdict[uuid.UUID, list[em.DeviceSlice]] = defaultdict(list)
-    live = {"released": False, "allocation__node__cluster__cell_id": cell_id}
-    for part in DeviceSlice.unscoped.filter(**live).select_related("device").order_by("device__index", "id"):
+    for part in parts.select_related("device").order_by("device__index", "id"):
         slices[part.allocation_id].append(
             em.DeviceSlice(part.device.uuid, part.cores, part.memory_mib, part.exclusive)
         )
-    rows = (
-        Allocation.unscoped.filter(node__cluster__cell_id=cell_id, released_at__isnull=True)
-        .select_related("task__role", "attempt__job")
-        .order_by("id")
-    )
-    return [_allocation(row, slices[row.pk], _met_as(row.attempt.job, watched)) for row in rows]
+    found = rows.select_related("task__role", "attempt__job").order_by("id")
+    return {row.pk: _allocation(row, slices[row.pk], _met_as(row.attempt.job, watched)) for row in found}
 
 
 def _allocation(
@@ -48,7 +48,7 @@ def _allocation(
     )
 
 
-def _met_as(job: Job, watched: frozenset[uuid.UUID]) -> em.PlacementRules | None:
+def _met_as(job: Job, watched: Container[uuid.UUID]) -> em.PlacementRules | None:
     """What the tasks of a running job mean to others, where they may mean anything."""
     if job.workspace_id not in watched:
         return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +29,14 @@ def engine_nodes(cell_id: uuid.UUID, devices: Mapping[uuid.UUID, Sequence[Device
     return [engine_node(node, devices.get(node.pk, ()), rank, now) for rank, node in enumerate(rows)]
 
 
+def with_tasks(nodes: Iterable[em.Node], held: Iterable[em.Allocation]) -> list[em.Node]:
+    """The nodes with the number of tasks that hold something of them."""
+    tasks = Counter(allocation.node for allocation in held)
+    return [replace(node, used_pods=tasks[node.id]) if node.id in tasks else node for node in nodes]
+
+
 def engine_node(node: Node, devices: Sequence[Device], rank: int, now: datetime) -> em.Node:
+    """One node; `devices` are its cards, `rank` its place among those that serve a task equally well."""
     return em.Node(
         id=str(node.pk),
         cluster=str(node.cluster_id),

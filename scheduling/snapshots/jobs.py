@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
+
+from django.db.models import QuerySet
 
 from foundation import clock
 from foundation.quantities import Resource
@@ -15,7 +17,6 @@ from scheduling.engine import model as em
 from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import Past, engine_job
 from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
-from scheduling.standing import pasts_of
 from tenants.models import Tenant
 
 # What a cycle looks at: jobs that wait for it, and those that hold what others wait for.
@@ -23,31 +24,39 @@ SEEN: Final = (JobState.QUEUED, *HOLDING_STATES)
 
 
 def jobs_of(
-    cell_id: uuid.UUID, jobs: Sequence[Job], watched: frozenset[uuid.UUID], promised: frozenset[str]
+    jobs: Iterable[Job],
+    roles: QuerySet[JobRole],
+    *,
+    watched: Container[uuid.UUID],
+    pasts: Mapping[uuid.UUID, Past],
 ) -> list[em.Job]:
-    roles: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
-    seen = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=SEEN)
-    for role in seen.order_by("job_id", "position"):
-        roles[role.job_id].append(role)
-    pasts = pasts_of(cell_id, promised)
-    # A job submitted between the two queries has roles but is not in `jobs`, one that ended is there
-    # without any; the next cycle sees the one, and nobody has to see the other.
+    """Those jobs; `roles` are theirs at least.
+
+    A job submitted between the two queries has roles but is not in `jobs`, one that ended is there without
+    any; the next cycle sees the one, and nobody has to see the other.
+    """
+    of: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
+    for role in roles.order_by("job_id", "position"):
+        of[role.job_id].append(role)
+    new = Past()
     return [
-        engine_job(job, roles[job.pk], watched=watched, past=pasts.get(job.pk, Past()))
+        engine_job(job, of[job.pk], watched=watched, past=pasts.get(job.pk, new))
         for job in jobs
-        if job.pk in roles
+        if job.pk in of
     ]
 
 
-def limited(cell_id: uuid.UUID, seen: list[em.Job], rows: Sequence[Job]) -> list[em.Job]:
+def allowances_of(cell_id: uuid.UUID) -> Allowances:
+    """What limits the jobs of a cell at this moment."""
+    return Allowances(Tenant.unscoped.filter(queues__cell=cell_id).distinct(), now=clock.now())
+
+
+def limited(found: Allowances, seen: list[em.Job], rows: Mapping[str, Job]) -> list[em.Job]:
     """The jobs with the limits of their users and what their tenants' budgets do not let start."""
-    places = Tenant.unscoped.filter(queues__cell=cell_id).distinct()
-    found = Allowances(places, now=clock.now())
     if not found.any:
         return seen
-    by_id = {str(row.pk): row for row in rows}
     return [
-        found.apply(job, workspace_id=by_id[job.id].workspace_id, user_id=by_id[job.id].submitted_by_id)
+        found.apply(job, workspace_id=rows[job.id].workspace_id, user_id=rows[job.id].submitted_by_id)
         for job in seen
     ]
 

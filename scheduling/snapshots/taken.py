@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clusters.models import Flavor, Node
 from foundation import row_scope
@@ -23,6 +23,12 @@ class CellSnapshot:
     devices: Mapping[str, uuid.UUID]
     # Names of flavors, nodes and queues by id: the engine speaks in ids, people read names.
     names: Mapping[str, str]
+    # What each waiting job is known to have been told last; who tells it notes that here.
+    told: dict[str, em.Outcome] = field(default_factory=dict)
+
+
+class Contradiction(RuntimeError):
+    """What was read contradicts itself: it is of different moments, or the books are wrong."""
 
 
 def with_names(numbers: em.Numbers, names: Mapping[str, str]) -> dict[str, int | str]:
@@ -33,7 +39,12 @@ def with_names(numbers: em.Numbers, names: Mapping[str, str]) -> dict[str, int |
 @row_scope.whole()
 def names_in(cell_id: uuid.UUID) -> dict[str, str]:
     """Names of flavors, queues and nodes of a cell by id."""
+    nodes = Node.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
+    return pool_names(cell_id) | {str(pk): name for pk, name in nodes}
+
+
+def pool_names(cell_id: uuid.UUID) -> dict[str, str]:
+    """Names of flavors and queues of a cell by id."""
     flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
     queues = Queue.unscoped.filter(cell_id=cell_id).values_list("id", "name")
-    nodes = Node.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
-    return {str(pk): name for rows in (flavors, queues, nodes) for pk, name in rows}
+    return {str(pk): name for rows in (flavors, queues) for pk, name in rows}

@@ -20,6 +20,8 @@ class Node(BaseModel):
 
     `*_foreign` is what pods of others hold, `*_standing` the part of it that belongs to the node.
     `cards_unplaced` counts cards that they hold though every card of the node was given out here.
+    `facts_version` is raised with every change of what the engine reads of the node and its cards, other than
+    what is granted; see `clusters.services.node_marks`.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="nodes")
@@ -48,6 +50,7 @@ class Node(BaseModel):
     memory_standing = models.PositiveIntegerField(default=0)
     cards_unplaced = models.PositiveIntegerField(default=0)
     observed_at = models.DateTimeField(null=True, blank=True)
+    facts_version = models.PositiveBigIntegerField(default=0)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

@@ -11,6 +11,7 @@ from clusters.backends.base import DeviceFact
 from clusters.gpu.named import counted_profile
 from clusters.models import Device, Node
 from clusters.services.node_life import cards_note
+from clusters.services.node_marks import nodes_changed
 
 
 def cards_upsert(
@@ -34,6 +35,8 @@ def cards_upsert(
         elif any(getattr(device, name) != value for name, value in values.items()):
             Device.unscoped.filter(pk=device.pk).update(**values)
             changed = True
+            if device.node_id != node.pk:
+                nodes_changed(Node.unscoped.filter(pk=device.node_id))
     lost = [device.pk for uuid, device in known.items() if uuid not in seen and device.healthy]
     if lost:
         Device.unscoped.filter(pk__in=lost, node=node).update(healthy=False)

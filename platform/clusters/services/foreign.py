@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import structlog
 from django.db import transaction
-from django.db.models import F
 
 from clusters.backends.base import BackendUnavailable, ClusterBackend, ForeignBatch
 from clusters.backends.base import ForeignPod as Fact
-from clusters.models import Cell, Cluster, ForeignPod
+from clusters.models import Cell, Cluster, ForeignPod, Node
 from clusters.services.foreign_sums import foreign_settle
+from clusters.services.node_marks import nodes_changed
 from foundation import clock, outbox
 
 log = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ def foreign_apply(*, cluster: Cluster, batch: ForeignBatch) -> int:
         return 0
     touched = _write(cluster, batch)
     if touched and foreign_settle(cluster_id=cluster.pk, names=set(touched)):
-        Cell.unscoped.filter(pk=cluster.cell_id).update(inventory_version=F("inventory_version") + 1)
+        nodes_changed(Node.unscoped.filter(cluster=cluster, name__in=set(touched)))
         outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
     return len(touched)
 

@@ -6,13 +6,13 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from django.db import transaction
-from django.db.models import F
 
 from clusters.backends.base import Inventory, NodeFact, NodeObservation
 from clusters.models import Cell, Cluster, Flavor, Node, NodeEvent
 from clusters.services.cards import cards_upsert
 from clusters.services.foreign_sums import foreign_settle
 from clusters.services.node_life import node_note, readiness
+from clusters.services.node_marks import nodes_changed
 from foundation import clock, outbox
 
 
@@ -46,7 +46,7 @@ def nodes_observe(*, cluster: Cluster, observations: Iterable[NodeObservation]) 
             changed.add(seen.name)
     if changed:
         foreign_settle(cluster_id=cluster.pk, names=changed)
-        Cell.unscoped.filter(pk=cluster.cell_id).update(inventory_version=F("inventory_version") + 1)
+        nodes_changed(Node.unscoped.filter(cluster=cluster, name__in=changed))
         outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
 
 

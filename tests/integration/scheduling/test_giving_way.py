@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.db.models import F
 
 from clusters.models import Cell, Device, Node
 from foundation import clock, leases
@@ -179,7 +180,8 @@ class Scattered(Stage):
         for pair in by_node.values():
             job_cancel(acting_user=self.user, job=Job.unscoped.get(pk=pair[0].pk))
         self.movable = [pair[1] for pair in by_node.values()]
-        Job.unscoped.filter(pk__in=[job.pk for job in self.movable]).update(**fields)
+        movable = Job.unscoped.filter(pk__in=[job.pk for job in self.movable])
+        movable.update(version=F("version") + 1, **fields)
         self.run(60, every_s=10)
         traveller.shift(63)
         self.large = self.submit("large", jobs.RoleOf(cards=8), run_s=100_000)

@@ -29,7 +29,7 @@ from clusters.backends.simulated.seed import PRODUCT_LABEL, NodeGroup, build_clu
 from clusters.models import BackendKind, Cell, Cluster, Device, Flavor, GpuMode, Node, SimulatedPod
 from clusters.services.inventory import inventory_sync
 from foundation import clock, leases
-from foundation.errors import Conflict
+from foundation.errors import Conflict, NotFound
 from foundation.models import Hint
 from quotas.models import Queue, Quota, StopPolicy
 from scheduling import engine
@@ -42,7 +42,7 @@ from scheduling.models import TERMINAL_STATES, Allocation, GpuRequestMode, Job, 
 from scheduling.services.cycle import cycle_run
 from scheduling.services.job import job_cancel, job_resume, job_suspend
 from scheduling.services.sweep import sweep
-from scheduling.snapshots import cell_snapshot
+from scheduling.snapshots import cell_snapshot, kept
 from tenants.models import Role
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy
 from tests.integration.scheduling.books import assert_books, assert_jobs
@@ -77,6 +77,7 @@ class Pipeline(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        kept._kept.clear()  # keys are the same in every example
         Pipeline.numbers = itertools.count(1)
         self._example = transaction.atomic()
         self._example.__enter__()
@@ -218,13 +219,13 @@ class Pipeline(RuleBasedStateMachine):
     @rule(which=_some, what=st.sampled_from([faults.node_fail, faults.node_recover, faults.node_cordon]))
     def node(self, which: int, what: Callable[[uuid.UUID, str], None]) -> None:
         names = list(Node.unscoped.order_by("name").values_list("name", flat=True))
-        with contextlib.suppress(BackendUnavailable):
+        with contextlib.suppress(BackendUnavailable, NotFound):
             what(self.cluster.pk, names[which % len(names)])
 
     @rule(which=_some, what=st.sampled_from([faults.device_fail, faults.device_recover]))
     def device(self, which: int, what: Callable[[uuid.UUID, str], None]) -> None:
         cards = list(Device.unscoped.order_by("node__name", "index").values_list("uuid", flat=True))
-        with contextlib.suppress(BackendUnavailable):
+        with contextlib.suppress(BackendUnavailable, NotFound):
             what(self.cluster.pk, cards[which % len(cards)])
 
     @rule(which=_some)

@@ -1,0 +1,97 @@
+"""What of a cell is read as a whole for every cycle, because there is little of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from clusters.models import Cell
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.snapshots.inventory import engine_flavors
+from scheduling.snapshots.taken import Contradiction, pool_names
+from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
+from scheduling.standing import claims_of, usage_of
+
+Usage = Mapping[em.FlavorResource, int]
+
+
+@dataclass(slots=True)
+class Frame:
+    """`cycle` is the number of the next cycle, `inventory_version` the mark of nodes and cards."""
+
+    inventory_version: int
+    cycle: int
+    names: dict[str, str]
+    queues: list[em.Queue]
+    tree: list[em.QuotaNode]
+    flavors: list[em.Flavor]
+    claims: dict[str, em.Claim]
+    usage: dict[tuple[str, str], em.UserUsage]
+
+    @classmethod
+    def read(cls, cell_id: uuid.UUID) -> Frame:
+        """Read it; a fixed number of queries."""
+        version, cycle = Cell.unscoped.values_list("inventory_version", "cycle_number").get(pk=cell_id)
+        return cls(
+            inventory_version=version,
+            cycle=cycle,
+            names=pool_names(cell_id),
+            queues=engine_queues(cell_id),  # before the tree: one opened meanwhile must not lack its node
+            tree=engine_quota_nodes(cell_id),
+            flavors=engine_flavors(cell_id),
+            claims=claims_of(cell_id),
+            usage={(used.queue, used.user): used for used in usage_of(cell_id)},
+        )
+
+    def like(self, other: Frame) -> bool:
+        """Whether a snapshot can go from the other to this: flavors, queues and limits are the same."""
+        limits, others = ([replace(node, usage=()) for node in frame.tree] for frame in (self, other))
+        parts, theirs = ((frame.flavors, frame.queues) for frame in (self, other))
+        return limits == others and parts == theirs and self.usage.keys() >= other.usage.keys()
+
+    def changes(self, snapshot: engine.Snapshot) -> Iterator[engine.Change]:
+        """Promises and usage of users that the snapshot does not know so."""
+        for job, claim in self.claims.items():
+            if snapshot.claims.get(job) != claim:
+                yield engine.ClaimPut(claim)
+        for job in snapshot.claims:
+            if job not in self.claims:
+                yield engine.ClaimGone(job)
+        for key, used in self.usage.items():
+            if snapshot.usage.get(key) != used:
+                yield engine.UsagePut(used)
+
+    def check_usage(self, snapshot: engine.Snapshot) -> None:
+        """Whether what the snapshot counts as used is what the ledger says.
+
+        Raises: Contradiction.
+        """
+        leaves = {queue.quota_node for queue in self.queues}
+        for node in self.tree:
+            if node.id in leaves:
+                used = snapshot.quota.usages(node.id)
+                if _amounts(node.usage) != {key: amount for key, amount in used.items() if amount}:
+                    raise Contradiction(f"the ledger of {node.id} is not what its tasks hold")
+
+    def check_charges(self, held: Iterable[em.Allocation]) -> None:
+        """Whether what is held adds up to what the ledger says.
+
+        Raises: Contradiction.
+        """
+        leaf = {queue.id: queue.quota_node for queue in self.queues}
+        sums: dict[str, dict[em.FlavorResource, int]] = {node: {} for node in leaf.values()}
+        for allocation in held:
+            of = sums[leaf[allocation.queue]]
+            for charge in allocation.charges:
+                of[charge.key] = of.get(charge.key, 0) + charge.amount
+        for node in self.tree:
+            if node.id in sums:
+                used = {key: amount for key, amount in sums[node.id].items() if amount}
+                if _amounts(node.usage) != used:
+                    raise Contradiction(f"the ledger of {node.id} is not what its tasks hold")
+
+
+def _amounts(charges: Iterable[em.Charge]) -> Usage:
+    return {charge.key: charge.amount for charge in charges if charge.amount}

@@ -1,0 +1,188 @@
+"""Snapshots kept between cycles: a few cells' per process, each brought up to date before it is used.
+
+What is kept is compared with marks that are read anew every time: versions of jobs and nodes, the state of
+allocations, and whole rows where there are few. So nothing depends on news that might be lost, nor on who ran
+the cycles in between. Where something does not add up, all of it is read anew.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from foundation import row_scope
+from foundation.moment import one_moment
+from scheduling import engine
+from scheduling.allowances import Allowances
+from scheduling.delegation.delegated import NOWHERE, Elsewhere
+from scheduling.engine import model as em
+from scheduling.snapshots.cold import cell_snapshot
+from scheduling.snapshots.frame import Frame
+from scheduling.snapshots.jobs import allowances_of, below_cap, most_cards
+from scheduling.snapshots.kept_holds import KeptHolds
+from scheduling.snapshots.kept_jobs import KeptJobs
+from scheduling.snapshots.kept_nodes import KeptNodes, unlike_rows
+from scheduling.snapshots.taken import CellSnapshot, Contradiction
+from scheduling.standing import places_of_movers
+
+log = structlog.get_logger(__name__)
+
+MOST_CELLS: Final = 4
+"""So many cells a process keeps, those that it worked on last."""
+MOST_DOUBTS: Final = 3
+_kept: Final[dict[uuid.UUID, KeptCell]] = {}
+_lock: Final = threading.Lock()
+
+
+class KeptCell:
+    """One cell as it was when it was last looked at."""
+
+    def __init__(self, cell_id: uuid.UUID) -> None:
+        self.cell_id = cell_id
+        self._jobs, self._holds, self._nodes = KeptJobs(cell_id), KeptHolds(cell_id), KeptNodes(cell_id)
+        self._snapshot: engine.Snapshot | None = None
+        self._frame: Frame | None = None
+        self._names: dict[str, str] = {}
+        self._places: list[str] = []
+        # How many cycles in a row were based on something that no longer held when it was to be written.
+        self.doubts = 0
+        # Nodes to be read again although their marks may be as they were.
+        self._again: set[uuid.UUID] = set()
+
+    @row_scope.whole()
+    def refresh(self) -> CellSnapshot:
+        """Bring it up to date; after a contradiction that can be tried again.
+
+        Raises: Contradiction; SnapshotError, where all has to be read anew.
+        """
+        self._give_back_places()
+        with one_moment():
+            frame = Frame.read(self.cell_id)
+            self._follow_jobs(frame)
+            nodes = self._follow_nodes(frame)
+            limits = allowances_of(self.cell_id)
+        known, old = self._snapshot, self._frame
+        if known is None or old is None or not frame.like(old):
+            snapshot = self._snapshot = self._built(frame, nodes, limits)
+        else:
+            snapshot = known
+            jobs = self._job_changes(snapshot, self._complete(frame, nodes, limits))
+            snapshot.apply(engine.Delta((*jobs, *frame.changes(snapshot))))
+            frame.check_usage(snapshot)
+        self._jobs.pending.clear()
+        self._again.clear()
+        self._frame = frame
+        return self._taken(snapshot, frame)
+
+    def _follow_jobs(self, frame: Frame) -> None:
+        """Bring jobs up to date, and the snapshot in what their tasks hold."""
+        alone = self._frame is not None and frame.cycle == self._frame.cycle + 1
+        before = self._jobs.watched
+        self._jobs.follow(frozenset(frame.claims), alone=alone)
+        watched = self._jobs.watched
+        out, new = self._holds.follow(watched, before ^ watched)
+        self._again.update(pk for held in (*out, *new) for pk in self._nodes.elsewhere(held))
+        if self._snapshot is not None:
+            # What is given back first: a task may hold something again.
+            gone = (engine.AllocationGone(held.id) for held in out)
+            self._snapshot.apply(engine.Delta((*gone, *map(engine.AllocationPut, new))))
+            unlike = unlike_rows(self._snapshot, (*out, *new))
+            self._snapshot.apply(engine.Delta(tuple(map(engine.NodePut, unlike))))
+
+    def _follow_nodes(self, frame: Frame) -> Sequence[em.Node]:
+        """Bring nodes up to date; returns all of them."""
+        held = self._holds.known.values()
+        nodes, ranks, gone = self._nodes.follow(frame.inventory_version, held, self._again)
+        snapshot = self._snapshot
+        if snapshot is None:
+            return nodes
+        fleet = snapshot.fleet
+        moved = (replace(fleet.export(fleet.row[node]), rank=rank) for node, rank in ranks.items())
+        puts = tuple(map(engine.NodePut, (*nodes, *moved)))
+        snapshot.apply(engine.Delta((*map(engine.NodeGone, gone), *puts)))
+        return snapshot.fleet.nodes
+
+    def _complete(self, frame: Frame, nodes: Sequence[em.Node], limits: Allowances) -> list[em.Job]:
+        def cap(jobs: list[em.Job]) -> list[em.Job]:
+            return below_cap(jobs, frame.queues, frame.tree, most_cards(nodes, frame.flavors))
+
+        return self._jobs.complete(limits, cap)
+
+    def _job_changes(self, snapshot: engine.Snapshot, jobs: Sequence[em.Job]) -> list[engine.Change]:
+        gone = (engine.JobGone(job_id) for job_id in snapshot.jobs if job_id not in self._jobs.plain)
+        return [*gone, *(engine.JobPut(job) for job in jobs if snapshot.jobs.get(job.id) != job)]
+
+    def _built(self, frame: Frame, nodes: Sequence[em.Node], limits: Allowances) -> engine.Snapshot:
+        """A new snapshot of what is kept: the first one, or one with other flavors, queues or limits."""
+        held = self._holds.known.values()
+        frame.check_charges(held)
+        self._jobs.pending |= dict.fromkeys(self._jobs.plain)
+        return engine.Snapshot(
+            nodes=nodes if self._snapshot is None else self._snapshot.nodes(),
+            flavors=frame.flavors,
+            quota_nodes=frame.tree,
+            queues=frame.queues,
+            jobs=self._complete(frame, nodes, limits),
+            allocations=held,
+            claims=frame.claims.values(),
+            usage=frame.usage.values(),
+        )
+
+    def _taken(self, snapshot: engine.Snapshot, frame: Frame) -> CellSnapshot:
+        for place in list(places_of_movers(snapshot)):
+            snapshot.take(place)
+            self._places.append(place.id)
+        names = self._nodes.names | frame.names
+        if names != self._names:
+            self._names = names
+            self._jobs.told.clear()  # by other names it would be something else
+        return CellSnapshot(snapshot, self._jobs.by_id, self._nodes.devices, names, self._jobs.told)
+
+    def _give_back_places(self) -> None:
+        while self._snapshot is not None and self._places:
+            self._snapshot.give_back(self._places.pop())
+
+
+def borrow(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> tuple[CellSnapshot, KeptCell | None]:
+    """A cell's snapshot of this moment, and what is to be handed to `keep` when its decisions are written.
+
+    Until then nobody else has it, and it is lost if that never happens. Where others decide about a part of
+    the cell, nothing is kept: they write reasons and books of their own.
+    """
+    with _lock:
+        kept = _kept.pop(cell_id, None)
+    if but.clusters:
+        return cell_snapshot(cell_id, but=but), None
+    # What is kept contradicts what was read when somebody wrote meanwhile: then it is read once more.
+    tries = [KeptCell(cell_id)] if kept is None else [KeptCell(cell_id), kept, kept]
+    while tries:
+        known = tries.pop()
+        try:
+            return known.refresh(), known
+        except Contradiction as error:
+            log.info("snapshot read again", cell=str(cell_id), why=str(error))
+        except engine.SnapshotError as error:
+            log.warning("snapshot not kept", cell=str(cell_id), why=str(error))
+            del tries[1:]  # it is unusable now
+    return cell_snapshot(cell_id), None
+
+
+def keep(known: KeptCell, *, dropped: bool = False) -> None:
+    """Keep it for the next cycle; the one that was used longest ago has to go.
+
+    `dropped`: a decision no longer held. Somebody was faster then; when it happens again and again it may be
+    what is kept that is wrong, and the next cycle reads all of it anew.
+    """
+    known.doubts = known.doubts + 1 if dropped else 0
+    if known.doubts >= MOST_DOUBTS:
+        return
+    with _lock:
+        _kept.pop(known.cell_id, None)
+        _kept[known.cell_id] = known
+        while len(_kept) > MOST_CELLS:
+            del _kept[next(iter(_kept))]

@@ -1,0 +1,51 @@
+"""What live tasks of a cell hold, kept between cycles."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from django.db.models import BooleanField, ExpressionWrapper, Q
+
+from scheduling.engine import model as em
+from scheduling.models import Allocation, DeviceSlice
+from scheduling.snapshots.holds import allocations_of
+from scheduling.snapshots.kept_jobs import portions
+
+_LEAVING = ExpressionWrapper(Q(removal_asked_at__isnull=False, restarting=False), output_field=BooleanField())
+
+
+@dataclass(slots=True)
+class KeptHolds:
+    """Allocations by the key of their row. All that can change of one is whether it is leaving."""
+
+    cell_id: uuid.UUID
+    known: dict[uuid.UUID, em.Allocation] = field(default_factory=dict)
+
+    def follow(
+        self, watched: Collection[uuid.UUID], turned: Collection[uuid.UUID]
+    ) -> tuple[list[em.Allocation], list[em.Allocation]]:
+        """Read what has changed; returns what is held no longer or otherwise, and what is held instead.
+
+        `watched` are the workspaces in which jobs meet each other, `turned` those in which that is new, or
+        no longer so.
+        """
+        live = Allocation.unscoped.filter(node__cluster__cell_id=self.cell_id, released_at__isnull=True)
+        marks = dict(live.values_list("pk", _LEAVING))
+        known = self.known
+        changed = {
+            pk for pk, leaving in marks.items() if pk not in known or known[pk].leaving != bool(leaving)
+        }
+        if turned:
+            met_otherwise = live.filter(attempt__job__workspace__in=turned)
+            changed |= set(met_otherwise.values_list("pk", flat=True)) & marks.keys()
+        found: dict[uuid.UUID, em.Allocation] = {}
+        for part in portions(changed):
+            parts = DeviceSlice.unscoped.filter(released=False, allocation__in=part)
+            found |= allocations_of(live.filter(pk__in=part), parts, watched)
+        gone = [pk for pk in known if pk not in marks or (pk in changed and pk not in found)]
+        fresh = {pk: held for pk, held in found.items() if known.get(pk) != held}
+        out = [known.pop(pk) for pk in gone] + [known[pk] for pk in fresh if pk in known]
+        known.update(fresh)
+        return out, list(fresh.values())

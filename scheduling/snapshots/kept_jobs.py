@@ -1,0 +1,127 @@
+"""The jobs of a cell, kept between cycles and followed by their versions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduling.allowances import Allowances
+from scheduling.engine import model as em
+from scheduling.engine_config import engine_config
+from scheduling.engine_jobs import Past, watched_workspaces
+from scheduling.models import Job, JobRole
+from scheduling.snapshots.jobs import SEEN, jobs_of, limited
+from scheduling.standing import pasts_of
+
+PORTION: Final = 500
+"""Rows that are loaded by their keys at a time: SQLite bounds the parameters of a statement."""
+_NEW: Final = Past()
+
+
+def portions(keys: Iterable[uuid.UUID]) -> Iterator[list[uuid.UUID]]:
+    """The keys in order, so many at a time."""
+    ordered = sorted(keys)
+    return (ordered[first : first + PORTION] for first in range(0, len(ordered), PORTION))
+
+
+@dataclass(slots=True)
+class KeptJobs:
+    """Jobs that wait or hold something, as rows and as the engine sees them.
+
+    `plain` are the jobs without what limits them, `watched` the workspaces in which jobs meet each other.
+    `told` is what a waiting job was last told, as long as its row is the one that says so.
+    """
+
+    cell_id: uuid.UUID
+    by_id: dict[str, Job] = field(default_factory=dict)
+    told: dict[str, em.Outcome] = field(default_factory=dict)
+    plain: dict[str, em.Job] = field(default_factory=dict)
+    watched: frozenset[uuid.UUID] = frozenset()
+    pending: dict[str, None] = field(default_factory=dict)
+    _rows: dict[uuid.UUID, Job] = field(default_factory=dict)
+    _pasts: Mapping[uuid.UUID, Past] = field(default_factory=dict)
+    _speakers: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)
+    _capped: set[str] = field(default_factory=set)
+    _limited: bool = False
+
+    def follow(self, promised: frozenset[str], *, alone: bool) -> None:
+        """Read what has changed; what may have is `pending` until it is `complete`.
+
+        `alone`: nobody but the keeper of these jobs has written why they wait. That leaves the version as it
+        is, and is told by its time otherwise.
+        """
+        present, changed = self._read_marks(alone=alone)
+        pasts = pasts_of(self.cell_id, promised)
+        ours = self._pasts
+        moved = (pk for pk in ours.keys() | pasts.keys() if ours.get(pk, _NEW) != pasts.get(pk, _NEW))
+        changed |= present.intersection(moved)
+        rows = self._load(changed)
+        for pk in [pk for pk in self._rows if pk not in present or (pk in changed and pk not in rows)]:
+            self._forget(pk)
+        rows |= self._watch(rows)
+        self._pasts = pasts
+        self._convert(rows)
+
+    def complete(self, limits: Allowances, below_cap: Callable[[list[em.Job]], list[em.Job]]) -> list[em.Job]:
+        """The pending jobs with what limits them, and others that it may limit otherwise than before."""
+        wanted = dict.fromkeys(self.plain if limits.any or self._limited else self.pending)
+        wanted |= dict.fromkeys(sorted(self._capped))
+        self._limited = limits.any
+        jobs = limited(limits, [self.plain[job_id] for job_id in wanted if job_id in self.plain], self.by_id)
+        return below_cap(jobs) if self._capped else jobs
+
+    def _read_marks(self, *, alone: bool) -> tuple[set[uuid.UUID], set[uuid.UUID]]:
+        """The keys of all jobs, and of those that were changed since they were loaded."""
+        seen, rows = Job.unscoped.filter(queue__cell_id=self.cell_id, state__in=SEEN), self._rows
+        if alone:
+            marks = list(seen.values_list("pk", "version"))
+            changed = {pk for pk, version in marks if pk not in rows or rows[pk].version != version}
+            return {pk for pk, _ in marks}, changed
+        times = list(seen.values_list("pk", "version", "reason_at"))
+        known = ((pk, rows.get(pk), version, at) for pk, version, at in times)
+        return {pk for pk, _, _ in times}, {
+            pk
+            for pk, row, version, at in known
+            if row is None or (row.version, row.reason_at) != (version, at)
+        }
+
+    def _load(self, keys: Collection[uuid.UUID]) -> dict[uuid.UUID, Job]:
+        found: dict[uuid.UUID, Job] = {}
+        for part in portions(keys):
+            found |= {job.pk: job for job in Job.unscoped.filter(pk__in=part, state__in=SEEN)}
+        return found
+
+    def _watch(self, fresh: Mapping[uuid.UUID, Job]) -> dict[uuid.UUID, Job]:
+        """Note which jobs speak of others; returns those that now meet others, or no longer do."""
+        for pk, row in fresh.items():
+            self._speakers.pop(pk, None)
+            for workspace in watched_workspaces([(row.workspace_id, row.placement)]):
+                self._speakers[pk] = workspace
+        before, self.watched = self.watched, frozenset(self._speakers.values())
+        turned = before ^ self.watched
+        if not turned:
+            return {}
+        return {pk: row for pk, row in self._rows.items() if row.workspace_id in turned and pk not in fresh}
+
+    def _convert(self, rows: Mapping[uuid.UUID, Job]) -> None:
+        cap = engine_config().preemption.eviction_cap
+        for part in portions(rows):
+            jobs = [rows[pk] for pk in part]
+            roles = JobRole.unscoped.filter(job__in=part)
+            for job in jobs_of(jobs, roles, watched=self.watched, pasts=self._pasts):
+                self.plain[job.id] = job
+                self.pending[job.id] = None
+                (self._capped.add if job.evictions >= cap else self._capped.discard)(job.id)
+            for row in jobs:
+                self._rows[row.pk] = self.by_id[str(row.pk)] = row
+                self.told.pop(str(row.pk), None)
+
+    def _forget(self, pk: uuid.UUID) -> None:
+        name = str(pk)
+        del self._rows[pk], self.by_id[name]
+        for kept in (self.plain, self.told, self.pending):
+            kept.pop(name, None)
+        self._speakers.pop(pk, None)
+        self._capped.discard(name)
