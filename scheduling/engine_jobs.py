@@ -118,7 +118,12 @@ def _stored_role(role: JobRole, ended: int) -> em.Role:
         name=role.name,
         replicas=role.replicas,
         min_replicas=role.min_replicas,
-        request=em.Request(cpu=role.cpu_millicores, memory=role.memory_mib, gpu=gpu),
+        request=em.Request(
+            cpu=role.cpu_millicores,
+            memory=role.memory_mib,
+            gpu=gpu,
+            qos=_qos(role.cpu_millicores, role.memory_mib, role.container),
+        ),
         ended=ended,
     )
 
@@ -129,8 +134,19 @@ def _asked_role(role: RoleSpec) -> em.Role:
         asked = role.gpu
         memory = (asked.memory_mib, asked.memory_percent)
         gpu = _gpu(asked.mode, asked.cards, asked.cores, memory, asked.models, asked.profile)
-    request = em.Request(cpu=role.cpu_millicores, memory=role.memory_mib, gpu=gpu)
+    qos = _qos(role.cpu_millicores, role.memory_mib, role.container)
+    request = em.Request(cpu=role.cpu_millicores, memory=role.memory_mib, gpu=gpu, qos=qos)
     return em.Role(name=role.name, replicas=role.replicas, min_replicas=role.min_replicas, request=request)
+
+
+def _qos(cpu_millicores: int, memory_mib: int, container: Mapping[str, Any]) -> em.QosClass:
+    """The class that Kubernetes derives for a task; cards have no part in it."""
+    asked = {"cpu": f"{cpu_millicores}m", "memory": f"{memory_mib}Mi"}
+    limits: Mapping[str, str] = container.get("limits", {})
+    if not (cpu_millicores or memory_mib or limits):
+        return em.QosClass.BEST_EFFORT
+    same = cpu_millicores and memory_mib and all(asked[name] == limit for name, limit in limits.items())
+    return em.QosClass.GUARANTEED if same else em.QosClass.BURSTABLE
 
 
 def _gpu(

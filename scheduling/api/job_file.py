@@ -30,6 +30,7 @@ class ResourcesFileSerializer(serializers.Serializer[Any]):
     cpu = serializers.CharField(required=False, help_text=f"{_QUANTITY} 8, 0.5 or 500m.")
     memory = serializers.CharField(required=False, help_text=f"{_QUANTITY} 64Gi.")
     gpu = GpuFileSerializer(required=False)
+    exclusive_cpus = serializers.BooleanField(default=False, help_text="Whole CPUs for each task alone.")
     limits = LimitsFileSerializer(required=False, help_text="How far a task may go beyond what it asks for.")
 
 

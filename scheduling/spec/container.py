@@ -50,6 +50,19 @@ def read_limits(resources: Section, cpu_millicores: int, memory_mib: int) -> dic
     return found
 
 
+def read_exclusive(resources: Section, cpu_millicores: int, memory_mib: int, limits: Any) -> bool:
+    """Whether a task wants whole CPUs for itself alone.
+
+    A node whose kubelet has the static CPU manager gives them to guaranteed pods that ask for whole ones.
+    """
+    if not resources.flag("exclusive_cpus", default=False):
+        return False
+    if cpu_millicores % 1000 or not cpu_millicores or not memory_mib or limits:
+        message = _("ask for whole CPUs and for memory, and for no limits beyond them")
+        resources.add("exclusive_cpus", "CONTRADICTION", message)
+    return True
+
+
 def read_runtime(job: Section) -> dict[str, Any]:
     """What a job says of all its pods; only what it says."""
     found: dict[str, Any] = {

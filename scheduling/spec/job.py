@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -16,7 +17,7 @@ from scheduling.spec.lifecycle import read_lifecycle
 from scheduling.spec.placement import read_placement
 from scheduling.spec.roles import read_roles
 from scheduling.spec.section import Problems, Section
-from scheduling.spec.types import JobSpec
+from scheduling.spec.types import JobSpec, RoleSpec
 from scheduling.spec.volumes import read_volumes
 
 KEYS: Final = (
@@ -24,6 +25,8 @@ KEYS: Final = (
     "checkpoint_interval_s", "gang", "roles", "placement", "lifecycle", "environment", "volumes", "simulate",
     *JOB_KEYS,
 )  # fmt: skip
+STATIC_CPUS: Final = {"allotment.io/cpu-manager": "static"}
+"""The label of nodes whose kubelet gives whole CPUs to guaranteed pods."""
 TASKS_MAX: Final = 10_000
 _LONGEST_S: Final = 10 * 365 * 86_400
 
@@ -49,7 +52,7 @@ def parse_job(body: Any) -> JobSpec:
         min_run_s=job.integer("min_run_s", default=0, high=_LONGEST_S),
         max_run_s=job.optional_integer("max_run_s", low=1, high=_LONGEST_S),
         checkpoint_interval_s=job.optional_integer("checkpoint_interval_s", low=1, high=_LONGEST_S),
-        placement=read_placement(job),
+        placement=_placement(job, roles),
         lifecycle=read_lifecycle(job, tuple(role.name for role in roles)),
         environment=read_environment(job),
         volumes=read_volumes(job),
@@ -90,6 +93,14 @@ def _min_available(job: Section, least: int, most: int) -> int:
         job.add("roles", "RANGE", _("a job has at most %(limit)s tasks") % {"limit": TASKS_MAX})
         return least
     return gang.integer("min_available", default=least, low=1, high=max(most, 1))
+
+
+def _placement(job: Section, roles: Sequence[RoleSpec]) -> dict[str, Any]:
+    """Where it may run; CPUs of one's own are there only on nodes that an operator has marked so."""
+    found = read_placement(job)
+    if any(role.container.get("exclusive_cpus") for role in roles):
+        found["node_selector"] = {**found.get("node_selector", {}), **STATIC_CPUS}
+    return found
 
 
 def _simulate(job: Section) -> dict[str, Any]:

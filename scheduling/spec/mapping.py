@@ -39,8 +39,9 @@ def _role(role: JobRole) -> dict[str, Any]:
     if role.gpu_mode != GpuRequestMode.NONE:
         resources["gpu"] = _gpu(role)
     container = dict(role.container)
-    if limits := container.pop("limits", None):
-        resources["limits"] = limits
+    for key in ("limits", "exclusive_cpus"):
+        if key in container:
+            resources[key] = container.pop(key)
     return {
         "name": role.name,
         "replicas": role.replicas,

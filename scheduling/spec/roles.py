@@ -10,7 +10,7 @@ from foundation.identifiers import dns_label, is_dns_label
 from foundation.quantities import Mebibytes, Millicores, parse_cpu, parse_percent
 from scheduling.engine.model import parse_profile
 from scheduling.models import GpuRequestMode
-from scheduling.spec.container import ROLE_KEYS, read_container, read_limits
+from scheduling.spec.container import ROLE_KEYS, read_container, read_exclusive, read_limits
 from scheduling.spec.memory import read_memory
 from scheduling.spec.section import Section
 from scheduling.spec.types import GpuSpec, RoleSpec
@@ -46,11 +46,12 @@ def _role(job: Section, index: int, raw: Any) -> RoleSpec:
     if not is_dns_label(name):
         role.add("name", "FORMAT", _("use lower-case letters, digits and hyphens, as in worker"))
     replicas = role.integer("replicas", default=1, low=1, high=REPLICAS_MAX)
-    resources = role.section("resources", ("cpu", "memory", "gpu", "limits"))
+    resources = role.section("resources", ("cpu", "memory", "gpu", "limits", "exclusive_cpus"))
     cpu = _bounded(resources, "cpu", resources.quantity("cpu", parse_cpu, Millicores(0)), _CPU_MAX)
     memory = resources.quantity("memory", read_memory, Mebibytes(0))
     memory_mib = _bounded(resources, "memory", memory, _MEMORY_MAX)
     limits = read_limits(resources, cpu, memory_mib)
+    own = {"limits": limits, "exclusive_cpus": read_exclusive(resources, cpu, memory_mib, limits)}
     return RoleSpec(
         name=name,
         replicas=replicas,
@@ -60,7 +61,7 @@ def _role(job: Section, index: int, raw: Any) -> RoleSpec:
         gpu=_gpu(resources) if resources.has("gpu") else None,
         image=role.text("image"),
         command=role.texts("command", limit=256),
-        container={**read_container(role), **({"limits": limits} if limits else {})},
+        container={**read_container(role), **{key: value for key, value in own.items() if value}},
     )
 
 

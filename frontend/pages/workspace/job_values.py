@@ -20,6 +20,7 @@ PLAIN: Final = ("kind", "name", "queue", "priority_class")
 NUMBERS: Final = ("min_run_s", "max_run_s", "checkpoint_interval_s")
 SIMULATE: Final = ("run_s", "gpu_utilisation", "exit_code")
 _ROLE_KEYS: Final = ("name", "replicas", "min_replicas", "image", "command", "resources")
+_MORE_RESOURCES: Final = ("limits", "exclusive_cpus")
 _GPU_KEYS: Final = ("cards", "mode", "cores", "memory", "model")
 _WHOLE_NUMBER: Final = re.compile(r"-?\d+")
 _NUMBER: Final = re.compile(r"-?\d+\.\d+")
@@ -118,8 +119,7 @@ def _role(role: Mapping[str, Any]) -> Values:
     more = {key: value for key, value in role.items() if key not in _ROLE_KEYS}
     resources = role.get("resources")
     resources = resources if isinstance(resources, Mapping) else {}
-    if "limits" in resources:
-        more["limits"] = resources["limits"]
+    more |= {key: resources[key] for key in _MORE_RESOURCES if key in resources}
     values["more"] = more
     values |= {"cpu": resources.get("cpu"), "role_memory": resources.get("memory"), "gpu": "none"}
     gpu = resources.get("gpu")
@@ -146,8 +146,7 @@ def _role_mapping(role: Values) -> dict[str, Any]:
     if gpu := _gpu_mapping(role):
         resources["gpu"] = gpu
     more = dict(role.get("more") or {})
-    if limits := more.pop("limits", None):
-        resources["limits"] = limits
+    resources |= {key: more.pop(key) for key in _MORE_RESOURCES if key in more}
     return found | more | ({"resources": resources} if resources else {})
 
 

@@ -128,3 +128,22 @@ def test_only_where_someone_speaks_of_others_are_workspaces_told_apart() -> None
     for workspace, namespace in ((WORKSPACE, str(WORKSPACE)), (other, "")):
         row = Job(submitted_at=clock.now(), min_available=1, submitted_by_id=1, workspace_id=workspace)
         assert engine_job(row, [], watched=watched).rules.namespace == namespace
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({"cpu": 2, "memory": "4Gi"}, em.QosClass.GUARANTEED),
+        ({"cpu": 2, "memory": "4Gi", "limits": {"cpu": 2}}, em.QosClass.GUARANTEED),
+        ({"cpu": 2, "memory": "4Gi", "limits": {"cpu": 4}}, em.QosClass.BURSTABLE),
+        ({"cpu": 2}, em.QosClass.BURSTABLE),
+        ({"limits": {"cpu": 2}}, em.QosClass.BURSTABLE),
+        ({"gpu": {"cards": 1}}, em.QosClass.BEST_EFFORT),
+    ],
+)
+def test_the_class_is_the_one_that_kubernetes_derives(
+    resources: dict[str, Any], expected: em.QosClass
+) -> None:
+    spec = parse_job({"name": "x", "roles": [{"resources": resources}]})
+    (role,) = asked_job(spec, Queue(), priority=0, now=clock.now()).roles
+    assert role.request.qos is expected

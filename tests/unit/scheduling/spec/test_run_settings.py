@@ -105,6 +105,14 @@ def test_what_is_stored_is_written_out_and_reads_back_the_same() -> None:
     assert [role.container for role in again.roles] == [role.container for role in spec.roles]
 
 
+def test_cpus_of_ones_own_are_looked_for_where_they_are() -> None:
+    own = {"resources": {"cpu": 4, "memory": "1Gi", "exclusive_cpus": True}}
+    body = {"name": "one", "roles": [own], "placement": {"node_selector": {"disk": "ssd"}}}
+    spec = parse_job(body)
+    assert spec.roles[0].container == {"exclusive_cpus": True}
+    assert spec.placement["node_selector"] == {"disk": "ssd", "allotment.io/cpu-manager": "static"}
+
+
 def test_what_is_not_said_is_not_kept() -> None:
     spec = parse_job({"name": "one", "roles": [ROLE]})
     assert (dict(spec.runtime), dict(spec.roles[0].container), spec.volumes) == ({}, {}, ())
@@ -157,6 +165,10 @@ def test_what_is_not_said_is_not_kept() -> None:
         (role(resources={"cpu": 2, "limits": {"cpu": 1}}), "roles.0.resources.limits.cpu", "RANGE"),
         (role(resources={"memory": "2Gi", "limits": {"memory": "1Gi"}}), "roles.0.resources.limits.memory",
          "RANGE"),
+        (role(resources={"cpu": "1500m", "memory": "1Gi", "exclusive_cpus": True}),
+         "roles.0.resources.exclusive_cpus", "CONTRADICTION"),
+        (role(resources={"cpu": 1, "memory": "1Gi", "limits": {"cpu": 2}, "exclusive_cpus": True}),
+         "roles.0.resources.exclusive_cpus", "CONTRADICTION"),
         (role(resources={"limits": {"gpu": 1}}), "roles.0.resources.limits.gpu", "UNKNOWN"),
     ],
 )  # fmt: skip
