@@ -57,7 +57,11 @@ def engine_node(node: Node, devices: Sequence[Device], rank: int, now: datetime)
 
 
 def _device(device: Device) -> em.Device:
-    holders, cores = device.holders + device.foreign_holders, device.cores_granted + device.cores_foreign
+    holders, cores, memory = device.holders, device.cores_granted, device.memory_granted
+    if device.foreign_holders:  # on few cards, of very many
+        holders += device.foreign_holders
+        cores += device.cores_foreign
+        memory += device.memory_foreign
     return em.Device(
         uuid=device.uuid,
         index=device.index,
@@ -67,7 +71,7 @@ def _device(device: Device) -> em.Device:
         cores=device.cores_capacity,
         memory=device.memory_capacity,
         used_cores=cores,
-        used_memory=device.memory_granted + device.memory_foreign,
+        used_memory=memory,
         holders=holders,
         exclusive=holders == 1 and cores >= device.cores_capacity,
         profile=device.profile,

@@ -177,8 +177,8 @@ def _facts(found: Node, pods: int) -> list[tuple[str, str]]:
             _("Wholly free GPUs"),
             str(sum(_is_free(device) for device in devices)),
         ),
-        *_foreign_facts(found),
         (_("Pods"), str(pods)),
+        *_foreign_facts(found),
     ]
 
 

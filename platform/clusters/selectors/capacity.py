@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.models import Device, Flavor, Node
+from clusters.services.node_life import is_held
+from foundation import clock
 from foundation.actor import Actor
 from tenants import permissions
 from tenants.permissions import Permission
@@ -18,6 +20,7 @@ _COLUMNS: Final = (
     *("healthy", "holders", "cores_capacity", "cores_granted", "memory_capacity", "memory_granted"),
     *("cores_foreign", "foreign_holders", "node__cluster", "node__flavor", "node__rack", "node__ready"),
     *("node__cordoned", "node__cpu_granted", "node__cpu_foreign", "node__cpu_millicores"),
+    "node__held_until",
 )
 
 
@@ -62,6 +65,8 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
 
 
 def _usable(node: Node) -> bool:
+    if node.held_until is not None and is_held(node, clock.now()):
+        return False
     return node.ready and not node.cordoned and node.cpu_granted + node.cpu_foreign < node.cpu_millicores
 
 
