@@ -52,13 +52,14 @@ class KeptJobs:
         `alone`: nobody but the keeper of these jobs has written why they wait. That leaves the version as it
         is, and is told by its time otherwise.
         """
-        present, changed = self._read_marks(alone=alone)
+        changed, gone = self._read_marks(alone=alone)
         pasts = pasts_of(self.cell_id, promised)
         ours = self._pasts
         moved = (pk for pk in ours.keys() | pasts.keys() if ours.get(pk, _NEW) != pasts.get(pk, _NEW))
-        changed |= present.intersection(moved)
+        changed.update(pk for pk in moved if pk in self._rows and pk not in gone)
         rows = self._load(changed)
-        for pk in [pk for pk in self._rows if pk not in present or (pk in changed and pk not in rows)]:
+        gone.update(pk for pk in changed if pk in self._rows and pk not in rows)  # ended meanwhile
+        for pk in sorted(gone):
             self._forget(pk)
         rows |= self._watch(rows)
         self._pasts = pasts
@@ -73,19 +74,21 @@ class KeptJobs:
         return below_cap(jobs) if self._capped else jobs
 
     def _read_marks(self, *, alone: bool) -> tuple[set[uuid.UUID], set[uuid.UUID]]:
-        """The keys of all jobs, and of those that were changed since they were loaded."""
+        """The keys of jobs that are new or were changed since they were loaded, and of those gone.
+
+        Each key is looked up once: with thousands of jobs that is what costs.
+        """
         seen, rows = Job.unscoped.filter(queue__cell_id=self.cell_id, state__in=SEEN), self._rows
-        if alone:
-            marks = list(seen.values_list("pk", "version"))
-            changed = {pk for pk, version in marks if pk not in rows or rows[pk].version != version}
-            return {pk for pk, _ in marks}, changed
-        times = list(seen.values_list("pk", "version", "reason_at"))
-        known = ((pk, rows.get(pk), version, at) for pk, version, at in times)
-        return {pk for pk, _, _ in times}, {
-            pk
-            for pk, row, version, at in known
-            if row is None or (row.version, row.reason_at) != (version, at)
+        marks = list(seen.values_list("pk", "version", *(() if alone else ("reason_at",))))
+        found = [rows.get(mark[0]) for mark in marks]
+        changed = {
+            mark[0]
+            for mark, row in zip(marks, found, strict=True)
+            if row is None or row.version != mark[1] or not (alone or row.reason_at == mark[2])
         }
+        if sum(row is not None for row in found) == len(rows):
+            return changed, set()
+        return changed, rows.keys() - {mark[0] for mark in marks}
 
     def _load(self, keys: Collection[uuid.UUID]) -> dict[uuid.UUID, Job]:
         found: dict[uuid.UUID, Job] = {}
