@@ -1,21 +1,21 @@
 """The ledger: how much each queue holds, changed only here, and what holding compute adds up to by the month.
 
-Called inside the transaction that changes what is held. Sums are made first and each row is written
-once, in a fixed order, so that two transactions that meet cannot deadlock.
+Called inside the transaction that changes what is held. Sums are made first, then rows are locked in a
+fixed order, so that two transactions that meet cannot deadlock, and written together.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from django.db import transaction
-from django.db.models import F, QuerySet
 
+from foundation.bulk import update_rows
 from foundation.quantities import Resource
 from quotas.models import GpuUse, LedgerEntry
 from quotas.months import month_after, month_of, start_ms, to_ms
@@ -48,18 +48,15 @@ def ledger_reserve(amounts: Amounts, *, now: datetime) -> None:
         for k in wanted
     ]
     LedgerEntry.unscoped.bulk_create(rows, ignore_conflicts=True)
-    for key, amount in wanted.items():
-        _add(key, amount, now)
+    _add(wanted, now)
 
 
 def ledger_free(amounts: Amounts, *, now: datetime) -> None:
     """Subtract what is given back at `now`.
 
-    Raises: LedgerMismatch when a row holds less than that.
+    Raises: LedgerMismatch when a row holds less than that; then nothing is subtracted.
     """
-    for key, amount in sorted(amounts.items()):
-        if amount and not _add(key, -amount, now):
-            raise LedgerMismatch(f"cannot free {amount} of {key}")
+    _add({key: -amount for key, amount in amounts.items() if amount}, now)
 
 
 def months_close(*, now: datetime) -> int:
@@ -68,54 +65,54 @@ def months_close(*, now: datetime) -> int:
     keys = [LedgerKey(*row) for row in old.values_list("node_id", "flavor_id", "resource")]
     for key in keys:
         with transaction.atomic():
-            _close_months(key, now)
+            _add({key: 0}, now)
     return len(keys)
 
 
-def _add(key: LedgerKey, amount: int, now: datetime) -> bool:
-    """Change one row; False when it holds less than is to be taken away."""
-    rows = _row(key) if amount > 0 else _row(key).filter(used__gte=-amount)
-    if key.resource != _METERED:
-        return bool(rows.update(used=F("used") + amount))
-    month = month_of(now)
-    return _add_metered(rows, amount, now) or (
-        rows.filter(month__lt=month).exists() and _close_months(key, now) and _add_metered(rows, amount, now)
+def _add(changes: Amounts, now: datetime) -> None:
+    """Change each row by so much. Raises: LedgerMismatch when one holds less than is taken from it."""
+    if not changes:
+        return
+    rows = _locked(changes)
+    short = sorted(
+        key for key, change in changes.items() if (rows[key].used if key in rows else 0) + change < 0
     )
+    if short:
+        raise LedgerMismatch(f"cannot free {-changes[short[0]]} of {short[0]}")
+    metered = [row for key, row in rows.items() if key.resource == _METERED]
+    GpuUse.unscoped.bulk_create([use for row in metered for use in _closed_months(row, now)])
+    for key, row in rows.items():
+        row.used += changes[key]
+    for row in metered:
+        # What is held from now on counts as if it had been held since the month began, less that time. A
+        # moment just before the month of the row is no trouble: then it is more, not less.
+        row.core_ms -= changes[_key(row)] * (to_ms(now) - start_ms(row.month))
+    written = [(row.pk, row.used, row.month, row.core_ms) for row in rows.values()]
+    update_rows(LedgerEntry, ("used", "month", "core_ms"), written)
 
 
-def _add_metered(rows: QuerySet[LedgerEntry], amount: int, now: datetime) -> bool:
-    # What is held from now on counts as if it had been held since the month began, less that time. A
-    # moment just before the month of the row is no trouble: then it is more, not less.
-    month = month_of(now)
-    for of in (month, month_after(month)):
-        held_before = to_ms(now) - start_ms(of)
-        changes = {"used": F("used") + amount, "core_ms": F("core_ms") - amount * held_before}
-        if rows.filter(month=of).update(**changes):
-            return True
-    return False
+def _locked(keys: Collection[LedgerKey]) -> dict[LedgerKey, LedgerEntry]:
+    """Lock the rows of these keys, in one order."""
+    held = LedgerEntry.unscoped.select_for_update(no_key=True).filter(
+        node_id__in={key.node_id for key in keys},
+        flavor_id__in={key.flavor_id for key in keys},
+        resource__in={key.resource for key in keys},
+    )
+    return {_key(row): row for row in held.order_by("pk") if _key(row) in keys}
 
 
-def _close_months(key: LedgerKey, now: datetime) -> bool:
-    """Bring a row into the month of `now`, each month before it put away with its sum."""
-    row = _row(key).select_for_update().first()
-    if row is None:
-        return False
-    closed = []
+def _closed_months(row: LedgerEntry, now: datetime) -> Iterator[GpuUse]:
+    """Bring a row into the month of `now`; yields the sum of each month before it."""
     while row.month < month_of(now):
         following = month_after(row.month)
         total = row.core_ms + row.used * (start_ms(following) - start_ms(row.month))
         if total:
-            closed.append(
-                GpuUse(node_id=key.node_id, flavor_id=key.flavor_id, month=row.month, core_ms=total)
-            )
+            yield GpuUse(node_id=row.node_id, flavor_id=row.flavor_id, month=row.month, core_ms=total)
         row.month, row.core_ms = following, 0
-    GpuUse.unscoped.bulk_create(closed)
-    row.save(update_fields=["month", "core_ms"])
-    return True
 
 
-def _row(key: LedgerKey) -> QuerySet[LedgerEntry]:
-    return LedgerEntry.unscoped.filter(node_id=key.node_id, flavor_id=key.flavor_id, resource=key.resource)
+def _key(row: LedgerEntry) -> LedgerKey:
+    return LedgerKey(row.node_id, row.flavor_id, row.resource)
 
 
 def charges(node_id: uuid.UUID, flavor_id: uuid.UUID, charge: Mapping[str, int]) -> Counter[LedgerKey]:

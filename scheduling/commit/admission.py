@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from clusters.services.grants import DeviceAmount, NodeAmount, devices_take, nodes_take
+from clusters.services.grants import DeviceAmount, NodeAmount, NoLongerFree, devices_take, nodes_take
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey, ledger_reserve
 from quotas.tree import at_least
@@ -20,6 +20,7 @@ from scheduling.models import (
     DeviceSlice,
     Job,
     JobEvent,
+    JobState,
     Task,
     TaskState,
     UserUsage,
@@ -52,7 +53,7 @@ def start(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
 def follow(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     """Book an admission that stands, whoever decided it; returns whether the job was still waiting."""
     job = batch.jobs[decision.job]
-    if not admit(job, now=batch.now):
+    if job.state != JobState.QUEUED or job.pk in batch.admitted:
         return False
     amounts, queue_node = _amounts(decision), str(job.queue.node_id)
     for key, amount in amounts.items():
@@ -85,7 +86,7 @@ def _collect(
         job=job, number=number, epoch=batch.cell.epoch, admitted_at=batch.now, borrowed=borrowed
     )
     batch.attempts.append(attempt)
-    batch.admitted.append(job)
+    batch.admitted[job.pk] = job
     batch.unclaimed.add(job.pk)  # the promise is kept
     numbers = _summary(decision, number)
     batch.events.append(JobEvent(job=job, at=batch.now, code="admitted", numbers=numbers))
@@ -140,6 +141,8 @@ def write(batch: Batch) -> None:
     """
     if not batch.admitted:
         return
+    if refused := batch.admitted.keys() - admit(batch.admitted.values(), now=batch.now):
+        raise NoLongerFree(f"job {min(refused)} has moved on")
     ledger_reserve(batch.ledger, now=batch.now)
     nodes_take(batch.nodes)
     devices_take(batch.devices)
@@ -158,7 +161,7 @@ def _count_users(batch: Batch) -> None:
         (job.queue_id, job.submitted_by_id): UserUsage(
             queue_id=job.queue_id, user_id=job.submitted_by_id, at=batch.now
         )
-        for job in batch.admitted
+        for job in batch.admitted.values()
         if job.queue.user_shares
     }
     rows = [users[key] for key in sorted(users)]

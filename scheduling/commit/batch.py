@@ -54,7 +54,7 @@ class Batch:
     ledger: Counter[LedgerKey] = field(default_factory=Counter)
     nodes: defaultdict[uuid.UUID, NodeAmount] = field(default_factory=lambda: defaultdict(NodeAmount))
     devices: defaultdict[uuid.UUID, DeviceAmount] = field(default_factory=lambda: defaultdict(DeviceAmount))
-    admitted: list[Job] = field(default_factory=list)
+    admitted: dict[uuid.UUID, Job] = field(default_factory=dict)
     dropped: int = 0
 
     def note(

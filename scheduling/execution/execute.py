@@ -21,6 +21,7 @@ from clusters.backends.base import GRACE_S, BackendUnavailable, ClusterBackend, 
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster
 from foundation import clock, faults, leases, outbox
+from foundation.bulk import Guard, lock_in_order, update_rows
 from scheduling.execution import gangs
 from scheduling.execution.task_specs import task_specs
 from scheduling.models import Allocation, Job, JobState
@@ -88,10 +89,10 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
 def _note_ensured(known: list[tuple[Allocation, Outcome]]) -> None:
     now = clock.now()
     with transaction.atomic():
-        for allocation, outcome in known:
-            Allocation.unscoped.filter(pk=allocation.pk, ensured_at__isnull=True).update(
-                ensured_at=now, pod_uid=outcome.uid
-            )
+        lock_in_order(Allocation.unscoped.filter(pk__in=[allocation.pk for allocation, _ in known]))
+        noted = [(allocation.pk, now, outcome.uid) for allocation, outcome in known]
+        new = Guard(where={"ensured_at": None})
+        update_rows(Allocation, ("ensured_at", "pod_uid"), noted, guard=new)
     for allocation, outcome in known:
         if outcome.kind is OutcomeKind.REFUSED:
             _refused(allocation, outcome, now)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final
 
 import structlog
@@ -12,12 +15,14 @@ from django.db import transaction
 from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
 from foundation import faults, outbox
+from foundation.bulk import Guard, update_rows
 from scheduling.execution import restart
+from scheduling.execution.changes import Changes
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
-from scheduling.services.lifecycle import ask_removal, begin_eviction, end_attempt, finish, settle
+from scheduling.services.lifecycle import ask_removal, end_attempts, eviction, finish, settle
 from scheduling.services.release import allocations_release
 from scheduling.services.retry import after_failed_task, after_failure, never_starts, rule_for
-from scheduling.transitions import transition
+from scheduling.transitions import Move, transition_all
 
 log = structlog.get_logger(__name__)
 
@@ -52,8 +57,10 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
 
     Rows are locked in the order that every change of a job keeps: the job, its allocations, then what
     they hold. Two pods of one job that end at the same moment in two clusters see each other that way.
+    What follows is decided on those rows and written together: a batch of any size is a few statements.
     """
     allocations = _allocations(cluster, observations)
+    changes = Changes()
     touched: dict[Job, list[PodObservation]] = {}
     ended: list[Allocation] = []
     # Finished pods are still objects in the cluster, and so is what a gang had in common: have them removed.
@@ -65,17 +72,19 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
         if _of_a_predecessor(allocation, seen):
             continue
         if restart.applies(allocation, seen):
+            changes.write()  # a restart looks at rows of the whole role
             restart.step(allocation, seen, batch=allocations.values(), now=now)
             owed = True
             continue
         if seen.phase in _ENDED:
-            ended.append(allocation)
+            if allocation.released_at is None:
+                ended.append(allocation)
             owed = owed or allocation.attempt.gathered_at is not None
-        if _apply_pod(allocation, seen, now):
+        if _apply_pod(allocation, seen, changes, now):
             touched.setdefault(allocation.attempt.job, []).append(seen)
+    changes.write()
     allocations_release(ended, now=now)
-    for job in sorted(touched, key=lambda job: job.pk):
-        _advance(job, touched[job], now)
+    _advance(touched, now)
     if owed:
         outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
     if touched:
@@ -92,9 +101,11 @@ def _allocations(
     jobs = {job.pk: job for job in held.select_related("queue")}
     rows = named.select_for_update(of=("self",), no_key=True).filter(attempt__job__in=jobs).order_by("pk")
     by_name: dict[tuple[str, str], Allocation] = {}
-    for row in rows.select_related("attempt", "task__role", "node"):
-        # One object per job, so that a version raised for one task is seen by the next.
+    tasks: dict[uuid.UUID, Task] = {}
+    for row in rows.select_related("attempt", "task__role"):
+        # One object per job and task, so that what is changed for one pod is seen by the next.
         row.attempt.job = jobs[row.attempt.job_id]
+        row.task = tasks.setdefault(row.task_id, row.task)
         by_name[(row.namespace, row.pod_name)] = row
     return by_name
 
@@ -107,63 +118,83 @@ def _of_a_predecessor(allocation: Allocation, seen: PodObservation) -> bool:
     return not same if allocation.ensured_at else same
 
 
-def _apply_pod(allocation: Allocation, seen: PodObservation, now: datetime) -> bool:
+def _apply_pod(allocation: Allocation, seen: PodObservation, changes: Changes, now: datetime) -> bool:
     """Move the task and note the pod's end; returns whether anything changed."""
-    changed = False
+    task, changed = allocation.task, False
     if seen.phase is PodPhase.GONE:
-        changed = bool(
-            Allocation.unscoped.filter(pk=allocation.pk, removed_at__isnull=True).update(removed_at=now)
-        )
-        leaving = Task.unscoped.filter(pk=allocation.task_id, state=_S.LEAVING)
-        if allocation.attempt.job.state in _LIVE:  # given up by a job that goes on without it
-            leaving.update(state=_S.WAITING, started_at=None, finished_at=None)
-        else:
-            leaving.update(state=_S.GONE, finished_at=seen.at)
+        if allocation.removed_at is None:
+            changes.set(allocation, removed_at=now)
+            changed = True
+        if task.state == _S.LEAVING:
+            if allocation.attempt.job.state in _LIVE:  # given up by a job that goes on without it
+                changes.set(task, state=_S.WAITING, started_at=None, finished_at=None)
+            else:
+                changes.set(task, state=_S.GONE, finished_at=seen.at)
     elif seen.phase in _ENDED and allocation.removal_asked_at is None:
-        Allocation.unscoped.filter(pk=allocation.pk).update(removal_asked_at=now)
-    changed = _note_obstacle(allocation, seen) or changed
-    if seen.phase not in _TO:
+        changes.set(allocation, removal_asked_at=now)
+    changed = _note_obstacle(task, seen, changes) or changed
+    if seen.phase not in _TO or task.state not in _FROM[seen.phase]:
         return changed
-    fields: dict[str, object] = {"state": _TO[seen.phase]}
+    changes.set(task, state=_TO[seen.phase])
     if seen.phase is PodPhase.RUNNING:
-        fields |= {"started_at": seen.at, "message": ""}
+        changes.set(task, started_at=seen.at, message="")
     if seen.phase in _ENDED:
         message = seen.message or (
             "the pod was deleted by somebody else" if seen.phase is PodPhase.GONE else ""
         )
-        fields |= {"finished_at": seen.at, "exit_code": seen.exit_code, "message": message[:2000]}
-    moved = Task.unscoped.filter(pk=allocation.task_id, state__in=_FROM[seen.phase]).update(**fields)
-    return bool(moved) or changed
+        changes.set(task, finished_at=seen.at, exit_code=seen.exit_code, message=message[:2000])
+    return True
 
 
-def _note_obstacle(allocation: Allocation, seen: PodObservation) -> bool:
+def _note_obstacle(task: Task, seen: PodObservation, changes: Changes) -> bool:
     """Note what keeps a pod from starting, as the cluster tells it; returns whether that is news."""
     if seen.phase not in (PodPhase.PENDING, PodPhase.STARTING) or seen.reason in _AS_USUAL:
         return False
     text = f"{seen.reason}: {seen.message}"[:2000]
-    waiting = Task.unscoped.filter(pk=allocation.task_id, state__in=(_S.BOUND, _S.STARTING))
-    return bool(waiting.exclude(message=text).update(message=text))
+    if task.state not in (_S.BOUND, _S.STARTING) or task.message == text:
+        return False
+    changes.set(task, message=text)
+    return True
 
 
-def _advance(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
-    """Move a job on according to the states of its tasks."""
-    if settle(job, now=now) or job.state in (JobState.EVICTING, JobState.STOPPING) or job.is_terminal:
-        return
-    if job.is_waiting:
-        return
-    tasks = Task.unscoped.filter(job=job).exclude(state=_S.WAITING)
-    by_role: dict[str, list[str]] = {}
-    for role, state in tasks.values_list("role__name", "state"):
-        by_role.setdefault(role, []).append(state)
-    states = [state for group in by_role.values() for state in group]
-    if any(never_starts(told) for told in seen):
-        _give_up(job, next(told for told in seen if never_starts(told)), now)
-    elif _S.FAILED in states:
-        _fail(job, seen, now)
-    elif _complete(job, by_role):
-        _succeed(job, now)
-    elif job.state in (JobState.ADMITTED, JobState.STARTING):
-        _start(job, states, seen, now)
+def _advance(touched: Mapping[Job, Sequence[PodObservation]], now: datetime) -> None:
+    """Move jobs on according to the states of their tasks."""
+    jobs = sorted(touched, key=lambda job: job.pk)
+    settle(jobs, now=now)
+    tasks = _states([job for job in jobs if job.state in _LIVE])
+    failed: list[_Failure] = []
+    blocked: list[Move] = []
+    succeeded: list[Job] = []
+    begun: list[Move] = []
+    for job, by_role in tasks.items():
+        states = list(chain(*by_role.values()))
+        if obstacle := next((told for told in touched[job] if never_starts(told)), None):
+            blocked.append(_giving_up(job, obstacle, now))
+        elif _S.FAILED in states:
+            failure = _failure(job, by_role, touched[job])
+            if failure.action == "complete_job":
+                succeeded.append(job)
+            else:
+                failed.append(failure)
+        elif _complete(job, by_role):
+            succeeded.append(job)
+        elif job.state in (JobState.ADMITTED, JobState.STARTING):
+            begun += _beginning(job, states, touched[job], now)
+    _start(begun, now)
+    _succeed(succeeded, tasks, now)
+    _evict([*blocked, *(_failing(failure, now) for failure in failed)], now)
+
+
+def _states(jobs: Sequence[Job]) -> dict[Job, dict[str, list[str]]]:
+    """The states of the tasks of each job, by role, those aside that wait to be needed."""
+    found: dict[Job, dict[str, list[str]]] = {job: {} for job in jobs}
+    if not found:
+        return found
+    by_id = {job.pk: job for job in jobs}
+    tasks = Task.unscoped.filter(job__in=jobs).exclude(state=_S.WAITING).order_by("id")
+    for job_id, role, state in tasks.values_list("job_id", "role__name", "state"):
+        found[by_id[job_id]].setdefault(role, []).append(state)
+    return found
 
 
 def _complete(job: Job, by_role: Mapping[str, Sequence[str]]) -> bool:
@@ -175,50 +206,82 @@ def _complete(job: Job, by_role: Mapping[str, Sequence[str]]) -> bool:
     return len(done) == len(by_role) or any(rule_for(job, "role_completed", role=role) for role in done)
 
 
-def _succeed(job: Job, now: datetime) -> None:
-    _note_start(job, job.started_at or now)
-    end_attempt(job, reason="SUCCEEDED", now=now)
-    finish(job, JobState.SUCCEEDED, now=now)
-    ask_removal(job, now)  # of what still runs when one role has ended the job
+def _succeed(jobs: Sequence[Job], tasks: Mapping[Job, Mapping[str, Sequence[str]]], now: datetime) -> None:
+    if not jobs:
+        return
+    _note_start({job: job.started_at or now for job in jobs if job.state != JobState.RUNNING})
+    end_attempts(dict.fromkeys(jobs, "SUCCEEDED"), now=now)
+    finish(jobs, JobState.SUCCEEDED, now=now)
+    # What still runs when one role has ended its job.
+    ask_removal(
+        [
+            job
+            for job in jobs
+            if any(state != _S.SUCCEEDED for group in tasks[job].values() for state in group)
+        ],
+        now,
+    )
 
 
-def _start(job: Job, states: Sequence[str], seen: Sequence[PodObservation], now: datetime) -> None:
-    up = sum(state in (_S.RUNNING, _S.SUCCEEDED) for state in states)
-    if up == len(states):
+def _beginning(job: Job, states: Sequence[str], seen: Sequence[PodObservation], now: datetime) -> list[Move]:
+    """The move of a job of which all tasks, or the first of them, are up; none while nothing has begun."""
+    if all(state in (_S.RUNNING, _S.SUCCEEDED) for state in states):
         at = max((s.at for s in seen if s.phase is PodPhase.RUNNING), default=now)
         limit = at + timedelta(seconds=job.max_run_s) if job.max_run_s else None
-        transition(job, JobState.RUNNING, code="running", now=now, started_at=at, deadline_at=limit)
-        _note_start(job, at)
-    elif job.state == JobState.ADMITTED and any(state != _S.BOUND for state in states):
-        transition(job, JobState.STARTING, code="starting", now=now)
+        fields = {"started_at": at, "deadline_at": limit}
+        return [Move(job=job, to=JobState.RUNNING, code="running", fields=fields)]
+    if job.state == JobState.ADMITTED and any(state != _S.BOUND for state in states):
+        return [Move(job=job, to=JobState.STARTING, code="starting")]
+    return []
 
 
-def _note_start(job: Job, at: datetime) -> None:
-    Attempt.unscoped.filter(job=job, ended_at__isnull=True, started_at__isnull=True).update(started_at=at)
+def _start(moves: Sequence[Move], now: datetime) -> None:
+    transition_all(moves, now=now)
+    _note_start({m.job: m.fields["started_at"] for m in moves if m.to == JobState.RUNNING})
 
 
-def _give_up(job: Job, told: PodObservation, now: datetime) -> None:
+def _note_start(times: Mapping[Job, datetime]) -> None:
+    unstarted = Guard(where={"ended_at": None, "started_at": None})
+    rows = [(job.pk, at) for job, at in times.items()]
+    update_rows(Attempt, ("started_at",), rows, key="job", guard=unstarted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A job with a failed task, what was seen of it, and what the job's rules do about it."""
+
+    job: Job
+    cause: PodObservation
+    action: str
+
+
+def _failure(job: Job, by_role: Mapping[str, Sequence[str]], seen: Sequence[PodObservation]) -> _Failure:
+    cause = next((s for s in seen if s.phase in (PodPhase.FAILED, PodPhase.GONE)), seen[0])
+    role = next(role for role, states in by_role.items() if _S.FAILED in states)
+    return _Failure(job, cause, after_failed_task(job, role, _NEVER_AGAIN, cause))
+
+
+def _giving_up(job: Job, told: PodObservation, now: datetime) -> Move:
     """A pod can never start: to wait, or to try it again, would only hold its cards."""
     numbers = {"pod": told.ref.name, "message": told.message[:300]}
-    begin_eviction(job=job, rule=never_starts(told), then=JobState.FAILED, now=now, numbers=numbers)
-    settle(job, now=now)
+    return eviction(job=job, rule=never_starts(told), then=JobState.FAILED, now=now, numbers=numbers)
 
 
-def _fail(job: Job, seen: Sequence[PodObservation], now: datetime) -> None:
+def _failing(failure: _Failure, now: datetime) -> Move:
     """A task has failed: the whole attempt gives way, and the job's rules say where to."""
-    cause = next((s for s in seen if s.phase in (PodPhase.FAILED, PodPhase.GONE)), seen[0])
-    failed = Task.unscoped.filter(job=job, state=_S.FAILED).select_related("role").order_by("id").first()
-    action = after_failed_task(job, failed.role.name if failed else "", _NEVER_AGAIN, cause)
-    if action == "complete_job":
-        _succeed(job, now)
-        return
-    verdict = after_failure(cause, action)
-    begin_eviction(
-        job=job,
+    cause, verdict = failure.cause, after_failure(failure.cause, failure.action)
+    return eviction(
+        job=failure.job,
         rule=verdict.rule,
         then=verdict.then,
         now=now,
         numbers={"pod": cause.ref.name, "exit_code": cause.exit_code, "message": cause.message[:300]},
         backoff=verdict.backoff,
     )
-    settle(job, now=now)
+
+
+def _evict(moves: Sequence[Move], now: datetime) -> None:
+    transition_all(moves, now=now)
+    jobs = [move.job for move in moves]
+    ask_removal(jobs, now)
+    settle(jobs, now=now)

@@ -303,7 +303,7 @@ def _leave_queue(job: Job, to: JobState, code: str, user: User, now: datetime, *
     cleared: dict[str, Any] = {"reason": "", "reason_numbers": {}, "reason_help": []}
     transition(job, to, code=code, now=now, actor=user.get_username(), **(cleared | fields))
     # What was promised to it goes to others, and whoever stood behind it moves up.
-    lifecycle.end_claim(job)
+    lifecycle.end_claims([job])
     outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
 
 

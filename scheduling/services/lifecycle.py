@@ -7,16 +7,27 @@ end is observed; the job moves on when the last one is.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db.models import Q
 
 from foundation import outbox
-from scheduling.models import Allocation, Attempt, Claim, Job, JobState, Task, TaskState
+from foundation.bulk import Guard, update_rows
+from scheduling.models import (
+    TERMINAL_STATES,
+    Allocation,
+    Attempt,
+    Claim,
+    Job,
+    JobState,
+    Task,
+    TaskState,
+)
 from scheduling.services.retry import after_eviction
-from scheduling.transitions import transition
+from scheduling.transitions import Move, transition, transition_all
 
 BACKOFF_BASE_S: Final = 60
 BACKOFF_LIMIT_S: Final = 3600
@@ -38,8 +49,8 @@ def begin_stopping(*, job: Job, now: datetime, actor: str = "") -> None:
         end_reason="CANCELLED",
         after_eviction="",
     )
-    end_claim(job)  # a job that is being moved was promised its new place
-    ask_removal(job, now)
+    end_claims([job])  # a job that is being moved was promised its new place
+    ask_removal([job], now)
 
 
 def begin_eviction(
@@ -59,7 +70,7 @@ def begin_eviction(
     Raises: IllegalTransition, StaleJob.
     """
     mark_evicting(job=job, rule=rule, then=then, now=now, actor=actor, numbers=numbers, backoff=backoff)
-    ask_removal(job, now)
+    ask_removal([job], now)
 
 
 def mark_evicting(
@@ -76,6 +87,20 @@ def mark_evicting(
 
     Raises: IllegalTransition, StaleJob.
     """
+    move = eviction(job=job, rule=rule, then=then, now=now, numbers=numbers, backoff=backoff)
+    transition_all([move], now=now, actor=actor)
+
+
+def eviction(
+    *,
+    job: Job,
+    rule: str,
+    then: JobState,
+    now: datetime,
+    numbers: Mapping[str, Any] | None = None,
+    backoff: bool = False,
+) -> Move:
+    """The move that begins an eviction; see `begin_eviction`."""
     if rule != "TASK_FAILED":
         then = after_eviction(job, then)
     fields: dict[str, Any] = {"after_eviction": then.value, "end_reason": rule}
@@ -83,21 +108,16 @@ def mark_evicting(
         fields["failures"] = job.failures + 1
         pause = min(BACKOFF_BASE_S * 2**job.failures, BACKOFF_LIMIT_S)
         fields["backoff_until"] = now + timedelta(seconds=pause)
-    transition(
-        job,
-        JobState.EVICTING,
-        code="evicting",
-        now=now,
-        actor=actor,
-        numbers={"rule": rule, **(numbers or {})},
-        **fields,
-    )
+    told = {"rule": rule, **(numbers or {})}
+    return Move(job=job, to=JobState.EVICTING, code="evicting", numbers=told, fields=fields)
 
 
-def ask_removal(job: Job, now: datetime) -> None:
-    """Have every pod of the job removed; what they hold comes back as each is confirmed gone."""
-    Task.unscoped.filter(job=job, state__in=_UNFINISHED).update(state=TaskState.LEAVING)
-    for cluster_id in sorted(note_removal(Q(attempt__job=job), now)):
+def ask_removal(jobs: Collection[Job], now: datetime) -> None:
+    """Have every pod of the jobs removed; what they hold comes back as each is confirmed gone."""
+    if not jobs:
+        return
+    Task.unscoped.filter(job__in=jobs, state__in=_UNFINISHED).update(state=TaskState.LEAVING)
+    for cluster_id in sorted(note_removal(Q(attempt__job__in=jobs), now)):
         outbox.hint(outbox.Topic.EXECUTE, cluster_id)
 
 
@@ -117,71 +137,83 @@ def note_removal(which: Q, now: datetime) -> set[uuid.UUID]:
     return clusters
 
 
-def settle(job: Job, *, now: datetime) -> bool:
-    """Move a leaving job on if nothing of it is left; returns whether it moved.
+def settle(jobs: Iterable[Job], *, now: datetime) -> list[Job]:
+    """Move on those leaving jobs of which nothing is left; returns them.
 
-    Called in the transaction that noted the end of a pod.
+    Called in the transaction that noted the end of their pods.
     """
-    if job.state not in (JobState.EVICTING, JobState.STOPPING):
-        return False
-    if Allocation.unscoped.filter(attempt__job=job, removed_at__isnull=True).exists():
-        return False
-    end_attempt(job, reason=job.end_reason, now=now)
-    if job.state == JobState.STOPPING:
-        finish(job, JobState.CANCELLED, now=now)
-        return True
-    target = JobState(job.after_eviction)
-    if target == JobState.FAILED:
-        finish(job, target, now=now)
-        return True
-    Task.unscoped.filter(job=job).update(
+    leaving = [job for job in jobs if job.state in (JobState.EVICTING, JobState.STOPPING)]
+    if not leaving:
+        return []
+    present = Allocation.unscoped.filter(attempt__job__in=leaving, removed_at__isnull=True)
+    held = set(present.values_list("attempt__job_id", flat=True))
+    free = [job for job in leaving if job.pk not in held]
+    reasons = {job: job.end_reason for job in free}
+    by_target: defaultdict[JobState, list[Job]] = defaultdict(list)
+    for job in free:
+        stopped = job.state == JobState.STOPPING
+        by_target[JobState.CANCELLED if stopped else JobState(job.after_eviction)].append(job)
+    for target, group in by_target.items():
+        if target in TERMINAL_STATES:
+            finish(group, target, now=now)
+        else:
+            _go_back(group, target, now)
+    end_attempts(reasons, now=now)
+    return free
+
+
+def _go_back(jobs: Sequence[Job], target: JobState, now: datetime) -> None:
+    """Put jobs that gave everything back into the queue again, or aside."""
+    queued = target == JobState.QUEUED
+    fields = {
+        "after_eviction": "",
+        "end_reason": "",
+        "admitted_at": None,
+        "started_at": None,
+        "deadline_at": None,
+        "reason": "PENDING_EVALUATION" if queued else "SUSPENDED",
+        "reason_numbers": {},
+        "reason_help": [],
+        "reason_at": now,
+    }
+    code = "requeued" if queued else "suspended"
+    moves = [
+        Move(job=job, to=target, code=code, numbers={"rule": job.end_reason}, fields=fields) for job in jobs
+    ]
+    transition_all(moves, now=now)
+    Task.unscoped.filter(job__in=jobs).update(
         state=TaskState.WAITING, exit_code=None, message="", started_at=None, finished_at=None
     )
-    if target == JobState.SUSPENDED:
-        end_claim(job)
-    reason = "SUSPENDED" if target == JobState.SUSPENDED else "PENDING_EVALUATION"
-    transition(
-        job,
-        target,
-        code="requeued" if target == JobState.QUEUED else "suspended",
-        now=now,
-        numbers={"rule": job.end_reason},
-        after_eviction="",
-        end_reason="",
-        admitted_at=None,
-        started_at=None,
-        deadline_at=None,
-        reason=reason,
-        reason_numbers={},
-        reason_help=[],
-        reason_at=now,
-    )
-    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
-    return True
+    if not queued:
+        end_claims(jobs)
+    for cell_id in sorted({job.queue.cell_id for job in jobs}):
+        outbox.hint(outbox.Topic.CYCLE, cell_id)
 
 
-def finish(job: Job, to: JobState, *, now: datetime) -> None:
-    """Bring a job to its terminal state."""
-    end_claim(job)
-    numbers = {"rule": job.end_reason} if job.end_reason else {}
-    transition(
-        job,
-        to,
-        code=to.value,
-        now=now,
-        numbers=numbers,
-        finished_at=now,
-        reason="",
-        reason_numbers={},
-        reason_help=[],
-    )
+def finish(jobs: Sequence[Job], to: JobState, *, now: datetime) -> None:
+    """Bring jobs to their terminal state."""
+    fields = {"finished_at": now, "reason": "", "reason_numbers": {}, "reason_help": []}
+    moves = [
+        Move(
+            job=job,
+            to=to,
+            code=to.value,
+            numbers={"rule": job.end_reason} if job.end_reason else {},
+            fields=fields,
+        )
+        for job in jobs
+    ]
+    transition_all(moves, now=now)
+    end_claims(jobs)
 
 
-def end_claim(job: Job) -> None:
-    """Take back what the job was promised, if anything: it will not come for it."""
-    Claim.unscoped.filter(job=job).delete()
+def end_claims(jobs: Sequence[Job]) -> None:
+    """Take back what the jobs were promised, if anything: they will not come for it."""
+    Claim.unscoped.filter(job__in=jobs).delete()
 
 
-def end_attempt(job: Job, *, reason: str, now: datetime) -> None:
-    """Close the live attempt, if there is one."""
-    Attempt.unscoped.filter(job=job, ended_at__isnull=True).update(ended_at=now, end_reason=reason)
+def end_attempts(reasons: Mapping[Job, str], *, now: datetime) -> None:
+    """Close the live attempts of jobs, each for its reason."""
+    rows = [(job.pk, reason) for job, reason in reasons.items()]
+    live = Guard(where={"ended_at": None})
+    update_rows(Attempt, ("end_reason",), rows, key="job", alike={"ended_at": now}, guard=live)

@@ -139,6 +139,6 @@ def _settle_leaving(now: datetime) -> None:
     for job in idle.select_related("queue").order_by("id")[:_LIMIT]:
         try:
             with transaction.atomic():
-                settle(job, now=now)
+                settle([job], now=now)
         except StaleJob:
             log.info("job moved on before the sweep", job=str(job.pk))

@@ -10,7 +10,7 @@ from foundation.errors import Conflict, FieldError
 from quotas.models import Queue
 from scheduling import transitions
 from scheduling.models import HOLDING_STATES, WAITING_STATES, Job
-from scheduling.services.lifecycle import end_claim
+from scheduling.services.lifecycle import end_claims
 from tenants import permissions
 from tenants.permissions import Permission
 
@@ -35,7 +35,7 @@ def queue_vacate(acting_user: Actor, queue: Queue, move_to: Queue | None) -> int
         return 0
     permissions.require(acting_user, Permission.JOB_STOP_ANY, queue.workspace)
     for job in waiting:
-        end_claim(job)
+        end_claims([job])
         transitions.advance(
             job,
             code="moved",

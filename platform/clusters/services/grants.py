@@ -1,7 +1,8 @@
 """Granting parts of nodes and cards, guarded by the row they are taken from.
 
-Each grant is one guarded UPDATE: it succeeds only while the sum stays within capacity, so a decision
-made on an old snapshot fails here instead of over-filling a card.
+All that one transaction takes is one guarded UPDATE: a row is written only while its sum stays within its
+capacity, so a decision made on an old snapshot fails here instead of over-filling a card. Rows are locked
+first, in the order of their keys.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from django.db.models import F, Q
+from django.db.models import Q
 
 from clusters.models import Device, Node
 from clusters.services.foreign_sums import unplaced_settle
 from clusters.services.node_life import not_held
+from foundation.bulk import ALWAYS, Guard, lock_in_order, update_rows
 from foundation.errors import Conflict
 
 
@@ -51,51 +53,55 @@ class NodeAmount:
 
 def devices_take(amounts: Mapping[uuid.UUID, DeviceAmount]) -> None:
     """Take parts of cards. Raises: NoLongerFree."""
-    for pk, amount in sorted(amounts.items()):
-        room = Q(
-            cores_granted__lte=F("cores_capacity") - F("cores_foreign") - amount.cores,
-            memory_granted__lte=F("memory_capacity") - F("memory_foreign") - amount.memory_mib,
-        )
-        taken = Device.unscoped.filter(room, pk=pk, healthy=True).update(
-            cores_granted=F("cores_granted") + amount.cores,
-            memory_granted=F("memory_granted") + amount.memory_mib,
-            holders=F("holders") + amount.holders,
-        )
-        if not taken:
-            raise NoLongerFree(f"device {pk} has no room left")
+    guard = Guard(
+        where={"healthy": True},
+        within={
+            "cores_granted": ("cores_capacity", "cores_foreign"),
+            "memory_granted": ("memory_capacity", "memory_foreign"),
+        },
+    )
+    refused = amounts.keys() - _add_to_devices(amounts, 1, guard)
+    if refused:
+        raise NoLongerFree(f"device {min(refused)} has no room left")
 
 
 def devices_give_back(amounts: Mapping[uuid.UUID, DeviceAmount]) -> None:
     """Return parts of cards; the CHECK refuses to go below zero."""
-    for pk, amount in sorted(amounts.items()):
-        Device.unscoped.filter(pk=pk).update(
-            cores_granted=F("cores_granted") - amount.cores,
-            memory_granted=F("memory_granted") - amount.memory_mib,
-            holders=F("holders") - amount.holders,
-        )
+    _add_to_devices(amounts, -1)
     unplaced_settle(amounts)
 
 
 def nodes_take(amounts: Mapping[uuid.UUID, NodeAmount]) -> None:
     """Take CPU and memory of nodes that are ready. Raises: NoLongerFree."""
     usable = Q(ready=True, cordoned=False, present=True) & not_held()
-    for pk, amount in sorted(amounts.items()):
-        room = Q(
-            cpu_granted__lte=F("cpu_millicores") - F("cpu_foreign") - amount.cpu_millicores,
-            memory_granted__lte=F("memory_mib") - F("memory_foreign") - amount.memory_mib,
-        )
-        taken = Node.unscoped.filter(room, usable, pk=pk).update(
-            cpu_granted=F("cpu_granted") + amount.cpu_millicores,
-            memory_granted=F("memory_granted") + amount.memory_mib,
-        )
-        if not taken:
-            raise NoLongerFree(f"node {pk} has no room left or is not usable")
+    locked = lock_in_order(Node.unscoped.filter(usable, pk__in=amounts))
+    guard = Guard(
+        within={
+            "cpu_granted": ("cpu_millicores", "cpu_foreign"),
+            "memory_granted": ("memory_mib", "memory_foreign"),
+        },
+    )
+    refused = amounts.keys() - _add_to_nodes({pk: amounts[pk] for pk in locked}, 1, guard)
+    if refused:
+        raise NoLongerFree(f"node {min(refused)} has no room left or is not usable")
 
 
 def nodes_give_back(amounts: Mapping[uuid.UUID, NodeAmount]) -> None:
     """Return CPU and memory of nodes."""
-    for pk, amount in sorted(amounts.items()):
-        Node.unscoped.filter(pk=pk).update(
-            cpu_granted=F("cpu_granted") - amount.cpu_millicores,
-            memory_granted=F("memory_granted") - amount.memory_mib,
-        )
+    lock_in_order(Node.unscoped.filter(pk__in=amounts))
+    _add_to_nodes(amounts, -1)
+
+
+def _add_to_devices(
+    amounts: Mapping[uuid.UUID, DeviceAmount], sign: int, guard: Guard = ALWAYS
+) -> set[uuid.UUID]:
+    lock_in_order(Device.unscoped.filter(pk__in=amounts))
+    rows = [(pk, sign * a.cores, sign * a.memory_mib, sign * a.holders) for pk, a in amounts.items()]
+    return update_rows(Device, ("cores_granted", "memory_granted", "holders"), rows, add=True, guard=guard)
+
+
+def _add_to_nodes(
+    amounts: Mapping[uuid.UUID, NodeAmount], sign: int, guard: Guard = ALWAYS
+) -> set[uuid.UUID]:
+    rows = [(pk, sign * a.cpu_millicores, sign * a.memory_mib) for pk, a in amounts.items()]
+    return update_rows(Node, ("cpu_granted", "memory_granted"), rows, add=True, guard=guard)

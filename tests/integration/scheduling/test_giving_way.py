@@ -55,7 +55,7 @@ class Reclaim(Two):
 
 
 def finishes(stage: Reclaim) -> None:
-    finish(stage.victim, JobState.SUCCEEDED, now=clock.now())
+    finish([stage.victim], JobState.SUCCEEDED, now=clock.now())
 
 
 def is_suspended(stage: Reclaim) -> None:

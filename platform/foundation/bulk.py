@@ -1,0 +1,149 @@
+"""Values of their own for many rows, in one statement.
+
+The rows are joined to a list of values, `UPDATE … FROM (VALUES …)`, which PostgreSQL and SQLite (3.35, for
+RETURNING) both know, and the database tells which of them it has written: a guard that fails is noticed row
+by row. `bulk_update` of Django writes a CASE with a branch for each row and field instead: it has no guards,
+and takes 25 times the CPU (200 rows of five fields on PostgreSQL: 1.47 ms a row, this 0.06 ms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import Model, QuerySet
+
+_ROWS: Final = 1000
+_TEXTS: Final = ("CharField", "TextField", "SlugField")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What must hold for a row to be written.
+
+    `same`: fields that must still have the value that the row brings along. `where`: fields and what they
+    must be in every row; None is null. `within`: fields that are added to, each with the field of what there
+    is and that of what others keep of it: afterwards both together must not exceed it.
+    """
+
+    same: Sequence[str] = ()
+    where: Mapping[str, Any] = field(default_factory=dict)
+    within: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+ALWAYS: Final = Guard()
+NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def update_rows(
+    model: type[Model],
+    fields: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    key: str = "id",
+    add: bool = False,
+    alike: Mapping[str, Any] = NOTHING,
+    guard: Guard = ALWAYS,
+) -> set[Any]:
+    """Write `fields` of many rows; returns the keys of those that were written, because the guard held.
+
+    A row is its key, the values of `fields`, then those of `guard.same`. With `add`, values are added to
+    what is there. `alike`: more fields, and the value that each gets in every row. Where others change the
+    same rows, lock them first with `lock_in_order`: within one statement the database chooses the order.
+    Raises: ValueError when a key comes twice.
+    """
+    given = list(rows)
+    if not given:
+        return set()
+    if len({row[0] for row in given}) < len(given):
+        raise ValueError(f"a row of {model.__name__} cannot be updated twice in one statement")
+    plan = _Plan(model, key, fields, add, alike, guard)
+    written: set[Any] = set()
+    with connection.cursor() as cursor:
+        for start in range(0, len(given), plan.rows_most):
+            chunk = given[start : start + plan.rows_most]
+            prepared = [plan.prepared(row) for row in chunk]
+            cursor.execute(*plan.statement(prepared))
+            keys = {ready[0]: row[0] for ready, row in zip(prepared, chunk, strict=True)}
+            written.update(keys[found] for (found,) in cursor.fetchall())
+    return written
+
+
+def lock_in_order(rows: QuerySet[Any]) -> list[Any]:
+    """Lock rows in the order of their keys, so that two who change some of the same cannot deadlock.
+
+    Returns the keys of those that were there when the lock was got.
+    """
+    return list(rows.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk", flat=True))
+
+
+class _Plan:
+    """How the rows of one call become statements."""
+
+    def __init__(
+        self,
+        model: type[Model],
+        key: str,
+        fields: Sequence[str],
+        add: bool,
+        alike: Mapping[str, Any],
+        guard: Guard,
+    ) -> None:
+        field_of, quote = model._meta.get_field, connection.ops.quote_name
+
+        def column_of(name: str) -> str:
+            return f"{table}.{quote(field_of(name).column)}"
+
+        table = quote(model._meta.db_table)
+        self._fields = [field_of(name) for name in (key, *fields, *guard.same)]
+        bare = [quote(item.column) for item in self._fields]
+        own = [f"{table}.{column}" for column in bare]
+        given = [_given(item, place) for place, item in enumerate(self._fields, 1)]
+        written = range(1, 1 + len(fields))
+        sums = {name: f"{own[place]} + {given[place]}" for place, name in zip(written, fields, strict=True)}
+        assigned = [
+            f"{bare[place]} = {sums[fields[place - 1]] if add else given[place]}" for place in written
+        ]
+        assigned += [f"{quote(field_of(name).column)} = %s" for name in alike]
+        conditions = [f"{own[place]} = {given[place]}" for place in range(len(own)) if place not in written]
+        conditions += [
+            f"{column_of(name)} {'IS NULL' if value is None else '= %s'}"
+            for name, value in guard.where.items()
+        ]
+        conditions += [
+            f"{sums[name]} <= {column_of(most)} - {column_of(others)}"
+            for name, (most, others) in guard.within.items()
+        ]
+        # Names of the models' columns only; every value is a parameter.
+        self._head = f"UPDATE {table} SET {', '.join(assigned)} FROM (VALUES "  # noqa: S608
+        self._row = f"({', '.join(['%s'] * len(own))})"
+        self._tail = f") AS given WHERE {' AND '.join(conditions)} RETURNING {bare[0]}"
+        self._first = [_ready(field_of(name), value) for name, value in alike.items()]
+        self._last = [_ready(field_of(name), v) for name, v in guard.where.items() if v is not None]
+        most, fixed = connection.features.max_query_params, len(self._first) + len(self._last)
+        self.rows_most = min(_ROWS, (most - fixed) // len(own)) if most else _ROWS
+
+    def prepared(self, row: Sequence[Any]) -> list[Any]:
+        """The values of a row as the database takes them."""
+        return [_ready(item, value) for item, value in zip(self._fields, row, strict=True)]
+
+    def statement(self, rows: Sequence[Sequence[Any]]) -> tuple[str, list[Any]]:
+        """The statement for some rows, and its parameters."""
+        text = self._head + ", ".join([self._row] * len(rows)) + self._tail
+        return text, [*self._first, *chain.from_iterable(rows), *self._last]
+
+
+def _ready(item: Any, value: Any) -> Any:
+    return item.get_db_prep_save(value, connection)
+
+
+def _given(item: Any, place: int) -> str:
+    """A column of the list of values. PostgreSQL has to be told its type; SQLite takes that of the target."""
+    column = f"given.column{place}"
+    if connection.vendor != "postgresql":
+        return column
+    # Not the exact type of a text: a cast would cut it short, where an assignment complains.
+    return f"{column}::{'text' if item.get_internal_type() in _TEXTS else item.cast_db_type(connection)}"

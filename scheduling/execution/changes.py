@@ -1,0 +1,56 @@
+"""What a batch of observations changes in tasks and allocations, written together at its end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+from foundation.bulk import Guard, update_rows
+from scheduling.models import Allocation, Task
+
+Row = Task | Allocation
+# As they were read: the rows are locked, so a guard that fails is a fault in the order of locks.
+_GUARDS: Final = {Task: Guard(same=("state",)), Allocation: Guard(where={"removed_at": None})}
+
+
+class NotLocked(RuntimeError):
+    """Somebody changed a row that this transaction had to itself; nothing of it may be kept."""
+
+
+class Changes:
+    """Rows of one transaction, which has locked their jobs, with the fields that are to be written.
+
+    The objects change at once, so what comes later in the batch sees it.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[Row, set[str]] = {}
+        self._states: dict[Row, str] = {}
+
+    def set(self, row: Row, **fields: Any) -> None:
+        """Change a row, to be written by `write`."""
+        if isinstance(row, Task):
+            self._states.setdefault(row, row.state)
+        for name, value in fields.items():
+            setattr(row, name, value)
+        self._names.setdefault(row, set()).update(fields)
+
+    def write(self) -> None:
+        """Write everything, one statement for those rows that change in the same fields.
+
+        Raises: NotLocked.
+        """
+        alike: defaultdict[tuple[type[Row], tuple[str, ...]], list[Row]] = defaultdict(list)
+        for row, names in self._names.items():
+            alike[type(row), tuple(sorted(names))].append(row)
+        for (model, names), rows in alike.items():
+            written = update_rows(model, names, map(self._values, rows), guard=_GUARDS[model])
+            if len(written) < len(rows):
+                raise NotLocked(f"{len(rows) - len(written)} rows of {model.__name__} were changed meanwhile")
+        self._names.clear()
+        self._states.clear()
+
+    def _values(self, row: Row) -> Iterable[Any]:
+        own = [getattr(row, name) for name in sorted(self._names[row])]
+        return [row.pk, *own, *([self._states[row]] if row in self._states else [])]
