@@ -92,7 +92,10 @@ class _Plan:
         alike: Mapping[str, Any],
         guard: Guard,
     ) -> None:
-        field_of, quote = model._meta.get_field, connection.ops.quote_name
+        quote = connection.ops.quote_name
+
+        def field_of(name: str) -> Any:
+            return model._meta.get_field(name)
 
         def column_of(name: str) -> str:
             return f"{table}.{quote(field_of(name).column)}"

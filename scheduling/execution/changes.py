@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final
 
 from foundation.bulk import Guard, update_rows
@@ -42,8 +42,8 @@ class Changes:
         Raises: NotLocked.
         """
         alike: defaultdict[tuple[type[Row], tuple[str, ...]], list[Row]] = defaultdict(list)
-        for row, names in self._names.items():
-            alike[type(row), tuple(sorted(names))].append(row)
+        for row, changed in self._names.items():
+            alike[type(row), tuple(sorted(changed))].append(row)
         for (model, names), rows in alike.items():
             written = update_rows(model, names, map(self._values, rows), guard=_GUARDS[model])
             if len(written) < len(rows):
@@ -51,6 +51,6 @@ class Changes:
         self._names.clear()
         self._states.clear()
 
-    def _values(self, row: Row) -> Iterable[Any]:
+    def _values(self, row: Row) -> Sequence[Any]:
         own = [getattr(row, name) for name in sorted(self._names[row])]
         return [row.pk, *own, *([self._states[row]] if row in self._states else [])]

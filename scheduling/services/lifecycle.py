@@ -165,7 +165,7 @@ def settle(jobs: Iterable[Job], *, now: datetime) -> list[Job]:
 def _go_back(jobs: Sequence[Job], target: JobState, now: datetime) -> None:
     """Put jobs that gave everything back into the queue again, or aside."""
     queued = target == JobState.QUEUED
-    fields = {
+    fields: dict[str, Any] = {
         "after_eviction": "",
         "end_reason": "",
         "admitted_at": None,
