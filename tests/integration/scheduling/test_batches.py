@@ -86,9 +86,8 @@ def costs(count: int, phases: Sequence[PodPhase]) -> list[int]:
 )
 def test_fifty_jobs_cost_as_many_statements_as_five(phases: Sequence[PodPhase]) -> None:
     few, many = costs(FEW, phases), costs(MANY, phases)
-    # A reason is still written job by job; admitted jobs have none.
     assert all(b <= a + 1 for a, b in zip(few, many, strict=True)), (few, many)
-    assert max(many[2:]) <= 32, many
+    assert max(many[2:]) <= 40, many
 
 
 @pytest.fixture
