@@ -40,12 +40,15 @@ _publishers: dict[str, Publisher] = {}
 def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
     """Ask for `topic` to be worked on for `key`, not before `delay_s` seconds from now.
 
-    Coalesced: while one is pending, a second changes nothing. What is wanted at once and what is wanted
-    later are two hints, so that neither waits for the other.
+    Coalesced: while one is pending, a second changes nothing but that it may bring it forward. What is wanted
+    at once and what is wanted later are two hints, so that neither waits for the other.
     """
     name = topic.value + (_LATER if delay_s > 0 else "")
     row = Hint(topic=name, key=str(key), not_before=clock.now() + timedelta(seconds=delay_s))
     Hint.unscoped.bulk_create([row], ignore_conflicts=True)
+    if delay_s > 0:
+        later = Hint.unscoped.filter(topic=name, key=str(key), not_before__gt=row.not_before)
+        later.update(not_before=row.not_before)
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")

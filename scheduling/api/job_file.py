@@ -119,7 +119,10 @@ class GangFileSerializer(serializers.Serializer[Any]):
 
 
 class SimulateFileSerializer(serializers.Serializer[Any]):
-    run_s = serializers.FloatField(required=False, min_value=0)
+    start_s = serializers.FloatField(
+        required=False, min_value=0, help_text="From creation to running; default: one to seven seconds."
+    )
+    run_s = serializers.FloatField(required=False, min_value=0, help_text="Default: until it is removed.")
     exit_code = serializers.IntegerField(required=False, min_value=0, max_value=255)
     gpu_utilisation = serializers.FloatField(required=False, min_value=0, max_value=1)
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
+from django.conf import settings
 
 from clusters.backends.base import (
     BackendUnavailable,
@@ -60,6 +61,8 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         faults.point("observe.before_apply")
         _apply(cluster, batch, now)
         _remove_strays(cluster, backend, batch)
+        if batch.again_s is not None and batch.again_s < settings.ALLOTMENT_OBSERVE_EVERY_S:
+            outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=batch.again_s)
     # Nothing of ours depends on it, so the lease is free meanwhile.
     foreign_observe(cluster=cluster, backend=backend)
     return len(batch.observations)

@@ -104,8 +104,9 @@ def _placement(job: Section, roles: Sequence[RoleSpec]) -> dict[str, Any]:
 
 
 def _simulate(job: Section) -> dict[str, Any]:
-    part = job.section("simulate", ("run_s", "exit_code", "gpu_utilisation"))
+    part = job.section("simulate", ("start_s", "run_s", "exit_code", "gpu_utilisation"))
     values = {
+        "start_s": part.number("start_s", low=0, high=_LONGEST_S),
         "run_s": part.number("run_s", low=0, high=_LONGEST_S),
         "exit_code": part.integer("exit_code", default=0, high=255) if part.has("exit_code") else None,
         "gpu_utilisation": part.number("gpu_utilisation", low=0, high=1),

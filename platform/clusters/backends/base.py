@@ -134,7 +134,7 @@ class TaskSpec:
     # How the pod is run beyond that, in the checked words of a job file: `args` to `pre_stop` and `limits` of
     # a role, `volumes`, and `environment_from` to `termination_grace_s` of a job. Only what was said.
     options: Mapping[str, Any] = field(default_factory=dict)
-    simulate: Mapping[str, object] = field(default_factory=dict)  # run_s, exit_code, gpu_utilisation
+    simulate: Mapping[str, object] = field(default_factory=dict)  # start_s, run_s, exit_code, gpu_utilisation
 
 
 class OutcomeKind(StrEnum):
@@ -214,11 +214,15 @@ def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ObservedBatch:
-    """Changes since a cursor. `complete`: these are all pods there are, so an absent one is gone."""
+    """Changes since a cursor. `complete`: these are all pods there are, so an absent one is gone.
+
+    `again_s`: seconds until the next change, of a cluster that knows it; then it is worth another look.
+    """
 
     observations: tuple[Observation, ...]
     cursor: str
     complete: bool = False
+    again_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

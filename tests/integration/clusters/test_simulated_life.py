@@ -11,7 +11,9 @@ from django.test.utils import CaptureQueriesContext
 
 from clusters.backends.base import BackendUnavailable, OutcomeKind, PodPhase, TaskRef
 from clusters.backends.simulated import SimulatedBackend, build_cluster, faults
+from clusters.backends.simulated.life import SOONEST_S
 from clusters.models import Cell, Cluster, SimulatedCluster, SimulatedNode, SimulatedPod
+from foundation import clock
 
 
 def life_of(harness: Any, name: str) -> list[tuple[str, Any]]:
@@ -28,6 +30,31 @@ def life_of(harness: Any, name: str) -> list[tuple[str, Any]]:
 def test_a_pod_passes_through_every_phase(sim: Any) -> None:
     sim.backend.ensure(sim.spec("a", simulate={"run_s": 10}))
     assert [phase for phase, _ in life_of(sim, "a")] == ["pending", "starting", "running", "succeeded"]
+
+
+@pytest.mark.parametrize(("start_s", "runs_at"), [(0, 0.0), (2.5, 2.5)])
+def test_how_long_a_pod_takes_to_start_can_be_told(sim: Any, start_s: float, runs_at: float) -> None:
+    begun = clock.now()
+    sim.backend.ensure(sim.spec("a", simulate={"start_s": start_s, "run_s": 0.2}))
+    sim.pass_time(runs_at)
+    assert sim.look()["a"].phase is PodPhase.RUNNING
+    assert (sim.look()["a"].at - begun).total_seconds() == runs_at
+    sim.pass_time(0.2)
+    assert sim.look()["a"].phase is PodPhase.SUCCEEDED
+
+
+def test_an_observer_is_told_when_there_will_be_more_to_see(sim: Any) -> None:
+    assert sim.backend.observe(None).again_s is None
+    sim.backend.ensure(sim.spec("a", simulate={"start_s": 0, "run_s": 8}))
+    sim.backend.ensure(sim.spec("b", node="whole-02", simulate={"start_s": 3}))
+    assert sim.backend.observe(None).again_s == 3
+    sim.pass_time(2.99)
+    assert sim.backend.observe(None).again_s == SOONEST_S
+    sim.pass_time(0.01)
+    faults.set_speed(sim.cluster.pk, 10)
+    assert sim.backend.observe(None).again_s == 0.5
+    sim.pass_time(0.5)
+    assert sim.backend.observe(None).again_s is None
 
 
 def test_the_same_names_live_the_same_life(sim: Any, traveller: Any) -> None:
@@ -126,7 +153,7 @@ def test_looking_when_nothing_is_due_writes_nothing(sim: Any) -> None:
         connection,
     ) as queries:
         sim.backend.observe(sim.cursor)
-    assert len(queries) <= 5
+    assert len(queries) <= 6
     assert all(query["sql"].startswith("SELECT") for query in queries)
 
 

@@ -10,6 +10,7 @@ from django.db import transaction
 from foundation import outbox
 from foundation.models import Hint
 from foundation.outbox import Topic
+from tests.fixtures.wait import wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +46,17 @@ def test_what_is_wanted_at_once_does_not_wait_for_what_is_wanted_later(published
     assert outbox.publish_due() == 1
     assert published == ["cell-1"]
     assert Hint.unscoped.count() == 1
+
+
+def test_of_two_that_are_wanted_later_the_sooner_counts(published: list[str]) -> None:
+    outbox.hint(Topic.CYCLE, "cell-1", delay_s=60)
+    outbox.hint(Topic.CYCLE, "cell-1", delay_s=0.001)
+    outbox.hint(Topic.CYCLE, "cell-1", delay_s=600)
+    outbox.hint(Topic.CYCLE, "cell-2", delay_s=600)
+
+    assert Hint.unscoped.count() == 2
+    wait_until(outbox.publish_due, "the sooner one is due")
+    assert published == ["cell-1"]
 
 
 def test_the_next_hint_tells_its_time() -> None:

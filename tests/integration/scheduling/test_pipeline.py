@@ -12,8 +12,10 @@ from clusters.backends.registry import backend_for
 from clusters.backends.simulated import faults
 from clusters.models import Cluster, Device, GpuMode, SimulatedPod
 from foundation import clock
+from foundation.models import Hint
 from quotas.models import LedgerEntry, Queue, StopPolicy
 from scheduling.execution.execute import execute_cluster
+from scheduling.execution.observe import observe_cluster
 from scheduling.models import Allocation, Attempt, DeviceSlice, GpuRequestMode, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.lifecycle import begin_eviction, begin_stopping
@@ -337,3 +339,24 @@ def test_doubled_late_and_repeated_rounds_change_nothing() -> None:
         assert {state(job) for job in made} == {JobState.SUCCEEDED}
         assert all(job.attempt_number == 1 for job in made)
         stage.assert_nothing_is_held()
+
+
+def test_the_end_of_a_short_job_is_looked_for_when_it_comes() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        stage = Stage()
+        short = stage.submit("short", run_s=0.4, simulate={"start_s": 0})
+        stage.submit("long", run_s=3600, simulate={"start_s": 0})
+        stage.run(0)
+        Hint.unscoped.all().delete()
+        observe_cluster(cluster_id=stage.cluster.pk)
+        again = Hint.unscoped.get(topic="observe-later")
+        assert (again.not_before - clock.now()).total_seconds() == 0.4
+
+        traveller.shift(0.4)
+        observe_cluster(cluster_id=stage.cluster.pk)
+        assert state(short) == JobState.SUCCEEDED
+
+        pipeline.step(stage.cell, stage.cluster)
+        traveller.shift(60)
+        observe_cluster(cluster_id=stage.cluster.pk)
+        assert not Hint.unscoped.filter(topic="observe-later").exists()  # the next beat will do

@@ -23,7 +23,8 @@ def test_the_same_names_give_the_same_number() -> None:
 
 
 def test_a_script_without_words_runs_until_removed() -> None:
-    assert Script.read({}) == Script(None, 0, 0.65)
+    assert Script.read({}) == Script(None, 0, 0.65, None)
+    assert Script.read({"start_s": 0}) == Script(None, 0, 0.65, 0)
     assert Script.read({"run_s": 1.5, "exit_code": 137, "gpu_utilisation": 0, "else": 1}) == Script(
         1500, 137, 0.0
     )
@@ -31,7 +32,14 @@ def test_a_script_without_words_runs_until_removed() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("run_s", -1), ("run_s", "60"), ("run_s", True), ("exit_code", 256), ("gpu_utilisation", 1.1)],
+    [
+        ("run_s", -1),
+        ("run_s", "60"),
+        ("run_s", True),
+        ("exit_code", 256),
+        ("start_s", -1),
+        ("gpu_utilisation", 1.1),
+    ],
 )
 def test_a_script_names_what_is_out_of_range(key: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"simulate.{key} must be a number"):

@@ -12,13 +12,15 @@ import uuid
 from datetime import timedelta
 from typing import Final
 
-from django.db.models import Case, F, Max, QuerySet, Value, When
+from django.db.models import Case, F, Max, Min, QuerySet, Value, When
 
 from clusters.backends.simulated.state import Moment, locked, look
 from clusters.models import SimulatedPhase, SimulatedPod
 
 Pods = QuerySet[SimulatedPod]
 
+SOONEST_S: Final = 0.05
+"""Changes that come closer together than this are seen together."""
 _PRUNE_EVERY: Final = timedelta(minutes=5)
 _TOMBSTONES_KEPT: Final = timedelta(hours=1)
 
@@ -62,6 +64,15 @@ def advance_locked(moment: Moment) -> None:
         change=change,
     )
     _prune(moment)
+
+
+def next_in_s(moment: Moment) -> float | None:
+    """Real seconds until the next transition is due, `SOONEST_S` at least; None when none is to come."""
+    pods = SimulatedPod.unscoped.filter(simulation=moment.row, next_ms__isnull=False)
+    next_ms = pods.aggregate(earliest=Min("next_ms"))["earliest"]
+    if next_ms is None:
+        return None
+    return max((moment.timeline.real_at(next_ms) - moment.at).total_seconds(), SOONEST_S)
 
 
 def finish(pods: Pods, change: int, *, ended_ms: int | None = None) -> int:

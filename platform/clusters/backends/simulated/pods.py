@@ -110,6 +110,7 @@ def _ensure(
 
 def _pod(moment: Moment, spec: TaskSpec, script: Script, rejection: Rejection | None) -> SimulatedPod:
     change, now_ms, name = moment.next_change(), moment.sim_ms, spec.ref.name
+    pending_ms, start_ms = _delays(name, script)
     uid = uuid.uuid5(moment.row.id, f"{spec.ref.namespace}/{name}/{change}")
     pod = SimulatedPod(
         simulation=moment.row,
@@ -123,13 +124,13 @@ def _pod(moment: Moment, spec: TaskSpec, script: Script, rejection: Rejection | 
         labels=dict(spec.labels),
         image=spec.image[:500],  # only shown in the log
         command=list(spec.command),
-        start_ms=int(chance.between(*_START_MS, name, "start")),
+        start_ms=start_ms,
         run_ms=script.run_ms,
         leave_permille=int(chance.between(0, 1000, name, "leave")),
         utilisation=script.utilisation,
         exit_code=script.exit_code,
         phase=SimulatedPhase.PENDING,
-        next_ms=now_ms + int(chance.between(*_PENDING_MS, name, "pending")),
+        next_ms=now_ms + pending_ms,
         begun_ms=now_ms,
         changed_ms=now_ms,
         change=change,
@@ -138,6 +139,13 @@ def _pod(moment: Moment, spec: TaskSpec, script: Script, rejection: Rejection | 
         pod.phase, pod.holds, pod.next_ms, pod.ended_ms = SimulatedPhase.FAILED, False, None, now_ms
         pod.reason, pod.message = rejection.reason, rejection.message[:300]
     return pod
+
+
+def _delays(name: str, script: Script) -> tuple[int, int]:
+    """Simulated milliseconds that a pod is pending, and then starting."""
+    if script.start_ms is not None:
+        return 0, script.start_ms
+    return int(chance.between(*_PENDING_MS, name, "pending")), int(chance.between(*_START_MS, name, "start"))
 
 
 def _existing(moment: Moment, refs: Sequence[TaskRef]) -> Iterator[SimulatedPod]:

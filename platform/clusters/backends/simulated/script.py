@@ -12,7 +12,8 @@ _DEFAULT_UTILISATION: Final = 0.65
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """`run_ms`: simulated milliseconds between start and end, None = until removed.
+    """`run_ms`: simulated milliseconds between start and end, None = until removed. `start_ms`: those from
+    creation to start, None = as long as it usually takes.
 
     `utilisation`: mean share (0..1) of its granted compute that the pod keeps busy.
     """
@@ -20,13 +21,15 @@ class Script:
     run_ms: int | None = None
     exit_code: int = 0
     utilisation: float = _DEFAULT_UTILISATION
+    start_ms: int | None = None
 
     @classmethod
     def read(cls, simulate: Mapping[str, object]) -> Self:
-        """Read `run_s`, `exit_code` and `gpu_utilisation`; `ValueError` names a value out of range.
+        """Read the `simulate:` part of a job; `ValueError` names a value out of range.
 
-        Keys that are not known here are ignored: other parts of the platform may have their own.
+        Other keys are ignored: other parts of the platform may have their own.
         """
+        start_s = _number(simulate, "start_s", 0.0, _LONGEST_S)
         run_s = _number(simulate, "run_s", 0.0, _LONGEST_S)
         exit_code = _number(simulate, "exit_code", 0, 255)
         utilisation = _number(simulate, "gpu_utilisation", 0.0, 1.0)
@@ -34,6 +37,7 @@ class Script:
             run_ms=None if run_s is None else round(run_s * 1000),
             exit_code=0 if exit_code is None else int(exit_code),
             utilisation=_DEFAULT_UTILISATION if utilisation is None else utilisation,
+            start_ms=None if start_s is None else round(start_s * 1000),
         )
 
 

@@ -60,7 +60,8 @@ def observe(cluster_id: uuid.UUID, cursor: str | None) -> ObservedBatch:
         NodeObservation(node.name, fact, moment.timeline.real_at(node.changed_ms))
         for node, fact in _nodes(moment, since)
     ]
-    return ObservedBatch(in_order(seen), str(moment.row.last_change), complete)
+    again_s = life.next_in_s(moment)
+    return ObservedBatch(in_order(seen), str(moment.row.last_change), complete, again_s)
 
 
 def _number(cursor: str | None) -> int:
