@@ -71,7 +71,8 @@ def commit_reasons(
     """
     outcomes = list(outcomes)
     foreign = _foreign(cell_id, outcomes)
-    news = [wait for outcome in outcomes if (wait := _news(taken, outcome, foreign)) is not None]
+    told = [(wait, outcome) for outcome in outcomes if (wait := _news(taken, outcome, foreign)) is not None]
+    news = [wait for wait, _ in told]
     groups: defaultdict[str, list[Wait]] = defaultdict(list)
     for wait in news:
         groups[wait.key].append(wait)
@@ -83,8 +84,10 @@ def commit_reasons(
         decisions = [decision for wait in news for decision in _decisions(cell, wait)]
         Decision.unscoped.bulk_create(decisions, batch_size=CHUNK)
         Cell.unscoped.filter(pk=cell_id).update(cycle_number=F("cycle_number") + 1, last_cycle_at=now)
-    for wait in news:
+    for wait, outcome in told:
         wait.keep(now)
+        if all(item["code"] != FOREIGN_WORK for item in wait.helps):
+            taken.told[outcome.job] = outcome
     return len(news)
 
 
@@ -150,8 +153,10 @@ def _others_hold(
     outcome: em.Outcome, foreign: Mapping[str, int], names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """That work of others takes the room: how many cards, and nothing that would tell whose it is."""
+    if not foreign or outcome.reason is not em.Reason.NO_ROOM:
+        return []
     flavor = str(outcome.numbers.get("flavor", ""))
-    if outcome.reason is not em.Reason.NO_ROOM or flavor not in foreign:
+    if flavor not in foreign:
         return []
     numbers = {"cards": foreign[flavor], "flavor": names.get(flavor, flavor)}
     return [{"code": FOREIGN_WORK, "numbers": numbers}]
