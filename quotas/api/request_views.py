@@ -1,4 +1,4 @@
-"""Requests of quota: asking below `workspaces/{ws}/`, deciding below `admin/`."""
+"""Requests of quota below `workspaces/{ws}/`: what a workspace asks for."""
 
 from __future__ import annotations
 
@@ -8,43 +8,29 @@ from typing import Any, ClassVar
 
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.errors import FieldError, Invalid
 from foundation.listing import Column, Kind
 from foundation.versions import etag, if_match
-from quotas.api.quota_serializers import QuotaEffectSerializer
 from quotas.api.request_serializers import (
-    AnswerSerializer,
-    InboxRequestSerializer,
-    NodeRequestCreateSerializer,
     NothingSerializer,
-    OfferSerializer,
     QuotaRequestCreateSerializer,
     QuotaRequestSerializer,
-    RejectSerializer,
+    read_body,
 )
 from quotas.models import QuotaNode, QuotaRequest
 from quotas.selectors.quota_request import (
-    quota_request_get,
-    quota_requests,
     request_nodes,
     workspace_request_get,
     workspace_requests,
 )
-from quotas.selectors.quota_table import quota_node_get
 from quotas.services import quota_request as service
-from quotas.services.quota import NodeAmounts
-from quotas.services.quota_preview import quota_preview
-from quotas.services.quota_wish import raised
-from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.bodies import named_by
+from tenants.api.base import WorkspaceView
 from tenants.api.pages import list_of, listed_by
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
-from tenants.api.writes import dry_run_of
 from tenants.permissions import Permission
 
 _P = Permission
@@ -58,16 +44,6 @@ class RequestsQuery(ListQuery):
         "created_at": Column("created_at", Kind.TIME),
         "expires_at": Column("expires_at", Kind.TIME),
     }
-
-
-class InboxQuery(RequestsQuery):
-    columns: ClassVar = {**RequestsQuery.columns, "workspace": Column("node.tenant.slug")}
-
-
-def _valid(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    body = kind(data=request.data)
-    body.is_valid(raise_exception=True)
-    return dict(body.validated_data)
 
 
 class QuotaRequestsView(WorkspaceView):
@@ -100,7 +76,7 @@ class QuotaRequestsView(WorkspaceView):
         """Ask; an admin above the workspace decides."""
         read_query(request, NoQuery)
         workspace = self.workspace
-        values = _valid(QuotaRequestCreateSerializer, request)
+        values = read_body(QuotaRequestCreateSerializer, request)
         made = service.quota_request_create(
             acting_user=self.viewer,
             node=_node(request_nodes(self.viewer, workspace), values["queue"], values["cell"]),
@@ -141,7 +117,7 @@ class _AskerView(WorkspaceView):
         """Do it, and answer the request as it is then."""
         read_query(request, NoQuery)
         found = workspace_request_get(self.viewer, self.workspace, pk)
-        _valid(NothingSerializer, request)
+        read_body(NothingSerializer, request)
         expected = if_match(request, required=False)
         type(self).change(acting_user=self.viewer, request=found, version=expected)
         shown = workspace_request_get(self.viewer, self.workspace, pk)
@@ -206,268 +182,6 @@ class QuotaRequestDeclineView(_AskerView):
     def post(self, request: Request, ws: str, quota_request: uuid.UUID) -> Response:
         """For who asked; the request is closed."""
         return self.act(request, quota_request)
-
-
-class AdminQuotaRequestsView(PlatformView):
-    """Requests in sight, and asking for a folder."""
-
-    points = {"GET": _P.QUOTA_VIEW, "POST": _P.JOB_SUBMIT}
-
-    def may_see_again(self) -> None:
-        """Whoever still sees the node that was named."""
-        body = self.request.data
-        node = str(body.get("node", "")) if isinstance(body, dict) else ""
-        quota_node_get(self.viewer, uuid.UUID(node))
-
-    @extend_schema(
-        operation_id="admin_quota_request_list",
-        summary="Requests of quota of the tenants that you see, the latest first",
-        parameters=[InboxQuery],
-        responses={200: list_of(InboxRequestSerializer), **problems(400)},
-        tags=["quota-requests"],
-    )
-    def get(self, request: Request) -> Response:
-        """Answer one page; `may_decide` says which wait for you."""
-        query = read_query(request, InboxQuery)
-        answer = listed_by(query, InboxQuery, quota_requests(self.viewer), _Inbox.of(self.viewer))
-        return answer
-
-    @extend_schema(
-        operation_id="admin_quota_request_create",
-        summary="Ask for more quota of a folder, or of any node that you see",
-        description="An admin above the node decides. The evidence is that of all below it.",
-        request=NodeRequestCreateSerializer,
-        responses={201: InboxRequestSerializer, **problems(400, 404, 409)},
-        tags=["quota-requests"],
-    )
-    def post(self, request: Request) -> Response:
-        """Ask; what was used, waits and stood idle below the node is attached."""
-        read_query(request, NoQuery)
-        values = _valid(NodeRequestCreateSerializer, request)
-        with named_by("node"):
-            node = quota_node_get(self.viewer, values["node"])
-        made = service.quota_request_create(
-            acting_user=self.viewer,
-            node=node,
-            asked=values["amounts"],
-            reason=values["reason"],
-            until=values["until"],
-            expires_at=values["expires_at"],
-        )
-        answer = _shown(self, made.pk, status=201)
-        answer.headers["Location"] = f"{request.path}/{made.pk}"
-        return answer
-
-
-class _FolderAskerView(PlatformView):
-    """Something that the asker of a folder's request does with it."""
-
-    points = {"POST": _P.JOB_SUBMIT}
-    change: ClassVar[Callable[..., QuotaRequest]]
-
-    def may_see_again(self) -> None:
-        """Whoever still sees the request."""
-        quota_request_get(self.viewer, self.kwargs["quota_request"])
-
-    def act(self, request: Request, pk: uuid.UUID) -> Response:
-        """Do it, and answer the request as it is then."""
-        read_query(request, NoQuery)
-        found = quota_request_get(self.viewer, pk)
-        _valid(NothingSerializer, request)
-        expected = if_match(request, required=False)
-        type(self).change(acting_user=self.viewer, request=found, version=expected)
-        return _shown(self, pk)
-
-
-_FOLDER_ANSWERS: Any = {200: InboxRequestSerializer, **problems(400, 404, 409, 412, 422)}
-
-
-class AdminRequestWithdrawView(_FolderAskerView):
-    """Taking a request back."""
-
-    change = staticmethod(service.quota_request_withdraw)
-
-    @extend_schema(
-        operation_id="admin_quota_request_withdraw",
-        summary="Take a request back, of a folder too",
-        parameters=[IF_MATCH_OPTIONAL],
-        request=NothingSerializer,
-        responses=_FOLDER_ANSWERS,
-        tags=["quota-requests"],
-    )
-    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """For who asked, and for the admins of the tenant."""
-        return self.act(request, quota_request)
-
-
-class AdminRequestAcceptView(_FolderAskerView):
-    """Taking a counter-offer."""
-
-    change = staticmethod(service.quota_request_accept)
-
-    @extend_schema(
-        operation_id="admin_quota_request_accept",
-        summary="Take the counter-offer, of a folder too",
-        parameters=[IF_MATCH_OPTIONAL],
-        request=NothingSerializer,
-        responses=_FOLDER_ANSWERS,
-        tags=["quota-requests"],
-    )
-    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """For who asked; the offer is carried out."""
-        return self.act(request, quota_request)
-
-
-class AdminRequestDeclineView(_FolderAskerView):
-    """Leaving a counter-offer."""
-
-    change = staticmethod(service.quota_request_decline)
-
-    @extend_schema(
-        operation_id="admin_quota_request_decline",
-        summary="Decline the counter-offer, of a folder too",
-        parameters=[IF_MATCH_OPTIONAL],
-        request=NothingSerializer,
-        responses=_FOLDER_ANSWERS,
-        tags=["quota-requests"],
-    )
-    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """For who asked; the request is closed."""
-        return self.act(request, quota_request)
-
-
-class AdminQuotaRequestView(PlatformView):
-    """One request, for who decides."""
-
-    points = {"GET": _P.QUOTA_VIEW}
-
-    @extend_schema(
-        operation_id="admin_quota_request_get",
-        summary="One request of quota with its evidence",
-        responses={200: InboxRequestSerializer, **problems(400, 404)},
-        tags=["quota-requests"],
-    )
-    def get(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """Answer the request."""
-        read_query(request, NoQuery)
-        return _shown(self, quota_request)
-
-
-class QuotaRequestApproveView(PlatformView):
-    """Giving what is asked for."""
-
-    points = {"POST": _P.QUOTA_EDIT}
-    rehearses_itself = True
-
-    def may_see_again(self) -> None:
-        """Whoever still sees the request."""
-        quota_request_get(self.viewer, self.kwargs["quota_request"])
-
-    @extend_schema(
-        operation_id="admin_quota_request_approve",
-        summary="Give what is asked for",
-        description=(
-            "A change of quota by whoever approves, or a loan from the node above until the day named. A dry "
-            "run answers who would be over quota, whose jobs would have to leave and which could start."
-        ),
-        parameters=[IF_MATCH_OPTIONAL],
-        request=AnswerSerializer,
-        responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412, 422)},
-        tags=["quota-requests"],
-    )
-    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """Decide it, once."""
-        read_query(request, NoQuery)
-        found = quota_request_get(self.viewer, quota_request)
-        values, expected = _valid(AnswerSerializer, request), if_match(request, required=False)
-        if dry_run_of(request):
-            changes = [NodeAmounts(found.node, raised(found.node, found.asked))]
-            effect = quota_preview(acting_user=self.viewer, cell_id=found.node.cell_id, changes=changes)
-            return Response(QuotaEffectSerializer(effect).data)
-        service.quota_request_approve(
-            acting_user=self.viewer, request=found, answer=values["answer"], version=expected
-        )
-        return _shown(self, quota_request)
-
-
-class QuotaRequestRejectView(PlatformView):
-    """Refusing."""
-
-    points = {"POST": _P.QUOTA_EDIT}
-
-    def may_see_again(self) -> None:
-        """Whoever still sees the request."""
-        quota_request_get(self.viewer, self.kwargs["quota_request"])
-
-    @extend_schema(
-        operation_id="admin_quota_request_reject",
-        summary="Refuse a request",
-        parameters=[IF_MATCH_OPTIONAL],
-        request=RejectSerializer,
-        responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412)},
-        tags=["quota-requests"],
-    )
-    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """Say no, and why."""
-        read_query(request, NoQuery)
-        found = quota_request_get(self.viewer, quota_request)
-        values, expected = _valid(RejectSerializer, request), if_match(request, required=False)
-        service.quota_request_reject(
-            acting_user=self.viewer, request=found, answer=values["answer"], version=expected
-        )
-        return _shown(self, quota_request)
-
-
-class QuotaRequestCounterView(PlatformView):
-    """Offering something else."""
-
-    points = {"POST": _P.QUOTA_EDIT}
-
-    def may_see_again(self) -> None:
-        """Whoever still sees the request."""
-        quota_request_get(self.viewer, self.kwargs["quota_request"])
-
-    @extend_schema(
-        operation_id="admin_quota_request_counter",
-        summary="Offer something else",
-        description="Who asked accepts or declines it, as long as the request lasts.",
-        parameters=[IF_MATCH_OPTIONAL],
-        request=OfferSerializer,
-        responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412, 422)},
-        tags=["quota-requests"],
-    )
-    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """Make the offer; nothing is given yet."""
-        read_query(request, NoQuery)
-        found = quota_request_get(self.viewer, quota_request)
-        values, expected = _valid(OfferSerializer, request), if_match(request, required=False)
-        service.quota_request_counter(
-            acting_user=self.viewer,
-            request=found,
-            offer=values["offer"],
-            answer=values["answer"],
-            version=expected,
-        )
-        return _shown(self, quota_request)
-
-
-class _Inbox(InboxRequestSerializer):
-    """The same for one viewer."""
-
-    viewer: ClassVar[Any] = None
-
-    @classmethod
-    def of(cls, viewer: Any) -> type[InboxRequestSerializer]:
-        """A serializer that knows who looks."""
-        return type("InboxRequestSerializer", (cls,), {"viewer": viewer})
-
-    def get_may_decide(self, request: Any) -> bool:
-        return service.decides(self.viewer, request)
-
-
-def _shown(view: PlatformView, pk: uuid.UUID, *, status: int = 200) -> Response:
-    found = quota_request_get(view.viewer, pk)
-    return Response(_Inbox.of(view.viewer)(found).data, status=status, headers=etag(found))
 
 
 def _node(nodes: list[QuotaNode], queue: str, cell: str) -> QuotaNode:

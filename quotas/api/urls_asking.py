@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from quotas.api import budget_views, override_views, request_views, user_limit_views
+from quotas.api import budget_views, override_views, request_inbox_views, request_views, user_limit_views
 
 _MINE = "workspaces/<slug:ws>/quota-requests"
 _ALL = "admin/quota-requests"
@@ -31,33 +31,33 @@ urlpatterns = [
         request_views.QuotaRequestDeclineView.as_view(),
         name="quota-request-decline",
     ),
-    path(_ALL, request_views.AdminQuotaRequestsView.as_view(), name="admin-quota-requests"),
+    path(_ALL, request_inbox_views.AdminQuotaRequestsView.as_view(), name="admin-quota-requests"),
     path(
         f"{_ALL}/<uuid:quota_request>",
-        request_views.AdminQuotaRequestView.as_view(),
+        request_inbox_views.AdminQuotaRequestView.as_view(),
         name="admin-quota-request",
     ),
     path(
         f"{_ALL}/<uuid:quota_request>/approve",
-        request_views.QuotaRequestApproveView.as_view(),
+        request_inbox_views.QuotaRequestApproveView.as_view(),
         name="admin-quota-request-approve",
     ),
     path(
         f"{_ALL}/<uuid:quota_request>/reject",
-        request_views.QuotaRequestRejectView.as_view(),
+        request_inbox_views.QuotaRequestRejectView.as_view(),
         name="admin-quota-request-reject",
     ),
     path(
         f"{_ALL}/<uuid:quota_request>/counter",
-        request_views.QuotaRequestCounterView.as_view(),
+        request_inbox_views.QuotaRequestCounterView.as_view(),
         name="admin-quota-request-counter",
     ),
     *(
         path(f"{_ALL}/<uuid:quota_request>/{verb}", view.as_view(), name=f"admin-quota-request-{verb}")
         for verb, view in (
-            ("withdraw", request_views.AdminRequestWithdrawView),
-            ("accept", request_views.AdminRequestAcceptView),
-            ("decline", request_views.AdminRequestDeclineView),
+            ("withdraw", request_inbox_views.AdminRequestWithdrawView),
+            ("accept", request_inbox_views.AdminRequestAcceptView),
+            ("decline", request_inbox_views.AdminRequestDeclineView),
         )
     ),
     path("admin/overrides", override_views.OverridesView.as_view(), name="admin-overrides"),
