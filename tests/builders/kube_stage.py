@@ -114,8 +114,7 @@ def kube_stage(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setattr(watch, "_IDLE_S", 0.15)  # the API server is near
     monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet stirs before the test lets time pass
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
-        made = KubeStage(plane, traveller)
         try:
-            yield made
+            yield KubeStage(plane, traveller)
         finally:
-            made.api.clear()
+            Cluster(plane).clear()

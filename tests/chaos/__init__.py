@@ -5,5 +5,5 @@ whether the laws still hold (`laws`). What acts are real processes: each round o
 a planted fault really kills, with its database connection, its lease and all it knew. PostgreSQL and the API
 server are real as well; the kubelets are played.
 
-`make test ARGS=tests/chaos` injects a few hundred faults; `ALLOTMENT_CHAOS=5000` that many.
+`make test ARGS=tests/chaos` injects sixty faults; `ALLOTMENT_CHAOS=5000` that many.
 """

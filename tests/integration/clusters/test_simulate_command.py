@@ -98,7 +98,7 @@ def test_the_registry_knows_what_it_can_serve(sim: Any) -> None:
     assert isinstance(backend_for(sim.cluster), ClusterBackend)
     other = Cluster(name="real", backend="nomad")
     with pytest.raises(
-        BackendMissing, match="nomad backend is not available yet; available: kubernetes, simulated"
+        BackendMissing, match="nomad backend is not available yet; available: kubernetes, kueue, simulated"
     ):
         backend_for(other)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from datetime import timedelta
 from typing import Any
 
@@ -57,11 +58,11 @@ def test_a_renewal_extends_the_own_lease_and_no_other() -> None:
 
 def test_a_paused_holder_does_not_release_its_successor() -> None:
     cell = Cell.unscoped.create(name="c")
-    outer = leases.held(Cell, cell.pk)
-    outer.__enter__()
+    outer, its_context = leases.held(Cell, cell.pk), copy_context()
+    its_context.run(outer.__enter__)
     Cell.unscoped.filter(pk=cell.pk).update(lease_until=Now() - timedelta(seconds=1))
     with leases.held(Cell, cell.pk):
-        outer.__exit__(None, None, None)
+        its_context.run(outer.__exit__, None, None, None)
         with leases.held(Cell, cell.pk) as third:
             assert third is None
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from foundation import clock
 from foundation.errors import AllotmentError
@@ -122,8 +122,10 @@ def test_the_meter_loses_nothing_among_many(on_postgres: PostgresServer) -> None
 
     def take(number: int) -> str:
         for step in range(5):
-            ledger_reserve({key: 100}, now=now + timedelta(seconds=step))
-            ledger_free({key: 100}, now=now + timedelta(seconds=step + 10))
+            with transaction.atomic():
+                ledger_reserve({key: 100}, now=now + timedelta(seconds=step))
+            with transaction.atomic():
+                ledger_free({key: 100}, now=now + timedelta(seconds=step + 10))
         return "done"
 
     assert together(take) == ["done"] * AT_ONCE
