@@ -33,7 +33,8 @@ from tests.fixtures.wait import wait_until
 
 DELEGATES = ("delegating",)
 POOL, ROOT, MINE, THEIRS, NORMAL, HIGH = (str(uuid.UUID(int=number)) for number in range(1, 7))
-pytestmark = pytest.mark.server
+# Told here as well: the harness is asked for by name, too late to have the database made.
+pytestmark = [pytest.mark.server, pytest.mark.django_db]
 
 
 def limits(cards: int) -> tuple[Limit, ...]:
