@@ -51,7 +51,7 @@ class Planned:
             "queue": self.queue,
             "priority_class": self.kind.name,
             "roles": [{"name": "main", "image": "bench:1", "resources": resources}],
-            "simulate": {"run_s": self.kind.run_ms / 1000},
+            "simulate": {"start_s": 0, "run_s": self.kind.run_ms / 1000},
         }
 
 

@@ -24,10 +24,7 @@ from quotas.api.request_serializers import (
 )
 from quotas.api.request_views import RequestsQuery
 from quotas.models import QuotaRequest
-from quotas.selectors.quota_request import (
-    quota_request_get,
-    quota_requests,
-)
+from quotas.selectors.quota_request import quota_request_get, quota_requests
 from quotas.selectors.quota_table import quota_node_get
 from quotas.services import quota_request as service
 from quotas.services.quota import NodeAmounts
@@ -69,8 +66,7 @@ class AdminQuotaRequestsView(PlatformView):
     def get(self, request: Request) -> Response:
         """Answer one page; `may_decide` says which wait for you."""
         query = read_query(request, InboxQuery)
-        answer = listed_by(query, InboxQuery, quota_requests(self.viewer), _Inbox.of(self.viewer))
-        return answer
+        return listed_by(query, InboxQuery, quota_requests(self.viewer), _Inbox.of(self.viewer))
 
     @extend_schema(
         operation_id="admin_quota_request_create",

@@ -89,7 +89,7 @@ class Submission:
 class Checks:
     """What jobs for one workspace are checked against, read once for as many as come together.
 
-    `policy` is that of the workspace, where it has just been read.
+    `policy` is that of the workspace; it may be handed in where it has just been read.
     Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
     """
 
@@ -97,7 +97,7 @@ class Checks:
         permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
         require_live(workspace)
         self._user, self._workspace = acting_user, workspace
-        self._policy = policy or combine(path_policies(workspace))
+        self.policy = policy or combine(path_policies(workspace))
         self._queues: dict[str, Queue] = {}
         self._priorities: dict[str, PriorityClass] = {}
         self._room: int | None = None
@@ -113,10 +113,10 @@ class Checks:
         name = spec.priority_class
         priority = self._priorities.get(name) or _priority(self._workspace, name)
         self._queues[spec.queue], self._priorities[name] = queue, priority
-        _check_policy(spec, self._policy)
+        _check_policy(spec, self.policy)
         self._check_pending(ahead)
         self._check_fit(spec, queue)
-        return Submission(spec, queue, priority, _protection(spec, self._policy), self._user)
+        return Submission(spec, queue, priority, _protection(spec, self.policy), self._user)
 
     def _check_fit(self, spec: JobSpec, queue: Queue) -> None:
         # Jobs of a sweep differ in what they run, and ask for the same.

@@ -16,14 +16,10 @@ from django.db import IntegrityError, transaction
 from foundation import clock, row_scope
 from foundation.errors import AllotmentError
 from scheduling.models import TERMINAL_STATES, Job
-from scheduling.policy import Effective, combine
-from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services.job import Checks, Submission, note_submissions
 from scheduling.services.job_read import reading_of
 from scheduling.services.job_rows import Rows, create_many, name_taken
-from tenants import permissions
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 
 _TRIES: Final = 3
 
@@ -61,20 +57,18 @@ def jobs_submit(
     """
     entries = [Entry(body) for body in bodies]
     with row_scope.together():
-        permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
-        policy = combine(path_policies(workspace))
-        _check(entries, Checks(acting_user, workspace, policy), policy)
+        _check(entries, Checks(acting_user, workspace))
         _refuse_taken(entries, workspace)
     if not rehearse:
         _write(entries, acting_user, workspace, now or clock.now())
     return entries
 
 
-def _check(entries: Sequence[Entry], checks: Checks, policy: Effective) -> None:
+def _check(entries: Sequence[Entry], checks: Checks) -> None:
     ahead = 0
     for entry in entries:
         try:
-            entry.checked = checks.check(reading_of(entry.body, policy).spec, ahead=ahead)
+            entry.checked = checks.check(reading_of(entry.body, checks.policy).spec, ahead=ahead)
         except AllotmentError as error:
             entry.error = error
         else:

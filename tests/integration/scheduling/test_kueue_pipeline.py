@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -30,6 +29,7 @@ from tests.builders import clusters, jobs, pipeline, quotas, tenancy
 from tests.builders.stage import Stage, state
 from tests.fixtures.kubelet import Cluster, Json, Kubelets
 from tests.fixtures.kueue import GROUP, Kueue
+from tests.fixtures.wait import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.django_db]
 
@@ -73,13 +73,12 @@ class KueueStage(Stage):
         self.traveller.shift(timedelta(seconds=seconds))
         self.kubelets.step()
 
-    def until(self, reached: Callable[[], object], rounds: int = 60) -> None:
-        for _ in range(rounds):
+    def until(self, reached: Callable[[], object]) -> None:
+        def look() -> bool:
             self.step()
-            if reached():
-                return
-            time.sleep(0.1)
-        pytest.fail(f"not reached: jobs {list(Job.unscoped.values_list('name', 'state', 'reason'))}")
+            return bool(reached())
+
+        wait_until(look, "what Kueue decides has become of the jobs what it should", within_s=60, every_s=0.1)
 
     def pods(self) -> dict[str, Json]:
         pods = self.api.items("/api/v1/pods")
