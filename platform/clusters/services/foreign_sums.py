@@ -56,24 +56,30 @@ def _settle(cluster_id: uuid.UUID, names: Sequence[str]) -> bool:
     here = ForeignPod.unscoped.filter(cluster=cluster_id, node_name__in=names)
     for pod in here.order_by("namespace", "name", "uid"):
         pods[pod.node_name].append(pod)
-    changed = [node for node in nodes if _sum_node(node, pods[node.name])]
-    cards = [card for node in nodes for card in _sum_cards(node, devices[node.pk], pods[node.name])]
-    Node.unscoped.bulk_update(nodes, _OF_NODE, batch_size=_BATCH)
+    changed: list[Node] = []
+    cards: list[Device] = []
+    for node in nodes:
+        spread, unplaced = _spread(devices[node.pk], pods[node.name])
+        cards += spread
+        if _sum_node(node, pods[node.name], unplaced):
+            changed.append(node)
+    Node.unscoped.bulk_update(changed, _OF_NODE, batch_size=_BATCH)
     Device.unscoped.bulk_update(cards, _OF_CARD, batch_size=_BATCH)
     return bool(changed or cards)
 
 
-def _sum_node(node: Node, pods: Iterable[ForeignPod]) -> bool:
-    sums: Counter[str] = Counter()
+def _sum_node(node: Node, pods: Iterable[ForeignPod], unplaced: int) -> bool:
+    sums: Counter[str] = Counter(cards_unplaced=unplaced)
     for pod in pods:
         sums.update(cpu_foreign=pod.cpu_millicores, memory_foreign=pod.memory_mib)
         if pod.standing:
             sums.update(cpu_standing=pod.cpu_millicores, memory_standing=pod.memory_mib)
-    return _assign(node, {name: min(sums[name], _MOST) for name in _OF_NODE if name != "cards_unplaced"})
+    return _assign(node, {name: min(sums[name], _MOST) for name in _OF_NODE})
 
 
-def _sum_cards(node: Node, devices: Sequence[Device], pods: Iterable[ForeignPod]) -> list[Device]:
-    """Spread what pods hold over a node's cards; returns those whose sums have changed."""
+def _spread(devices: Sequence[Device], pods: Iterable[ForeignPod]) -> tuple[list[Device], int]:
+    """Spread what pods hold over the cards of one node; returns those whose sums have changed, and how many
+    cards had no place."""
     known = {device.uuid: device for device in devices}
     held: defaultdict[uuid.UUID, Counter[str]] = defaultdict(Counter)
     wanted: Counter[str] = Counter()
@@ -83,7 +89,7 @@ def _sum_cards(node: Node, devices: Sequence[Device], pods: Iterable[ForeignPod]
             if card in known:
                 part = held[known[card].pk]
                 part.update(cores_foreign=cores, memory_foreign=memory, foreign_holders=1)
-    node.cards_unplaced = 0
+    unplaced = 0
     for profile, count in sorted(wanted.items()):
         free = [
             device
@@ -94,12 +100,13 @@ def _sum_cards(node: Node, devices: Sequence[Device], pods: Iterable[ForeignPod]
             held[device.pk].update(
                 cores_foreign=device.cores_capacity, memory_foreign=device.memory_capacity, foreign_holders=1
             )
-        node.cards_unplaced += max(count - len(free), 0)
-    return [
+        unplaced += max(count - len(free), 0)
+    changed = [
         device
         for device in devices
         if _assign(device, {name: min(held[device.pk][name], _MOST) for name in _OF_CARD})
     ]
+    return changed, unplaced
 
 
 def _stays(device: Device) -> tuple[object, ...]:

@@ -112,6 +112,16 @@ def test_more_than_is_left_waits_for_a_card_to_come_free(node: Node) -> None:
     assert ([foreign for _, foreign in held(node)], node.cards_unplaced) == ([0, 100, 100, 100], 0)
 
 
+def test_a_card_of_theirs_without_a_place_is_news_of_the_node(node: Node) -> None:
+    take(node, 0, 1, 2, 3)
+    before = Node.unscoped.get(pk=node.pk).facts_version
+
+    tell(node.cluster, pod(cpu_millicores=0, memory_mib=0, cards={"": 1}))
+
+    node.refresh_from_db()
+    assert (node.cards_unplaced, node.facts_version) == (1, before + 1)
+
+
 def test_cpu_and_memory_of_others_are_not_ours(node: Node) -> None:
     tell(node.cluster, pod(cpu_millicores=60_000, memory_mib=200_000))
     with pytest.raises(NoLongerFree):
