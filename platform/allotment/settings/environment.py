@@ -140,7 +140,7 @@ def cache(broker_url: str) -> dict[str, Any]:
     if broker_url.startswith("memory:"):
         return {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     return {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "BACKEND": "foundation.shared_cache.KeptRedisCache",
         "LOCATION": broker_url.replace("redis+socket://", "unix://", 1),
         "KEY_PREFIX": "allotment",
         "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import pytest
+import redis
 import time_machine
 from django.conf import LazySettings
 from django.core.cache import cache
@@ -73,3 +75,14 @@ def test_a_broker_that_is_gone_stops_nobody(shared: ValkeyServer) -> None:
     shared.process.wait()
 
     assert [counter.count("read", "key:1", 1) for _ in range(3)] == [None] * 3
+
+
+def test_requests_share_one_connection(shared: ValkeyServer) -> None:
+    counter = _Counter()
+    with redis.Redis(unix_socket_path=str(shared.socket)) as asking:
+        before = asking.info("stats")["total_connections_received"]
+
+        for _ in range(5):  # each request is answered in a context of its own
+            contextvars.copy_context().run(lambda: (counter.count("read", "key:1", 1), cache.get("other")))
+
+        assert asking.info("stats")["total_connections_received"] - before <= 1
