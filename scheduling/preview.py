@@ -12,7 +12,7 @@ from scheduling.allowances import Allowances
 from scheduling.engine.model import Instant
 from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import ASKED, asked_job
-from scheduling.services.job import Submission
+from scheduling.services.job_check import Submission
 from scheduling.snapshots import cell_snapshot, with_names
 
 

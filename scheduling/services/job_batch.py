@@ -16,7 +16,8 @@ from django.db import IntegrityError, transaction
 from foundation import clock, row_scope
 from foundation.errors import AllotmentError
 from scheduling.models import TERMINAL_STATES, Job
-from scheduling.services.job import Checks, Submission, note_submissions
+from scheduling.services.job import note_submissions
+from scheduling.services.job_check import Checks, Submission
 from scheduling.services.job_read import reading_of
 from scheduling.services.job_rows import Rows, create_many, name_taken
 from tenants.models import Tenant, User

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from foundation.models import AuditRecord, Hint
 from scheduling.models import Job, JobEvent, Task
-from scheduling.services import job, job_batch
+from scheduling.services import job_batch, job_check
 from tests.api.conftest import As
 from tests.builders import jobs
 from tests.builders.world import World
@@ -85,7 +85,7 @@ def test_a_repetition_is_answered_as_before(editor: APIClient) -> None:
 def test_no_more_are_accepted_than_may_wait(
     w: World, editor: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "PENDING_MAX", 3)  # as two more find room
+    monkeypatch.setattr(job_check, "PENDING_MAX", 3)  # as two more find room
     jobs.job(w.queue, w.editor, "waits")
 
     told = editor.post(SUBMISSIONS, {"jobs": [body(f"job-{n}") for n in range(4)]}).json()

@@ -19,7 +19,7 @@ from quotas.selectors.quota import QuotaRow, workspace_quota
 from scheduling.models import GpuRequestMode
 from scheduling.policy import Filled
 from scheduling.preview import preview
-from scheduling.services.job import job_check
+from scheduling.services.job_check import job_check
 from scheduling.services.job_read import job_read
 from scheduling.spec import JobSpec, RoleSpec
 from tenants.models import Tenant, User

@@ -11,7 +11,8 @@ from foundation.quantities import Resource
 from scheduling.models import Decision, Job, JobState
 from scheduling.preview import preview
 from scheduling.services.cycle import cycle_run
-from scheduling.services.job import job_check, job_submit
+from scheduling.services.job import job_submit
+from scheduling.services.job_check import job_check
 from scheduling.spec import JobSpec, parse_job
 from tests.builders import jobs, quotas
 from tests.builders.world import World, world

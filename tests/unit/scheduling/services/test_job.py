@@ -9,8 +9,7 @@ import pytest
 from foundation.errors import AllotmentError, Conflict, NotFound, PermissionDenied, Refused
 from foundation.models import AuditRecord, Hint
 from scheduling.models import Claim, Job, JobEvent, JobState, PriorityGrant, Task
-from scheduling.services import feasibility
-from scheduling.services import job as job_service
+from scheduling.services import feasibility, job_check
 from scheduling.services.feasibility import Misfit
 from scheduling.services.job import job_cancel, job_resume, job_submit, job_suspend
 from scheduling.spec import parse_job
@@ -89,7 +88,7 @@ def test_a_raised_priority_needs_a_grant(w: World) -> None:
 
 
 def test_a_workspace_has_a_cap_of_waiting_jobs(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_service, "PENDING_MAX", 2)
+    monkeypatch.setattr(job_check, "PENDING_MAX", 2)
     submit(w, name="one")
     submit(w, name="two")
 
@@ -107,7 +106,7 @@ def test_what_can_never_fit_is_refused_with_numbers(w: World, monkeypatch: pytes
 
 
 def test_protection_asked_for_is_capped(w: World) -> None:
-    assert submit(w, min_run_s=10**6).min_run_s == job_service.MIN_RUN_MAX_S
+    assert submit(w, min_run_s=10**6).min_run_s == job_check.MIN_RUN_MAX_S
 
 
 def test_cancel_while_waiting_ends_at_once_and_frees_the_claim(w: World) -> None:
