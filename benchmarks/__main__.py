@@ -1,6 +1,6 @@
 """`make bench`: every benchmark, one after the other. With names, only those.
 
-`api` and `packing-quality` take long and arguments of their own, so they run by name alone; so does
+`api`, `kube` and `packing-quality` take long and arguments of their own, so they run by name alone; so does
 `pipeline` when it is given any.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import api, engine_cycle, packing, packing_quality, pipeline, replay
+from benchmarks import api, engine_cycle, kube, packing, packing_quality, pipeline, replay
 from benchmarks.report import show
 
 ALL = {
@@ -18,7 +18,7 @@ ALL = {
     "replay": replay.run,
 }
 
-ALONE = {"api": api.main, "packing-quality": packing_quality.main}
+ALONE = {"api": api.main, "kube": kube.main, "packing-quality": packing_quality.main}
 
 
 def main(names: list[str]) -> int:

@@ -118,6 +118,26 @@ def running_controllers(plane: ControlPlane, *names: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def running_kwok(plane: ControlPlane) -> Iterator[None]:
+    """Have kwok play every node and its pods, for the block.
+
+    Raises: MissingProgram where the programs lack it.
+    """
+    programs = find_programs()
+    stages = programs.parent / "kwok" / "stages-fast.yaml" if programs else None
+    if programs is None or stages is None or not stages.exists():
+        raise MissingProgram("kwok", "point KUBEBUILDER_ASSETS at a whole control plane with kwok")
+    command = [
+        *(str(programs / "kwok"), f"--kubeconfig={plane.kubeconfig()}", f"--config={stages}"),
+        *("--manage-all-nodes=true", "--node-ip=127.0.0.1", "--node-lease-duration-seconds=40"),
+        f"--server-address=127.0.0.1:{free_port()}",
+    ]
+    with ExitStack() as stack:
+        _start("kwok", command, plane.folder, stack)
+        yield
+
+
 def _start(name: str, command: list[str], folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
     log = stack.enter_context((folder / f"{name}.log").open("wb"))
     guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []

@@ -16,9 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from benchmarks.postgres import PostgresServer, running_postgres
 from benchmarks.processor import children, seconds_of_family
 
+DATABASE: Final = "allotment"
+_POSTGRES: Final = {"shared_buffers": "512MB", "max_wal_size": "4GB", "random_page_cost": "1.1"}
 _READY_S = 90
 _STOP_S = 30
 
@@ -95,6 +99,17 @@ def platform(*, world: Sequence[object], environment: Mapping[str, str] | None =
             except subprocess.TimeoutExpired:
                 up.kill()
                 up.wait()
+
+
+@contextmanager
+def platform_on_postgres(*, world: Sequence[object]) -> Iterator[tuple[Running, PostgresServer]]:
+    """`platform` over a PostgreSQL server of its own, as large as a small installation's."""
+    with running_postgres(_POSTGRES) as server:
+        with server.connect() as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+        environment = {"ALLOTMENT_DATABASE_URL": server.url(DATABASE), "ALLOTMENT_LOG_LEVEL": "WARNING"}
+        with platform(world=world, environment=environment) as running:
+            yield running, server
 
 
 def _prepare(environment: dict[str, str], world: Sequence[object]) -> str:

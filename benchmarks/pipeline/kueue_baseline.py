@@ -20,13 +20,11 @@ from urllib.parse import urlsplit
 import psycopg
 
 from benchmarks.pipeline.kueue_shape import CLASSES, Planned, planned
-from benchmarks.postgres import PostgresServer, running_postgres
+from benchmarks.postgres import PostgresServer
 from benchmarks.processor import seconds_of_family
 from benchmarks.report import Report, Row, limits
-from benchmarks.running import Running, platform
+from benchmarks.running import DATABASE, Running, platform_on_postgres
 
-_DATABASE: Final = "allotment"
-_SETTINGS: Final = {"shared_buffers": "512MB", "max_wal_size": "4GB", "random_page_cost": "1.1"}
 _TICK_S: Final = 0.5
 _MOST: Final = 500
 _POLL_S: Final = 0.5
@@ -44,18 +42,14 @@ def run(share: float = 1.0) -> Report:
     cohorts, queues = bounds["cohorts"], bounds["queues"]
     jobs = {f"cohort-{number}": list(planned(queues, share)) for number in range(cohorts)}
     world = ("benchmarks.pipeline.kueue_world", cohorts, queues, bounds["nominal"], bounds["borrowing"])
-    with running_postgres(_SETTINGS) as server:
-        with server.connect() as connection:
-            connection.execute(f"CREATE DATABASE {_DATABASE}")
-        environment = {"ALLOTMENT_DATABASE_URL": server.url(_DATABASE), "ALLOTMENT_LOG_LEVEL": "WARNING"}
-        with platform(world=world, environment=environment) as running:
-            before = _spent(running, server)
-            begun = time.time()
-            with ThreadPoolExecutor(cohorts) as pool:
-                list(pool.map(lambda slug: _submit(running, slug, jobs[slug], begun), jobs))
-            submitted_s = time.time() - begun
-            outcomes = _wait(server, sum(map(len, jobs.values())), bounds["deadline_s"])
-            spent = {name: used - before[name] for name, used in _spent(running, server).items()}
+    with platform_on_postgres(world=world) as (running, server):
+        before = _spent(running, server)
+        begun = time.time()
+        with ThreadPoolExecutor(cohorts) as pool:
+            list(pool.map(lambda slug: _submit(running, slug, jobs[slug], begun), jobs))
+        submitted_s = time.time() - begun
+        outcomes = _wait(server, sum(map(len, jobs.values())), bounds["deadline_s"])
+        spent = {name: used - before[name] for name, used in _spent(running, server).items()}
         waits, wall_s = _admissions(server, jobs, begun)
     return _report(bounds["wall_s"], waits, wall_s, submitted_s, outcomes, spent)
 
@@ -83,7 +77,7 @@ def _submit(running: Running, slug: str, jobs: Sequence[Planned], begun: float) 
 def _wait(server: PostgresServer, jobs: int, deadline_s: float) -> Mapping[str, int]:
     """Wait until every job has ended, and tell how many ended how."""
     deadline = time.monotonic() + deadline_s
-    with server.connect(_DATABASE) as connection:
+    with server.connect(DATABASE) as connection:
         while True:
             states = dict(connection.execute(_OUTCOMES).fetchall())
             if states.get("succeeded", 0) + states.get("failed", 0) >= jobs:
@@ -100,7 +94,7 @@ def _admissions(
     created = {(slug, job.name): job for slug, each in jobs.items() for job in each}
     waits: defaultdict[str, list[float]] = defaultdict(list)
     last = begun
-    with psycopg.connect(server.url(_DATABASE)) as connection:
+    with psycopg.connect(server.url(DATABASE)) as connection:
         for slug, name, admitted, finished in connection.execute(_ADMISSIONS):
             job = created[slug, name]
             waits[job.kind.name].append(admitted - begun - job.at_s)

@@ -1,0 +1,145 @@
+"""The cluster of `bench kube` as its administrator sees it: nodes, bare calls, and a watch of its pods."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from benchmarks.control_plane import ControlPlane
+from benchmarks.kube.waiting import wait
+
+Json = dict[str, Any]
+_BARE: Final = "bare"
+_THREADS: Final = 16
+_JOB: Final = "allotment.io/job"
+_MISSING: Final = 404
+
+
+class Administrator:
+    """Plain calls with JSON bodies. Safe to share among threads."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._pool = urllib3.PoolManager(ca_certs=str(plane.certificate), maxsize=_THREADS)
+        self._url, self._headers = plane.url, {"Authorization": f"Bearer {plane.admin_token}"}
+
+    def call(self, method: str, path: str, body: Json | None = None) -> Json:
+        """One call. Raises: RuntimeError with the answer when the API says no."""
+        status, data = self._answer(method, path, body)
+        if status >= 400:
+            raise RuntimeError(f"{method} {path}: {status} {data[:300]!r}")
+        parsed: Json = json.loads(data)
+        return parsed
+
+    def _answer(self, method: str, path: str, body: Json | None = None) -> tuple[int, bytes]:
+        headers = {**self._headers, "Content-Type": "application/json"}
+        content = None if body is None else json.dumps(body)
+        answer = self._pool.request(method, self._url + path, body=content, headers=headers, timeout=30)
+        return answer.status, answer.data
+
+    def nodes(self, count: int, cards: int) -> None:
+        """Make so many nodes with as many cards each, and wait until whoever plays them has them ready."""
+
+        def make(number: int) -> None:
+            size = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(cards)}
+            labels = {"nvidia.com/gpu.product": "A100-40G", "nvidia.com/gpu.memory": "40960"}
+            status = {"capacity": size, "allocatable": size}
+            body = {"metadata": {"name": _node(number), "labels": labels}, "status": status}
+            self.call("POST", "/api/v1/nodes", body)
+
+        _at_once(make, range(count))
+        wait(self._ready_nodes, count, "nodes ready")
+
+    def _ready_nodes(self) -> int:
+        found = self.call("GET", "/api/v1/nodes")["items"]
+        return sum(_ready(node) and not node["spec"].get("taints") for node in found)
+
+    def bare(self, pods: int, nodes: int) -> tuple[float, float]:
+        """Pods a second that are only created, and that are created and bound, by calls and nothing else."""
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": _BARE}})
+        account = f"/api/v1/namespaces/{_BARE}/serviceaccounts/default"
+        wait(lambda: int(self._answer("GET", account)[0] != _MISSING), 1, "account of the bare pods")
+        created = self._rate(self._create, pods)
+        return created, self._rate(lambda number: self._create_and_bind(number, nodes), pods)
+
+    def _rate(self, act: Callable[[int], None], pods: int) -> float:
+        begun = time.monotonic()
+        _at_once(act, range(pods))
+        rate = pods / (time.monotonic() - begun)
+        path = f"/api/v1/namespaces/{_BARE}/pods"
+        self._answer("DELETE", path, {"gracePeriodSeconds": 0})
+        wait(lambda: pods - len(self.call("GET", path)["items"]), pods, "bare pods gone")
+        return rate
+
+    def _create(self, number: int) -> None:
+        asked = {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}
+        spec = {"schedulerName": _BARE, "containers": [{"name": "main", "image": "x", "resources": asked}]}
+        body = {"metadata": {"name": f"pod-{number}"}, "spec": spec}
+        self.call("POST", f"/api/v1/namespaces/{_BARE}/pods", body)
+
+    def _create_and_bind(self, number: int, nodes: int) -> None:
+        self._create(number)
+        name = f"pod-{number}"
+        target = {"apiVersion": "v1", "kind": "Node", "name": _node(number % nodes)}
+        path = f"/api/v1/namespaces/{_BARE}/pods/{name}/binding"
+        self.call("POST", path, {"metadata": {"name": name}, "target": target})
+
+
+class Bindings:
+    """When the pods of each job were first seen bound; followed by a thread as long as the process lives."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._guard = threading.Lock()
+        self._bound: dict[str, dict[str, float]] = {}
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def of(self, job: str) -> list[float]:
+        """The times (epoch seconds) at which the pods of a job were bound, as far as they are, in order."""
+        with self._guard:
+            return sorted(self._bound.get(job, {}).values())
+
+    def count(self, jobs: Iterable[str]) -> int:
+        """How many pods of those jobs are bound."""
+        with self._guard:
+            return sum(len(self._bound.get(job, ())) for job in jobs)
+
+    def _follow(self) -> None:
+        pool = urllib3.PoolManager(ca_certs=str(self._plane.certificate))
+        headers = {"Authorization": f"Bearer {self._plane.admin_token}"}
+        address = f"{self._plane.url}/api/v1/pods?watch=1&timeoutSeconds=300&labelSelector={_JOB}"
+        while self._plane.api_server.poll() is None:
+            try:
+                answer = pool.request("GET", address, headers=headers, preload_content=False, timeout=310)
+                for line in answer:  # what there is comes first: nothing is missed between two watches
+                    self._note(json.loads(line)["object"])
+                answer.close()
+            except HTTPError:
+                time.sleep(0.1)  # the API server is going; a cut watch is only begun again
+
+    def _note(self, pod: Json) -> None:
+        if not (pod.get("spec") or {}).get("nodeName"):
+            return
+        with self._guard:
+            seen = self._bound.setdefault(pod["metadata"]["labels"][_JOB], {})
+            seen.setdefault(pod["metadata"]["uid"], time.time())
+
+
+def _node(number: int) -> str:
+    return f"node-{number:04d}"
+
+
+def _ready(node: Json) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+
+def _at_once(act: Callable[[int], None], numbers: Iterable[int]) -> None:
+    with ThreadPoolExecutor(_THREADS) as threads:
+        list(threads.map(act, numbers))

@@ -1,0 +1,69 @@
+"""The command `bench kube`: a whole platform on PostgreSQL, a real API server, and nodes that kwok plays.
+
+First bare calls: how many pods a second the API server lets be made and bound here. Then, through the
+platform: from submission to binding at a steady pace; the time to fill all cards with jobs of one card; and
+the time in which one large job takes back what its team owns from those who borrowed it. Times are those at
+which a watch of the API server's pods told of the binding. Everything runs on the same cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchmarks.control_plane import ControlPlane, running_control_plane, running_controllers, running_kwok
+from benchmarks.kube.cluster import Administrator, Bindings
+from benchmarks.kube.figures import Figures, Size, report, size_of
+from benchmarks.kube.user import User
+from benchmarks.kube.waiting import say
+from benchmarks.processor import seconds_of_family
+from benchmarks.report import Report, limits, show
+from benchmarks.running import platform_on_postgres
+
+_CONTROLLERS = ("serviceaccount-controller", "node-lifecycle-controller")
+
+
+def main(arguments: list[str]) -> int:
+    """The command: `python -m benchmarks kube`; see `--help`."""
+    parser = argparse.ArgumentParser(prog="benchmarks kube", description=__doc__)
+    parser.add_argument("--share", type=float, default=1.0, help="of nodes and jobs, for a quick try: 0.1")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args(arguments)
+    return show(run(options.share), options.json)
+
+
+def run(share: float = 1.0) -> Report:
+    """Measure once, with a `share` of the nodes and of the jobs."""
+    bounds = limits("kube")
+    size = size_of(bounds, share)
+    with _cluster(size) as (plane, administrator):
+        say(f"{size.bare} bare pods, twice")
+        created, bound = administrator.bare(size.bare, size.nodes)
+        teams = (f"filler={size.cards - size.owned}", f"owner={size.owned}")
+        world = ("benchmarks.kube.world", plane.kubeconfig(), *teams)
+        with platform_on_postgres(world=world) as (running, server):
+            user = User(running, Bindings(plane))
+            say(f"{size.steady} jobs, {bounds['steady_per_s']} a second")
+            steady_s = user.steady(size.steady, bounds["steady_per_s"])
+            before = running.spent() | {"PostgreSQL": seconds_of_family(server.process.pid)}
+            say(f"{size.cards} jobs of one card")
+            filled_s = user.fill(size.cards)
+            after = running.spent() | {"PostgreSQL": seconds_of_family(server.process.pid)}
+            say(f"one job of {size.owned} cards")
+            reclaimed_s = user.reclaim(size.owned, size.each)
+    spent = {f"{name} while filling": used - before[name] for name, used in after.items()}
+    return report(bounds, size, Figures(created, bound, steady_s, filled_s, reclaimed_s, spent))
+
+
+@contextmanager
+def _cluster(size: Size) -> Iterator[tuple[ControlPlane, Administrator]]:
+    with (
+        running_control_plane() as plane,
+        running_controllers(plane, *_CONTROLLERS),
+        running_kwok(plane),
+    ):
+        administrator = Administrator(plane)
+        say(f"{size.nodes} nodes")
+        administrator.nodes(size.nodes, size.each)
+        yield plane, administrator

@@ -1,0 +1,76 @@
+"""How large a run of `bench kube` is, and what its figures mean against their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.report import Report, Row
+
+Bounds = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Nodes of `each` cards; of all cards, `owned` belong to the team that takes them back as whole nodes."""
+
+    nodes: int
+    each: int
+    owned: int
+    bare: int
+    steady: int
+
+    @property
+    def cards(self) -> int:
+        return self.nodes * self.each
+
+
+def size_of(bounds: Bounds, share: float) -> Size:
+    """A `share` of the whole run: of its nodes, of what is taken back, of the seconds at a steady pace."""
+    each = bounds["cards_per_node"]
+    nodes = max(2, round(bounds["nodes"] * share))
+    return Size(
+        nodes=nodes,
+        each=each,
+        owned=each * min(nodes - 1, max(1, round(bounds["reclaimed"] * share / each))),
+        bare=min(bounds["bare"], nodes * each),
+        steady=bounds["steady_per_s"] * max(5, round(bounds["steady_s"] * share)),
+    )
+
+
+@dataclass(slots=True)
+class Figures:
+    """Rates in pods a second, times in seconds; `steady_s` holds one time for each job."""
+
+    created: float
+    created_and_bound: float
+    steady_s: Sequence[float]
+    filled_s: float
+    reclaimed_s: float
+    spent_s: Mapping[str, float] = field(default_factory=dict)
+
+
+def report(bounds: Bounds, size: Size, figures: Figures) -> Report:
+    """The table; what is to be at least so much is told as its inverse, which is to be at most so much."""
+    rate = size.cards / figures.filled_s
+    ordered = sorted(figures.steady_s)
+    p95_s = ordered[min(int(0.95 * len(ordered)), len(ordered) - 1)]
+    rows = [
+        Row("bare creates, pods/s", figures.created),
+        Row("bare creates and bindings, pods/s", figures.created_and_bound),
+        Row("submitted to bound, pods/s", rate),
+        Row(
+            "bare pods bound in the time of one of ours",
+            figures.created_and_bound / rate,
+            1 / bounds["of_bare"],
+        ),
+        Row(f"submit to bound at {bounds['steady_per_s']} jobs/s, p95 s", p95_s, bounds["p95_s"]),
+        Row(f"{size.cards} jobs of one card bound, s", figures.filled_s, bounds["filled_s"]),
+        Row(f"one job takes {size.owned} cards back, s", figures.reclaimed_s, bounds["reclaimed_s"]),
+    ]
+    rows += [Row(f"processor of {name}, s", used) for name, used in figures.spent_s.items()]
+    counts = {"nodes": size.nodes, "cards": size.cards}
+    return Report(
+        name="kube", size=counts, rows=rows, seconds=figures.filled_s, rate=rate, latencies_s=figures.steady_s
+    )

@@ -1,0 +1,61 @@
+"""What `bench kube` concludes from its figures, and how small its quick form is."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.kube.figures import Figures, Size, report, size_of
+from benchmarks.report import Row, limits
+
+BOUNDS = limits("kube")
+
+
+def test_the_whole_run_is_what_the_limits_say() -> None:
+    assert size_of(BOUNDS, 1.0) == Size(nodes=500, each=8, owned=512, bare=500, steady=400)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.1, 0.5])
+def test_a_share_of_it_leaves_cards_to_be_borrowed_and_whole_nodes_to_be_taken_back(share: float) -> None:
+    size = size_of(BOUNDS, share)
+    assert 0 < size.owned < size.cards < 4000
+    assert size.owned % size.each == 0
+    assert size.bare <= size.cards
+    assert size.steady >= 100
+
+
+def rows(**changed: float) -> dict[str, Row]:
+    """The rows of a run of 80 cards that were filled in 4 s: 20 pods a second."""
+    size = Size(nodes=10, each=8, owned=16, bare=80, steady=100)
+    figures = {"created": 100.0, "created_and_bound": 40.0, "filled_s": 4.0, "reclaimed_s": 2.0, **changed}
+    steady_s = [0.1] * 94 + [changed.get("slow", 1.5)] * 6
+    figures.pop("slow", None)
+    made = report(BOUNDS, size, Figures(steady_s=steady_s, **figures))
+    assert made.rate == size.cards / figures["filled_s"]
+    return {row.what: row for row in made.rows}
+
+
+def test_half_the_rate_of_bare_calls_is_enough() -> None:
+    row = rows()["bare pods bound in the time of one of ours"]
+    assert (row.measured, row.limit, row.passed) == (2.0, 2.5, True)
+
+
+def test_a_third_of_it_is_not() -> None:
+    assert not rows(created_and_bound=60.0)["bare pods bound in the time of one of ours"].passed
+
+
+def test_six_slow_jobs_of_a_hundred_count_and_are_measured_as_they_are() -> None:
+    name = "submit to bound at 20 jobs/s, p95 s"
+    assert rows()[name].measured == 1.5
+    assert not rows(slow=2.5)[name].passed
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"filled_s": 181.0}, "80 jobs of one card bound, s"),
+        ({"reclaimed_s": 31.0}, "one job takes 16 cards back, s"),
+    ],
+)
+def test_whoever_is_too_late_is_over(changed: dict[str, float], what: str) -> None:
+    assert rows()[what].passed
+    assert not rows(**changed)[what].passed
