@@ -11,9 +11,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
+
+from django.db.models import QuerySet
 
 from clusters.models import Flavor
 from foundation import row_scope
+from foundation.kept import Kept
 from quotas.models import Budget, BudgetAction, UserLimit
 from quotas.months import CORE_MS_PER_GPU_HOUR
 from quotas.selectors.budget import BudgetUse, budget_uses, holding_back
@@ -25,6 +29,20 @@ Who = tuple[uuid.UUID, uuid.UUID]
 """(workspace, user)."""
 
 
+def _limits(workspaces: uuid.UUID) -> QuerySet[UserLimit]:
+    return UserLimit.unscoped.filter(workspace__pk__any_of=workspaces).order_by("pk")
+
+
+def _budgets(tenants: uuid.UUID) -> QuerySet[Budget]:
+    acting = Budget.unscoped.filter(tenant__pk__any_of=tenants).exclude(action=BudgetAction.WARN)
+    return acting.select_related("tenant").order_by("tenant__path", "pk")
+
+
+_LIMITS: Final = Kept(_limits)
+_LIMITS_LOCKED: Final = Kept(lambda workspaces: _limits(workspaces).select_for_update(of=("self",)))
+_BUDGETS: Final = Kept(_budgets)
+
+
 class Allowances:
     """What limits the jobs of some workspaces at one moment; two queries where nobody is limited."""
 
@@ -32,9 +50,9 @@ class Allowances:
     def __init__(self, workspaces: Iterable[Tenant], *, now: datetime, locked: bool = False) -> None:
         """`locked`: nobody else admits jobs of these workspaces until the transaction ends."""
         self._places = {workspace.pk: workspace for workspace in workspaces}
-        limits = UserLimit.unscoped.filter(workspace__in=self._places).order_by("pk")
+        limits = (_LIMITS_LOCKED if locked else _LIMITS).for_any(list(self._places))
         self._limits: defaultdict[uuid.UUID, list[UserLimit]] = defaultdict(list)
-        for limit in limits.select_for_update(of=("self",)) if locked else limits:
+        for limit in limits:
             self._limits[limit.workspace_id].append(limit)
         self._held = _held(self._limits)
         self._spent = self._exhausted(now)
@@ -91,8 +109,7 @@ class Allowances:
     def _exhausted(self, now: datetime) -> Mapping[uuid.UUID, Sequence[tuple[BudgetUse, list[str]]]]:
         above = {pk: set(map(uuid.UUID, place.ancestor_ids())) for pk, place in self._places.items()}
         named: set[uuid.UUID] = set().union(*above.values())
-        acting = Budget.unscoped.filter(tenant__in=named).exclude(action=BudgetAction.WARN)
-        budgets = list(acting.select_related("tenant").order_by("tenant__path", "pk"))
+        budgets = _BUDGETS.for_any(list(named))
         if not budgets:
             return {}
         spent = holding_back(budget_uses(budgets, now=now))

@@ -6,13 +6,14 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from foundation import clock
+from foundation.kept import Kept
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_jobs import Past
@@ -34,6 +35,43 @@ DRAINED_FOR: Final = timedelta(minutes=10)
 _DRAINED: Final = em.EvictRule.QUEUE_DRAINED.value
 
 
+def _evictions(cell: uuid.UUID) -> QuerySet[Attempt, tuple[uuid.UUID, int]]:
+    lost = Attempt.unscoped.filter(
+        job__queue__cell_id=cell,
+        job__state__in=(JobState.QUEUED, *HOLDING_STATES),
+        end_reason__in=[rule.value for rule in PREEMPTED],
+    )
+    return lost.order_by().values_list("job_id").annotate(Count("id"))
+
+
+def _emptied(cell: uuid.UUID, since: datetime) -> QuerySet[Attempt, tuple[uuid.UUID]]:
+    return Attempt.unscoped.filter(
+        job__queue__cell_id=cell, job__state=JobState.QUEUED, end_reason=_DRAINED, ended_at__gt=since
+    ).values_list("job_id")
+
+
+def _finished(cell: uuid.UUID) -> QuerySet[Task, tuple[uuid.UUID, uuid.UUID, int]]:
+    finished = Task.unscoped.filter(
+        job__queue__cell_id=cell, job__state__in=HOLDING_STATES, state=TaskState.SUCCEEDED
+    )
+    return finished.order_by().values_list("job_id", "role_id").annotate(Count("id"))
+
+
+_EVICTIONS: Final = Kept(_evictions)
+_EMPTIED: Final = Kept(_emptied)
+_FINISHED: Final = Kept(_finished)
+_CLAIMS: Final = Kept(
+    lambda cell: Claim.unscoped.filter(
+        job__queue__cell_id=cell, job__state__in=(JobState.QUEUED, JobState.EVICTING)
+    ).order_by("job_id")
+)
+_USAGE: Final = Kept(
+    lambda cell: UserUsage.unscoped.filter(queue__cell_id=cell, queue__user_shares=True).order_by(
+        "queue_id", "user_id"
+    )
+)
+
+
 def claim_content(claim: em.Claim) -> dict[str, Any]:
     """A promise as it is stored."""
     content: dict[str, Any] = engine.encode(claim)
@@ -43,8 +81,7 @@ def claim_content(claim: em.Claim) -> dict[str, Any]:
 def claims_of(cell_id: uuid.UUID) -> dict[str, em.Claim]:
     """The promises of a cell by job id."""
     found: dict[str, em.Claim] = {}
-    kept = (JobState.QUEUED, JobState.EVICTING)
-    for row in Claim.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=kept).order_by("job_id"):
+    for row in _CLAIMS(cell_id):
         try:
             claim = engine.decode(em.Claim, row.content)
         except engine.CodecError as error:
@@ -72,22 +109,10 @@ def places_of_movers(snapshot: engine.Snapshot) -> Iterator[em.Allocation]:
 
 def pasts_of(cell_id: uuid.UUID, promised: frozenset[str]) -> Mapping[uuid.UUID, Past]:
     """Evictions, drains, finished tasks and promises of the jobs that have any; three queries."""
-    seen = (JobState.QUEUED, *HOLDING_STATES)
-    lost = Attempt.unscoped.filter(
-        job__queue__cell_id=cell_id, job__state__in=seen, end_reason__in=[rule.value for rule in PREEMPTED]
-    )
-    evictions = dict(lost.order_by().values_list("job_id").annotate(Count("id")))
-    since = clock.now() - DRAINED_FOR
-    emptied = Attempt.unscoped.filter(
-        job__queue__cell_id=cell_id, job__state=JobState.QUEUED, end_reason=_DRAINED, ended_at__gt=since
-    )
-    drained = set(emptied.values_list("job_id", flat=True))
-    finished = Task.unscoped.filter(
-        job__queue__cell_id=cell_id, job__state__in=HOLDING_STATES, state=TaskState.SUCCEEDED
-    )
+    evictions = dict(_EVICTIONS(cell_id))
+    drained = {job_id for (job_id,) in _EMPTIED(cell_id, clock.now() - DRAINED_FOR)}
     ended: defaultdict[uuid.UUID, dict[uuid.UUID, int]] = defaultdict(dict)
-    counts = finished.order_by().values_list("job_id", "role_id").annotate(Count("id"))
-    for job_id, role_id, count in counts:
+    for job_id, role_id, count in _FINISHED(cell_id):
         ended[job_id][role_id] = count
     jobs = {*evictions, *drained, *ended, *(uuid.UUID(job_id) for job_id in promised)}
     return {
@@ -103,7 +128,6 @@ def pasts_of(cell_id: uuid.UUID, promised: frozenset[str]) -> Mapping[uuid.UUID,
 
 def usage_of(cell_id: uuid.UUID) -> list[em.UserUsage]:
     """What users used lately in the queues of a cell."""
-    rows = UserUsage.unscoped.filter(queue__cell_id=cell_id, queue__user_shares=True)
     return [
         em.UserUsage(
             queue=str(row.queue_id),
@@ -111,5 +135,5 @@ def usage_of(cell_id: uuid.UUID) -> list[em.UserUsage]:
             at=em.Instant(row.at.timestamp()),
             consumed=tuple(em.ResourceAmount(name, amount) for name, amount in sorted(row.consumed.items())),
         )
-        for row in rows.order_by("queue_id", "user_id")
+        for row in _USAGE(cell_id)
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from typing import Final
 
 import structlog
 from django.db import DatabaseError, connection
@@ -18,6 +19,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from foundation import clock
+from foundation.kept import KeptUpdate
 from foundation.models import Heartbeat
 
 log = structlog.get_logger(__name__)
@@ -35,6 +37,9 @@ class CheckResult:
 
 Check = Callable[[], CheckResult]
 _checks: dict[str, Check] = {}
+_BEAT: Final = KeptUpdate(
+    lambda name, now: Heartbeat.unscoped.filter(name=name), lambda name, now: {"at": now}
+)
 
 
 def register(name: str, check: Check) -> None:
@@ -44,7 +49,9 @@ def register(name: str, check: Check) -> None:
 
 def beat(name: str) -> None:
     """Note that the part `name` has just finished some work."""
-    Heartbeat.unscoped.update_or_create(name=name, defaults={"at": clock.now()})
+    now = clock.now()
+    if not _BEAT(name, now):
+        Heartbeat.unscoped.update_or_create(name=name, defaults={"at": now})
 
 
 def heartbeat_check(name: str, *, within_s: int, help_text: str) -> Check:

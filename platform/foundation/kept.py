@@ -1,22 +1,25 @@
-"""Queries whose shape never changes, written into SQL once and run with other values.
+"""Queries and updates whose shape never changes, written into SQL once and run with other values.
 
-For what every request asks, the ORM takes several times as long to write the statement as the database to
-answer it, and PostgreSQL as long to plan it as to run it: there each connection prepares it, and keeps the
-plan. Rows come out as the queryset would give them: as models with what `select_related` names, or as tuples
-of `values_list`. Prefetching is left out.
+For what every request or every cycle asks, the ORM takes several times as long to write the statement as the
+database to answer it, and PostgreSQL as long to plan it as to run it: there each connection prepares it, and
+keeps the plan. Rows come out as the queryset would give them: as models with what `select_related` names and
+what is annotated, or as tuples of `values_list`. Prefetching is left out.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from django.db import connection
 from django.db.models import Lookup, QuerySet, UUIDField
 from django.db.models.query import ModelIterable, get_related_populators
+from django.db.models.sql import UpdateQuery
 
 from foundation.postgres import preparing_cursor
 
@@ -25,7 +28,9 @@ if TYPE_CHECKING:
     _Lookup = Lookup[Any]  # Django does not let it be told of what outside of type checks
 else:
     _Lookup = Lookup
-Value = str | uuid.UUID | list[uuid.UUID]
+Value = str | int | datetime | uuid.UUID | list[uuid.UUID]
+Parameters = tuple[tuple[int | None, Any], ...]
+"""Which value of a call each is, with the mark that stood for it, or else a constant."""
 
 
 @UUIDField.register_lookup
@@ -44,17 +49,17 @@ class AnyOf(_Lookup):
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """SQL, its parameters (which value of a call, or else a constant), and how to read a row."""
+    """SQL, its parameters, and how to read a row."""
 
     sql: str
-    parameters: tuple[tuple[int | None, Any], ...]
+    parameters: Parameters
     converters: tuple[tuple[int, Sequence[Callable[..., Any]], Any], ...]
     build: Callable[[list[Any]], list[Any]]
 
 
 class Kept(Generic[T]):
-    """A query by values that are texts or keys: `Kept(lambda slug: Tenant.unscoped.filter(slug=slug))`; or by
-    a list of keys, see `for_any`.
+    """A query by values that are texts, keys, times or whole numbers, none of them null:
+    `Kept(lambda slug: Tenant.unscoped.filter(slug=slug))`; or by a list of keys, see `for_any`.
 
     `shape` is asked once for each database system and number of values; it may not look at the values.
     """
@@ -69,12 +74,8 @@ class Kept(Generic[T]):
         written = self._written.get(kind)
         if written is None:
             written = self._written[kind] = self._write(values)
-        given = [_stored(value) for value in values]
         with preparing_cursor() as cursor:
-            cursor.execute(
-                written.sql,
-                [constant if at is None else given[at] for at, constant in written.parameters],
-            )
+            cursor.execute(written.sql, _given(written.parameters, values))
             rows = cursor.fetchall()
         if written.converters:
             rows = _converted(rows, written.converters)
@@ -89,8 +90,7 @@ class Kept(Generic[T]):
         return self(list(values)) if values else []
 
     def _write(self, values: Sequence[Value]) -> _Written:
-        marks = [uuid.uuid4().hex if isinstance(value, str) else uuid.uuid4() for value in values]
-        places = {form: at for at, mark in enumerate(marks) for form in (mark, _stored(mark))}
+        marks = [_mark(value) for value in values]
         queryset: Any = self._shape(*marks)
         compiler: Any = queryset.query.get_compiler(connection=connection)
         sql, parameters = compiler.as_sql()
@@ -98,20 +98,79 @@ class Kept(Generic[T]):
         converters = compiler.get_converters(columns)
         return _Written(
             sql,
-            tuple((places.get(each) if _may_mark(each) else None, each) for each in parameters),
+            _found(parameters, marks),
             tuple((at, functions, column) for at, (functions, column) in converters.items()),
             _models(compiler, queryset.db) if queryset._iterable_class is ModelIterable else _tuples,
         )
 
 
+class KeptUpdate:
+    """An update by such values: `rows` are those to be written, `fields` what they get, both asked with the
+    same values."""
+
+    def __init__(
+        self, rows: Callable[..., QuerySet[Any, Any]], fields: Callable[..., Mapping[str, Any]]
+    ) -> None:
+        self._rows, self._fields = rows, fields
+        self._written: dict[tuple[Any, ...], tuple[str, Parameters]] = {}
+
+    def __call__(self, *values: Value) -> int:
+        """Write them; returns how many there were."""
+        kind = (connection.vendor, *map(type, values))
+        written = self._written.get(kind)
+        if written is None:
+            written = self._written[kind] = self._write(values)
+        sql, parameters = written
+        with preparing_cursor() as cursor:
+            cursor.execute(sql, _given(parameters, values))
+            count: int = cursor.rowcount
+        return count
+
+    def _write(self, values: Sequence[Value]) -> tuple[str, Parameters]:
+        marks = [_mark(value) for value in values]
+        query: Any = self._rows(*marks).query.chain(UpdateQuery)
+        query.add_update_values(self._fields(*marks))
+        sql, parameters = query.get_compiler(connection=connection).as_sql()
+        return sql, _found(parameters, marks)
+
+
+def _mark(value: Value) -> Any:
+    """A value of the same kind that a statement has nowhere else."""
+    if isinstance(value, str):
+        return uuid.uuid4().hex
+    if isinstance(value, int):
+        return random.randrange(2**48, 2**62)
+    if isinstance(value, datetime):
+        return datetime(9000, 1, 1, tzinfo=UTC) + timedelta(microseconds=random.randrange(2**48))
+    return uuid.uuid4()
+
+
+def _found(parameters: Sequence[Any], marks: Sequence[Any]) -> Parameters:
+    """The parameters of a statement that was written with these marks."""
+    places = {form: at for at, mark in enumerate(marks) for form in (mark, _stored(mark))}
+    return tuple((places.get(each) if _may_mark(each) else None, each) for each in parameters)
+
+
+def _given(parameters: Parameters, values: Sequence[Value]) -> list[Any]:
+    given = [_stored(value) for value in values]
+    return [mark if at is None else _like(mark, given[at]) for at, mark in parameters]
+
+
+def _like(mark: Any, value: Any) -> Any:
+    """PostgreSQL is told how large a number may be by its type."""
+    return type(mark)(value) if isinstance(mark, int) else value
+
+
 def _stored(value: Any) -> Any:
-    if connection.vendor == "postgresql" or isinstance(value, str):
+    if isinstance(value, datetime):
+        return connection.ops.adapt_datetimefield_value(value)
+    if connection.vendor == "postgresql" or isinstance(value, str | int):
         return value
     return value.hex if isinstance(value, uuid.UUID) else json.dumps([key.hex for key in value])
 
 
 def _may_mark(parameter: Any) -> bool:
-    return isinstance(parameter, str | uuid.UUID)
+    return isinstance(parameter, str | int | datetime | uuid.UUID)
 
 
 def _converted(
@@ -138,6 +197,7 @@ def _models(compiler: Any, using: str) -> Callable[[list[Any]], list[Any]]:
     names = [column.target.attname for column, *_ in select[first:last]]
     populators: Any = get_related_populators  # the published types are those of another version
     related = populators(info, select, using)
+    annotated = compiler.annotation_col_map or {}
 
     def build(rows: list[Any]) -> list[Any]:
         shared: dict[tuple[int, Any], Any] = {}
@@ -149,6 +209,8 @@ def _models(compiler: Any, using: str) -> Callable[[list[Any]], list[Any]]:
                 if key not in shared:
                     shared[key] = _referred(row, populator)
                 populator.local_setter(made, shared[key])
+            for name, at in annotated.items():
+                setattr(made, name, row[at])
             found.append(made)
         return found
 

@@ -23,14 +23,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, TypeVar
+from functools import lru_cache
+from typing import Final, Generic, TypeVar
 
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
+from foundation.kept import Kept, KeptUpdate
 from foundation.models import Leased
 
 log = structlog.get_logger(__name__)
@@ -76,6 +78,38 @@ def _holder() -> str:
     return f"{socket.gethostname()[:40]}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows(Generic[LeasedRow]):
+    """What is asked of the rows of one model with every lease: by key, and the holder's name but to lock."""
+
+    epoch: Kept[tuple[int]]
+    give_back: KeptUpdate
+    lock: Kept[LeasedRow]
+
+
+@lru_cache
+def _rows(model: type[LeasedRow]) -> _Rows[LeasedRow]:
+    def own(pk: uuid.UUID, holder: str) -> QuerySet[LeasedRow]:
+        return model._base_manager.filter(pk=pk, lease_holder=holder).order_by()
+
+    return _Rows(
+        Kept(lambda pk, holder: own(pk, holder).values_list("epoch")),
+        KeptUpdate(own, lambda pk, holder: {"lease_until": None}),
+        Kept(lambda pk: model._base_manager.select_for_update().filter(pk=pk).order_by()),
+    )
+
+
+@lru_cache
+def _taking(model: type[Leased], seconds: float) -> KeptUpdate:
+    """Take a lease that is free: by the row's key and the new holder's name."""
+    free = Q(lease_until__isnull=True) | Q(lease_until__lt=Now())
+    until = Now() + timedelta(seconds=seconds)
+    return KeptUpdate(
+        lambda pk, holder: model._base_manager.filter(free, pk=pk).order_by(),
+        lambda pk, holder: {"lease_holder": holder, "lease_until": until, "epoch": F("epoch") + 1},
+    )
+
+
 @contextmanager
 def held(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
     """Hold the lease of one row for the block; yields the epoch, or None when somebody else holds it.
@@ -84,24 +118,20 @@ def held(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
     block runs the lease is renewed, `RENEWALS_MAX` times at most.
     """
     holder, seconds = _holder(), settings.ALLOTMENT_LEASE_S
-    rows = model._base_manager.filter(pk=pk)
-    free = Q(lease_until__isnull=True) | Q(lease_until__lt=Now())
+    rows = _rows(model)
     hold = _Hold(_seconds() + seconds)  # read before the database reads its own clock: never later
-    taken = rows.filter(free).update(
-        lease_holder=holder, lease_until=Now() + timedelta(seconds=seconds), epoch=F("epoch") + 1
-    )
-    if not taken:
+    if not _taking(model, seconds)(pk, holder):
         yield None
         return
     # Only while the row still names us: after a pause the epoch may be a successor's.
-    epoch = rows.filter(lease_holder=holder).values_list("epoch", flat=True).first()
+    (epoch,) = rows.epoch.first(pk, holder) or (None,)
     before = _hold.set(hold)
     try:
         with _renewed(model, pk, holder, seconds, hold):
             yield epoch
     finally:
         _hold.reset(before)
-        rows.filter(lease_holder=holder).update(lease_until=None)
+        rows.give_back(pk, holder)
 
 
 def renew(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float) -> bool:
@@ -146,7 +176,9 @@ def lock_current(model: type[LeasedRow], pk: uuid.UUID, epoch: int) -> LeasedRow
 
     Raises: LeaseLost when another process has taken the lease since.
     """
-    row: LeasedRow = model._base_manager.select_for_update().get(pk=pk)
+    if not connection.in_atomic_block:
+        raise RuntimeError("a lock lasts no longer than its transaction")
+    row: LeasedRow = _rows(model).lock(pk)[0]
     if row.epoch != epoch:
         raise LeaseLost(f"{model.__name__} {pk}: epoch {epoch} is stale, now {row.epoch}")
     return row

@@ -5,13 +5,24 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Final
 
 from foundation import row_scope
+from foundation.kept import Kept
 from quotas.models import LedgerEntry, Quota, QuotaNode
 from quotas.tree import Branch, Limits, QuotaTree
 
 TreeKey = tuple[str, str]
 """(flavor id, resource name)."""
+
+
+_NODES: Final = Kept(lambda cell: QuotaNode.unscoped.filter(cell_id=cell).order_by("id"))
+_QUOTAS: Final = Kept(
+    lambda cell: Quota.unscoped.filter(node__cell_id=cell).order_by("flavor_id", "resource")
+)
+_USED: Final = Kept(
+    lambda cell: LedgerEntry.unscoped.filter(node__cell_id=cell, used__gt=0).order_by("flavor_id", "resource")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +37,12 @@ class TreeRows:
 @row_scope.whole()
 def tree_rows(cell_id: uuid.UUID) -> TreeRows:
     """Read the rows of a cell's tree, in a fixed order."""
-    nodes = list(QuotaNode.unscoped.filter(cell_id=cell_id).order_by("id"))
+    nodes = _NODES(cell_id)
     quotas: defaultdict[uuid.UUID, list[Quota]] = defaultdict(list)
-    for quota in Quota.unscoped.filter(node__cell_id=cell_id).order_by("flavor_id", "resource"):
+    for quota in _QUOTAS(cell_id):
         quotas[quota.node_id].append(quota)
     used: defaultdict[uuid.UUID, list[LedgerEntry]] = defaultdict(list)
-    entries = LedgerEntry.unscoped.filter(node__cell_id=cell_id, used__gt=0)
-    for entry in entries.order_by("flavor_id", "resource"):
+    for entry in _USED(cell_id):
         used[entry.node_id].append(entry)
     return TreeRows(nodes, dict(quotas), dict(used))
 

@@ -16,6 +16,7 @@ from django.db.models import F
 from clusters.models import Cell
 from clusters.selectors.foreign import foreign_cards_by_flavor
 from foundation import leases
+from foundation.kept import KeptUpdate
 from scheduling.commit.batch import CHUNK, decision_row
 from scheduling.engine import model as em
 from scheduling.models import Decision, DecisionKind, Job, JobState
@@ -24,6 +25,10 @@ from scheduling.snapshots import CellSnapshot, with_names
 # A job's place in line changes with every cycle; it is counted when somebody reads it, not stored.
 _VOLATILE: Final = frozenset({"position", "ahead"})
 
+_CYCLE_DONE: Final = KeptUpdate(
+    lambda cell, now: Cell.unscoped.filter(pk=cell),
+    lambda cell, now: {"cycle_number": F("cycle_number") + 1, "last_cycle_at": now},
+)
 FOREIGN_WORK: Final = "FOREIGN_WORK"
 """Among what would help: `cards` of `flavor` are held by pods that the platform did not make."""
 
@@ -83,7 +88,7 @@ def commit_reasons(
             _tell(group, current, now)
         decisions = [decision for wait in news for decision in _decisions(cell, wait)]
         Decision.unscoped.bulk_create(decisions, batch_size=CHUNK)
-        Cell.unscoped.filter(pk=cell_id).update(cycle_number=F("cycle_number") + 1, last_cycle_at=now)
+        _CYCLE_DONE(cell_id, now)
     for wait, outcome in told:
         wait.keep(now)
         if all(item["code"] != FOREIGN_WORK for item in wait.helps):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.models import ADMITS_ITSELF, Cluster
+from foundation.kept import Kept
 from quotas.models import QueueFlavor
 
 
@@ -21,6 +22,9 @@ class Elsewhere:
 
 
 NOWHERE: Final = Elsewhere()
+_DELEGATING: Final = Kept(
+    lambda cell: Cluster.unscoped.filter(cell_id=cell, backend__in=ADMITS_ITSELF).values_list("pk")
+)
 
 
 def elsewhere(cell_id: uuid.UUID) -> Elsewhere:
@@ -31,8 +35,7 @@ def elsewhere(cell_id: uuid.UUID) -> Elsewhere:
 
 def delegating_clusters(cell_id: uuid.UUID) -> frozenset[uuid.UUID]:
     """The clusters of a cell whose own engines admit."""
-    found = Cluster.unscoped.filter(cell_id=cell_id, backend__in=ADMITS_ITSELF)
-    return frozenset(found.values_list("pk", flat=True))
+    return frozenset(pk for (pk,) in _DELEGATING(cell_id))
 
 
 def delegated_queues(clusters: Set[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:

@@ -11,17 +11,18 @@ import uuid
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from clusters.backends.base import GRACE_S, BackendUnavailable, ClusterBackend, Outcome, OutcomeKind, TaskRef
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster
 from foundation import clock, faults, leases, outbox
 from foundation.bulk import Guard, lock_in_order, update_rows
+from foundation.kept import Kept
 from scheduling.execution import gangs
 from scheduling.execution.task_specs import task_specs
 from scheduling.models import Allocation, Job, JobState
@@ -35,13 +36,45 @@ _RETRY_S: Final = 0.3
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
+def _wanted(cluster: uuid.UUID) -> QuerySet[Allocation]:
+    """Those of which the pods are to be made."""
+    return (
+        Allocation.unscoped.filter(
+            node__cluster=cluster,
+            ensured_at__isnull=True,
+            removal_asked_at__isnull=True,
+            released_at__isnull=True,
+        )
+        .select_related("task__role", "attempt__job__queue", "node")
+        .order_by("id")[:_BATCH]
+    )
+
+
+def _unwanted(cluster: uuid.UUID, sent_before: datetime) -> QuerySet[Allocation]:
+    """Those of which the pods are to be removed, with the seconds that each has for it."""
+    unsent = Q(removal_sent_at__isnull=True) | Q(removal_sent_at__lt=sent_before)
+    return (
+        Allocation.unscoped.filter(
+            unsent, node__cluster=cluster, removal_asked_at__isnull=False, removed_at__isnull=True
+        )
+        .annotate(grace=F("attempt__job__runtime__termination_grace_s"))
+        .select_related("node")
+        .order_by("id")[: 5 * _BATCH]
+    )
+
+
+_CLUSTER: Final = Kept(lambda pk: Cluster.unscoped.filter(pk=pk).order_by())
+_WANTED: Final = Kept(_wanted)
+_UNWANTED: Final[Kept[Any]] = Kept(_unwanted)
+
+
 def execute_cluster(*, cluster_id: uuid.UUID) -> int:
     """Bring the pods of one cluster in line with the rows; returns how many calls were answered."""
     with leases.held(Cluster, cluster_id) as epoch:
         if epoch is None:
             outbox.hint(outbox.Topic.EXECUTE, cluster_id, delay_s=_RETRY_S)
             return 0
-        cluster = Cluster.unscoped.get(pk=cluster_id)
+        (cluster,) = _CLUSTER(cluster_id)
         faults.point("execute.leased")
         try:
             backend = backend_for(cluster)
@@ -59,16 +92,7 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
 def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
     answered = 0
     while True:
-        wanted = list(
-            Allocation.unscoped.filter(
-                node__cluster=cluster,
-                ensured_at__isnull=True,
-                removal_asked_at__isnull=True,
-                released_at__isnull=True,
-            )
-            .select_related("task__role", "attempt__job__queue", "node")
-            .order_by("id")[:_BATCH]
-        )
+        wanted = _WANTED(cluster.pk)
         if not wanted:
             return answered
         if backend.capabilities.gangs:
@@ -119,17 +143,10 @@ def _refused(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
 
 def _remove(cluster: Cluster, backend: ClusterBackend) -> int:
     now = clock.now()
-    unsent = Q(removal_sent_at__isnull=True) | Q(removal_sent_at__lt=now - _ASK_AGAIN)
-    unwanted = (
-        Allocation.unscoped.filter(
-            unsent, node__cluster=cluster, removal_asked_at__isnull=False, removed_at__isnull=True
-        )
-        .annotate(grace=F("attempt__job__runtime__termination_grace_s"))
-        .select_related("node")
-        .order_by("id")[: 5 * _BATCH]
-    )
-    if unwanted:
-        faults.point("execute.before_remove")
+    unwanted = _UNWANTED(cluster.pk, now - _ASK_AGAIN)
+    if not unwanted:
+        return 0
+    faults.point("execute.before_remove")
     by_grace: defaultdict[int, list[Allocation]] = defaultdict(list)
     for allocation in unwanted:
         asked_s = GRACE_S if allocation.grace is None else int(allocation.grace)

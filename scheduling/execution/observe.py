@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from django.conf import settings
@@ -30,6 +30,7 @@ from clusters.models import Cluster, ClusterHealth
 from clusters.services.foreign import foreign_observe
 from clusters.services.inventory import inventory_sync, nodes_observe
 from foundation import clock, faults, leases, outbox
+from foundation.kept import Kept, KeptUpdate
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Attempt
 
@@ -39,6 +40,18 @@ _CHUNK: Final = 50
 _NAMES: Final = 500
 _LIST_EVERY: Final = timedelta(seconds=20)
 _RETRY_S: Final = 0.3
+_CLUSTER: Final = Kept(lambda pk: Cluster.unscoped.filter(pk=pk).order_by())
+
+
+def _seen(cluster: uuid.UUID, cursor: str, now: datetime) -> dict[str, Any]:
+    return {"health": ClusterHealth.HEALTHY, "health_message": "", "cursor": cursor, "observed_at": now}
+
+
+_FOLLOWED: Final = KeptUpdate(lambda pk, cursor, now: Cluster.unscoped.filter(pk=pk), _seen)
+_LISTED: Final = KeptUpdate(
+    lambda pk, cursor, now: Cluster.unscoped.filter(pk=pk),
+    lambda pk, cursor, now: {**_seen(pk, cursor, now), "listed_at": now},
+)
 
 
 def observe_cluster(*, cluster_id: uuid.UUID) -> int:
@@ -48,7 +61,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         if epoch is None:
             outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_RETRY_S)
             return 0
-        cluster = Cluster.unscoped.get(pk=cluster_id)
+        (cluster,) = _CLUSTER(cluster_id)
         now = clock.now()
         listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
         backend = backend_for(cluster)
@@ -88,10 +101,7 @@ def _apply(cluster: Cluster, batch: ObservedBatch, now: datetime) -> None:
         _absent(cluster, pods, now)
     faults.point("observe.before_cursor")
     # The cursor moves last: a crash before this line only means seeing the same things again.
-    fields: dict[str, object] = {"cursor": batch.cursor, "observed_at": now}
-    if batch.complete:
-        fields["listed_at"] = now
-    Cluster.unscoped.filter(pk=cluster.pk).update(health=ClusterHealth.HEALTHY, health_message="", **fields)
+    (_LISTED if batch.complete else _FOLLOWED)(cluster.pk, batch.cursor, now)
 
 
 def _absent(cluster: Cluster, pods: Sequence[PodObservation], now: datetime) -> None:

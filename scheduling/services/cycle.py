@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
+from typing import Final
 
 import structlog
 
 from clusters.models import Cell
 from foundation import clock, faults, health, leases, outbox
 from foundation.garbage import uncollected
+from foundation.kept import Kept
 from scheduling import commit, engine
 from scheduling.commit import Committed
 from scheduling.delegation.delegated import elsewhere
@@ -22,6 +24,7 @@ _RETRY_S = 0.3
 # Under a flood of submissions one cycle in half a second sees them all; one for each would keep the
 # database busy with nothing else. After a quiet moment a cycle still runs at once.
 _SPACING_S = 0.5
+_LAST: Final = Kept(lambda cell: Cell.unscoped.filter(pk=cell).values_list("last_cycle_at"))
 
 
 def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
@@ -75,5 +78,5 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
 
 def _too_soon(cell_id: uuid.UUID, now: datetime) -> float:
     """Seconds until the next cycle is due; zero or less when it is now."""
-    last = Cell.unscoped.values_list("last_cycle_at", flat=True).get(pk=cell_id)
+    ((last,),) = _LAST(cell_id)
     return 0.0 if last is None else _SPACING_S - (now - last).total_seconds()

@@ -10,10 +10,11 @@ from typing import Final
 
 import structlog
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from clusters.models import ADMITS_ITSELF, Cell, Cluster, ClusterHealth
 from foundation import clock, faults, outbox
+from foundation.kept import Kept
 from scheduling.models import Allocation, Attempt, Claim, Job, JobState
 from scheduling.services import unusable
 from scheduling.services.lifecycle import begin_eviction, settle
@@ -21,11 +22,64 @@ from scheduling.transitions import StaleJob
 
 log = structlog.get_logger(__name__)
 _STARTING: Final = (JobState.ADMITTED, JobState.STARTING)
-_RUNNING: Final = (*_STARTING, JobState.RUNNING)
 _RECHECK: Final = timedelta(seconds=15)
 # An image that cannot be pulled, a volume that does not come: long enough for a large image.
 _START_GRACE: Final = timedelta(minutes=30)
 _LIMIT: Final = 200
+
+_OVER_TIME: Final = Kept(
+    lambda now: Job.unscoped.filter(state=JobState.RUNNING, deadline_at__lt=now).order_by("id")[:_LIMIT]
+)
+_CELLS_LONG_UNSEEN: Final = Kept(
+    lambda before: Cell.unscoped.filter(
+        Q(last_cycle_at__isnull=True) | Q(last_cycle_at__lt=before)
+    ).values_list("id")
+)
+_ENDED_CLAIMS: Final = Kept(
+    lambda now: Claim.unscoped.filter(expires_at__lte=now).values_list("job__queue__cell_id")
+)
+
+
+def _cells_with_news(now: datetime) -> QuerySet[Job, tuple[uuid.UUID]]:
+    unseen = Q(reason="PENDING_EVALUATION") | Q(reason="BACKOFF", backoff_until__lte=now)
+    return Job.unscoped.filter(unseen, state=JobState.QUEUED).values_list("queue__cell_id").distinct()
+
+
+def _not_ready(since: datetime) -> QuerySet[Job]:
+    pending = Job.unscoped.filter(state__in=_STARTING, admitted_at__lt=since)
+    unheard = Allocation.unscoped.filter(
+        attempt__job=OuterRef("pk"),
+        released_at__isnull=True,
+        node__cluster__health=ClusterHealth.UNREACHABLE,
+    )
+    return pending.filter(~Exists(unheard)).order_by("id")[:_LIMIT]
+
+
+def _without_pods() -> QuerySet[Job]:
+    leaving = Job.unscoped.filter(state__in=(JobState.EVICTING, JobState.STOPPING))
+    present = Allocation.unscoped.filter(attempt__job=OuterRef("pk"), removed_at__isnull=True)
+    return leaving.filter(~Exists(present)).select_related("queue").order_by("id")[:_LIMIT]
+
+
+def _clusters_owed() -> QuerySet[Allocation, tuple[uuid.UUID]]:
+    to_create = Q(ensured_at__isnull=True, removal_asked_at__isnull=True, released_at__isnull=True)
+    to_remove = Q(removal_asked_at__isnull=False, removed_at__isnull=True)
+    return Allocation.unscoped.filter(to_create | to_remove).values_list("node__cluster_id").distinct()
+
+
+def _clusters_with_gangs_to_end() -> QuerySet[Allocation, tuple[uuid.UUID]]:
+    gathered = Attempt.unscoped.filter(gathered_at__isnull=False, ended_at__isnull=False)
+    return Allocation.unscoped.filter(attempt__in=gathered).values_list("node__cluster_id").distinct()
+
+
+_CELLS_WITH_NEWS: Final = Kept(_cells_with_news)
+_NOT_READY: Final = Kept(_not_ready)
+_WITHOUT_PODS: Final = Kept(_without_pods)
+_OWED: Final = Kept(_clusters_owed)
+_GANGS_TO_END: Final = Kept(_clusters_with_gangs_to_end)
+_THAT_ADMIT: Final = Kept(
+    lambda: Cluster.unscoped.filter(backend__in=ADMITS_ITSELF).order_by("pk").values_list("pk")
+)
 
 
 def sweep() -> None:
@@ -43,25 +97,15 @@ def sweep() -> None:
 
 def _hint_cells(now: datetime) -> None:
     """Cells with a job that no cycle has seen, one whose pause has ended, or no look for a while."""
-    unseen = Q(reason="PENDING_EVALUATION") | Q(reason="BACKOFF", backoff_until__lte=now)
-    waiting = Job.unscoped.filter(state=JobState.QUEUED)
-    due = set(waiting.filter(unseen).values_list("queue__cell_id", flat=True).distinct())
-    stale = Q(last_cycle_at__isnull=True) | Q(last_cycle_at__lt=now - _RECHECK)
-    due |= set(Cell.unscoped.filter(stale).values_list("id", flat=True))
-    for cell_id in sorted(due):
+    due = {*_CELLS_WITH_NEWS(now), *_CELLS_LONG_UNSEEN(now - _RECHECK)}
+    for (cell_id,) in sorted(due):
         outbox.hint(outbox.Topic.CYCLE, cell_id)
 
 
 def _hint_clusters() -> None:
-    to_create = Q(ensured_at__isnull=True, removal_asked_at__isnull=True, released_at__isnull=True)
-    to_remove = Q(removal_asked_at__isnull=False, removed_at__isnull=True)
-    owed = Allocation.unscoped.filter(to_create | to_remove).values_list("node__cluster_id", flat=True)
-    gathered = Attempt.unscoped.filter(gathered_at__isnull=False, ended_at__isnull=False)
-    held = Allocation.unscoped.filter(attempt__in=gathered).values_list("node__cluster_id", flat=True)
-    for cluster_id in sorted({*owed.distinct(), *held.distinct()}):
+    for (cluster_id,) in sorted({*_OWED(), *_GANGS_TO_END()}):
         outbox.hint(outbox.Topic.EXECUTE, cluster_id)
-    others = Cluster.unscoped.filter(backend__in=ADMITS_ITSELF).order_by("pk")
-    for cluster_id in others.values_list("pk", flat=True):
+    for (cluster_id,) in _THAT_ADMIT():
         outbox.hint(outbox.Topic.DELEGATE, cluster_id)
 
 
@@ -91,52 +135,40 @@ def _evict_all(
 
 
 def _evict_over_time(now: datetime) -> None:
-    over = Job.unscoped.filter(state=JobState.RUNNING, deadline_at__lt=now)
-    _evict_all(list(over.order_by("id")[:_LIMIT]), "TIME_LIMIT", JobState.FAILED, now)
+    _evict_all(_OVER_TIME(now), "TIME_LIMIT", JobState.FAILED, now)
 
 
 def _evict_from_nodes(now: datetime) -> None:
     """Jobs whose nodes are lost or being drained, or of which a card is known to have failed."""
-    held = Allocation.unscoped.filter(released_at__isnull=True, attempt__job__state__in=_RUNNING)
     for rule, found in (
-        ("NODE_LOST", unusable.on_lost_nodes(held, now=now)),
-        ("NODE_DRAINED", unusable.on_drained_nodes(held)),
-        ("DEVICE_UNHEALTHY", unusable.on_broken_cards(held, now=now)),
+        ("NODE_LOST", unusable.on_lost_nodes(now=now)),
+        ("NODE_DRAINED", unusable.on_drained_nodes()),
+        ("DEVICE_UNHEALTHY", unusable.on_broken_cards(now=now)),
     ):
-        jobs = Job.unscoped.filter(pk__in=found).order_by("id")
-        _evict_all(jobs, rule, JobState.QUEUED, now, because=found)
+        if found:
+            jobs = Job.unscoped.filter(pk__in=found).order_by("id")
+            _evict_all(jobs, rule, JobState.QUEUED, now, because=found)
 
 
 def _evict_not_ready(now: datetime) -> None:
     """Jobs that were admitted long ago and do not run, unless their cluster cannot be asked."""
-    pending = Job.unscoped.filter(state__in=_STARTING, admitted_at__lt=now - _START_GRACE)
-    unheard = Allocation.unscoped.filter(
-        attempt__job=OuterRef("pk"),
-        released_at__isnull=True,
-        node__cluster__health=ClusterHealth.UNREACHABLE,
-    )
-    late = list(pending.filter(~Exists(unheard)).order_by("id")[:_LIMIT])
-    _evict_all(late, "NOT_READY", JobState.QUEUED, now, backoff=True)
+    _evict_all(_NOT_READY(now - _START_GRACE), "NOT_READY", JobState.QUEUED, now, backoff=True)
 
 
 def _end_claims(now: datetime) -> None:
     """Promises that were not kept in time; their jobs take their turn like everybody else."""
-    over = Claim.unscoped.filter(expires_at__lte=now)
-    cells = set(over.values_list("job__queue__cell_id", flat=True))
+    cells = set(_ENDED_CLAIMS(now))
     if not cells:
         return
     with transaction.atomic():
-        over.delete()
-        for cell_id in sorted(cells):
+        Claim.unscoped.filter(expires_at__lte=now).delete()
+        for (cell_id,) in sorted(cells):
             outbox.hint(outbox.Topic.CYCLE, cell_id)
 
 
 def _settle_leaving(now: datetime) -> None:
     """Jobs whose last pod ended in a transaction that did not live to move them on."""
-    leaving = Job.unscoped.filter(state__in=(JobState.EVICTING, JobState.STOPPING))
-    present = Allocation.unscoped.filter(attempt__job=OuterRef("pk"), removed_at__isnull=True)
-    idle = leaving.filter(~Exists(present))
-    for job in idle.select_related("queue").order_by("id")[:_LIMIT]:
+    for job in _WITHOUT_PODS():
         try:
             with transaction.atomic():
                 settle([job], now=now)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from clusters.models import Cell
+from foundation.kept import Kept
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.snapshots.inventory import engine_flavors
@@ -14,6 +16,9 @@ from scheduling.snapshots.taken import Contradiction, pool_names
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
 from scheduling.standing import claims_of, usage_of
 
+_MARKS: Final = Kept(
+    lambda cell: Cell.unscoped.filter(pk=cell).values_list("inventory_version", "cycle_number")
+)
 Usage = Mapping[em.FlavorResource, int]
 
 
@@ -33,7 +38,7 @@ class Frame:
     @classmethod
     def read(cls, cell_id: uuid.UUID) -> Frame:
         """Read it; a fixed number of queries."""
-        version, cycle = Cell.unscoped.values_list("inventory_version", "cycle_number").get(pk=cell_id)
+        ((version, cycle),) = _MARKS(cell_id)
         return cls(
             inventory_version=version,
             cycle=cycle,

@@ -7,13 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from clusters.models import Device, Flavor, GpuMode, Node
 from clusters.services.node_life import is_held
 from foundation import clock
+from foundation.kept import Kept
 from scheduling.engine import model as em
 from scheduling.engine_jobs import toleration
+
+_FLAVORS: Final = Kept(lambda cell: Flavor.unscoped.filter(cluster__cell_id=cell).order_by("id"))
 
 
 def devices_of(rows: Any) -> dict[uuid.UUID, list[Device]]:
@@ -84,7 +87,6 @@ def _taint(taint: Mapping[str, str]) -> em.Taint:
 
 def engine_flavors(cell_id: uuid.UUID) -> list[em.Flavor]:
     """The flavors of a cell."""
-    rows = Flavor.unscoped.filter(cluster__cell_id=cell_id).order_by("id")
     return [
         em.Flavor(
             id=str(flavor.pk),
@@ -97,5 +99,5 @@ def engine_flavors(cell_id: uuid.UUID) -> list[em.Flavor]:
             mode=em.GpuMode.WHOLE if flavor.gpu_mode == GpuMode.NONE else em.GpuMode(flavor.gpu_mode),
             policy=flavor.placement,
         )
-        for flavor in rows
+        for flavor in _FLAVORS(cell_id)
     ]

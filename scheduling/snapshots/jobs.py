@@ -11,6 +11,7 @@ from typing import Final
 from django.db.models import QuerySet
 
 from foundation import clock
+from foundation.kept import Kept
 from foundation.quantities import Resource
 from scheduling.allowances import Allowances
 from scheduling.engine import model as em
@@ -21,6 +22,7 @@ from tenants.models import Tenant
 
 # What a cycle looks at: jobs that wait for it, and those that hold what others wait for.
 SEEN: Final = (JobState.QUEUED, *HOLDING_STATES)
+_WORKSPACES: Final = Kept(lambda cell: Tenant.unscoped.filter(queues__cell=cell).order_by().distinct())
 
 
 def jobs_of(
@@ -48,7 +50,7 @@ def jobs_of(
 
 def allowances_of(cell_id: uuid.UUID) -> Allowances:
     """What limits the jobs of a cell at this moment."""
-    return Allowances(Tenant.unscoped.filter(queues__cell=cell_id).distinct(), now=clock.now())
+    return Allowances(_WORKSPACES(cell_id), now=clock.now())
 
 
 def limited(found: Allowances, seen: list[em.Job], rows: Mapping[str, Job]) -> list[em.Job]:

@@ -5,15 +5,24 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Final
 
-from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
+from foundation.kept import Kept
 from scheduling.engine import model as em
 from scheduling.models import Allocation, DeviceSlice
 from scheduling.snapshots.holds import allocations_of
 from scheduling.snapshots.kept_jobs import portions
 
 _LEAVING = ExpressionWrapper(Q(removal_asked_at__isnull=False, restarting=False), output_field=BooleanField())
+
+
+def _live(cell: uuid.UUID) -> QuerySet[Allocation]:
+    return Allocation.unscoped.filter(node__cluster__cell_id=cell, released_at__isnull=True)
+
+
+_MARKS: Final = Kept(lambda cell: _live(cell).values_list("pk", _LEAVING))
 
 
 @dataclass(slots=True)
@@ -31,8 +40,8 @@ class KeptHolds:
         `watched` are the workspaces in which jobs meet each other, `turned` those in which that is new, or
         no longer so.
         """
-        live = Allocation.unscoped.filter(node__cluster__cell_id=self.cell_id, released_at__isnull=True)
-        marks = dict(live.values_list("pk", _LEAVING))
+        live = _live(self.cell_id)
+        marks = dict(_MARKS(self.cell_id))
         known = self.known
         changed = {
             pk for pk, leaving in marks.items() if pk not in known or known[pk].leaving != bool(leaving)

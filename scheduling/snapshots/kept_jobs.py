@@ -5,8 +5,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from django.db.models import QuerySet
+
+from foundation.kept import Kept
 from scheduling.allowances import Allowances
 from scheduling.engine import model as em
 from scheduling.engine_config import engine_config
@@ -18,6 +21,16 @@ from scheduling.standing import pasts_of
 PORTION: Final = 500
 """Rows that are loaded by their keys at a time: SQLite bounds the parameters of a statement."""
 _NEW: Final = Past()
+
+
+def _seen(cell: uuid.UUID) -> QuerySet[Job]:
+    return Job.unscoped.filter(queue__cell_id=cell, state__in=SEEN)
+
+
+_VERSIONS: Final[Kept[tuple[Any, ...]]] = Kept(lambda cell: _seen(cell).values_list("pk", "version"))
+_VERSIONS_AND_TIMES: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda cell: _seen(cell).values_list("pk", "version", "reason_at")
+)
 
 
 def portions(keys: Iterable[uuid.UUID]) -> Iterator[list[uuid.UUID]]:
@@ -78,8 +91,8 @@ class KeptJobs:
 
         Each key is looked up once: with thousands of jobs that is what costs.
         """
-        seen, rows = Job.unscoped.filter(queue__cell_id=self.cell_id, state__in=SEEN), self._rows
-        marks = list(seen.values_list("pk", "version", *(() if alone else ("reason_at",))))
+        rows = self._rows
+        marks = (_VERSIONS if alone else _VERSIONS_AND_TIMES)(self.cell_id)
         found = [rows.get(mark[0]) for mark in marks]
         changed = {
             mark[0]

@@ -5,13 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from clusters.models import Flavor, Node
 from foundation import row_scope
+from foundation.kept import Kept
 from quotas.models import Queue
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.models import Job
+
+_FLAVORS: Final = Kept(lambda cell: Flavor.unscoped.filter(cluster__cell_id=cell).values_list("id", "name"))
+_QUEUES: Final = Kept(lambda cell: Queue.unscoped.filter(cell_id=cell).values_list("id", "name"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,4 @@ def names_in(cell_id: uuid.UUID) -> dict[str, str]:
 
 def pool_names(cell_id: uuid.UUID) -> dict[str, str]:
     """Names of flavors and queues of a cell by id."""
-    flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
-    queues = Queue.unscoped.filter(cell_id=cell_id).values_list("id", "name")
-    return {str(pk): name for rows in (flavors, queues) for pk, name in rows}
+    return {str(pk): name for pk, name in (*_FLAVORS(cell_id), *_QUEUES(cell_id))}

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
+from typing import Final
 
+from foundation.kept import Kept
 from foundation.quantities import Resource
 from quotas.models import AllocationMode, Queue, QueueFlavor
 from quotas.selectors.tree import tree_rows
 from scheduling.engine import model as em
+
+_QUEUES: Final = Kept(lambda cell: Queue.unscoped.filter(cell_id=cell).order_by("id"))
+_QUEUE_FLAVORS: Final = Kept(
+    lambda cell: (
+        QueueFlavor.unscoped.filter(queue__cell_id=cell)
+        .order_by("queue_id", "position")
+        .values_list("queue_id", "flavor_id")
+    )
+)
 
 
 def engine_quota_nodes(cell_id: uuid.UUID) -> list[em.QuotaNode]:
@@ -40,10 +51,10 @@ def engine_quota_nodes(cell_id: uuid.UUID) -> list[em.QuotaNode]:
 
 def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
     """The queues of a cell with their flavors in order."""
-    queues = list(Queue.unscoped.filter(cell_id=cell_id).order_by("id"))
+    queues = _QUEUES(cell_id)
     flavors: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
-    for row in QueueFlavor.unscoped.filter(queue__cell_id=cell_id).order_by("queue_id", "position"):
-        flavors[row.queue_id].append(str(row.flavor_id))
+    for queue_id, flavor_id in _QUEUE_FLAVORS(cell_id):
+        flavors[queue_id].append(str(flavor_id))
     return [
         em.Queue(
             id=str(queue.pk),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 
 from clusters.backends.base import BackendUnavailable, ClusterBackend, ForeignBatch
 from clusters.backends.base import ForeignPod as Fact
@@ -15,6 +17,7 @@ from clusters.models import Cell, Cluster, ForeignPod, Node
 from clusters.services.foreign_sums import foreign_settle
 from clusters.services.node_marks import nodes_changed
 from foundation import clock, outbox
+from foundation.kept import KeptUpdate
 
 log = structlog.get_logger(__name__)
 _LOOK_EVERY: Final = timedelta(seconds=2)
@@ -24,6 +27,18 @@ _OF_POD: Final = (
     *("node_name", "namespace", "name", "owner", "cpu_millicores", "memory_mib"),
     *("cards", "shares", "standing", "leaving"),
 )
+
+
+def _read_from(cluster: uuid.UUID, before: str, cursor: str, now: datetime) -> QuerySet[Cluster]:
+    return Cluster.unscoped.filter(pk=cluster, foreign_cursor=before)
+
+
+def _read_to(cluster: uuid.UUID, before: str, cursor: str, now: datetime) -> dict[str, Any]:
+    return {"foreign_cursor": cursor, "foreign_at": now}
+
+
+_FOLLOWED: Final = KeptUpdate(_read_from, _read_to)
+_LISTED: Final = KeptUpdate(_read_from, lambda *given: {**_read_to(*given), "foreign_listed_at": given[-1]})
 
 
 def foreign_observe(*, cluster: Cluster, backend: ClusterBackend) -> int:
@@ -51,11 +66,8 @@ def foreign_apply(*, cluster: Cluster, batch: ForeignBatch) -> int:
         # In the order in which an admission locks them: the cell, then nodes by key, then cards.
         Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
     now = clock.now()
-    fields: dict[str, object] = {"foreign_cursor": batch.cursor, "foreign_at": now}
-    if batch.complete:
-        fields["foreign_listed_at"] = now
-    read_from = Cluster.unscoped.filter(pk=cluster.pk, foreign_cursor=cluster.foreign_cursor)
-    if not read_from.update(**fields):
+    note = _LISTED if batch.complete else _FOLLOWED
+    if not note(cluster.pk, cluster.foreign_cursor, batch.cursor, now):
         return 0
     touched = _write(cluster, batch)
     if touched and foreign_settle(cluster_id=cluster.pk, names=set(touched)):

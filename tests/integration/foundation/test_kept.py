@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import DataError, connection
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.test.utils import CaptureQueriesContext
 
-from foundation.kept import Kept
+from foundation.kept import Kept, KeptUpdate
 from quotas.models import Queue
 from scheduling.models import Job
 from tenants.models import Tenant
@@ -112,3 +112,56 @@ def test_lists_of_any_length_share_one_statement(w: World) -> None:
     assert len(shapes) == 1
     few = kept.for_any(made)
     assert len({id(job.queue) for job in few}) == 1 == Queue.unscoped.filter(pk=few[0].queue_id).count()
+
+
+def test_times_and_numbers_may_be_asked_for(w: World) -> None:
+    kept = Kept(
+        lambda before, version: (
+            Job.unscoped.filter(submitted_at__lt=before, version__lte=version)
+            .order_by("pk")
+            .values_list("name", "submitted_at")
+        )
+    )
+    then = datetime(2026, 11, 22, 5, 6, 7, 120_000, tzinfo=UTC)
+    jobs.job(w.queue, w.editor, "early", submitted_at=then)
+    jobs.job(w.queue, w.editor, "late", submitted_at=then + timedelta(microseconds=1), version=3)
+
+    second = then + timedelta(seconds=1)
+    assert kept(then, 9) == []
+    assert kept(then + timedelta(microseconds=1), 9) == [("early", then)]
+    assert kept(second, 2) == [("early", then)]
+    assert kept(second, 2**40) == [("early", then), ("late", then + timedelta(microseconds=1))]
+
+
+def test_what_is_annotated_comes_with_the_model(w: World) -> None:
+    named: Kept[Any] = Kept(
+        lambda workspace: (
+            Job.unscoped.filter(workspace=workspace)
+            .annotate(rule=F("runtime__rule"))
+            .order_by("name")
+            .select_related("queue")
+        )
+    )
+    jobs.job(w.queue, w.editor, "alpha", runtime={"rule": 7})
+    jobs.job(w.queue, w.editor, "beta")
+
+    assert [(job.name, job.rule, job.queue.pk) for job in named(w.workspace.pk)] == [
+        ("alpha", 7, w.queue.pk),
+        ("beta", None, w.queue.pk),
+    ]
+
+
+def test_only_the_rows_that_are_meant_get_the_values_of_the_call(w: World) -> None:
+    note = KeptUpdate(
+        lambda workspace, name, at: Job.unscoped.filter(workspace=workspace, name=name, deadline_at=None),
+        lambda workspace, name, at: {"deadline_at": at, "version": F("version") + 1, "end_reason": name},
+    )
+    made = [jobs.job(w.queue, w.editor, name) for name in ("alpha", "beta")]
+    then = datetime(2026, 11, 22, 5, 6, 7, 120_000, tzinfo=UTC)
+
+    for job, at in zip(made, (then, then + timedelta(hours=1)), strict=True):
+        assert note(w.workspace.pk, job.name, at) == 1
+        assert note(w.workspace.pk, job.name, at) == 0
+    assert note(w.other_workspace.pk, "alpha", then) == 0
+    rows = Job.unscoped.order_by("name").values_list("deadline_at", "version", "end_reason")
+    assert list(rows) == [(then, 1, "alpha"), (then + timedelta(hours=1), 1, "beta")]

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
-from django.db.models import Case, F, Max, Min, QuerySet, Value, When
+from django.db.models import Case, F, Max, QuerySet, Value, When
 
 from clusters.backends.simulated.state import Moment, locked, look
 from clusters.models import SimulatedPhase, SimulatedPod
+from foundation.kept import Kept
 
 Pods = QuerySet[SimulatedPod]
 
@@ -28,7 +29,7 @@ _TOMBSTONES_KEPT: Final = timedelta(hours=1)
 def advance(cluster_id: uuid.UUID) -> Moment:
     """Carry out every transition that is due. Nothing is locked or written when none is."""
     moment = look(cluster_id)
-    if not _due(moment).exists():
+    if not _is_due(moment):
         return moment
     with locked(cluster_id) as moment:
         advance_locked(moment)
@@ -37,7 +38,7 @@ def advance(cluster_id: uuid.UUID) -> Moment:
 
 def advance_locked(moment: Moment) -> None:
     """The same for a caller that holds the lock."""
-    if not _due(moment).exists():
+    if not _is_due(moment):
         return
     change = moment.next_change()
     due = _due(moment)
@@ -68,10 +69,10 @@ def advance_locked(moment: Moment) -> None:
 
 def next_in_s(moment: Moment) -> float | None:
     """Real seconds until the next transition is due, `SOONEST_S` at least; None when none is to come."""
-    pods = SimulatedPod.unscoped.filter(simulation=moment.row, next_ms__isnull=False)
-    next_ms = pods.aggregate(earliest=Min("next_ms"))["earliest"]
-    if next_ms is None:
+    found = _NEXT.first(moment.row.pk)
+    if found is None:
         return None
+    (next_ms,) = found
     return max((moment.timeline.real_at(next_ms) - moment.at).total_seconds(), SOONEST_S)
 
 
@@ -111,8 +112,28 @@ def fail(
     )
 
 
+def _due_at(simulation: uuid.UUID, sim_ms: int) -> Pods:
+    return SimulatedPod.unscoped.filter(simulation=simulation, next_ms__lte=sim_ms)
+
+
 def _due(moment: Moment) -> Pods:
-    return SimulatedPod.unscoped.filter(simulation=moment.row, next_ms__lte=moment.sim_ms)
+    return _due_at(moment.row.pk, moment.sim_ms)
+
+
+_ANY_DUE: Final = Kept(
+    lambda simulation, sim_ms: _due_at(simulation, sim_ms).order_by().values_list("pk")[:1]
+)
+_NEXT: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda simulation: (
+        SimulatedPod.unscoped.filter(simulation=simulation, next_ms__isnull=False)
+        .order_by("next_ms")
+        .values_list("next_ms")[:1]
+    )
+)
+
+
+def _is_due(moment: Moment) -> bool:
+    return bool(_ANY_DUE(moment.row.pk, moment.sim_ms))
 
 
 def _prune(moment: Moment) -> None:

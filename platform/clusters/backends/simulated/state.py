@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.simulated.timeline import Timeline
 from clusters.models import SimulatedCluster
 from foundation import clock
+from foundation.kept import Kept
 
 
 @dataclass(slots=True)
@@ -40,9 +43,17 @@ class Moment:
         return self.row.last_change
 
 
+def _rows(cluster: uuid.UUID) -> QuerySet[SimulatedCluster]:
+    return SimulatedCluster.unscoped.filter(cluster_id=cluster).order_by()
+
+
+_ROW: Final = Kept(_rows)
+_LOCKED_ROW: Final = Kept(lambda cluster: _rows(cluster).select_for_update())
+
+
 def look(cluster_id: uuid.UUID) -> Moment:
     """Read the cluster without locking it. Raises `BackendUnavailable` if it does not answer."""
-    row = SimulatedCluster.unscoped.filter(cluster_id=cluster_id).first()
+    row = _ROW.first(cluster_id)
     return Moment.of(_answering(row))
 
 
@@ -53,7 +64,7 @@ def locked(cluster_id: uuid.UUID, *, even_unreachable: bool = False) -> Iterator
     Raises `BackendUnavailable` if the cluster does not answer, unless `even_unreachable`.
     """
     with transaction.atomic():
-        row = SimulatedCluster.unscoped.select_for_update().filter(cluster_id=cluster_id).first()
+        row = _LOCKED_ROW.first(cluster_id)
         if row is None or not even_unreachable:
             row = _answering(row)
         before = (row.last_change, row.pruned_at, row.reachable, row.anchors)

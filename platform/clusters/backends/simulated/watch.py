@@ -6,6 +6,8 @@ import uuid
 from collections import defaultdict
 from typing import Any, Final
 
+from django.db.models import QuerySet
+
 from clusters.backends.base import (
     DeviceFact,
     Inventory,
@@ -21,6 +23,7 @@ from clusters.backends.base import (
 from clusters.backends.simulated import life
 from clusters.backends.simulated.state import Moment
 from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
+from foundation.kept import Kept
 
 _ALL: Final = -1  # below every change number
 _POD_COLUMNS = (
@@ -33,6 +36,28 @@ _POD_COLUMNS = (
     "ended_code",
     "reason",
     "message",
+)
+
+
+def _changed(simulation: uuid.UUID, since: int) -> QuerySet[SimulatedPod]:
+    return SimulatedPod.unscoped.filter(simulation=simulation, change__gt=since)
+
+
+_CHANGED: Final = Kept(lambda *given: _changed(*given).values_list(*_POD_COLUMNS))
+_LIVE: Final = Kept(
+    lambda *given: _changed(*given).exclude(phase=SimulatedPhase.GONE).values_list(*_POD_COLUMNS)
+)
+_NODES: Final = Kept(
+    lambda simulation, since: SimulatedNode.unscoped.filter(simulation=simulation, change__gt=since).order_by(
+        "name"
+    )
+)
+_CARDS: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda simulation, since: (
+        SimulatedDevice.unscoped.filter(node__simulation=simulation, node__change__gt=since)
+        .order_by("node", "index")
+        .values_list("node_id", "uuid", "index", "model", "memory_mib", "mode", "healthy")
+    )
 )
 
 
@@ -52,10 +77,8 @@ def observe(cluster_id: uuid.UUID, cursor: str | None) -> ObservedBatch:
     since = _number(cursor)
     complete = not moment.row.pruned_to <= since <= moment.row.last_change
     since = _ALL if complete else since
-    pods = SimulatedPod.unscoped.filter(simulation=moment.row, change__gt=since)
-    if complete:
-        pods = pods.exclude(phase=SimulatedPhase.GONE)
-    seen: list[Observation] = [_pod(moment, row) for row in pods.values(*_POD_COLUMNS)]
+    pods = (_LIVE if complete else _CHANGED)(moment.row.pk, since)
+    seen: list[Observation] = [_pod(moment, dict(zip(_POD_COLUMNS, row, strict=True))) for row in pods]
     seen += [
         NodeObservation(node.name, fact, moment.timeline.real_at(node.changed_ms))
         for node, fact in _nodes(moment, since)
@@ -83,11 +106,9 @@ def _pod(moment: Moment, row: dict[str, Any]) -> PodObservation:
 
 
 def _nodes(moment: Moment, since: int) -> list[tuple[SimulatedNode, NodeFact]]:
-    nodes = SimulatedNode.unscoped.filter(simulation=moment.row, change__gt=since).order_by("name")
+    nodes = _NODES(moment.row.pk, since)
     cards: defaultdict[uuid.UUID, list[DeviceFact]] = defaultdict(list)
-    rows = SimulatedDevice.unscoped.filter(node__simulation=moment.row, node__change__gt=since)
-    columns = ("node_id", "uuid", "index", "model", "memory_mib", "mode", "healthy")
-    for node_id, *card in rows.order_by("node", "index").values_list(*columns):
+    for node_id, *card in _CARDS(moment.row.pk, since) if nodes else ():
         cards[node_id].append(DeviceFact(*card))
     return [(node, _fact(node, tuple(cards[node.id]))) for node in nodes]
 
