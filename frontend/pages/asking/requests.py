@@ -1,4 +1,4 @@
-"""A workspace's requests: ask for more, see what became of it, answer a counter-offer."""
+"""Requests of a workspace or a folder: ask for more, see what became of it, answer a counter-offer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from quotas.services import quota_request as service
 from tenants import permissions
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
-from tenants.selectors.tenant import workspace_get
+from tenants.selectors.tenant import tenant_get, workspace_get
 
 PER_PAGE = 20
 
@@ -78,13 +78,33 @@ class Subject:
 
 @login_required
 def requests(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The form and the list; POST asks, or answers."""
-    place, who = workspace_get(viewer=viewer(request), slug=workspace), viewer(request)
+    """The form and the list of a workspace; POST asks, or answers."""
+    place = workspace_get(viewer=viewer(request), slug=workspace)
     frame(request, place)
+    return _page(request, viewer(request), place)
+
+
+@login_required
+def folder_requests(request: HttpRequest, tenant: UUID) -> HttpResponse:
+    """The same of a folder, on the operators' side, where folders are; a workspace has its own page."""
+    place = tenant_get(viewer=viewer(request), tenant_id=tenant)
+    if place.is_workspace:
+        return redirect(_here(place))
+    frame(request, label=_("All tenants"), trail=_("Operations"))
+    return _page(request, viewer(request), place)
+
+
+def _here(place: Tenant) -> str:
+    if place.is_workspace:
+        return reverse("frontend:workspace-requests", args=[place.slug])
+    return reverse("frontend:ops-tenant-requests", args=[place.pk])
+
+
+def _page(request: HttpRequest, who: User, place: Tenant) -> HttpResponse:
     what = request.POST.get("do", "")
     if request.method == "POST" and what != "ask":
         _answer(request, who, place, what)
-        return redirect("frontend:workspace-requests", workspace=workspace)
+        return redirect(_here(place))
     subject = _subject(request, who, place)
     if request.method == "POST" and subject is not None:
         return _ask(request, who, place, subject)
@@ -118,7 +138,7 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
     decider = service.request_decider(sent) or _("the platform")
     sentence = _("Your request is sent; an admin of %(tenant)s decides.")
     messages.success(request, sentence % {"tenant": decider})
-    return redirect("frontend:workspace-requests", workspace=place.slug)
+    return redirect(_here(place))
 
 
 def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:
@@ -139,7 +159,7 @@ def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:
 
 
 def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
-    """What the address names, else the whole workspace and the first pool with GPUs; None without a quota.
+    """What the address names, else the whole tenant and the first pool with GPUs; None without a quota.
 
     A queue's own quota is divided inside the workspace; who wants more than that asks for the workspace.
     """
@@ -171,7 +191,8 @@ def _show(
     page = Paginator(workspace_requests(who, place), PER_PAGE).get_page(request.GET.get("page"))
     admin = permissions.may(who, Permission.QUOTA_EDIT, place)
     context: dict[str, Any] = {
-        "workspace": place,
+        "place": place,
+        "here": _here(place),
         "subject": subject,
         "typed": typed,
         "asking": asking,
@@ -183,14 +204,14 @@ def _show(
     }
     if subject is not None:
         query = {"node": subject.node.node.pk, "flavor": subject.pool.pk}
-        context["ask_url"] = f"{reverse('frontend:workspace-requests', args=[place.slug])}?{urlencode(query)}"
+        context["ask_url"] = f"{_here(place)}?{urlencode(query)}"
         context["links"] = _links(place, subject)
     return render(request, "frontend/asking/requests.html", context, status=status)
 
 
 def _links(place: Tenant, subject: Subject) -> dict[str, list[dict[str, Any]]]:
     """Where each quota and each pool is asked for."""
-    page = reverse("frontend:workspace-requests", args=[place.slug])
+    page = _here(place)
 
     def link(label: str, node: UUID, pool: UUID, *, current: bool) -> dict[str, Any]:
         query = urlencode({"node": node, "flavor": pool})

@@ -130,6 +130,7 @@ def _show(
         "may_rename": edits and not place.is_archived,
         "may_move": decides and not place.is_archived,
         "may_archive": decides,
+        "may_see_quota": permissions.may(who, Permission.QUOTA_VIEW, place),
         "targets": _targets(who, place) if decides else [],
         "effects": tenant_archive_preview(viewer=who, tenant=place) if decides else [],
         "asked": request.GET.get("to", ""),

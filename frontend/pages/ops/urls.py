@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from frontend.pages.asking import budgets, inbox, loans
+from frontend.pages.asking import budgets, inbox, loans, requests
 from frontend.pages.ops import audit, groups, node, nodes, overview, roles, tenant_tree
 from frontend.pages.quotas import edit, file, history, page
 from frontend.pages.rules import policies, priorities, queues
@@ -25,6 +25,7 @@ urlpatterns = [
     path("budgets", budgets.budgets, name="ops-budgets"),
     path("tenants", tenant_tree.tree, name="ops-tenants"),
     path("tenants/<uuid:tenant>", tenant_tree.tenant, name="ops-tenant"),
+    path("tenants/<uuid:tenant>/requests", requests.folder_requests, name="ops-tenant-requests"),
     path("tenants/<uuid:tenant>/roles", roles.roles, name="ops-tenant-roles"),
     path("roles", roles.roles, name="ops-roles"),
     path("groups", groups.groups, name="ops-groups"),

@@ -111,6 +111,33 @@ def test_who_may_not_submit_sees_no_form(there: World) -> None:
     assert signed_in(there.outsider).get(ASK).status_code == 404
 
 
+def test_an_admin_of_a_folder_asks_for_the_folder(there: World) -> None:
+    research = tenancy.folder()
+    quotas.gpu_quota(quotas.quota_node(there.cell, research), there.flavor, 2)
+    lena = tenancy.user("lena", research, Role.ADMIN)
+    client, page = signed_in(lena), f"/ops/tenants/{research.pk}/requests"
+
+    assert page in client.get(f"/ops/tenants/{research.pk}").content.decode()
+    text = client.get(page).content.decode()
+    assert 'name="gpu.cards.nominal" value="2"' in text
+    shown = dict(re.findall(r'name="([a-z.]+_limit|[a-z.]+nominal)" value="([^"]*)"', text))
+    answer = client.post(
+        page, shown | {"gpu.cards.nominal": "9", "do": "ask", "reason": "a paper"}, follow=True
+    )
+
+    made = QuotaRequest.unscoped.get()
+    assert (made.node.tenant, made.asked[0]["nominal"]) == (research, 9)
+    assert answer.redirect_chain[0][0] == page and "an admin of Root decides" in answer.content.decode()
+    client.post(page, {"do": "withdraw", "request": made.pk})
+    assert QuotaRequest.unscoped.get().state == RequestState.WITHDRAWN
+    assert signed_in(there.outsider).get(page).status_code == 404
+
+
+def test_a_workspace_has_its_own_page_of_requests(there: World) -> None:
+    answer = signed_in(there.editor).get(f"/ops/tenants/{there.workspace.pk}/requests")
+    assert (answer.status_code, answer.headers["Location"]) == (302, ASK)
+
+
 def test_the_inbox_decides(there: World, anna: User) -> None:
     made = asked(there)
     client = signed_in(anna)
