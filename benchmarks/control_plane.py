@@ -30,6 +30,8 @@ from benchmarks.running import free_port
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 _PROGRAMS: Final = ("etcd", "kube-apiserver")
+# Without the one for quotas nothing is let into a namespace that has one.
+_FOR_NODES: Final = ("serviceaccount-controller", "node-lifecycle-controller", "resourcequota-controller")
 _START_S: Final = 60
 _STOP_S: Final = 20
 
@@ -119,10 +121,10 @@ def running_controllers(plane: ControlPlane, *names: str) -> Iterator[None]:
 
 
 @contextmanager
-def running_kwok(plane: ControlPlane) -> Iterator[None]:
-    """Have kwok play every node and its pods, for the block.
+def running_nodes(plane: ControlPlane) -> Iterator[None]:
+    """Have kwok play every node and its pods, beside the controllers that nodes and tenants need.
 
-    Raises: MissingProgram where the programs lack it.
+    Raises: MissingProgram where the programs lack either.
     """
     programs = find_programs()
     stages = programs.parent / "kwok" / "stages-fast.yaml" if programs else None
@@ -133,7 +135,7 @@ def running_kwok(plane: ControlPlane) -> Iterator[None]:
         *("--manage-all-nodes=true", "--node-ip=127.0.0.1", "--node-lease-duration-seconds=40"),
         f"--server-address=127.0.0.1:{free_port()}",
     ]
-    with ExitStack() as stack:
+    with running_controllers(plane, *_FOR_NODES), ExitStack() as stack:
         _start("kwok", command, plane.folder, stack)
         yield
 

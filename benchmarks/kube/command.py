@@ -9,19 +9,19 @@ which a watch of the API server's pods told of the binding. Everything runs on t
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchmarks.control_plane import ControlPlane, running_control_plane, running_controllers, running_kwok
+from benchmarks.control_plane import ControlPlane, running_control_plane, running_nodes
 from benchmarks.kube.cluster import Administrator, Bindings
 from benchmarks.kube.figures import Figures, Size, report, size_of
 from benchmarks.kube.user import User
 from benchmarks.kube.waiting import say
-from benchmarks.processor import seconds_of_family
+from benchmarks.postgres import PostgresServer
+from benchmarks.processor import children, seconds_of, seconds_of_family
 from benchmarks.report import Report, limits, show
-from benchmarks.running import platform_on_postgres
-
-_CONTROLLERS = ("serviceaccount-controller", "node-lifecycle-controller")
+from benchmarks.running import Running, platform_on_postgres
 
 
 def main(arguments: list[str]) -> int:
@@ -46,23 +46,30 @@ def run(share: float = 1.0) -> Report:
             user = User(running, Bindings(plane))
             say(f"{size.steady} jobs, {bounds['steady_per_s']} a second")
             steady_s = user.steady(size.steady, bounds["steady_per_s"])
-            before = running.spent() | {"PostgreSQL": seconds_of_family(server.process.pid)}
+            before = _spent(running, server)
             say(f"{size.cards} jobs of one card")
             filled_s = user.fill(size.cards)
-            after = running.spent() | {"PostgreSQL": seconds_of_family(server.process.pid)}
+            after = _spent(running, server)
             say(f"one job of {size.owned} cards")
             reclaimed_s = user.reclaim(size.owned, size.each)
     spent = {f"{name} while filling": used - before[name] for name, used in after.items()}
     return report(bounds, size, Figures(created, bound, steady_s, filled_s, reclaimed_s, spent))
 
 
+def _spent(running: Running, server: PostgresServer) -> dict[str, float]:
+    """Processor seconds so far of the platform, of PostgreSQL, of the cluster, and of this process."""
+    cluster = set(children(os.getpid())) - {running.pid, server.process.pid}
+    return {
+        **running.spent(),
+        "PostgreSQL": seconds_of_family(server.process.pid),
+        "the cluster": seconds_of(cluster),
+        "this benchmark": seconds_of([os.getpid()]),
+    }
+
+
 @contextmanager
 def _cluster(size: Size) -> Iterator[tuple[ControlPlane, Administrator]]:
-    with (
-        running_control_plane() as plane,
-        running_controllers(plane, *_CONTROLLERS),
-        running_kwok(plane),
-    ):
+    with running_control_plane() as plane, running_nodes(plane):
         administrator = Administrator(plane)
         say(f"{size.nodes} nodes")
         administrator.nodes(size.nodes, size.each)

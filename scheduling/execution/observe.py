@@ -32,7 +32,7 @@ from clusters.services.inventory import inventory_sync, nodes_observe
 from foundation import clock, faults, leases, outbox
 from foundation.kept import Kept, KeptUpdate
 from scheduling.execution.progress import pods_apply
-from scheduling.models import Allocation, Attempt
+from scheduling.models import Allocation, Attempt, TaskState
 
 log = structlog.get_logger(__name__)
 # Small: embedded, each transaction holds the one write lock that submissions wait for.
@@ -94,14 +94,30 @@ def _apply(cluster: Cluster, batch: ObservedBatch, now: datetime) -> None:
         inventory_sync(cluster=cluster, inventory=Inventory(tuple(seen.fact for seen in nodes if seen.fact)))
     elif nodes:
         nodes_observe(cluster=cluster, observations=nodes)
-    for start in range(0, len(pods), _CHUNK):
-        pods_apply(cluster=cluster, observations=pods[start : start + _CHUNK], now=now)
+    news = _news(cluster, pods) if batch.complete else pods
+    for start in range(0, len(news), _CHUNK):
+        pods_apply(cluster=cluster, observations=news[start : start + _CHUNK], now=now)
         faults.point("observe.after_chunk")
     if batch.complete:
         _absent(cluster, pods, now)
     faults.point("observe.before_cursor")
     # The cursor moves last: a crash before this line only means seeing the same things again.
     (_LISTED if batch.complete else _FOLLOWED)(cluster.pk, batch.cursor, now)
+
+
+def _news(cluster: Cluster, pods: Sequence[PodObservation]) -> list[PodObservation]:
+    """Without pods that run and are known to: most of a list, and applying them would change nothing."""
+    running = [seen.ref.name for seen in pods if seen.phase is PodPhase.RUNNING]
+    here = Allocation.unscoped.filter(node__cluster=cluster, removed_at__isnull=True, restarting=False)
+    known: set[tuple[str, str]] = set()
+    for start in range(0, len(running), _NAMES):
+        named = here.filter(task__state=TaskState.RUNNING, pod_name__in=running[start : start + _NAMES])
+        known.update(named.values_list("namespace", "pod_name"))
+    return [
+        seen
+        for seen in pods
+        if seen.phase is not PodPhase.RUNNING or (seen.ref.namespace, seen.ref.name) not in known
+    ]
 
 
 def _absent(cluster: Cluster, pods: Sequence[PodObservation], now: datetime) -> None:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.control_plane import ControlPlane, find_programs, running_controllers, running_kwok
+from benchmarks.control_plane import ControlPlane, find_programs, running_nodes
 from benchmarks.running import Running, platform
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json, node_allocates
@@ -148,10 +148,7 @@ def installation(plane: ControlPlane, database: str, teams: Sequence[str]) -> It
     with ExitStack() as stack:
         stack.callback(api.clear)
         _nodes(api)
-        stack.enter_context(
-            running_controllers(plane, "serviceaccount-controller", "node-lifecycle-controller")
-        )
-        stack.enter_context(running_kwok(plane))
+        stack.enter_context(running_nodes(plane))
         wait_until(
             lambda: _ready(api) == WHOLE + len(CUT) + len(MIG), "all nodes are ready", within_s=_SOON_S
         )

@@ -25,7 +25,8 @@ def cards_upsert(
     changed = False
     new: list[Device] = []
     seen = {fact.uuid for fact in reported}
-    elsewhere = Device.unscoped.filter(uuid__in=seen - known.keys()).in_bulk(field_name="uuid")
+    unknown = seen - known.keys()
+    elsewhere = Device.unscoped.filter(uuid__in=unknown).in_bulk(field_name="uuid") if unknown else {}
     healthy = _health(reported, known)
     for fact in reported:
         device = known.get(fact.uuid) or elsewhere.get(fact.uuid)
@@ -40,7 +41,8 @@ def cards_upsert(
     lost = [device.pk for uuid, device in known.items() if uuid not in seen and device.healthy]
     if lost:
         Device.unscoped.filter(pk__in=lost, node=node).update(healthy=False)
-    Device.unscoped.bulk_create(new)
+    if new:
+        Device.unscoped.bulk_create(new)
     cards_note(node, {uuid: device.healthy for uuid, device in known.items()}, healthy, at=at)
     return changed or bool(new) or bool(lost)
 

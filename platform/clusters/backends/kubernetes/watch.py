@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,7 +36,9 @@ PODS: Final = "/api/v1/pods"
 _NODES: Final = "/api/v1/nodes"
 _CURSOR: Final = re.compile(r"(\d{1,20})\.(\d{1,20})")
 _IDLE_S: Final = 0.3  # what happened before the call comes at once; then nothing comes for a while
-_LONGEST_S: Final = 5
+# While pods come and go all the time nothing is idle, and others wait for the lease under which this is read.
+_LONGEST_S: Final = 0.6
+_AT_MOST_S: Final = 5  # for the API server, which counts whole seconds
 _GONE: Final = 410
 
 
@@ -110,12 +113,15 @@ def changes(api: Api, path: str, query: Mapping[str, str | int], version: str) -
     Raises: TooOld; Refused; BackendUnavailable.
     """
     latest: dict[str, Change] = {}
-    watching = {**query, "watch": 1, "resourceVersion": version, "timeoutSeconds": _LONGEST_S}
+    watching = {**query, "watch": 1, "resourceVersion": version, "timeoutSeconds": _AT_MOST_S}
+    until = time.monotonic() + _LONGEST_S
     try:
         for line in api.lines(path, _IDLE_S, **watching):
             kind, item = _event(line)
             version = str(item["metadata"]["resourceVersion"])
             latest[item["metadata"]["uid"]] = Change(item, kind == "DELETED", clock.now())
+            if time.monotonic() > until:
+                break  # what comes after is read from this version on
     except Refused as error:
         if error.status == _GONE:
             raise TooOld from error
