@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.utils import translation
 from hypothesis import Phase, settings
 
 pytest_plugins = [
@@ -29,6 +31,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.option.allow_hosts:
         config.option.allow_hosts = "127.0.0.0/8,::1,localhost"
     config.option.allow_unix_socket = True
+
+
+@pytest.fixture(autouse=True)
+def _language() -> Iterator[None]:
+    """A request answered in this thread leaves its language behind, in which the next test would speak."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture(scope="session")
