@@ -51,6 +51,8 @@ def parts_of(job: Job) -> Part:
     Raises:
         PartsError: when parts name a missing parent or form a ring, or a role a missing part.
     """
+    if not job.sub_gangs and not any(role.sub_gang or role.topology is not None for role in job.roles):
+        return Part(name="", roles=job.roles, topology=job.topology)
     named = {part.name: part for part in job.sub_gangs}
     for part in job.sub_gangs:
         if part.parent is not None and part.parent not in named:

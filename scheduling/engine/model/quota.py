@@ -7,6 +7,7 @@ at the leaves; what a folder uses follows from its children and is never passed 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from scheduling.engine.model.kinds import (
@@ -143,7 +144,12 @@ class Queue:
     @property
     def groups(self) -> tuple[ResourceGroup, ...]:
         """The resource groups, one for everything where none are named."""
-        return self.resource_groups or (ResourceGroup((), self.flavors),)
+        return self.resource_groups or _only_group(self.flavors)
+
+
+@lru_cache(maxsize=1024)
+def _only_group(flavors: tuple[str, ...]) -> tuple[ResourceGroup, ...]:
+    return (ResourceGroup((), flavors),)
 
 
 @dataclass(frozen=True, slots=True)

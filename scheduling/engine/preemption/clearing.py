@@ -63,6 +63,7 @@ class Clearing:
     def __init__(self, ground: Ground, contest: Contest, seats: Seats) -> None:
         self._ground, self._contest, self._seats = ground, contest, seats
         self._all: Prospect | None = None
+        self._legal_of_all: Bools | None = None
 
     @property
     def hopeless(self) -> bool:
@@ -71,6 +72,10 @@ class Clearing:
         Tasks that can be spared are part of whole jobs, so they are counted.
         """
         return self._of_all().seats < self._seats.needed
+
+    def asks_as(self, other: Clearing) -> bool:
+        """Whether nobody may be asked whom another one may not ask, and the reverse."""
+        return bool((self._legal() == other._legal()).all())
 
     def clear(self, field: FairField, taken: list[Victim]) -> bool:
         """Take candidates of the cheapest rows until there are seats, and add them to `taken`.
@@ -92,16 +97,24 @@ class Clearing:
 
     def prospect(self, queues: set[str]) -> Prospect:
         """What these queues could give. Of all that may be asked it is known."""
-        return self._of_all() if len(queues) == len(self._contest.policies) else self._prospect(queues)
+        if len(queues) == len(self._contest.policies):
+            return self._of_all()
+        return self._prospect(self._ground.legal(self._contest, queues))
 
     def _of_all(self) -> Prospect:
         if self._all is None:
-            self._all = self._prospect(self._contest.policies)
+            self._all = self._prospect(self._legal())
         return self._all
 
-    def _prospect(self, queues: Iterable[str]) -> Prospect:
+    def _legal(self) -> Bools:
+        """Who of all queues may be asked, as it was when it was first asked for."""
+        if self._legal_of_all is None:
+            self._legal_of_all = self._ground.legal(self._contest, self._contest.policies)
+        return self._legal_of_all
+
+    def _prospect(self, legal: Bools) -> Prospect:
         seats = self._seats
-        site, legal = self._ground.site(seats.board.lasting()), self._ground.legal(self._contest, queues)
+        site = self._ground.site(seats.board.lasting())
         crowd = site.crowd(legal[site.who])
         most = np.minimum(_potential(site, crowd, seats), seats.needed)
         gain = most - np.minimum(seats.counts[crowd.rows], seats.needed)

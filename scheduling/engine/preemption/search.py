@@ -232,7 +232,9 @@ class VictimSearch:
         if not clearing.hopeless:
             return
         contest.ignore_guard = True
-        if not Clearing(ground, contest, seats).hopeless:
+        unguarded = Clearing(ground, contest, seats)
+        # With nobody more to ask it is as hopeless.
+        if not unguarded.asks_as(clearing) and not unguarded.hopeless:
             contest.guarded.add(contest.preemptor.job.id)
         contest.ignore_guard = False
 

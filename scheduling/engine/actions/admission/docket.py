@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from scheduling.engine.session import Session
 
 
+UNASSIGNED = Assignment(roles=())
+
+
 class Docket:
     """What the turns of one action share."""
 
@@ -263,7 +266,7 @@ class Docket:
 
 
 def _untried(queue: Queue, job: Job) -> Entry:
-    return Entry(job=job, queue=queue, assignment=Assignment(roles=()))
+    return Entry(job=job, queue=queue, assignment=UNASSIGNED)
 
 
 def _kept(entry: Entry) -> Kept:

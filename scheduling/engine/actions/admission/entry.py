@@ -23,6 +23,9 @@ from scheduling.engine.preemption.targets import Target, TargetSet
 from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
 
 
+NOBODY = TargetSet()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """What a job was found to get against one state of the snapshot.
@@ -37,7 +40,7 @@ class Entry:
     queue: Queue
     assignment: Assignment
     placed: tuple[Allocation, ...] = ()
-    found: TargetSet = field(default_factory=TargetSet)
+    found: TargetSet = NOBODY
     refusal: Refusal | None = None
     replaced: tuple[str, ...] = ()
     previous: tuple[Allocation, ...] = ()
