@@ -15,11 +15,17 @@ class Turn:
     """One queue's place in the round: whose turn it is, and when the queue is done for this cycle."""
 
     def __init__(
-        self, session: Session, queue: Queue, leaves: Callable[[str], bool] = lambda job_id: False
+        self,
+        session: Session,
+        queue: Queue,
+        leaves: Callable[[str], bool] = lambda job_id: False,
+        foregone: Callable[[Job], Outcome | None] = lambda job: None,
     ) -> None:
-        """`leaves` says of a job whether tasks of an earlier attempt still hold something unseen."""
+        """`leaves` says of a job whether tasks of an earlier attempt still hold something unseen, `foregone`
+        gives the answer of one that cannot start whoever goes before it: it never comes to the head."""
         self.queue = queue
         self._leaves = leaves
+        self._foregone = foregone
         self._session = session
         self._jobs = self._eligible()
         self._failed: dict[int, Outcome] = {}
@@ -36,17 +42,21 @@ class Turn:
 
     def failed(self, outcome: Outcome) -> None:
         """The head waits: it blocks a strict queue, and its like are not tried again."""
+        if self.head is not None and self._goes_on(self.head, outcome):
+            self._advance()
+        else:
+            self._close()
+
+    def _goes_on(self, job: Job, outcome: Outcome) -> bool:
+        """Note that a job waits; whether the next one of its queue may be looked at."""
         # Of two like jobs the second finds other victims than the first, or nobody left to leave.
-        if self.head is not None and outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
-            self._failed[self._session.likes.of(self.head)] = outcome
+        if outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
+            self._failed[self._session.likes.of(job)] = outcome
         if self._tries_left is not None:
             self._tries_left -= 1
         # Whom a limit of their own holds up does not hold up those behind.
         blocks = self.queue.strategy is Strategy.STRICT_FIFO and outcome.reason is not Reason.POLICY_DENIED
-        if blocks or self._tries_left == 0:
-            self._close()
-        else:
-            self._advance()
+        return not blocks and self._tries_left != 0
 
     def _eligible(self) -> Iterator[Job]:
         for job in self._session.in_turn(self.queue):
@@ -63,8 +73,13 @@ class Turn:
         for job in self._jobs:
             like = self._failed.get(self._session.likes.of(job)) if self._failed else None
             if like is None:
-                self.head = job
-                return
+                answer = self._foregone(job)
+                if answer is None:
+                    self.head = job
+                    return
+                if not self._goes_on(job, answer):
+                    break
+                continue
             self._session.counters["skipped_as_equivalent"] += 1
             # As often as there are jobs: `replace` takes three times as long.
             again = Outcome(

@@ -9,7 +9,7 @@ searches early.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import islice

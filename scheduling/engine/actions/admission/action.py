@@ -8,6 +8,7 @@ by default each head is judged at its turn and the next one of its queue follows
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.claims import Claims, stands
@@ -60,7 +61,7 @@ class _Run:
             drain(session, self._outlook)
         self._keep_promises()
         turns = {
-            queue.id: Turn(session, queue, self._outlook.holds)
+            queue.id: Turn(session, queue, self._outlook.holds, partial(self._foregone, queue))
             for queue in session.queues()
             if queue.stop_policy is StopPolicy.NONE
         }
@@ -157,9 +158,25 @@ class _Run:
         outcome = lasting_refusal(self._session, turn.queue, job)
         self._answer(turn, self._docket.hear(turn.queue, job) if outcome is None else outcome)
 
-    def _answer(self, turn: Turn, outcome: Outcome) -> None:
+    def _foregone(self, queue: Queue, job: Job) -> Outcome | None:
+        """The answer of a job that cannot start whoever goes before it: a turn of its own would only keep
+        those behind it out of the round. None where that is not known."""
+        evicted = job.evictions or job.drained
+        if not evicted or self._session.config.nominate is Nominate.ONCE:
+            return None
+        if lasting_refusal(self._session, queue, job) is not None:
+            return None
+        outcome = self._docket.foregone(queue, job)
+        if outcome is not None:
+            self._told(outcome)
+        return outcome
+
+    def _told(self, outcome: Outcome) -> None:
         self._session.counters["tried"] += 1
         self._session.record(outcome)
+
+    def _answer(self, turn: Turn, outcome: Outcome) -> None:
+        self._told(outcome)
         if outcome.status is OutcomeStatus.ADMITTED:
             turn.admitted()
         else:

@@ -55,10 +55,8 @@ class Docket:
         Those that are leaving count twice: as still there when the job is to start now, and as gone
         when it asks whether anybody else would have to leave for it.
         """
-        denied = self._session.allowances.refused(queue, job)
-        short = self._short_of_spare(queue, job) | denied
-        if short and len(short) == sum(name in self._snapshot.flavors for name in queue.flavors):
-            why = next(iter((denied or short).values()))
+        short, why = self._shut(queue, job)
+        if why is not None:
             return self.ledger.refuse(_untried(queue, job), why, Verdict.RESERVED)
         behind, shunned = self._claims.behind(queue, job), frozenset(short)
         with self._claims.without(behind):
@@ -87,6 +85,20 @@ class Docket:
         self._backfill.taken(places)
         entry = replace(_untried(queue, job), placed=places)
         return self.ledger.admit(entry, places, before)
+
+    def foregone(self, queue: Queue, job: Job) -> Outcome | None:
+        """The refusal of a job to which all flavors of its queue are shut, and stay so in this cycle."""
+        _, why = self._shut(queue, job)
+        return None if why is None else self.ledger.refuse(_untried(queue, job), why, Verdict.RESERVED)
+
+    def _shut(self, queue: Queue, job: Job) -> tuple[Iterable[str], Refusal | None]:
+        """The flavors that a job is not allowed, or in which it would leave too little; and why it cannot
+        have any, where these are all."""
+        denied = self._session.allowances.refused(queue, job)
+        short = self._short_of_spare(queue, job) | denied
+        if short and len(short) == sum(name in self._snapshot.flavors for name in queue.flavors):
+            return short, next(iter((denied or short).values()))
+        return short, None
 
     def _short_of_spare(self, queue: Queue, job: Job) -> dict[str, Refusal]:
         if job.evictions or job.drained:

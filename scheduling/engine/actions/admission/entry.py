@@ -22,7 +22,6 @@ from scheduling.engine.model import (
 from scheduling.engine.preemption.targets import Target, TargetSet
 from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
 
-
 NOBODY = TargetSet()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from foundation.quantities import Resource
 from scheduling.engine import EngineConfig, FairSharing, PreemptionOptions, Snapshot
-from scheduling.engine.model import HelpCode, Instant, Job, JobState, Reason, Verdict
+from scheduling.engine.model import HelpCode, Instant, Job, JobState, Reason, Strategy, Verdict
 from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role, world
 
@@ -50,6 +50,29 @@ def test_a_fresh_job_of_the_same_shape_does_not_wait_behind_it() -> None:
     stage.submit(job("again", "a", role(1, 1), at=5, evictions=1), job("fresh", "a", role(1, 1), at=6))
     stage.cycle()
     assert stage.running() == {"fill", "fresh"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "starts"), [(Strategy.BEST_EFFORT_FIFO, "small"), (Strategy.STRICT_FIFO, "rival")]
+)
+def test_who_cannot_start_keeps_no_owner_behind_it_from_going_first(strategy: Strategy, starts: str) -> None:
+    """Of two free cards each team owns one: who asks for its own goes before who borrows."""
+    snapshot = world(
+        [node(f"n{number}", 10) for number in range(2)],
+        [job("one", "a", role(9, 1)), job("two", "b", role(9, 1))],
+        teams={"a": quotas(10), "b": quotas(10)},
+        queues=[queue("a", strategy=strategy), queue("b")],
+    )
+    stage = Stage(snapshot, replace(ADMIT, preemption=TENTH))
+    stage.cycle()
+    stage.submit(
+        job("rival", "b", role(1, 2), at=4),
+        job("again", "a", role(1, 2), at=5, evictions=1),
+        job("small", "a", role(1, 1), at=6),
+    )
+    stage.cycle()
+    assert stage.running() == {"one", "two", starts}
+    assert stage.outcome("again").reason is Reason.WAITING_FOR_BORROWED
 
 
 def test_less_than_a_card_is_nothing_to_leave_free() -> None:
