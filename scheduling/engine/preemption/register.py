@@ -265,7 +265,7 @@ def _standings(holding: Holding, fleet: Fleet) -> list[tuple[int, ...]]:
     """The rows of the columns for a holding's tasks."""
     owner, spared, rows = holding.number, holding.spared, fleet.row
     found: list[tuple[int, ...]] = []
-    going = {id(task) for task in spared} if spared else ()
+    going = {(task.role, task.index) for task in spared}
     for task in holding.tasks:
         slices, row = task.slices, rows.get(task.node, NOBODY)
         if len(slices) == 1:
@@ -273,7 +273,8 @@ def _standings(holding: Holding, fleet: Fleet) -> list[tuple[int, ...]]:
             cores, card = part.cores, NOBODY if row < 0 else fleet.columns[row].get(part.device, NOBODY)
         else:
             cores, card = sum([part.cores for part in slices]), NOBODY
-        found.append((owner, row, len(slices), cores, task.cpu, task.memory, card, id(task) in going))
+        may_go = bool(going) and (task.role, task.index) in going
+        found.append((owner, row, len(slices), cores, task.cpu, task.memory, card, may_go))
     return found
 
 

@@ -103,22 +103,9 @@ def summed(charges: Iterable[Charge]) -> dict[FlavorResource, int]:
     return total
 
 
+@lru_cache(maxsize=REMEMBERED)
 def priced(charges: tuple[Charge, ...]) -> Mapping[FlavorResource, int]:
     """As `summed`, and the same object for equal charges; not to be written to."""
-    known = _PRICES.get(id(charges))
-    # Most tasks share their charges with others, and to hash these takes longer than all the rest.
-    if known is None or known[0] is not charges:
-        if len(_PRICES) >= REMEMBERED:
-            _PRICES.clear()
-        known = _PRICES[id(charges)] = charges, _priced(charges)
-    return known[1]
-
-
-_PRICES: dict[int, tuple[tuple[Charge, ...], Mapping[FlavorResource, int]]] = {}
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _priced(charges: tuple[Charge, ...]) -> Mapping[FlavorResource, int]:
     return summed(charges)
 
 
