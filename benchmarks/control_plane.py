@@ -31,7 +31,10 @@ from benchmarks.running import free_port
 ROOT: Final = Path(__file__).resolve().parents[1]
 _PROGRAMS: Final = ("etcd", "kube-apiserver")
 # Without the one for quotas nothing is let into a namespace that has one.
-_FOR_NODES: Final = ("serviceaccount-controller", "node-lifecycle-controller", "resourcequota-controller")
+_FOR_NODES: Final = (
+    *("serviceaccount-controller", "resourcequota-controller"),
+    *("node-lifecycle-controller", "taint-eviction-controller"),
+)
 _START_S: Final = 60
 _STOP_S: Final = 20
 

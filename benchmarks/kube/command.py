@@ -44,8 +44,10 @@ def run(share: float = 1.0) -> Report:
         world = ("benchmarks.kube.world", plane.kubeconfig(), *teams)
         with platform_on_postgres(world=world) as (running, server):
             user = User(running, Bindings(plane))
-            say(f"{size.steady} jobs, {bounds['steady_per_s']} a second")
-            steady_s = user.steady(size.steady, bounds["steady_per_s"])
+            per_s = bounds["steady_per_s"]
+            say(f"{size.steady} jobs, {per_s} a second, after {per_s} that warm up")
+            user.steady(per_s, per_s)
+            steady_s = user.steady(size.steady, per_s)
             before = _spent(running, server)
             say(f"{size.cards} jobs of one card")
             filled_s = user.fill(size.cards)

@@ -36,7 +36,7 @@ class User:
         def submit(number: int) -> tuple[str, float]:
             due = begun + number / per_s
             time.sleep(max(0.0, due - time.time()))
-            return self._post("filler", "jobs", _job(f"steady-{number}"), 202)["id"], due
+            return self._post("filler", "jobs", _job(f"steady-{begun:.0f}-{number}"), 202)["id"], due
 
         with ThreadPoolExecutor(_THREADS) as threads:
             sent = dict(threads.map(submit, range(jobs)))

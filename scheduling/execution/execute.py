@@ -45,7 +45,7 @@ def _wanted(cluster: uuid.UUID) -> QuerySet[Allocation]:
             removal_asked_at__isnull=True,
             released_at__isnull=True,
         )
-        .select_related("task__role", "attempt__job__queue", "node")
+        .select_related("task__role", "attempt__job", "node", "flavor")
         .order_by("id")[:_BATCH]
     )
 

@@ -20,7 +20,7 @@ LABEL_EPOCH: Final = "allotment.io/epoch"
 def task_specs(allocations: Sequence[Allocation]) -> list[TaskSpec]:
     """Build the pod of each allocation.
 
-    Needs `task__role`, `attempt__job` and `node` selected. Three queries, however many pods.
+    Needs `task__role`, `attempt__job`, `node` and `flavor` selected. Three queries, however many pods.
     """
     grants = _grants(allocations)
     attempts = {allocation.attempt_id: allocation.attempt for allocation in allocations}
@@ -57,6 +57,7 @@ def _gangs(attempt_ids: set[uuid.UUID]) -> dict[uuid.UUID, list[Task]]:
 def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -> TaskSpec:
     job, attempt, role = allocation.attempt.job, allocation.attempt, allocation.task.role
     labels = {LABEL_JOB: str(job.pk), LABEL_ATTEMPT: str(attempt.number)}
+    tolerations = [*allocation.flavor.tolerations, *(job.placement.get("tolerations") or ())]
     return TaskSpec(
         ref=TaskRef(allocation.namespace, allocation.pod_name),
         node=allocation.node.name,
@@ -68,6 +69,6 @@ def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -
         environment={**job.environment, **peers.environment(allocation.task)},
         labels={**(job.placement.get("labels") or {}), **labels, LABEL_EPOCH: str(attempt.epoch)},
         gang=Gang(gang_name(job, attempt.number), len(peers.hosts), labels, peers.files),
-        options={**job.runtime, **role.container, "volumes": job.volumes},
+        options={**job.runtime, **role.container, "volumes": job.volumes, "tolerations": tolerations},
         simulate=job.simulate,
     )

@@ -11,7 +11,7 @@ import pytest
 import time_machine
 
 from benchmarks.control_plane import ControlPlane
-from clusters.backends.kubernetes import shares, watch
+from clusters.backends.kubernetes import shares
 from clusters.gpu import hami
 from clusters.models import BackendKind, GpuMode
 from clusters.services.cluster import cluster_add
@@ -111,7 +111,6 @@ class KubeStage(Stage):
 @contextmanager
 def kube_stage(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeStage]:
     """A stage in time that stands still until the test moves it."""
-    monkeypatch.setattr(watch, "_IDLE_S", 0.15)  # the API server is near
     monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet stirs before the test lets time pass
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         try:

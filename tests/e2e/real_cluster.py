@@ -48,11 +48,12 @@ class Installation:
         gpu: Json | None = None,
         priority: str = "normal",
         name: str = "job",
+        placement: Json | None = None,
     ) -> str:
         """Submit a job of one role, of whole machines unless told; returns its id."""
         resources = {"cpu": 1, "memory": "1Gi", "gpu": gpu or {"cards": CARDS, "model": MODEL}}
         role = {"name": "main", "replicas": replicas, "image": "train:1", "resources": resources}
-        body = {"name": name, "priority_class": priority, "roles": [role]}
+        body = {"name": name, "priority_class": priority, "roles": [role], "placement": placement or {}}
         job: str = self._ask(f"workspaces/{team}/jobs", body)["id"]
         return job
 

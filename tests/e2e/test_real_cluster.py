@@ -9,13 +9,22 @@ import pytest
 
 from benchmarks.control_plane import ControlPlane
 from clusters.gpu import hami
-from tests.e2e.real_cluster import CARDS, CUT, MEMORY_MIB, MIG, Installation, installation
+from tests.e2e.real_cluster import CARDS, CUT, MEMORY_MIB, MIG, MODEL, Installation, installation
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.wait import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
 # A workspace each, so that no test has to wait for what another has left. Nobody borrows.
-TEAMS = ("ends=24:0", "gives-way=8:0", "gang=32:0", "parts=8:0", "mig=32:0", "drained=8:0", "lost=8:0")
+TEAMS = (
+    "ends=24:0",
+    "gives-way=8:0",
+    "gang=32:0",
+    "parts=8:0",
+    "mig=32:0",
+    "drained=8:0",
+    "tainted=8:0",
+    "lost=8:0",
+)
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +140,28 @@ def test_a_drained_node_is_left_and_its_job_goes_on_elsewhere(cluster: Installat
     assert cluster.comings_and_goings("drained", since) == [("DELETED", job), ("ADDED", job)]
     assert not cluster.api.items(f"/api/v1/pods?fieldSelector=spec.nodeName={node}")
     cluster.kubectl("uncordon", node)
+
+
+def test_of_a_tainted_node_the_cluster_takes_only_those_that_do_not_tolerate_it(
+    cluster: Installation,
+) -> None:
+    where = {"node_name": "whole-20"}
+    mark = {"key": "maintenance", "effect": "NoExecute"}
+    half = {"cards": CARDS // 2, "model": MODEL}
+    tolerates = {**where, "tolerations": [{**mark, "operator": "Exists"}]}
+    stays = cluster.submit("tainted", name="stays", gpu=half, placement=tolerates)
+    leaves = cluster.submit("tainted", name="leaves", gpu=half, placement=where)
+    before = cluster.runs("tainted", stays)
+    cluster.runs("tainted", leaves)
+    since = cluster.version()
+    cluster.api.call("PATCH", "/api/v1/nodes/whole-20", {"spec": {"taints": [mark]}})
+    wait_until(lambda: not cluster.pods("tainted", leaves), "the pod is evicted", within_s=40)
+    assert cluster.comings_and_goings("tainted", since) == [("DELETED", leaves)]
+    after = cluster.runs("tainted", stays)
+    assert [pod["metadata"]["uid"] for pod in after.values()] == [
+        pod["metadata"]["uid"] for pod in before.values()
+    ]
+    cluster.api.call("PATCH", "/api/v1/nodes/whole-20", {"spec": {"taints": None}})
 
 
 def test_a_lost_machine_takes_its_pod_along_and_the_job_starts_again(cluster: Installation) -> None:

@@ -30,7 +30,7 @@ from clusters.backends.base import (
     TaskRef,
     TaskSpec,
 )
-from clusters.backends.kubernetes import shares, watch
+from clusters.backends.kubernetes import shares
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated import NodeGroup, build_cluster
 from clusters.gpu import hami
@@ -248,7 +248,6 @@ def delegating(
 def _at_hand(
     traveller: time_machine.Traveller, kube: ControlPlane, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> Iterator[Harness]:
-    monkeypatch.setattr(watch, "_IDLE_S", 0.15)  # the API server is near
     monkeypatch.setattr(shares, "_WAIT_S", 0.0)  # no kubelet stirs before the test lets time pass
     with kubernetes(traveller, kube, backend) as harness:
         yield harness

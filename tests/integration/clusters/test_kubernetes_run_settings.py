@@ -16,12 +16,13 @@ from tests.unit.scheduling.spec.test_run_settings import FULL
 
 pytestmark = [pytest.mark.server, pytest.mark.django_db]
 POD = "/api/v1/namespaces/team/pods/a"
+TOLERATION = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}
 
 
 def told(kept: Harness, text: str = FULL) -> TaskSpec:
     """The first task of a job file, on the node that it was given."""
     job = parse_job(load_text(text))
-    options = {**job.runtime, **job.roles[0].container, "volumes": job.volumes}
+    options = {**job.runtime, **job.roles[0].container, "volumes": job.volumes, "tolerations": [TOLERATION]}
     spec = kept.spec("a", environment=job.environment, options=options)
     return replace(spec, gang=Gang("served", 2, spec.labels, {"hostfile": "a\n"}))
 
@@ -34,6 +35,10 @@ def pod(kept: Harness, kube: ControlPlane) -> Json:
     namespace = Cluster(kube).call("GET", "/api/v1/namespaces/team")
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     return Cluster(kube).call("GET", POD)
+
+
+def test_the_taints_that_the_job_tolerates_its_pod_does(pod: Json) -> None:
+    assert TOLERATION in pod["spec"]["tolerations"]
 
 
 def test_the_container_is_run_as_the_job_file_says(pod: Json) -> None:

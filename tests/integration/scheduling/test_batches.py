@@ -16,6 +16,7 @@ from clusters.services.grants import DeviceAmount, NoLongerFree, devices_give_ba
 from foundation import clock
 from scheduling.execution.changes import Changes, NotLocked
 from scheduling.execution.execute import execute_cluster
+from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Attempt, Job, JobEvent, JobState, Task, TaskState
 from scheduling.services.cycle import cycle_run
@@ -88,6 +89,24 @@ def test_fifty_jobs_cost_as_many_statements_as_five(phases: Sequence[PodPhase]) 
     few, many = costs(FEW, phases), costs(MANY, phases)
     assert all(b <= a + 1 for a, b in zip(few, many, strict=True)), (few, many)
     assert max(many[2:]) <= 40, many
+
+
+def test_of_a_whole_list_only_what_is_news_is_applied() -> None:
+    crowd = Crowd(FEW)
+    crowd.admit()
+    pipeline.run_for(crowd.cell, crowd.cluster, 9)
+    assert set(Task.unscoped.values_list("state", flat=True)) == {TaskState.RUNNING}
+
+    def listed() -> list[str]:
+        Cluster.unscoped.update(listed_at=None)
+        with CaptureQueriesContext(connection) as asked:
+            assert observe_cluster(cluster_id=crowd.cluster.pk) > FEW
+        return [query["sql"] for query in asked]
+
+    assert not [sql for sql in listed() if 'FROM "scheduling_job"' in sql]
+    Task.unscoped.filter(pk=Task.unscoped.earliest("id").pk).update(state=TaskState.STARTING)
+    assert [sql for sql in listed() if 'FROM "scheduling_job"' in sql]
+    assert set(Task.unscoped.values_list("state", flat=True)) == {TaskState.RUNNING}
 
 
 @pytest.fixture

@@ -63,6 +63,8 @@ def _pod_spec(spec: TaskSpec, main: Json) -> Json:
             "seccompProfile": {"type": "RuntimeDefault"},
             **{_IDS[key]: value for key, value in spec.options.get("security", {}).items()},
         },
+        # What the engine let it stay beside, the cluster must, too: it evicts from tainted nodes by itself.
+        "tolerations": list(spec.options.get("tolerations", ())),
         "imagePullSecrets": [{"name": name} for name in spec.options.get("image_pull_secrets", ())],
         "containers": [main],
         "volumes": volumes(spec),

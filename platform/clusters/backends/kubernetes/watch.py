@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 PODS: Final = "/api/v1/pods"
 _NODES: Final = "/api/v1/nodes"
 _CURSOR: Final = re.compile(r"(\d{1,20})\.(\d{1,20})")
-_IDLE_S: Final = 0.3  # what happened before the call comes at once; then nothing comes for a while
+_IDLE_S: Final = 0.15  # what happened before the call comes at once; then nothing comes for a while
 # While pods come and go all the time nothing is idle, and others wait for the lease under which this is read.
 _LONGEST_S: Final = 0.6
 _AT_MOST_S: Final = 5  # for the API server, which counts whole seconds
