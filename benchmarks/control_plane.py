@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import ssl
 import subprocess
 import tempfile
@@ -39,6 +40,45 @@ _START_S: Final = 60
 _STOP_S: Final = 20
 
 
+class Server:
+    """A program that runs from now on, ends with this process, and may be killed and started again."""
+
+    def __init__(self, name: str, command: list[str], folder: Path) -> None:
+        guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        self._command, self._log = [*guard, *command], folder / f"{name}.log"
+        self.start()
+
+    def start(self) -> None:
+        """Start it anew with the data it left behind."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it by kill -9."""
+        self._process.kill()
+        self._process.wait()
+
+    def freeze(self) -> None:
+        """Have it do nothing, with its connections open, until it is thawed."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Have it go on where it was frozen."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Ask it to end, and end it if it does not."""
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ControlPlane:
     """A running API server.
@@ -51,7 +91,8 @@ class ControlPlane:
     certificate: Path
     admin_token: str
     platform_token: str
-    api_server: subprocess.Popen[bytes] = field(repr=False)
+    etcd: Server = field(repr=False)
+    api_server: Server = field(repr=False)
 
     def kubeconfig(self, token: str = "") -> Path:
         """Write a kubeconfig for this token, the administrator's unless told, and return its path."""
@@ -99,8 +140,8 @@ def running_control_plane() -> Iterator[ControlPlane]:
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="allotment-kube-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        etcd = _etcd(programs, folder, stack)
-        yield _api_server(programs, folder, etcd, stack)
+        etcd, address = _etcd(programs, folder, stack)
+        yield _api_server(programs, folder, etcd, address, stack)
 
 
 @contextmanager
@@ -143,24 +184,13 @@ def running_nodes(plane: ControlPlane) -> Iterator[None]:
         yield
 
 
-def _start(name: str, command: list[str], folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
-    log = stack.enter_context((folder / f"{name}.log").open("wb"))
-    guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-    process = subprocess.Popen([*guard, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    stack.callback(_stop, process)
-    return process
+def _start(name: str, command: list[str], folder: Path, stack: ExitStack) -> Server:
+    server = Server(name, command, folder)
+    stack.callback(server.stop)
+    return server
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _etcd(programs: Path, folder: Path, stack: ExitStack) -> str:
+def _etcd(programs: Path, folder: Path, stack: ExitStack) -> tuple[Server, str]:
     url, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     command = [
         str(programs / "etcd"),
@@ -169,11 +199,10 @@ def _etcd(programs: Path, folder: Path, stack: ExitStack) -> str:
         *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"),
         f"--initial-cluster=default={peer}",
     ]
-    _start("etcd", command, folder, stack)
-    return url
+    return _start("etcd", command, folder, stack), url
 
 
-def _api_server(programs: Path, folder: Path, etcd: str, stack: ExitStack) -> ControlPlane:
+def _api_server(programs: Path, folder: Path, etcd: Server, address: str, stack: ExitStack) -> ControlPlane:
     certificates, port = folder / "certificates", free_port()
     certificates.mkdir()
     private, public = _key_pair(certificates)
@@ -184,7 +213,7 @@ def _api_server(programs: Path, folder: Path, etcd: str, stack: ExitStack) -> Co
     tokens.write_text(users, encoding="utf-8")
     command = [
         str(programs / "kube-apiserver"),
-        *(f"--etcd-servers={etcd}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"),
+        *(f"--etcd-servers={address}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"),
         *(f"--secure-port={port}", f"--cert-dir={certificates}", "--endpoint-reconciler-type=none"),
         *("--authorization-mode=Node,RBAC", f"--token-auth-file={tokens}"),
         *("--service-account-issuer=https://kubernetes.default.svc",),
@@ -198,6 +227,7 @@ def _api_server(programs: Path, folder: Path, etcd: str, stack: ExitStack) -> Co
         certificate=certificates / "apiserver.crt",  # self-signed: it is its own authority
         admin_token=token,
         platform_token=platform_token,
+        etcd=etcd,
         api_server=process,
     )
     wait_ready(plane)
@@ -227,7 +257,7 @@ def wait_ready(plane: ControlPlane) -> None:
     """Wait until the API server says that it is ready. Raises: RuntimeError with its log."""
     deadline = time.monotonic() + _START_S
     while not _ready(plane):
-        if plane.api_server.poll() is not None or time.monotonic() > deadline:
+        if not plane.api_server.running() or time.monotonic() > deadline:
             log = (plane.folder / "kube-apiserver.log").read_text(encoding="utf-8", errors="replace")
             raise RuntimeError(f"the API server does not answer:\n{log[-4000:]}")
         time.sleep(0.1)

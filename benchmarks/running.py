@@ -38,14 +38,24 @@ class Running:
     environment: dict[str, str]
     pid: int
 
+    def parts(self) -> dict[str, int]:
+        """The processes that run now: web, worker, relay, beat and broker, each with its id."""
+        named = [(_part(pid), pid) for pid in children(self.pid)]
+        return {part: pid for part, pid in named if part}
+
     def spent(self) -> dict[str, float]:
         """Processor seconds so far of each of its processes, with their children."""
-        return {_part(pid): seconds_of_family(pid) for pid in children(self.pid)}
+        return {part: seconds_of_family(pid) for part, pid in self.parts().items()}
 
 
 def _part(pid: int) -> str:
-    """Which part of the platform a process is; Celery writes titles of its own."""
-    title = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    """Which part of the platform a process is, "" if it has ended; Celery writes titles of its own."""
+    try:
+        title = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        title = ""
+    if not title:
+        return ""
     words = {"uvicorn": "web", "relay": "relay", "beat": "beat", "celery": "worker"}
     return next((part for word, part in words.items() if word in title), "broker")
 

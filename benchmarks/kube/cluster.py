@@ -114,7 +114,7 @@ class Bindings:
         pool = urllib3.PoolManager(ca_certs=str(self._plane.certificate))
         headers = {"Authorization": f"Bearer {self._plane.admin_token}"}
         address = f"{self._plane.url}/api/v1/pods?watch=1&timeoutSeconds=300&labelSelector={_JOB}"
-        while self._plane.api_server.poll() is None:
+        while self._plane.api_server.running():
             try:
                 answer = pool.request("GET", address, headers=headers, preload_content=False, timeout=310)
                 for line in answer:  # what there is comes first: nothing is missed between two watches

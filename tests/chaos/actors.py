@@ -1,7 +1,8 @@
-"""Processes that do platform work, round after round, and may be killed or put to sleep amid one."""
+"""Processes that do platform work, step by step, and may be killed or put to sleep amid one."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -13,12 +14,8 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from django.db import connections
-from django.db.models import Q
-from django.db.models.functions import Now
 
 from foundation import faults
-from foundation.models import Leased
-from tests.fixtures.wait import wait_until
 
 Order = dict[str, Any]
 Work = Callable[[Order], Order]
@@ -32,7 +29,7 @@ class ActorFailed(AssertionError):
 
 
 class Actor:
-    """One forked process, which does a round of `work` for each order.
+    """One forked process, which does a step of `work` for each order.
 
     `planted` is the folder with the faults that it may meet. Its memory, its database connection and its
     leases are its own and die with it.
@@ -53,12 +50,12 @@ class Actor:
         self.alive = True
 
     def ask(self, order: Order) -> None:
-        """Have it do a round; it may not live to answer."""
+        """Have it do a step; it may not live to answer."""
         self._orders.write(json.dumps(order) + "\n")
         self._orders.flush()
 
     def answer(self) -> Order | None:
-        """What came of the round; None when it was killed. Raises: ActorFailed."""
+        """What came of the step; None when it was killed. Raises: ActorFailed."""
         line = self._answers.readline()
         if line:
             answer: Order = json.loads(line)
@@ -72,16 +69,20 @@ class Actor:
         return None
 
     def asleep(self) -> bool:
-        """Whether it has been put to sleep in its present round, instead of answering it."""
+        """Whether it has been put to sleep in its present step, instead of answering it."""
         status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
         return status == "T"
 
-    def has_answered(self) -> bool:
+    def has_answered(self, within_s: float = 0.0) -> bool:
         """Whether there is an answer to be read, or it has died."""
-        return bool(select.select([self._answers], [], [], 0)[0])
+        return bool(select.select([self._answers], [], [], within_s)[0])
 
-    def wake(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
+    def wake(self) -> Order | None:
+        """Have it go on, whatever puts it to sleep again; what came of its step, None when it was killed."""
+        while not self.has_answered(0.01):
+            if self.asleep():
+                os.kill(self.pid, signal.SIGCONT)
+        return self.answer()
 
     def end(self) -> None:
         """Kill it where it stands."""
@@ -100,6 +101,7 @@ def _live(work: Work, planted: Path, orders: TextIO, answers: TextIO) -> None:
     """The child's whole life, which ends with the parent's or by a fault."""
     try:
         faults._FOLDER = str(planted)  # type: ignore[misc]  # read from the environment once
+        gc.freeze()  # what the parent made is not looked through again in every child
         for connection in connections.all(initialized_only=True):
             _inherited.append(connection.connection)
             connection.connection = None
@@ -115,13 +117,3 @@ def _done(work: Work, order: Order) -> Order:
         return work(order)
     except BaseException:  # told by the parent
         return {"error": traceback.format_exc()}
-
-
-def lease_is_over(model: type[Leased], pk: object) -> None:
-    """Wait until whoever died has lost the lease of a row."""
-    free = Q(lease_until__isnull=True) | Q(lease_until__lt=Now())
-    wait_until(
-        lambda: model._base_manager.filter(free, pk=pk).exists(),
-        "the lease of a dead worker runs out",
-        every_s=0.02,
-    )

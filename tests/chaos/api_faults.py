@@ -35,6 +35,7 @@ class ApiFault(StrEnum):
 
 _LASTING: Final = (ApiFault.FROZEN, ApiFault.UNREACHABLE, ApiFault.REVOKED, ApiFault.FORGOTTEN, ApiFault.CUT)
 _WRITES: Final = (ApiFault.SWALLOWED, ApiFault.ERROR_AFTER)
+_WATCHES: Final = (ApiFault.FORGOTTEN, ApiFault.CUT)
 _STATUS: Final = {
     ApiFault.ERROR_AFTER: 500,
     ApiFault.TOO_MANY: 429,
@@ -42,6 +43,12 @@ _STATUS: Final = {
     ApiFault.REVOKED: 401,
     ApiFault.FORGOTTEN: 410,
 }
+
+API_FAULTS: Final = {
+    "execute": [fault for fault in ApiFault if fault not in _WATCHES],
+    "observe": [fault for fault in ApiFault if fault not in _WRITES],
+}
+"""Which may hit the calls of which step: one writes, the other watches."""
 
 
 @dataclass
@@ -86,7 +93,7 @@ class BadDay:
         return hit
 
     def _hits(self, method: str, *, watching: bool) -> bool:
-        if self.kind in (ApiFault.FORGOTTEN, ApiFault.CUT) and not watching:
+        if self.kind in _WATCHES and not watching:
             return False
         if self.kind in _WRITES and method == "GET":
             return False

@@ -2,30 +2,66 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Final
+
+from django.db import connection
 
 from clusters.gpu import hami
 from scheduling.models import TERMINAL_STATES, WAITING_STATES, Allocation, Job
 from tests.builders.kube_stage import KubeStage
+from tests.chaos.commit_laws import assert_every_commit_kept_the_laws
 from tests.fixtures.kubelet import Json
 from tests.integration.scheduling.books import assert_books, assert_jobs
 
 _ENDED: Final = ("Succeeded", "Failed")
 _OVERFULL: Final = ("OutOf", "UnexpectedAdmissionError")
+Key = tuple[str, str]
 
 
-def assert_laws(stage: KubeStage, accepted: set[str]) -> None:
-    """Ledger, nodes and cards are the sums of who holds them; nothing was freed that a pod still uses; no
-    task has two live pods; no card is above what it has; nothing that was accepted is lost."""
-    pods = list(stage.pods().values())
+class Look:
+    """Looks at the cluster again and again. What its nodes do, they do between two looks (`again`)."""
+
+    def __init__(self, stage: KubeStage) -> None:
+        self._stage = stage
+        self._running: set[Key] = set()
+
+    def again(self) -> None:
+        """Note which pods there are, after the nodes have done something; no node was given too much."""
+        pods = self._stage.pods().values()
+        for pod in pods:
+            reason = str(pod["status"].get("reason", ""))
+            assert not reason.startswith(_OVERFULL), f"a node was over-filled: {pod['status']}"
+        self._running = {_key(pod) for pod in pods if _holds(pod)}
+
+    def assert_laws(self, after: object) -> None:
+        """Every commit kept the books; nothing was freed that a pod still uses; no task has two live pods; no
+        card is above what it has."""
+        assert_every_commit_kept_the_laws(connection)
+        pods = [pod for pod in self._stage.pods().values() if _holds(pod)]
+        running = {_key(pod) for pod in pods}
+        tasks = dict(_tasks(running | self._running))
+        freed = (running | self._running) - tasks.keys()
+        assert not freed, f"{after}: freed while its pod was there: {sorted(freed)}"
+        twice = [task for task, count in Counter(tasks[key] for key in running).items() if count > 1]
+        assert not twice, f"{after}: two live pods of tasks {twice}"
+        _assert_cards(pods)
+        self._running = running
+
+    @staticmethod
+    def assert_accepted(accepted: set[str]) -> None:
+        """Nothing that was accepted is lost."""
+        missing = accepted - set(Job.unscoped.values_list("name", flat=True))
+        assert not missing, f"accepted and lost: {sorted(missing)}"
+
+
+def assert_books_and_jobs() -> None:
+    """Every commit, and all rows as they are now."""
+    assert_every_commit_kept_the_laws(connection)
     assert_books()
     assert_jobs()
-    _assert_holds(pods)
-    _assert_one_pod_each(pods)
-    _assert_cards(pods)
-    missing = accepted - set(Job.unscoped.values_list("name", flat=True))
-    assert not missing, f"accepted and lost: {sorted(missing)}"
 
 
 def assert_all_told(stage: KubeStage) -> None:
@@ -35,45 +71,29 @@ def assert_all_told(stage: KubeStage) -> None:
     waiting = Job.unscoped.filter(state__in=WAITING_STATES)
     for name, reason, at in waiting.values_list("name", "reason", "reason_at"):
         assert reason and reason != "PENDING_EVALUATION" and at, f"{name} waits and does not say why"
-    assert not [pod for pod in stage.pods().values() if _live(pod)]
+    assert not [pod for pod in stage.pods().values() if _holds(pod)]
 
 
-def _live(pod: Json) -> bool:
-    """Whether its containers may run, or may come to."""
-    return pod["status"].get("phase") not in _ENDED
+def _tasks(keys: set[Key]) -> Iterator[tuple[Key, uuid.UUID]]:
+    """The task of each pod whose hold has not been given back."""
+    held = Allocation.unscoped.filter(released_at__isnull=True, pod_name__in={name for _, name in keys})
+    for namespace, name, task in held.values_list("namespace", "pod_name", "task_id"):
+        yield (namespace, name), task
 
 
-def _bound(pod: Json) -> bool:
-    return bool(pod["spec"].get("nodeName"))
+def _holds(pod: Json) -> bool:
+    """Whether it has a node, and its containers may run or may come to."""
+    return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") not in _ENDED
 
 
-def _assert_holds(pods: list[Json]) -> None:
-    held = set(Allocation.unscoped.filter(released_at__isnull=True).values_list("namespace", "pod_name"))
-    names = {_key(pod) for pod in pods if _live(pod) and _bound(pod)}
-    assert names <= held, f"freed while its pod was there: {sorted(names - held)}"
-
-
-def _assert_one_pod_each(pods: list[Json]) -> None:
-    attempts = {
-        (row.namespace, row.pod_name): row.task_id
-        for row in Allocation.unscoped.only("namespace", "pod_name", "task_id")
-    }
-    live = Counter(attempts.get(_key(pod)) for pod in pods if _live(pod) and _bound(pod))
-    assert not [task for task, count in live.items() if count > 1], live
-
-
-def _assert_cards(pods: list[Json]) -> None:
-    cores: defaultdict[str, int] = defaultdict(int)
+def _assert_cards(pods: Iterable[Json]) -> None:
+    cores: Counter[str] = Counter()
     for pod in pods:
-        status = pod["status"]
-        text = f"{status.get('reason', '')}"
-        assert not text.startswith(_OVERFULL), f"a node was over-filled: {pod['metadata']['name']}: {status}"
         shares = (pod["metadata"].get("annotations") or {}).get(hami.ALLOCATED)
-        if shares and _live(pod) and _bound(pod):
-            for share in hami.decode_shares(shares)[0]:
-                cores[share.uuid] += share.cores
-    assert not {card: used for card, used in cores.items() if used > 100}
+        for share in hami.decode_shares(shares)[0] if shares else ():
+            cores[share.uuid] += share.cores
+    assert not {card: used for card, used in cores.items() if used > 100}, cores
 
 
-def _key(pod: Json) -> tuple[str, str]:
+def _key(pod: Json) -> Key:
     return pod["metadata"]["namespace"], pod["metadata"]["name"]

@@ -1,4 +1,8 @@
-"""One run: work goes on, one fault after the other is injected, and the laws are looked at after each."""
+"""One run: work goes on, one fault after the other is injected, and the laws are looked at after each.
+
+A step of work is begun again and again, each time over what the last fault has left of it, until it comes
+through. So every fault but the last of a step is followed at once by a process that has to cope with it.
+"""
 
 from __future__ import annotations
 
@@ -6,115 +10,126 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.models import Cell, Cluster
-from foundation import clock, outbox
+import pytest
+
+from benchmarks.control_plane import ControlPlane
+from foundation import clock
 from foundation.errors import Conflict
-from scheduling.models import TERMINAL_STATES, Allocation, Job
-from scheduling.services.job import job_cancel, job_resume, job_submit, job_suspend
-from scheduling.spec import parse_job
-from tests.builders import pipeline
+from scheduling.models import TERMINAL_STATES, Allocation, Job, JobState
+from scheduling.services.job import job_cancel, job_resume, job_suspend
 from tests.builders.kube_stage import KubeStage
-from tests.chaos.actors import Actor, Order, lease_is_over
-from tests.chaos.api_faults import ApiFault, BadDay
-from tests.chaos.laws import assert_all_told, assert_laws
+from tests.chaos import servers
+from tests.chaos.actors import Actor, Order
+from tests.chaos.api_faults import API_FAULTS
+from tests.chaos.laws import Look, assert_all_told, assert_books_and_jobs
+from tests.chaos.machine import Machine
+from tests.chaos.places import ASLEEP, CALLING, POINTS
+from tests.chaos.servers import ServerFault
+from tests.chaos.work import Work
 from tests.fixtures.wait import wait_until
 
-POINTS: Final = (
-    "submit.before_commit",
-    "submit.after_commit",
-    "cycle.leased",
-    "cycle.before_commit",
-    "commit.before_write",
-    "commit.after_write",
-    "cycle.after_commit",
-    "execute.leased",
-    "execute.before_ensure",
-    "kubernetes.after_create",
-    "kubernetes.locked",
-    "kubernetes.after_bind",
-    "execute.after_ensure",
-    "execute.after_note",
-    "execute.before_remove",
-    "kubernetes.after_delete",
-    "execute.after_remove",
-    "execute.after_dissolve",
-    "observe.leased",
-    "observe.before_apply",
-    "observe.before_commit",
-    "observe.after_chunk",
-    "observe.before_cursor",
-    "sweep.before_hints",
-    "relay.before_publish",
-    "relay.after_publish",
-)
-# Where a worker that wakes up late finds that another has done its work.
-SLEEPY: Final = (
-    "cycle.leased",
-    "cycle.before_commit",
-    "execute.leased",
-    "execute.before_ensure",
-    "kubernetes.after_create",
-    "kubernetes.locked",
-    "execute.after_ensure",
-    "execute.before_remove",
-    "observe.leased",
-    "observe.before_apply",
-    "observe.before_cursor",
-)
-_ROUNDS: Final = 40  # a fault that is not met by then is no part of this work
-_LIVE: Final = 8
-_INTERFERENCE: Final = 0.2
-_UNTIL_LISTED: Final = 9  # by then a whole list has told that pods are gone
 _STEP: Final = timedelta(seconds=3)
+_LONG_STEP: Final = timedelta(seconds=11)  # so that a whole list tells what is gone
+_IN_A_ROW: Final = 8
+_DELIVERIES: Final = 3
+_IDLE_ROUNDS: Final = 40
+_HEALING_ROUNDS: Final = 60  # four for each attempt of a task, and jobs wait for others
+_INTERFERENCE: Final = 0.2
+# Servers take seconds to come back, a worker a moment.
+_WEIGHTS: Final = {"kill": 50, "api": 25, "sleep": 10, "broker": 10, "freeze": 4, "server": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A kind of fault, and the point or the manner that it has."""
+
+    kind: str
+    point: str = ""
+    manner: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.kind, self.manner, self.point)))
+
+
+def _known() -> dict[str, list[Fault]]:
+    """Every fault, by the step of work that it hits."""
+    found = {step: [Fault("kill", point) for point in points] for step, points in POINTS.items()}
+    for step, points in ASLEEP.items():
+        found[step] += [Fault("sleep", point) for point in points]
+    for step, manners in API_FAULTS.items():
+        found[step] += [Fault("api", manner=manner.value) for manner in manners]
+    for step, points in CALLING.items():
+        for server in ServerFault:
+            kind = "freeze" if server is ServerFault.API_SERVER_FREEZES else "server"
+            found[step] += [Fault(kind, point, server.value) for point in points]
+    found["relay"].append(Fault("broker", manner="forgets"))
+    return found
+
+
+FAULTS: Final = _known()
 
 
 class NeverMet(AssertionError):
-    """A fault was planted and nobody came by."""
+    """A fault of the list was planted again and again and nobody came by."""
 
 
-@dataclass
 class ChaosRun:
-    """The state of one run; `injected` counts the faults that were met, by kind and place."""
+    """The state of one run; `injected` counts the faults that were met, by kind and place.
 
-    stage: KubeStage
-    draw: random.Random
-    accepted: set[str] = field(default_factory=set)
-    injected: Counter[str] = field(default_factory=Counter)
-    _closing: bool = False
-    _actor: Actor | None = None
-    _folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="allotment-chaos-")))
+    `listed` are the faults that are met first, each of them once; the others are drawn.
+    """
 
-    def __post_init__(self) -> None:
-        for name in ("planted", "accepted"):
-            (self._folder / name).mkdir()
+    def __init__(
+        self, stage: KubeStage, plane: ControlPlane, draw: random.Random, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.stage, self._plane, self._draw = stage, plane, draw
+        self.injected: Counter[str] = Counter()
+        self._machine = Machine(monkeypatch)
+        self._folder = Path(tempfile.mkdtemp(prefix="allotment-chaos-"))
+        self._planted = self._folder / "planted"
+        self._planted.mkdir()
+        self._work = Work(stage, self._folder, monkeypatch)
+        self._look = Look(stage)
+        self._actor: Actor | None = None
+        self._listed: list[Fault] = []
+        self._wanted = 0
+        self._closing = self._calm = False
         # Once here, so that forks find every module imported and every cache filled.
-        self._work(self._order())
-        self._time_passes()
+        for step in POINTS:
+            self._work(self._order(step))
+        self._time_passes(_STEP)
 
-    def inject(self, faults: int, *, first: int = 0) -> None:
-        """Inject so many faults: those of the list from number `first` on, then at random."""
-        listed = self._listed()
-        for number in range(first, first + faults):
-            fault = listed[number] if number < len(listed) else self.draw.choice(listed)
-            fault()
-            assert_laws(self.stage, self.accepted)
+    def inject(self, faults: int, listed: Sequence[Fault] = ()) -> None:
+        """Inject so many faults: those of the list, which must all be met, and others by the dice."""
+        self._wanted, self._listed = self.injected.total() + faults, list(listed)
+        idle = 0
+        while self.injected.total() < self._wanted:
+            before = self.injected.total()
+            self._round()
+            assert_books_and_jobs()
+            self._look.assert_accepted(self._work.accepted())
+            idle = 0 if self.injected.total() > before else idle + 1
+            if idle > _IDLE_ROUNDS:
+                raise NeverMet(", ".join(map(str, self._listed)))
 
     def heal(self) -> None:
         """Let all work end, and look whether anything is left."""
         self._closing = True
+        for job in Job.unscoped.filter(state=JobState.SUSPENDED):
+            job_resume(acting_user=self.stage.user, job=job)
         self._until(lambda: not Job.unscoped.exclude(state__in=TERMINAL_STATES).exists())
         assert_all_told(self.stage)
         for job in Job.unscoped.exclude(state__in=TERMINAL_STATES):
             job_cancel(acting_user=self.stage.user, job=job)
         self._until(lambda: not self.stage.pods() and not self.stage.shared())
-        assert_laws(self.stage, self.accepted)
+        assert_books_and_jobs()
         self.stage.assert_nothing_is_held()
 
     def close(self) -> None:
@@ -123,159 +138,177 @@ class ChaosRun:
             self._actor.end()
         shutil.rmtree(self._folder)
 
+    # Work
+
     def _until(self, settled: Callable[[], bool]) -> None:
-        """Go on until it is settled, or for a while."""
-        for _ in range(_ROUNDS):
+        """Go on until it is settled, or for a while, in longer and longer steps."""
+        step = _STEP
+        for _ in range(_HEALING_ROUNDS):
             if settled():
                 return
-            self._round()
+            self._round(step)
+            step = min(step * 1.5, timedelta(minutes=2))
 
-    def _listed(self) -> list[Callable[[], None]]:
-        def of(act: Callable[[str], None], place: str) -> Callable[[], None]:
-            return lambda: act(place)
+    def _round(self, step: timedelta = _STEP) -> None:
+        """What happens in a few seconds: users, beat, relay, and workers as long as there are messages."""
+        if not self._closing:
+            self._step("web")
+        self._step("sweep")
+        for _ in range(_DELIVERIES):
+            self._step("relay")
+            messages = sorted(self._work.messages.iterdir())
+            for message in messages:
+                message.unlink(missing_ok=True)
+                self._step(message.name)
+            if not messages:
+                break
+        self._look.assert_laws("a round of work")
+        self._time_passes(step)
 
-        killed = [of(self._kill, point) for point in POINTS]
-        asleep = [of(self._sleep, point) for point in SLEEPY]
-        bad = [of(self._bad_day, kind.value) for kind in ApiFault]
-        return [*killed, *asleep, *bad, self._lose_messages]
-
-    # Faults
-
-    def _kill(self, point: str) -> None:
-        """A worker, the relay or a web process dies by SIGKILL at a point."""
-        plant = self._plant(point, "kill")
-        for _ in range(_ROUNDS):
-            if self._round() is None:
-                assert not plant.exists()
-                self.injected[f"kill {point}"] += 1
+    def _step(self, do: str) -> None:
+        """One step of work, until it has come through; now and then with faults on its way."""
+        most = min(_IN_A_ROW, len(FAULTS[do]) - 1)
+        for _ in range(0 if self._calm else self._draw.randint(0, most)):
+            if self.injected.total() == self._wanted:
+                break
+            met = self._hit(do)
+            if met is None:
                 return
-        plant.unlink()
-        raise NeverMet(point)
+            self.injected[str(met)] += 1
+            with suppress(ValueError):
+                self._listed.remove(met)
+            self._look.assert_laws(met)
+        self._ask(do)
 
-    def _sleep(self, point: str) -> None:
-        """A worker falls asleep, loses its lease to another, and wakes up when that one is done."""
-        plant = self._plant(point, "stop")
-        for _ in range(_ROUNDS):
-            sleeper = self._worker()
-            sleeper.ask(self._order())
-            wait_until(lambda w=sleeper: w.asleep() or w.has_answered(), "the round is over")
-            if sleeper.asleep():
-                self._leases_end()
-                self._actor = None
-                self._go_on_without()
-                sleeper.wake()
-                sleeper.answer()
-                sleeper.end()
-                self.injected[f"sleep {point}"] += 1
-                return
-            sleeper.answer()
-            self._time_passes()
-        plant.unlink()
-        raise NeverMet(point)
-
-    def _go_on_without(self) -> None:
-        """While a worker sleeps: a little work, or all that it was about to do is taken back."""
-        rounds = self.draw.randint(1, 3)
-        if self.draw.random() < _INTERFERENCE:
-            for job in Job.unscoped.exclude(state__in=TERMINAL_STATES).order_by("id"):
-                with suppress(Conflict):
-                    job_suspend(acting_user=self.stage.user, job=job)
-            rounds = _UNTIL_LISTED
-        for _ in range(rounds):
-            self._round()
-
-    def _bad_day(self, kind: str) -> None:
-        """The API server treats the calls of one round badly."""
-        for _ in range(_ROUNDS):
-            answer = self._round(day=kind)
-            if answer and answer["met"]:
-                self.injected[f"api {kind}"] += 1
-                return
-        raise NeverMet(kind)
-
-    def _lose_messages(self) -> None:
-        """The broker forgets whatever it was given; only the sweep knows what is owed."""
-        self._round(forgetful=True)
-        self.injected["broker forgets"] += 1
-
-    # Rounds
-
-    def _round(self, **more: Any) -> Order | None:
-        """One round of work by the worker, or by a new one where the last has died; None when it died now."""
+    def _ask(self, do: str, **more: Any) -> Order | None:
+        """Have the worker do a step, or a new one where the last has died; None when it died now."""
         worker = self._worker()
-        worker.ask(self._order(**more))
-        answer = worker.answer()
-        if answer is None:
-            self._leases_end()
-        self._time_passes()
-        return answer
+        worker.ask(self._order(do, **more))
+        return worker.answer()
 
     def _worker(self) -> Actor:
         if self._actor is None or not self._actor.alive:
-            self._actor = Actor(self._work, self._folder / "planted")
+            self._actor = Actor(self._work, self._planted)
         return self._actor
 
-    def _order(self, **more: Any) -> Order:
-        number = len(list((self._folder / "accepted").iterdir()))
-        at, seed = clock.now().isoformat(), self.draw.random()
-        return {"at": at, "number": number, "seed": seed, "closing": self._closing, **more}
+    def _order(self, do: str, **more: Any) -> Order:
+        return {"do": do, "at": clock.now().isoformat(), "seed": self._draw.random(), **more}
 
-    def _time_passes(self) -> None:
-        """Three seconds for everybody; the kubelets do what is due."""
+    def _time_passes(self, step: timedelta) -> None:
+        """The same time for everybody; the kubelets do what is due."""
         for allocation in Allocation.unscoped.select_related("attempt__job").filter(removed_at__isnull=True):
             key = (allocation.namespace, allocation.pod_name)
             self.stage.kubelets.scripts[key] = allocation.attempt.job.simulate
-        self.stage.traveller.shift(_STEP)
+        self.stage.traveller.shift(step)
+        self._machine.passes(step.total_seconds())
         self.stage.kubelets.step()
-        self.accepted |= {path.name for path in (self._folder / "accepted").iterdir()}
+        self._look.again()
 
-    def _leases_end(self) -> None:
-        lease_is_over(Cell, self.stage.cell.pk)
-        lease_is_over(Cluster, self.stage.cluster.pk)
+    # Faults
 
-    def _plant(self, point: str, what: str) -> Path:
-        plant = self._folder / "planted" / point
-        plant.write_text(what, encoding="utf-8")
-        return plant
+    def _hit(self, do: str) -> Fault | None:
+        """Do a step on whose way faults of one kind lie, from the rarest on; the one met, if any was."""
+        listed = [fault for fault in FAULTS[do] if fault in self._listed]
+        some = listed or FAULTS[do]
+        kinds = sorted({fault.kind for fault in some})
+        (kind,) = self._draw.choices(kinds, [_WEIGHTS[kind] for kind in kinds])
+        of_kind = [fault for fault in some if fault.kind == kind]
+        rarest = min(of_kind, key=lambda fault: (self.injected[str(fault)], self._draw.random()))
+        match kind:
+            case "kill":
+                return self._kill(do, self._from(rarest, do))
+            case "sleep":
+                return self._sleep(do, self._from(rarest, do))
+            case "api":
+                return self._bad_day(do, rarest)
+            case "broker":
+                return self._forget(do, rarest)
+            case _:
+                return self._server(do, self._from(rarest, do))
 
-    # Work, in the worker
+    @staticmethod
+    def _from(rarest: Fault, do: str) -> list[Fault]:
+        """That fault and its like at all later points of the step: somewhere the worker comes by."""
+        like = [fault for fault in FAULTS[do] if (fault.kind, fault.manner) == (rarest.kind, rarest.manner)]
+        return like[like.index(rarest) :]
 
-    def _work(self, order: Order) -> Order:
-        """What web, relay and workers do in a moment."""
-        self.stage.traveller.move_to(datetime.fromisoformat(order["at"]))
-        draw = random.Random(order["seed"])
-        with BadDay.drawn(order.get("day"), draw) as day:
-            if not order["closing"]:
-                if Job.unscoped.exclude(state__in=TERMINAL_STATES).count() < _LIVE:
-                    self._submit(order["number"])
-                if draw.random() < _INTERFERENCE:
-                    self._interfere(draw)
-            if order.get("forgetful"):
-                outbox.Hint.unscoped.all().delete()
-            else:
-                outbox.publish_due()
-                pipeline.step(self.stage.cell, self.stage.cluster)
-        return {"met": day.met}
+    def _kill(self, do: str, faults: Sequence[Fault]) -> Fault | None:
+        """A worker, the relay or a web process dies by SIGKILL at one of the points."""
+        with self._lying(faults, "kill") as met:
+            if self._ask(do) is not None:
+                return None
+        self._machine.leases_end()
+        return met[0]
 
-    def _submit(self, number: int) -> None:
-        gpu: dict[str, object] = {"cards": 1 + number % 4}
-        if number % 3 == 0:
-            gpu = {"cards": 1, "mode": "slice", "cores": 30, "memory": "8Gi"}
-        resources = {"cpu": 1, "memory": "1Gi", "gpu": gpu}
-        role = {"replicas": 1 + number % 3, "image": "train:1", "resources": resources}
-        again = [{"on": "task_failed", "do": "restart_task", "max": 1}] if number % 4 else []
-        simulate = {"run_s": 4 * (number % 5), "exit_code": int(number % 7 == 0)}
-        name = f"job-{number}"
-        body = {"name": name, "roles": [role], "lifecycle": again, "simulate": simulate}
-        user, workspace = self.stage.user, self.stage.queue.workspace
-        # Somebody may have been killed after it was accepted and before anybody was told.
-        with suppress(Conflict):
-            job_submit(acting_user=user, workspace=workspace, spec=parse_job(body))
-        (self._folder / "accepted" / name).touch()
+    def _sleep(self, do: str, faults: Sequence[Fault]) -> Fault | None:
+        """A worker falls asleep, loses its lease to another, and wakes up when that one is done."""
+        with self._stopped(do, faults) as met:
+            if met:
+                sleeper, self._actor = self._worker(), None
+                self._machine.leases_end()
+                self._go_on_without(do)
+                sleeper.wake()
+                sleeper.end()
+        return met[0] if met else None
 
-    def _interfere(self, draw: random.Random) -> None:
-        live = list(Job.unscoped.exclude(state__in=TERMINAL_STATES).order_by("id"))
-        if live:
-            service = draw.choice((job_suspend, job_resume, job_resume, job_cancel))
+    def _server(self, do: str, faults: Sequence[Fault]) -> Fault | None:
+        """The API server or etcd dies, or stands still, between two calls of a worker."""
+        with self._stopped(do, faults, hurry=True) as met:
+            if met:
+                with servers.hit(self._plane, ServerFault(met[0].manner)):
+                    self._worker().wake()
+                self._machine.leases_end()
+        return met[0] if met else None
+
+    def _bad_day(self, do: str, fault: Fault) -> Fault | None:
+        """The API server treats the calls of one step badly."""
+        answer = self._ask(do, day=fault.manner)
+        assert answer is not None
+        self._machine.leases_end()
+        return fault if answer["met"] else None
+
+    def _forget(self, do: str, fault: Fault) -> Fault | None:
+        """The broker loses whatever it was given; only the sweep knows what is owed."""
+        self._ask(do)
+        messages = list(self._work.messages.iterdir())
+        for message in messages:
+            message.unlink()
+        return fault if messages else None
+
+    def _go_on_without(self, do: str) -> None:
+        """While a worker sleeps another does the same; or all that was about to be done is taken back."""
+        if self._draw.random() >= _INTERFERENCE:
+            for step in (do, self._draw.choice(list(POINTS))):
+                self._ask(step)
+            return
+        for job in Job.unscoped.exclude(state__in=TERMINAL_STATES).order_by("id"):
             with suppress(Conflict):
-                service(acting_user=self.stage.user, job=draw.choice(live))
+                job_suspend(acting_user=self.stage.user, job=job)
+        self._calm, calm = True, self._calm
+        for _ in range(3):
+            self._round(_LONG_STEP)
+        self._calm = calm
+
+    @contextmanager
+    def _lying(self, faults: Sequence[Fault], what: str) -> Iterator[list[Fault]]:
+        """Plant a fault at each of the points for the block, which then knows in `met` who was met."""
+        met: list[Fault] = []
+        for fault in faults:
+            (self._planted / fault.point).write_text(what, encoding="utf-8")
+        yield met
+        for fault in faults:
+            if not (self._planted / fault.point).exists():
+                met.append(fault)
+            (self._planted / fault.point).unlink(missing_ok=True)
+
+    @contextmanager
+    def _stopped(self, do: str, faults: Sequence[Fault], **more: Any) -> Iterator[list[Fault]]:
+        """A worker that was put to sleep amid a step; `met` is empty when it has come through instead."""
+        worker = self._worker()
+        with self._lying(faults, "stop") as met:
+            worker.ask(self._order(do, **more))
+            wait_until(lambda: worker.asleep() or worker.has_answered(), "the step is over", every_s=0.005)
+            asleep = worker.asleep()
+        if not asleep:
+            worker.answer()
+        yield met if asleep else []

@@ -1,0 +1,47 @@
+"""The clock of the machine on which all actors run: moved by the test, seen at once by every process.
+
+Leases and the breaker of a cluster go by it. So a worker loses its lease when the test says that so much
+time has passed, however slow the machine really is, and nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from functools import partial
+from typing import Final
+
+import pytest
+from django.conf import settings
+from django.db.models.functions import Now
+
+from clusters.backends.kubernetes import backend
+from clusters.backends.kubernetes.breaker import LONGEST_PAUSE_S, Breaker
+from clusters.models import Cell, Cluster
+from foundation import leases
+
+_SECONDS: Final = struct.Struct("d")
+
+
+class Machine:
+    """Seconds since it was switched on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._shared = mmap.mmap(-1, _SECONDS.size)  # forks share it
+        monkeypatch.setattr(leases, "_seconds", self.seconds)
+        monkeypatch.setattr(backend, "Breaker", partial(Breaker, self.seconds))
+
+    def seconds(self) -> float:
+        """What its clock shows."""
+        shown: float = _SECONDS.unpack_from(self._shared)[0]
+        return shown
+
+    def passes(self, seconds: float) -> None:
+        """Let so much time pass."""
+        _SECONDS.pack_into(self._shared, 0, self.seconds() + seconds)
+
+    def leases_end(self) -> None:
+        """So much time passes, here and for the database, that every lease runs out that is not renewed."""
+        self.passes(max(settings.ALLOTMENT_LEASE_S, LONGEST_PAUSE_S) + 1)
+        for model in (Cell, Cluster):
+            model.unscoped.filter(lease_until__isnull=False).update(lease_until=Now())

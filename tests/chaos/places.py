@@ -1,0 +1,67 @@
+"""Where faults happen: the marked points of each step of the platform's work, and what is known of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+POINTS: Final = {
+    "web": ("submit.before_commit", "submit.after_commit"),
+    "sweep": ("sweep.before_hints",),
+    "relay": ("relay.before_publish", "relay.after_publish"),
+    "cycle": (
+        "cycle.leased",
+        "cycle.before_commit",
+        "commit.before_write",
+        "commit.after_write",
+        "cycle.after_commit",
+    ),
+    "execute": (
+        "execute.leased",
+        "execute.before_remove",
+        "kubernetes.after_delete",
+        "execute.after_remove",
+        "execute.before_ensure",
+        "kubernetes.after_create",
+        "kubernetes.locked",
+        "kubernetes.after_bind",
+        "execute.after_ensure",
+        "execute.after_note",
+        "execute.after_dissolve",
+    ),
+    "observe": (
+        "observe.leased",
+        "observe.before_apply",
+        "observe.before_commit",
+        "observe.after_chunk",
+        "observe.before_cursor",
+    ),
+}
+"""Points by step, in the order in which a process comes by."""
+
+ASLEEP: Final = {
+    "cycle": ("cycle.leased", "cycle.before_commit"),
+    "execute": (
+        "execute.leased",
+        "execute.before_ensure",
+        "kubernetes.after_create",
+        "kubernetes.locked",
+        "execute.after_ensure",
+        "execute.before_remove",
+    ),
+    "observe": ("observe.leased", "observe.before_apply", "observe.before_cursor"),
+}
+"""Where a worker that wakes up late finds that another has done its work."""
+
+CALLING: Final = {
+    "execute": (
+        "execute.leased",
+        "execute.before_remove",
+        "kubernetes.after_delete",
+        "execute.before_ensure",
+        "kubernetes.after_create",
+        "kubernetes.locked",
+        "kubernetes.after_bind",
+    ),
+    "observe": ("observe.leased",),
+}
+"""Where the next call goes to an API server that has just died, or does not move."""

@@ -1,0 +1,40 @@
+"""The cluster's own servers, which die or stand still while a worker is amid its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Final
+
+from benchmarks.control_plane import ControlPlane, Server, wait_ready
+
+
+class ServerFault(StrEnum):
+    """What happens to which server."""
+
+    API_SERVER_DIES = "api-server-dies"
+    ETCD_DIES = "etcd-dies"
+    API_SERVER_FREEZES = "api-server-freezes"  # and carries out later what it was asked meanwhile
+    ETCD_FREEZES = "etcd-freezes"
+
+
+_SERVER: Final[dict[ServerFault, Callable[[ControlPlane], Server]]] = {
+    ServerFault.API_SERVER_DIES: lambda plane: plane.api_server,
+    ServerFault.ETCD_DIES: lambda plane: plane.etcd,
+    ServerFault.API_SERVER_FREEZES: lambda plane: plane.api_server,
+    ServerFault.ETCD_FREEZES: lambda plane: plane.etcd,
+}
+
+
+@contextmanager
+def hit(plane: ControlPlane, fault: ServerFault) -> Iterator[None]:
+    """A server that is away for the block, and back with all its data when it is over."""
+    server = _SERVER[fault](plane)
+    dies = fault in (ServerFault.API_SERVER_DIES, ServerFault.ETCD_DIES)
+    (server.kill if dies else server.freeze)()
+    try:
+        yield
+    finally:
+        (server.start if dies else server.thaw)()
+        wait_ready(plane)
