@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from quotas.tree import QuotaTree
-from scheduling.engine.model import Allocation, Flavor, FlavorResource, Job, PlacementRules, Queue
+from scheduling.engine.model import Allocation, Charge, Flavor, FlavorResource, Job, PlacementRules, Queue
 from scheduling.engine.quota.charges import priced
 from scheduling.engine.state.fleet import Fleet, Hold
 from scheduling.engine.state.grounds import Grounds
@@ -65,6 +65,8 @@ class Books:
         self._gone: list[str] = []
         self._held: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
         self._sorted: dict[str, tuple[Allocation, ...]] = {}
+        # The tasks of a gang share their charges, and to hash these takes longer than to book them.
+        self._price: tuple[tuple[Charge, ...], Mapping[FlavorResource, int]] = ((), {})
         self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for key in sorted(self.allocations):
             self._index(key, self.allocations[key])
@@ -77,7 +79,7 @@ class Books:
         twin._jobs, twin._queues, twin._flavors = self._jobs, self._queues, self._flavors
         twin.fleet, twin.quota = self.fleet.copy(), self.quota.copy()
         twin.allocations, twin.log = dict(self.allocations), list(self.log)
-        twin._bookings, twin._gone = self._bookings, self._gone
+        twin._bookings, twin._gone, twin._price = self._bookings, self._gone, self._price
         twin.leaving, twin._sorted = dict(self.leaving), dict(self._sorted)
         twin._held = defaultdict(dict, {job: dict(held) for job, held in self._held.items()})
         twin._holders = defaultdict(dict, {queue: dict(jobs) for queue, jobs in self._holders.items()})
@@ -212,7 +214,7 @@ class Books:
         known = self._bookings.get(task)
         if known is not None and known.allocation is allocation:
             return known
-        leaf, usage = self._leaf(allocation), priced(allocation.charges)
+        leaf, usage = self._leaf(allocation), self._priced(allocation.charges)
         row = self.fleet.row.get(allocation.node)
         if row is None:
             booking = Booking(allocation, leaf, usage)
@@ -221,6 +223,11 @@ class Books:
             booking = Booking(allocation, leaf, usage, row, self._hold(row, allocation), presence)
         self._bookings[task] = booking
         return booking
+
+    def _priced(self, charges: tuple[Charge, ...]) -> Mapping[FlavorResource, int]:
+        if self._price[0] is not charges:
+            self._price = charges, priced(charges)
+        return self._price[1]
 
     def _hold(self, row: int, allocation: Allocation) -> Hold:
         return self.fleet.hold_of(
