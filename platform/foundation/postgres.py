@@ -8,12 +8,17 @@ parser in C: psycopg's loader, in the shape that Django derives its own from, ma
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import psycopg
 from django.db import connection
 from django.db.backends.postgresql.base import ServerBindingCursor
 from django.db.backends.postgresql.psycopg_any import BaseTzLoader
 
+if TYPE_CHECKING:
+    _Cursor = psycopg.Cursor[Any]  # the published types of Django's do not tell what it is
+else:
+    _Cursor = ServerBindingCursor
 _PREPARE_AFTER: Final = 2
 """Uses of a statement on one connection before it is prepared: what is asked once is not worth it."""
 
@@ -32,6 +37,14 @@ class TimeLoader(BaseTzLoader):  # type: ignore[misc]  # which the published typ
         return cast(datetime, found)
 
 
+class _PreparingCursor(_Cursor):
+    """Knows what it ran when that was prepared, too: `connection.queries` asks a cursor for it."""
+
+    def _convert_query(self, query: Any, params: Any = None) -> Any:
+        self._query = converted = super()._convert_query(query, params)
+        return converted
+
+
 def prepare(raw: Any) -> None:
     """Tell a new connection of psycopg's how to read times and when to prepare."""
     raw.adapters.register_loader("timestamptz", TimeLoader)
@@ -45,6 +58,5 @@ def preparing_cursor() -> Any:
     connection.close_if_health_check_failed()
     connection.ensure_connection()
     wrapper: Any = connection
-    cursor: Any = ServerBindingCursor
     with connection.wrap_database_errors:
-        return wrapper._prepare_cursor(cursor(wrapper.connection))
+        return wrapper._prepare_cursor(_PreparingCursor(wrapper.connection))

@@ -86,10 +86,12 @@ def test_times_are_read_as_they_were_written(on_postgres: PostgresServer) -> Non
 
 
 @pytest.mark.server
-def test_what_is_asked_again_is_planned_once(on_postgres: PostgresServer) -> None:
+def test_what_is_asked_again_is_planned_once_and_told_each_time(on_postgres: PostgresServer) -> None:
     kept = Kept(lambda slug: Tenant.unscoped.filter(slug=slug).order_by().values_list("pk"))
-    for _ in range(4):
-        kept("team-a")
+    with CaptureQueriesContext(connection) as asked:
+        for _ in range(4):
+            kept("team-a")
+    assert ["tenants_tenant" in query["sql"] for query in asked] == [True] * 4
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%%tenants_tenant%%'"
