@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from clusters.models import Device, Node, SimulatedPod
+from foundation.kept import Kept
 from quotas.models import LedgerEntry
 from scheduling.models import (
     HOLDING_STATES,
@@ -24,20 +25,47 @@ from scheduling.models import (
 _LIVE = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ACTIVE = {TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING}
 
+# Asked after every step of thousands: writing each into SQL anew takes ten times as long as its answer.
+_HELD = Kept(
+    lambda: Allocation.unscoped.filter(released_at__isnull=True).select_related("attempt__job__queue")
+)
+_HOLDING_PODS = Kept(lambda: SimulatedPod.unscoped.filter(holds=True).values_list("namespace", "name"))
+_SHORT_PODS = Kept(lambda: SimulatedPod.unscoped.filter(reason__startswith="OutOf"))
+_LEDGER = Kept(lambda: LedgerEntry.unscoped.values_list("node_id", "flavor_id", "resource", "used"))
+_NODES = Kept(lambda: Node.unscoped.all())
+_CARDS = Kept(lambda: Device.unscoped.all())
+_PARTS = Kept(
+    lambda: DeviceSlice.unscoped.filter(allocation__released_at__isnull=True).values_list(
+        "device_id", "cores", "memory_mib"
+    )
+)
+_ATTEMPTS = Kept(lambda: Attempt.unscoped.filter(ended_at__isnull=True).values_list("job_id"))
+_TASKS = Kept(lambda: Task.unscoped.values_list("job_id", "state"))
+_PRESENT = Kept(lambda: Allocation.unscoped.filter(removed_at__isnull=True).select_related("attempt"))
+_MISPROMISED = Kept(
+    lambda: (
+        Job.unscoped.filter(claim__isnull=False)
+        # Of a job that moves: until it is back in line.
+        .exclude(state__in=(JobState.QUEUED, JobState.EVICTING))
+        .values_list("name", "state")
+    )
+)
+_JOBS = Kept(lambda: Job.unscoped.all())
+
 
 def assert_books() -> None:
     """Sums of the ledger, the nodes and the cards; one hold per task; no pod without a hold."""
-    held = list(Allocation.unscoped.filter(released_at__isnull=True).select_related("attempt__job__queue"))
+    held = _HELD()
     _ledger(held)
     _nodes(held)
     _devices()
     tasks = Counter(allocation.task_id for allocation in held)
     assert not [task for task, count in tasks.items() if count > 1]
     names = {(allocation.namespace, allocation.pod_name) for allocation in held}
-    pods = set(SimulatedPod.unscoped.filter(holds=True).values_list("namespace", "name"))
+    pods = set(_HOLDING_PODS())
     assert pods <= names, f"freed while pods still held their cards: {pods - names}"
-    short = SimulatedPod.unscoped.filter(reason__startswith="OutOf")
-    assert not short.exists(), f"a node was over-filled: {short.first()}"
+    short = _SHORT_PODS()
+    assert not short, f"a node was over-filled: {short[0]}"
 
 
 def _ledger(held: Iterable[Allocation]) -> None:
@@ -45,8 +73,7 @@ def _ledger(held: Iterable[Allocation]) -> None:
     for allocation in held:
         node = allocation.attempt.job.queue.node_id
         wanted.update({(node, allocation.flavor_id, name): n for name, n in allocation.charge.items() if n})
-    rows = LedgerEntry.unscoped.values_list("node_id", "flavor_id", "resource", "used")
-    found = {(node, flavor, name): used for node, flavor, name, used in rows if used}
+    found = {(node, flavor, name): used for node, flavor, name, used in _LEDGER() if used}
     assert all(used > 0 for used in found.values())
     assert found == dict(wanted)
 
@@ -57,17 +84,16 @@ def _nodes(held: Iterable[Allocation]) -> None:
     for allocation in held:
         cpu[allocation.node_id] += allocation.cpu_millicores
         memory[allocation.node_id] += allocation.memory_mib
-    for node in Node.unscoped.all():
+    for node in _NODES():
         assert (node.cpu_granted, node.memory_granted) == (cpu[node.pk], memory[node.pk])
 
 
 def _devices() -> None:
     sums: defaultdict[uuid.UUID, list[int]] = defaultdict(lambda: [0, 0, 0])
-    parts = DeviceSlice.unscoped.filter(allocation__released_at__isnull=True)
-    for pk, cores, memory in parts.values_list("device", "cores", "memory_mib"):
+    for pk, cores, memory in _PARTS():
         for place, amount in enumerate((cores, memory, 1)):
             sums[pk][place] += amount
-    for device in Device.unscoped.all():
+    for device in _CARDS():
         assert [device.cores_granted, device.memory_granted, device.holders] == sums[device.pk]
         assert device.cores_granted <= device.cores_capacity
         assert device.memory_granted <= device.memory_capacity
@@ -75,17 +101,16 @@ def _devices() -> None:
 
 def assert_jobs() -> None:
     """The state of each job agrees with its tasks, its attempts and what it holds."""
-    attempts = Counter(Attempt.unscoped.filter(ended_at__isnull=True).values_list("job", flat=True))
+    attempts = Counter(job for (job,) in _ATTEMPTS())
     tasks: defaultdict[uuid.UUID, set[str]] = defaultdict(set)
-    for pk, state in Task.unscoped.values_list("job", "state"):
+    for pk, state in _TASKS():
         tasks[pk].add(state)
     present: defaultdict[uuid.UUID, list[Allocation]] = defaultdict(list)
-    for allocation in Allocation.unscoped.filter(removed_at__isnull=True).select_related("attempt"):
+    for allocation in _PRESENT():
         present[allocation.attempt.job_id].append(allocation)
-    promised = Job.unscoped.filter(claim__isnull=False)
-    kept = (JobState.QUEUED, JobState.EVICTING)  # of a job that moves: until it is back in line
-    assert not promised.exclude(state__in=kept).exists(), list(promised.values_list("name", "state"))
-    for job in Job.unscoped.all():
+    mispromised = _MISPROMISED()
+    assert not mispromised, mispromised
+    for job in _JOBS():
         assert attempts[job.pk] == (1 if job.state in HOLDING_STATES else 0), job.state
         _job(job, tasks[job.pk], present[job.pk])
 
