@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from datetime import datetime
 from typing import Final
@@ -21,9 +22,13 @@ from scheduling.snapshots.kept import borrow, keep
 
 log = structlog.get_logger(__name__)
 _RETRY_S = 0.3
-# Under a flood of submissions one cycle in half a second sees them all; one for each would keep the
-# database busy with nothing else. After a quiet moment a cycle still runs at once.
-_SPACING_S = 0.5
+# Under a flood of submissions one cycle sees many of them; one for each would keep the database busy with
+# nothing else. So a cycle leaves others twice the time it took, within bounds. After a quiet moment the next
+# still runs at once.
+_SHARE: Final = 3
+_CLOSEST_S: Final = 0.1
+_FARTHEST_S: Final = 0.5
+_took_s: Final[dict[uuid.UUID, float]] = {}
 _LAST: Final = Kept(lambda cell: Cell.unscoped.filter(pk=cell).values_list("last_cycle_at"))
 
 
@@ -43,6 +48,7 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=wait_s)
             return None
         faults.point("cycle.leased")
+        begun = time.monotonic()
         with uncollected():
             others = elsewhere(cell_id)
             taken, kept = borrow(cell_id, but=others)
@@ -54,6 +60,7 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
             log.warning("cycle abandoned", cell=str(cell_id), why=str(error))
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
             return None
+    _took_s[cell_id] = time.monotonic() - begun
     faults.point("cycle.after_commit")
     if kept is not None:
         keep(kept, dropped=done.dropped > 0)
@@ -79,4 +86,6 @@ def cycle_run(*, cell_id: uuid.UUID) -> Committed | None:
 def _too_soon(cell_id: uuid.UUID, now: datetime) -> float:
     """Seconds until the next cycle is due; zero or less when it is now."""
     ((last,),) = _LAST(cell_id)
-    return 0.0 if last is None else _SPACING_S - (now - last).total_seconds()
+    # Another process may have run the last one; what it took there is not known here.
+    spacing_s = min(max(_SHARE * _took_s.get(cell_id, _FARTHEST_S), _CLOSEST_S), _FARTHEST_S)
+    return 0.0 if last is None else spacing_s - (now - last).total_seconds()

@@ -1,0 +1,37 @@
+"""How soon one cycle of a cell follows another: a long one leaves others more time than a short one."""
+
+from __future__ import annotations
+
+import pytest
+import time_machine
+
+from foundation import clock
+from foundation.models import Hint
+from scheduling.services import cycle
+from tests.builders import clusters
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("took_s", "spacing_s"),
+    [(None, 0.5), (0.01, 0.1), (0.05, 0.15), (0.1, 0.3), (2.0, 0.5)],
+)
+def test_the_next_cycle_leaves_others_twice_the_time_of_the_last(
+    took_s: float | None, spacing_s: float
+) -> None:
+    cell = clusters.cell()
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        assert cycle.cycle_run(cell_id=cell.pk) is not None
+        assert cycle._took_s.pop(cell.pk) > 0
+        if took_s is not None:
+            cycle._took_s[cell.pk] = took_s
+        Hint.unscoped.all().delete()
+
+        traveller.shift(spacing_s - 0.02)
+        assert cycle.cycle_run(cell_id=cell.pk) is None
+        again = Hint.unscoped.get(topic="cycle-later", key=str(cell.pk))
+        assert (again.not_before - clock.now()).total_seconds() == pytest.approx(0.02, abs=1e-4)
+
+        traveller.shift(0.021)
+        assert cycle.cycle_run(cell_id=cell.pk) is not None
