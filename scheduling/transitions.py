@@ -17,7 +17,7 @@ from typing import Any, Final
 from django.db.models import F
 from django.utils.translation import gettext as _
 
-from foundation.bulk import Guard, update_rows
+from foundation.bulk import Guard, insert_rows, update_rows
 from foundation.errors import Conflict
 from scheduling.models import Job, JobEvent, JobState
 
@@ -106,7 +106,7 @@ def transition_all(moves: Sequence[Move], *, now: datetime, actor: str = "") -> 
         for name, value in move.fields.items():
             setattr(job, name, value)
         events.append(JobEvent(job=job, at=now, code=move.code, actor=actor, numbers=dict(move.numbers)))
-    JobEvent.unscoped.bulk_create(events)
+    insert_rows(events)
 
 
 def _write(names: Sequence[str], moves: Sequence[Move]) -> None:

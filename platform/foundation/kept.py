@@ -14,10 +14,10 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from django.db import connection
-from django.db.models import Lookup, QuerySet, UUIDField
+from django.db.models import CharField, Lookup, QuerySet, UUIDField
 from django.db.models.query import ModelIterable, get_related_populators
 from django.db.models.sql import UpdateQuery
 
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     _Lookup = Lookup[Any]  # Django does not let it be told of what outside of type checks
 else:
     _Lookup = Lookup
-Value = str | int | datetime | uuid.UUID | list[uuid.UUID]
+Value = str | int | datetime | uuid.UUID | list[uuid.UUID] | list[str]
 Parameters = tuple[tuple[int | None, Any], ...]
 """Which value of a call each is, with the mark that stood for it, or else a constant."""
 
 
+@CharField.register_lookup
 @UUIDField.register_lookup
 class AnyOf(_Lookup):
-    """Whether a key is one of a list that is told as a single value, so that one statement serves lists of
-    every length: `pk__any_of=keys`, in queries that are kept."""
+    """Whether a key or a name is one of a list that is told as a single value, so that one statement serves
+    lists of every length: `pk__any_of=keys`, in queries that are kept."""
 
     lookup_name = "any_of"
     prepare_rhs = False
@@ -85,9 +86,10 @@ class Kept(Generic[T]):
         """The first row for these values, None without any."""
         return next(iter(self(*values)), None)
 
-    def for_any(self, values: Sequence[uuid.UUID]) -> list[T]:
-        """The rows for any of these, which `shape` looks up by `any_of`; none for none."""
-        return self(list(values)) if values else []
+    def for_any(self, values: Sequence[uuid.UUID] | Sequence[str], *more: Value) -> list[T]:
+        """The rows for any of these, which `shape` looks up by `any_of`; none for none. `more` are values of
+        the other kinds."""
+        return self(cast(Value, list(values)), *more) if values else []
 
     def _write(self, values: Sequence[Value]) -> _Written:
         marks = [_mark(value) for value in values]
@@ -166,7 +168,9 @@ def _stored(value: Any) -> Any:
         return connection.ops.adapt_datetimefield_value(value)
     if connection.vendor == "postgresql" or isinstance(value, str | int):
         return value
-    return value.hex if isinstance(value, uuid.UUID) else json.dumps([key.hex for key in value])
+    if isinstance(value, uuid.UUID):
+        return value.hex
+    return json.dumps([key.hex if isinstance(key, uuid.UUID) else key for key in value])
 
 
 def _may_mark(parameter: Any) -> bool:

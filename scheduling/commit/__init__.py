@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import structlog
 from django.db import IntegrityError, transaction
@@ -22,17 +23,27 @@ from django.db import IntegrityError, transaction
 from clusters.models import Cell
 from clusters.services.grants import NoLongerFree
 from foundation import faults, leases, outbox
+from foundation.bulk import insert_rows
+from foundation.kept import Kept
 from quotas.selectors.tree import tree_load
 from scheduling.commit import admission, giving_way
-from scheduling.commit.batch import CHUNK, Batch
+from scheduling.commit.batch import Batch
 from scheduling.commit.bundles import Bundle, bundles_of
 from scheduling.commit.limits import Limits
 from scheduling.commit.reasons import commit_reasons
 from scheduling.engine import model as em
-from scheduling.models import Allocation, Decision, Job, JobEvent
+from scheduling.models import Allocation, Job
 from scheduling.snapshots import CellSnapshot
 
 log = structlog.get_logger(__name__)
+_JOBS: Final = Kept(
+    lambda jobs: (
+        Job.unscoped.select_for_update(of=("self",), no_key=True)
+        .filter(pk__any_of=jobs)
+        .order_by("pk")
+        .select_related("queue", "workspace")
+    )
+)
 
 
 @dataclass(slots=True)
@@ -131,12 +142,7 @@ class _Commit:
 
 def _lock_jobs(bundles: Iterable[Bundle]) -> dict[str, Job]:
     ids = sorted(uuid.UUID(job) for job in {job for bundle in bundles for job in bundle.jobs})
-    jobs: dict[str, Job] = {}
-    for first in range(0, len(ids), CHUNK):
-        rows = Job.unscoped.filter(pk__in=ids[first : first + CHUNK]).select_related("queue", "workspace")
-        for job in rows.select_for_update(of=("self",), no_key=True).order_by("pk"):
-            jobs[str(job.pk)] = job
-    return jobs
+    return {str(job.pk): job for job in _JOBS.for_any(ids)}
 
 
 def _admitted(bundles: Iterable[Bundle], jobs: Mapping[str, Job]) -> list[Job]:
@@ -158,8 +164,8 @@ def _write(batch: Batch) -> None:
     clusters = giving_way.remove(batch)
     admission.write(batch)
     giving_way.write(batch)
-    JobEvent.unscoped.bulk_create(batch.events, batch_size=CHUNK)
-    Decision.unscoped.bulk_create(batch.decisions, batch_size=CHUNK)
+    insert_rows(batch.events)
+    insert_rows(batch.decisions)
     if batch.nodes:
         told = batch.cell.clusters.filter(nodes__in=list(batch.nodes)).distinct()
         clusters |= set(told.values_list("id", flat=True))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from clusters.services.grants import DeviceAmount, NodeAmount, NoLongerFree, devices_take, nodes_take
+from foundation.bulk import insert_rows
+from foundation.kept import Kept
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey, ledger_reserve
 from quotas.tree import at_least
@@ -28,6 +30,9 @@ from scheduling.models import (
 from scheduling.naming import pod_name
 from scheduling.transitions import admit
 
+_TASKS: Final = Kept(
+    lambda jobs: Task.unscoped.filter(job__pk__any_of=jobs).values_list("pk", "job_id", "role__name", "index")
+)
 TaskIds = Mapping[str, Mapping[tuple[str, int], uuid.UUID]]
 
 
@@ -35,10 +40,8 @@ def tasks_of(decisions: Iterable[em.Decision]) -> TaskIds:
     """Task ids per admitted job by role name and index."""
     found: defaultdict[str, dict[tuple[str, int], uuid.UUID]] = defaultdict(dict)
     ids = [uuid.UUID(d.job) for d in decisions if d.kind is em.DecisionKind.ADMIT]
-    for start in range(0, len(ids), CHUNK):
-        rows = Task.unscoped.filter(job__in=ids[start : start + CHUNK])
-        for pk, job_id, role, index in rows.values_list("pk", "job_id", "role__name", "index"):
-            found[str(job_id)][(role, index)] = pk
+    for pk, job_id, role, index in _TASKS.for_any(ids):
+        found[str(job_id)][(role, index)] = pk
     return found
 
 
@@ -146,9 +149,9 @@ def write(batch: Batch) -> None:
     ledger_reserve(batch.ledger, now=batch.now)
     nodes_take(batch.nodes)
     devices_take(batch.devices)
-    Attempt.unscoped.bulk_create(batch.attempts, batch_size=CHUNK)
-    Allocation.unscoped.bulk_create(batch.allocations, batch_size=CHUNK)
-    DeviceSlice.unscoped.bulk_create(batch.slices, batch_size=CHUNK)
+    insert_rows(batch.attempts)
+    insert_rows(batch.allocations)
+    insert_rows(batch.slices)
     tasks = [allocation.task_id for allocation in batch.allocations]
     for first in range(0, len(tasks), CHUNK):
         Task.unscoped.filter(pk__in=tasks[first : first + CHUNK]).update(state=TaskState.BOUND)

@@ -16,6 +16,7 @@ from django.db.models import F
 from clusters.models import Cell
 from clusters.selectors.foreign import foreign_cards_by_flavor
 from foundation import leases
+from foundation.bulk import insert_rows
 from foundation.kept import KeptUpdate
 from scheduling.commit.batch import CHUNK, decision_row
 from scheduling.engine import model as em
@@ -87,7 +88,7 @@ def commit_reasons(
         for group in groups.values():
             _tell(group, current, now)
         decisions = [decision for wait in news for decision in _decisions(cell, wait)]
-        Decision.unscoped.bulk_create(decisions, batch_size=CHUNK)
+        insert_rows(decisions)
         _CYCLE_DONE(cell_id, now)
     for wait, outcome in told:
         wait.keep(now)

@@ -11,11 +11,13 @@ from typing import Final
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 
 from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
 from foundation import faults, outbox
 from foundation.bulk import Guard, update_rows
+from foundation.kept import Kept
 from scheduling.execution import restart
 from scheduling.execution.changes import Changes
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
@@ -49,6 +51,31 @@ _AS_USUAL: Final = ("", "ContainerCreating", "PodInitializing")
 _NEVER_AGAIN: Final = 1 << 31
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
+
+
+def _named(names: str, cluster: uuid.UUID) -> QuerySet[Allocation]:
+    return Allocation.unscoped.filter(
+        removed_at__isnull=True, node__cluster=cluster, pod_name__any_of=names
+    ).order_by("pk")
+
+
+_JOBS_NAMED: Final = Kept(lambda *given: _named(*given).values_list("attempt__job_id"))
+_JOBS: Final = Kept(
+    lambda jobs: (
+        Job.unscoped.select_for_update(of=("self",), no_key=True)
+        .filter(pk__any_of=jobs)
+        .order_by("pk")
+        .select_related("queue")
+    )
+)
+_ALLOCATIONS: Final = Kept(
+    lambda names, cluster, jobs: (
+        _named(names, cluster)
+        .select_for_update(of=("self",), no_key=True)
+        .filter(attempt__job__pk__any_of=jobs)
+        .select_related("attempt", "task__role")
+    )
+)
 
 
 @transaction.atomic
@@ -95,14 +122,12 @@ def _allocations(
     cluster: Cluster, observations: Sequence[PodObservation]
 ) -> dict[tuple[str, str], Allocation]:
     names = [seen.ref.name for seen in observations]
-    named = Allocation.unscoped.filter(removed_at__isnull=True, node__cluster=cluster, pod_name__in=names)
-    of_jobs = set(named.values_list("attempt__job_id", flat=True))
-    held = Job.unscoped.select_for_update(of=("self",), no_key=True).filter(pk__in=of_jobs).order_by("pk")
-    jobs = {job.pk: job for job in held.select_related("queue")}
-    rows = named.select_for_update(of=("self",), no_key=True).filter(attempt__job__in=jobs).order_by("pk")
+    of_jobs = {job for (job,) in _JOBS_NAMED.for_any(names, cluster.pk)}
+    jobs = {job.pk: job for job in _JOBS.for_any(sorted(of_jobs))}
+    rows = _ALLOCATIONS(names, cluster.pk, list(jobs)) if jobs else []
     by_name: dict[tuple[str, str], Allocation] = {}
     tasks: dict[uuid.UUID, Task] = {}
-    for row in rows.select_related("attempt", "task__role"):
+    for row in rows:
         # One object per job and task, so that what is changed for one pod is seen by the next.
         row.attempt.job = jobs[row.attempt.job_id]
         row.task = tasks.setdefault(row.task_id, row.task)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from clusters.backends.base import DeviceGrant, Gang, TaskRef, TaskSpec
+from foundation.kept import Kept
 from scheduling.execution.peers import Peers, peers_of
 from scheduling.models import Allocation, DeviceSlice, Task
 from scheduling.naming import gang_name
@@ -15,6 +16,20 @@ from scheduling.naming import gang_name
 LABEL_JOB: Final = "allotment.io/job"
 LABEL_ATTEMPT: Final = "allotment.io/attempt"
 LABEL_EPOCH: Final = "allotment.io/epoch"
+_PARTS: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda allocations: (
+        DeviceSlice.unscoped.filter(allocation__pk__any_of=allocations)
+        .order_by("device__index", "id")
+        .values_list("allocation_id", "device__uuid", "cores", "memory_mib")
+    )
+)
+_MEMBERS: Final = Kept(
+    lambda attempts: (
+        Allocation.unscoped.filter(attempt__pk__any_of=attempts)
+        .select_related("task__role")
+        .order_by("attempt_id", "task__role__position", "task__index")
+    )
+)
 
 
 def task_specs(allocations: Sequence[Allocation]) -> list[TaskSpec]:
@@ -36,9 +51,8 @@ def task_specs(allocations: Sequence[Allocation]) -> list[TaskSpec]:
 
 def _grants(allocations: Sequence[Allocation]) -> dict[uuid.UUID, list[DeviceGrant]]:
     by_allocation: defaultdict[uuid.UUID, list[DeviceGrant]] = defaultdict(list)
-    parts = DeviceSlice.unscoped.filter(allocation__in=[a.pk for a in allocations]).select_related("device")
-    for part in parts.order_by("device__index", "id"):
-        by_allocation[part.allocation_id].append(DeviceGrant(part.device.uuid, part.cores, part.memory_mib))
+    for allocation, *grant in _PARTS.for_any([allocation.pk for allocation in allocations]):
+        by_allocation[allocation].append(DeviceGrant(*grant))
     return dict(by_allocation)
 
 
@@ -48,8 +62,7 @@ def _gangs(attempt_ids: set[uuid.UUID]) -> dict[uuid.UUID, list[Task]]:
     An elastic role may have more; whoever waited for those would wait for ever.
     """
     gangs: defaultdict[uuid.UUID, list[Task]] = defaultdict(list)
-    members = Allocation.unscoped.filter(attempt__in=attempt_ids).select_related("task__role")
-    for member in members.order_by("attempt_id", "task__role__position", "task__index"):
+    for member in _MEMBERS.for_any(sorted(attempt_ids)):
         gangs[member.attempt_id].append(member.task)
     return dict(gangs)
 

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from foundation import audit, clock, faults, outbox
+from foundation.bulk import insert_rows
 from foundation.errors import Conflict
 from foundation.versions import require_current
 from scheduling import transitions
@@ -62,7 +63,7 @@ def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
     """Tell the story, the audit and the engine of new jobs, within the transaction that wrote them."""
     name = acting_user.get_username()
     story = [JobEvent(job=job, at=job.submitted_at, code="submitted", actor=name) for job in jobs]
-    JobEvent.unscoped.bulk_create(story)
+    insert_rows(story)
     after = [(job, {"name": job.name, "queue": job.queue.name}) for job in jobs]
     audit.record_many(
         acting_user,

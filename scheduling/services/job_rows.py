@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
+from foundation.bulk import insert_rows
 from foundation.errors import Conflict, FieldError
 from quotas.models import Queue
 from scheduling.models import GpuRequestMode, Job, JobRole, JobState, PriorityClass, Task
 from scheduling.spec import JobSpec, RoleSpec
 from tenants.models import User
-
-_BATCH: Final = 1000
 
 
 class NameTaken(Conflict):
@@ -86,7 +84,7 @@ def create_many(many: Sequence[Rows]) -> None:
 
     Raises: IntegrityError when a name is taken, after which the transaction has to end.
     """
-    Job.unscoped.bulk_create([rows.job for rows in many], batch_size=_BATCH)
+    insert_rows(rows.job for rows in many)
     _create_parts(many)
 
 
@@ -97,8 +95,8 @@ def name_taken(name: str) -> NameTaken:
 
 
 def _create_parts(many: Sequence[Rows]) -> None:
-    JobRole.unscoped.bulk_create([role for rows in many for role in rows.roles], batch_size=_BATCH)
-    Task.unscoped.bulk_create([task for rows in many for task in rows.tasks], batch_size=_BATCH)
+    insert_rows(role for rows in many for role in rows.roles)
+    insert_rows(task for rows in many for task in rows.tasks)
 
 
 def _role(job: Job, position: int, role: RoleSpec) -> JobRole:

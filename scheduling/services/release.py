@@ -6,12 +6,20 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from typing import Final
 
 from clusters.services.grants import DeviceAmount, NodeAmount, devices_give_back, nodes_give_back
 from foundation import outbox
 from foundation.bulk import Guard, update_rows
+from foundation.kept import Kept
 from quotas.services.ledger import LedgerKey, charges, ledger_free
 from scheduling.models import Allocation, DeviceSlice
+
+_PARTS: Final = Kept(
+    lambda allocations: DeviceSlice.unscoped.filter(
+        allocation__pk__any_of=allocations, released=False
+    ).values_list("device_id", "cores", "memory_mib")
+)
 
 
 def allocations_release(allocations: Iterable[Allocation], *, now: datetime) -> int:
@@ -45,9 +53,8 @@ def allocations_release(allocations: Iterable[Allocation], *, now: datetime) -> 
 
 
 def _free_slices(released: Collection[uuid.UUID]) -> dict[uuid.UUID, DeviceAmount]:
-    held = DeviceSlice.unscoped.filter(allocation__in=released, released=False)
     amounts: defaultdict[uuid.UUID, DeviceAmount] = defaultdict(DeviceAmount)
-    for part in held:
-        amounts[part.device_id] += DeviceAmount(part.cores, part.memory_mib, 1)
-    held.update(released=True)
+    for device, cores, memory_mib in _PARTS.for_any(list(released)):
+        amounts[device] += DeviceAmount(cores, memory_mib, 1)
+    DeviceSlice.unscoped.filter(allocation__in=released, released=False).update(released=True)
     return dict(amounts)

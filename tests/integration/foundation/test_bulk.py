@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, IntegrityError, transaction
+import time_machine
+from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from clusters.models import Device
-from foundation.bulk import Guard, update_rows
+from foundation.bulk import Guard, insert_rows, update_rows
 from quotas.models import Queue
-from scheduling.models import Attempt, Job, JobState
+from scheduling.models import Attempt, Job, JobEvent, JobState
 from tests.builders import clusters, jobs, quotas, tenancy
 
 pytestmark = pytest.mark.django_db
@@ -135,3 +136,51 @@ def test_a_text_that_is_too_long_is_not_cut_short_silently() -> None:
         assert Job.unscoped.get(pk=job.pk).end_reason == ""
     else:  # SQLite knows no lengths
         assert Job.unscoped.get(pk=job.pk).end_reason == "x" * 41
+
+
+def test_new_rows_are_what_saving_them_would_have_made() -> None:
+    user, here, rank = tenancy.user("ed"), queue(), jobs.priority_class()
+
+    def fresh(name: str, **fields: Any) -> Job:
+        return Job(
+            workspace=here.workspace, queue=here, name=name, submitted_by=user, priority_class=rank,
+            submitted_at=THEN, min_available=1, **fields,
+        )  # fmt: skip
+
+    odd = {"placement": {"a": ["é", None, 1.5, {}]}, "end_reason": 'it\'s 100 %s; \\ "quoted"\n'}
+    given: list[dict[str, Any]] = [{}, {**odd, "state": JobState.FAILED, "started_at": THEN, "failures": 7}]
+    saved = [fresh(f"saved-{number}", **fields) for number, fields in enumerate(given)]
+    for job in saved:
+        job.save(force_insert=True)
+    with time_machine.travel(THEN, tick=False):
+        made = [fresh(f"made-{number}", **fields) for number, fields in enumerate(given)]
+        insert_rows(made)
+
+    names = [f.attname for f in Job._meta.concrete_fields if f.name not in ("id", "created_at", "name")]
+    for one, other in zip(saved, made, strict=True):
+        found = [Job.unscoped.values_list(*names).get(pk=job.pk) for job in (one, other)]
+        assert found[0] == found[1]
+        assert not other._state.adding
+    assert set(Job.unscoped.filter(name__startswith="made").values_list("created_at", flat=True)) == {THEN}
+
+
+def test_keys_of_new_rows_may_come_from_the_database() -> None:
+    job = some_jobs(1)[0]
+    insert_rows(
+        JobEvent(job=job, at=THEN, code=f"code-{number}", numbers={"n": number}) for number in range(3)
+    )
+    insert_rows([])
+    events = JobEvent.unscoped.order_by("id").values_list("code", "numbers", "at", "actor")
+    assert list(events) == [(f"code-{number}", {"n": number}, THEN, "") for number in range(3)]
+
+
+def test_what_a_constraint_or_a_column_does_not_take_is_not_inserted() -> None:
+    job = some_jobs(1)[0]
+    same = Attempt(job=job, number=1, epoch=1, admitted_at=THEN)
+    insert_rows([same])
+    with pytest.raises(IntegrityError), transaction.atomic():
+        insert_rows([Attempt(job=job, number=2, epoch=1, admitted_at=THEN, id=same.pk)])
+    if connection.vendor == "postgresql":
+        with pytest.raises(DatabaseError), transaction.atomic():
+            insert_rows([JobEvent(job=job, at=THEN, code="x" * 41)])
+    assert Attempt.unscoped.count() == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.db.models import BigIntegerField, Case, ExpressionWrapper, F, Q, Value, When
 from django.db.models.expressions import Combinable
@@ -15,12 +15,33 @@ from clusters.backends.simulated.admission import CardUse, Kubelet, Rejection
 from clusters.backends.simulated.script import Script
 from clusters.backends.simulated.state import Moment, locked
 from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
+from foundation.bulk import insert_rows
+from foundation.kept import Kept
 
 NODE_LOST: Final = "NodeLost"
 _CHUNK: Final = 500  # names in one query: SQLite bounds the parameters of a statement
 _PENDING_MS: Final = (200, 1000)
 _START_MS: Final = (1000, 6000)
 _LIVE: Final = ~Q(phase=SimulatedPhase.GONE)
+
+_NAMED: Final = Kept(
+    lambda names, simulation: SimulatedPod.unscoped.filter(
+        _LIVE, simulation=simulation, name__any_of=names
+    ).only("id", "namespace", "name", "uid", "labels")
+)
+_NODES: Final = Kept(
+    lambda names, simulation: SimulatedNode.unscoped.filter(simulation=simulation, name__any_of=names)
+)
+_CARDS: Final[Kept[Any]] = Kept(
+    lambda names, simulation: SimulatedDevice.unscoped.filter(
+        node__simulation=simulation, node__name__any_of=names
+    ).annotate(node_name=F("node__name"))
+)
+_HOLDERS: Final = Kept(
+    lambda names, simulation: SimulatedPod.unscoped.filter(
+        simulation=simulation, holds=True, node_name__any_of=names
+    ).values_list("node_name", "cpu_millicores", "memory_mib", "devices")
+)
 
 T = TypeVar("T")
 Key = tuple[str, str]  # namespace, name
@@ -36,7 +57,7 @@ def ensure_many(cluster_id: uuid.UUID, specs: Sequence[TaskSpec]) -> list[Outcom
         kubelets = _kubelets(moment, sorted({spec.node for spec in specs}))
         created: list[SimulatedPod] = []
         outcomes = [_ensure(moment, spec, known, kubelets, created) for spec in specs]
-        SimulatedPod.unscoped.bulk_create(created)
+        insert_rows(created)
     return outcomes
 
 
@@ -151,8 +172,7 @@ def _delays(name: str, script: Script) -> tuple[int, int]:
 def _existing(moment: Moment, refs: Sequence[TaskRef]) -> Iterator[SimulatedPod]:
     wanted = {(ref.namespace, ref.name) for ref in refs}
     for chunk in _chunks(sorted({name for _, name in wanted})):
-        pods = SimulatedPod.unscoped.filter(_LIVE, simulation=moment.row, name__in=chunk)
-        for pod in pods.only("id", "namespace", "name", "uid", "labels"):
+        for pod in _NAMED.for_any(chunk, moment.row.pk):
             if (pod.namespace, pod.name) in wanted:
                 yield pod
 
@@ -161,15 +181,11 @@ def _kubelets(moment: Moment, names: Sequence[str]) -> dict[str, Kubelet]:
     """The named nodes with everything that is held on them."""
     kubelets: dict[str, Kubelet] = {}
     for chunk in _chunks(names):
-        for node in SimulatedNode.unscoped.filter(simulation=moment.row, name__in=chunk):
+        for node in _NODES.for_any(chunk, moment.row.pk):
             kubelets[node.name] = Kubelet(node.name, not node.failed, node.cpu_millicores, node.memory_mib)
-        on_nodes = {"node__simulation": moment.row, "node__name__in": chunk}
-        for device in SimulatedDevice.unscoped.filter(**on_nodes).select_related("node"):
-            kubelets[device.node.name].cards[device.uuid] = CardUse(device)
-        holders = SimulatedPod.unscoped.filter(simulation=moment.row, holds=True, node_name__in=chunk)
-        for name, cpu, memory, devices in holders.values_list(
-            "node_name", "cpu_millicores", "memory_mib", "devices"
-        ):
+        for device in _CARDS.for_any(chunk, moment.row.pk):
+            kubelets[device.node_name].cards[device.uuid] = CardUse(device)
+        for name, cpu, memory, devices in _HOLDERS.for_any(chunk, moment.row.pk):
             if (kubelet := kubelets.get(name)) is not None:
                 kubelet.book(cpu, memory, grants(devices))
     return kubelets
