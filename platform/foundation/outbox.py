@@ -1,8 +1,8 @@
 """Hints: rows that ask for a task to run soon.
 
 A service inserts a hint in the transaction of its change; the relay publishes it after commit and
-deletes it. A request never talks to the broker, so a hung broker cannot hang a request, and a lost
-message costs only time: every promise is kept by a sweep over rows as well.
+deletes it. A request never talks to the broker, nor waits for a relay that does, so a hung broker cannot
+hang a request, and a lost message costs only time: every promise is kept by a sweep over rows as well.
 
 PostgreSQL tells the relay of each commit that has a hint in it; elsewhere, and when that fails, the relay
 looks by itself.
@@ -11,7 +11,7 @@ looks by itself.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
@@ -33,6 +33,8 @@ class Topic(StrEnum):
 
 CHANNEL: Final = "allotment_hint"
 _LATER: Final = "-later"
+_CLAIMED: Final = "~"
+_CLAIM: Final = timedelta(seconds=10)
 Publisher = Callable[[str], None]
 _publishers: dict[str, Publisher] = {}
 
@@ -68,20 +70,53 @@ def due_in() -> float | None:
 def publish_due(limit: int = 200) -> int:
     """Publish hints that are due and delete them; returns how many.
 
-    Deleted before publishing and in the same transaction: if the broker fails, the deletion is rolled
-    back. If the process dies after the broker took it, the hint is published twice, which is harmless.
+    They are claimed first, in a short transaction: from then on the same may be asked for anew, and nobody
+    who does so waits for the broker. If it fails, they are due at once again; if this process dies, after
+    `_CLAIM`. What the broker took nevertheless is published twice, which is harmless.
     """
     # Looked at first without a transaction: embedded, opening one takes the one write lock.
     if not Hint.unscoped.filter(not_before__lte=clock.now()).exists():
         return 0
-    with transaction.atomic():
-        due = Hint.unscoped.filter(not_before__lte=clock.now()).order_by("id")
-        if connection.features.has_select_for_update_skip_locked:
-            due = due.select_for_update(skip_locked=True)
-        rows = list(due[:limit])
-        Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
-        faults.point("relay.before_publish")
+    rows = _claim(limit)
+    claimed = Hint.unscoped.filter(id__in=[row.id for row in rows])
+    faults.point("relay.before_publish")
+    try:
         for row in rows:
-            _publishers[row.topic.removesuffix(_LATER)](row.key)
-        faults.point("relay.after_publish")
+            _publishers[_unclaimed(row).removesuffix(_LATER)](row.key)
+    except Exception:
+        _put_back(rows)
+        raise
+    faults.point("relay.after_publish")
+    claimed.delete()
     return len(rows)
+
+
+@transaction.atomic
+def _claim(limit: int) -> list[Hint]:
+    """Take hints that are due: they make room for their like, and are not due again for a while."""
+    due = Hint.unscoped.filter(not_before__lte=clock.now()).order_by("id")
+    if connection.features.has_select_for_update_skip_locked:
+        due = due.select_for_update(skip_locked=True)
+    rows = list(due[:limit])
+    for row in rows:
+        row.topic = f"{_unclaimed(row)}{_CLAIMED}{row.id}"
+    Hint.unscoped.bulk_update(rows, ["topic"])
+    Hint.unscoped.filter(id__in=[row.id for row in rows]).update(not_before=clock.now() + _CLAIM)
+    return rows
+
+
+@transaction.atomic
+def _put_back(rows: Sequence[Hint]) -> None:
+    """Let hints be due as before, in place of their like that came meanwhile."""
+    Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
+    again = {
+        (_unclaimed(row), row.key): Hint(topic=_unclaimed(row), key=row.key, not_before=row.not_before)
+        for row in reversed(rows)
+    }
+    Hint.unscoped.bulk_create(
+        again.values(), update_conflicts=True, unique_fields=["topic", "key"], update_fields=["not_before"]
+    )
+
+
+def _unclaimed(row: Hint) -> str:
+    return row.topic.partition(_CLAIMED)[0]

@@ -45,7 +45,7 @@ DEATHS: Final = (
     ("broker", "observe.before_apply"),
     ("web", "cycle.after_commit"),
     ("worker", "cycle.before_commit"),
-    ("beat", "observe.before_apply"),
+    ("broker", "relay.before_publish"),
 )
 _BOOKS: Final = """
     SELECT json_build_object(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import time_machine
 from django.db import transaction
 
 from foundation import outbox
@@ -82,11 +83,41 @@ def test_a_hint_of_a_rolled_back_change_is_never_published(published: list[str])
 
 def test_a_broker_that_fails_loses_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(key: str) -> None:
+        outbox.hint(Topic.CYCLE, "cell-1")  # somebody wishes the same meanwhile
         raise ConnectionError
 
     monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, refuse)
     outbox.hint(Topic.CYCLE, "cell-1")
+    due_since = Hint.unscoped.get().not_before
 
     with pytest.raises(ConnectionError):
         outbox.publish_due()
-    assert Hint.unscoped.count() == 1
+    assert Hint.unscoped.get().not_before == due_since
+
+    told: list[str] = []
+    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, told.append)
+    assert outbox.publish_due() == 1
+    assert told == ["cell-1"]
+
+
+def test_what_a_relay_died_over_is_published_later(
+    published: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(key: str) -> None:
+        raise KeyboardInterrupt  # no failure of the broker: nobody is left to tidy up
+
+    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, die)
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        outbox.hint(Topic.CYCLE, "cell-1")
+        with pytest.raises(KeyboardInterrupt):
+            outbox.publish_due()
+        outbox.hint(Topic.CYCLE, "cell-1")
+        monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, published.append)
+
+        assert outbox.publish_due() == 1, "the new wish waits for nobody"
+        assert outbox.publish_due() == 0
+        traveller.shift(10)
+
+        assert outbox.publish_due() == 1
+    assert published == ["cell-1", "cell-1"]
+    assert not Hint.unscoped.exists()

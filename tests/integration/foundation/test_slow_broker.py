@@ -1,0 +1,40 @@
+"""A broker that takes its time holds up the relay, and nobody else."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection, transaction
+
+from foundation import outbox
+from foundation.models import Hint
+from foundation.outbox import Topic
+from tests.fixtures.postgres import PostgresServer
+
+pytestmark = pytest.mark.server
+
+
+def test_who_wishes_the_same_while_it_is_published_waits_for_nobody(
+    on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wish() -> None:
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SET LOCAL lock_timeout = '2s'")
+                outbox.hint(Topic.CYCLE, "cell-1")
+        finally:
+            connection.close()
+
+    def publish(key: str) -> None:
+        with ThreadPoolExecutor(1) as another:
+            another.submit(wish).result()
+
+    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, publish)
+    outbox.hint(Topic.CYCLE, "cell-1")
+
+    assert outbox.publish_due() == 1
+
+    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, lambda key: None)
+    assert outbox.publish_due() == 1, "the second wish was lost with the first"
+    assert not Hint.unscoped.exists()
