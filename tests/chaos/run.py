@@ -77,13 +77,13 @@ FAULTS: Final = _known()
 
 
 class NeverMet(AssertionError):
-    """A fault of the list was planted again and again and nobody came by."""
+    """Faults were planted again and again and nobody came by."""
 
 
 class ChaosRun:
     """The state of one run; `injected` counts the faults that were met, by kind and place.
 
-    `listed` are the faults that are met first, each of them once; the others are drawn.
+    What is listed is met first, each fault once; the others are drawn.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ChaosRun:
         self._time_passes(_STEP)
 
     def inject(self, faults: int, listed: Sequence[Fault] = ()) -> None:
-        """Inject so many faults: those of the list, which must all be met, and others by the dice."""
+        """Inject so many faults: those of the list first, as the work comes by them; others by the dice."""
         self._wanted, self._listed = self.injected.total() + faults, list(listed)
         idle = 0
         while self.injected.total() < self._wanted:
@@ -211,7 +211,7 @@ class ChaosRun:
         listed = [fault for fault in FAULTS[do] if fault in self._listed]
         some = listed or FAULTS[do]
         kinds = sorted({fault.kind for fault in some})
-        (kind,) = self._draw.choices(kinds, [_WEIGHTS[kind] for kind in kinds])
+        (kind,) = self._draw.choices(kinds, [1 if listed else _WEIGHTS[kind] for kind in kinds])
         of_kind = [fault for fault in some if fault.kind == kind]
         rarest = min(of_kind, key=lambda fault: (self.injected[str(fault)], self._draw.random()))
         match kind:
