@@ -7,10 +7,11 @@ wishes: a task is acknowledged when it is done, and one whose worker died is han
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, Final
 
 from celery import Celery
-from celery.signals import setup_logging, worker_init, worker_process_init, worker_ready
+from celery.signals import setup_logging, task_prerun, worker_init, worker_process_init, worker_ready
 from kombu.entity import Exchange, Queue
 
 from allotment.deathsig import die_with_parent
@@ -20,12 +21,17 @@ from allotment.startup import load_settings
 load_settings()
 
 from django.conf import settings  # noqa: E402 - only readable now
+from django.db import connections  # noqa: E402
 
 QUEUES: Final = ("cycle", "cluster", "telemetry", "default")
 
 # Must exceed the hard time limit plus the longest countdown: a running task is handed to a second worker
 # once it has been out for this long.
 VISIBILITY_TIMEOUT_S: Final = 300
+
+# By itself Celery closes the database after every task: a connection and its prepared statements cost more
+# than most tasks do.
+_TASKS_PER_CONNECTION: Final = 1000
 
 ROUTES: Final = {
     "scheduling.tasks.run_cycle": {"queue": "cycle"},
@@ -62,6 +68,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     visibility_timeout=VISIBILITY_TIMEOUT_S,
     result_backend=None,
+    CELERY_DB_REUSE_MAX=_TASKS_PER_CONNECTION,
     task_ignore_result=True,  # state lives in the database
     task_acks_late=True,
     task_reject_on_worker_lost=True,  # attempts are counted in the database, so this cannot loop for ever
@@ -111,6 +118,16 @@ def _end_with_worker(**_: Any) -> None:
     # A pool child of a worker that was killed with -9 would otherwise finish its task next to
     # the worker that replaces it, and wait for ever afterwards.
     die_with_parent(app.conf.allotment_worker_pid)
+
+
+@task_prerun.connect
+def _replace_dead_connections(**_: Any) -> None:
+    # One that is kept may have died meanwhile. Asking it costs a fraction of what a new one does.
+    kept: Sequence[Any] = connections.all(initialized_only=True)
+    for connection in kept:
+        if not connection.in_atomic_block:
+            connection.health_check_done = False
+            connection.close_if_health_check_failed()
 
 
 @worker_ready.connect

@@ -5,11 +5,15 @@ from __future__ import annotations
 import socket
 
 import pytest
+from celery.fixups.django import DjangoWorkerFixup
+from celery.signals import task_prerun
+from django.db import connection
 from kombu import Connection
 
 from allotment.celery import QUEUES, VISIBILITY_TIMEOUT_S, app
 from allotment.schedule import beat_schedule
 from allotment.supervisor import programs
+from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.valkey import ValkeyServer
 
 ROUTED = {
@@ -70,3 +74,24 @@ def test_a_sweep_that_waited_too_long_is_dropped() -> None:
 
 def test_the_embedded_worker_reads_every_queue() -> None:
     assert programs.QUEUES.split(",") == list(QUEUES)
+
+
+@pytest.mark.server
+def test_a_worker_keeps_its_connection_and_replaces_one_that_died(on_postgres: PostgresServer) -> None:
+    worker, task = DjangoWorkerFixup(app), app.tasks["scheduling.tasks.sweep"]
+
+    def backend() -> int:
+        """The server's process behind the connection that the next task finds."""
+        worker.on_task_prerun(task)
+        task_prerun.send(sender=task)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            pid: int = cursor.fetchone()[0]
+        worker.on_task_postrun(task)
+        return pid
+
+    first = backend()
+    assert backend() == first
+    with on_postgres.connect() as other:
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", [first])
+    assert backend() != first
