@@ -33,6 +33,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.allow_unix_socket = True
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole platforms first: they take long and wait much, and the rest fits beside them on several cores.
+
+    A module that shares one of them is then not divided between processes at the end.
+    """
+    long = ("e2e", "chaos", "project", "fuzz")
+
+    def turn(item: pytest.Item) -> int:
+        folder = item.path.relative_to(ROOT / "tests").parts[0]
+        return long.index(folder) if folder in long else len(long)
+
+    items.sort(key=turn)
+
+
 @pytest.fixture(autouse=True)
 def _language() -> Iterator[None]:
     """A request answered in this thread leaves its language behind, in which the next test would speak."""

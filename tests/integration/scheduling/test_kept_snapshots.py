@@ -155,7 +155,7 @@ def test_what_is_kept_is_what_would_be_built(monkeypatch: pytest.MonkeyPatch) ->
     run_state_machine_as_test(
         Kept,
         settings=settings(
-            max_examples=3,
+            max_examples=6,
             stateful_step_count=30,
             derandomize=True,
             deadline=None,
