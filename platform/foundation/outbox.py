@@ -19,6 +19,7 @@ from typing import Final
 from django.db import connection, transaction
 
 from foundation import clock, faults
+from foundation.kept import KeptUpdate
 from foundation.models import Hint
 
 
@@ -51,9 +52,25 @@ def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
     if delay_s > 0:
         later = Hint.unscoped.filter(topic=name, key=str(key), not_before__gt=row.not_before)
         later.update(not_before=row.not_before)
+    _wake_relay()
+
+
+def hasten(topic: Topic, key: uuid.UUID | str) -> None:
+    """What somebody wanted later is wanted now: what it was put off for is over."""
+    if _HASTENED(topic.value + _LATER, str(key), clock.now()):
+        _wake_relay()
+
+
+def _wake_relay() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")
+
+
+_HASTENED: Final = KeptUpdate(
+    lambda topic, key, now: Hint.unscoped.filter(topic=topic, key=key, not_before__gt=now).order_by(),
+    lambda topic, key, now: {"not_before": now},
+)
 
 
 def register(topic: Topic, publisher: Publisher) -> None:

@@ -76,7 +76,8 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         _remove_strays(cluster, backend, batch)
         if batch.again_s is not None and batch.again_s < settings.ALLOTMENT_OBSERVE_EVERY_S:
             outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=batch.again_s)
-    # Nothing of ours depends on it, so the lease is free meanwhile.
+    # Execution that came meanwhile was put off; and nothing of ours depends on what follows.
+    outbox.hasten(outbox.Topic.EXECUTE, cluster_id)
     foreign_observe(cluster=cluster, backend=backend)
     return len(batch.observations)
 

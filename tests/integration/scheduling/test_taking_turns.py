@@ -1,0 +1,40 @@
+"""Execution and observation of a cluster take turns: who comes second goes on when the first is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.backends.base import ObservedBatch
+from clusters.backends.simulated.backend import SimulatedBackend
+from foundation import clock
+from foundation.models import Hint
+from scheduling.execution.execute import execute_cluster
+from scheduling.execution.observe import observe_cluster
+from tests.builders import clusters, pipeline
+
+pytestmark = pytest.mark.django_db
+
+
+def test_execution_that_met_an_observation_is_due_when_that_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, _ = pipeline.simulated_cluster(clusters.cell(), nodes=1)
+    put_off = Hint.unscoped.filter(topic="execute-later", key=str(cluster.pk))
+    waiting: list[bool] = []
+    observe = SimulatedBackend.observe
+
+    def meanwhile(backend: SimulatedBackend, cursor: str | None) -> ObservedBatch:
+        execute_cluster(cluster_id=cluster.pk)
+        waiting.append(put_off.filter(not_before__gt=clock.now()).exists())
+        return observe(backend, cursor)
+
+    monkeypatch.setattr(SimulatedBackend, "observe", meanwhile)
+    observe_cluster(cluster_id=cluster.pk)
+
+    assert waiting == [True]
+    assert put_off.filter(not_before__lte=clock.now()).exists()
+
+
+def test_an_observation_that_met_nobody_wakes_nobody() -> None:
+    cluster, _ = pipeline.simulated_cluster(clusters.cell(), nodes=1)
+    observe_cluster(cluster_id=cluster.pk)
+
+    assert not Hint.unscoped.filter(topic__startswith="execute").exists()
