@@ -44,6 +44,8 @@ _HEALING_ROUNDS: Final = 60  # four for each attempt of a task, and jobs wait fo
 _INTERFERENCE: Final = 0.2
 # Servers take seconds to come back, a worker a moment.
 _WEIGHTS: Final = {"kill": 50, "api": 25, "sleep": 10, "broker": 10, "freeze": 4, "server": 1}
+# Few rounds come by where a server can die, so none of those may pass while it is still to be met.
+_LISTED_WEIGHTS: Final = {**dict.fromkeys(_WEIGHTS, 1), "server": 1000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,8 @@ class ChaosRun:
         listed = [fault for fault in FAULTS[do] if fault in self._listed]
         some = listed or FAULTS[do]
         kinds = sorted({fault.kind for fault in some})
-        (kind,) = self._draw.choices(kinds, [1 if listed else _WEIGHTS[kind] for kind in kinds])
+        weights = _LISTED_WEIGHTS if listed else _WEIGHTS
+        (kind,) = self._draw.choices(kinds, [weights[kind] for kind in kinds])
         of_kind = [fault for fault in some if fault.kind == kind]
         rarest = min(of_kind, key=lambda fault: (self.injected[str(fault)], self._draw.random()))
         match kind:

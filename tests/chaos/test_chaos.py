@@ -59,6 +59,7 @@ def test_no_fault_loses_takes_twice_or_frees_too_early(
         run.close()
 
     assert run.injected.total() == share
+    assert any(fault.startswith("server") for fault in run.injected)
     assert commits_looked_at(connection) > 0
     for fault, times in sorted(run.injected.items()):
         print(f"{times:5} {fault}")
