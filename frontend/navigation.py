@@ -103,7 +103,11 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     _("Tenants"),
                     "network",
                     "frontend:ops-tenants",
-                    covers=("frontend:ops-tenant",),
+                    covers=(
+                        "frontend:ops-tenant",
+                        "frontend:ops-tenant-requests",
+                        "frontend:ops-tenant-roles",
+                    ),
                 ),
             ),
         ),

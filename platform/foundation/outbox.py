@@ -38,6 +38,10 @@ _CLAIMED: Final = "~"
 _CLAIM: Final = timedelta(seconds=10)
 Publisher = Callable[[str], None]
 _publishers: dict[str, Publisher] = {}
+_HASTENED: Final = KeptUpdate(
+    lambda topic, key, now: Hint.unscoped.filter(topic=topic, key=key, not_before__gt=now).order_by(),
+    lambda topic, key, now: {"not_before": now},
+)
 
 
 def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
@@ -65,12 +69,6 @@ def _wake_relay() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")
-
-
-_HASTENED: Final = KeptUpdate(
-    lambda topic, key, now: Hint.unscoped.filter(topic=topic, key=key, not_before__gt=now).order_by(),
-    lambda topic, key, now: {"not_before": now},
-)
 
 
 def register(topic: Topic, publisher: Publisher) -> None:

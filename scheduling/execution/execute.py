@@ -20,6 +20,7 @@ from django.db.models import F, Q, QuerySet
 from clusters.backends.base import GRACE_S, BackendUnavailable, ClusterBackend, Outcome, OutcomeKind, TaskRef
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster
+from clusters.selectors.cluster import cluster_by_key
 from foundation import clock, faults, leases, outbox
 from foundation.bulk import Guard, lock_in_order, update_rows
 from foundation.kept import Kept
@@ -63,7 +64,6 @@ def _unwanted(cluster: uuid.UUID, sent_before: datetime) -> QuerySet[Allocation]
     )
 
 
-_CLUSTER: Final = Kept(lambda pk: Cluster.unscoped.filter(pk=pk).order_by())
 _WANTED: Final = Kept(_wanted)
 _UNWANTED: Final[Kept[Any]] = Kept(_unwanted)
 
@@ -74,7 +74,7 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
         if epoch is None:
             outbox.hint(outbox.Topic.EXECUTE, cluster_id, delay_s=_RETRY_S)
             return 0
-        (cluster,) = _CLUSTER(cluster_id)
+        cluster = cluster_by_key(cluster_id)
         faults.point("execute.leased")
         try:
             backend = backend_for(cluster)

@@ -27,10 +27,11 @@ from clusters.backends.base import (
 )
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster, ClusterHealth
+from clusters.selectors.cluster import cluster_by_key
 from clusters.services.foreign import foreign_observe
 from clusters.services.inventory import inventory_sync, nodes_observe
 from foundation import clock, faults, leases, outbox
-from foundation.kept import Kept, KeptUpdate
+from foundation.kept import KeptUpdate
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Attempt, TaskState
 
@@ -40,7 +41,6 @@ _CHUNK: Final = 50
 _NAMES: Final = 500
 _LIST_EVERY: Final = timedelta(seconds=20)
 _RETRY_S: Final = 0.3
-_CLUSTER: Final = Kept(lambda pk: Cluster.unscoped.filter(pk=pk).order_by())
 
 
 def _seen(cluster: uuid.UUID, cursor: str, now: datetime) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         if epoch is None:
             outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_RETRY_S)
             return 0
-        (cluster,) = _CLUSTER(cluster_id)
+        cluster = cluster_by_key(cluster_id)
         now = clock.now()
         listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
         backend = backend_for(cluster)

@@ -22,6 +22,7 @@ from foundation.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.pages.asking import amounts, words
 from frontend.pages.doing import done
 from frontend.pages.frame import frame, login_required, viewer
+from frontend.pages.ops.tenant_tree import crumbs_to
 from frontend.pages.quotas import form
 from quotas.models import OPEN_STATES, QuotaNode, QuotaRequest, RequestState
 from quotas.selectors.quota_request import request_nodes, workspace_request_get, workspace_requests
@@ -193,6 +194,7 @@ def _show(
     context: dict[str, Any] = {
         "place": place,
         "here": _here(place),
+        "crumbs": [] if place.is_workspace else crumbs_to(place),
         "subject": subject,
         "typed": typed,
         "asking": asking,

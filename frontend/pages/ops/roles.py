@@ -18,10 +18,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.errors import AllotmentError
-from frontend import parts
 from frontend.pages.doing import done, told, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.members import id_of
+from frontend.pages.ops.tenant_tree import crumbs_to
 from frontend.words import role_word
 from tenants import permissions
 from tenants.models import CustomRole, Tenant, User
@@ -107,7 +107,7 @@ def roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse
         "opened": opened,
         "form": form,
         "url": _address(place),
-        "crumbs": _crumbs(place),
+        "crumbs": crumbs_to(place),
     }
     return render(request, "frontend/tenancy/roles.html", page, status=400 if form.errors else 200)
 
@@ -167,13 +167,6 @@ def _lines(who: User, place: Tenant | None) -> list[Line]:
         url = f"{_address(place)}?role={role.pk}" if own else ""
         lines.append(Line(role.name, role.description, role.points, role, url, origin))
     return lines
-
-
-def _crumbs(place: Tenant | None) -> list[parts.Crumb]:
-    tenants = parts.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants"))
-    if place is None:
-        return [tenants]
-    return [tenants, parts.Crumb(label=place.name, url=reverse("frontend:ops-tenant", args=[place.pk]))]
 
 
 def _address(place: Tenant | None) -> str:

@@ -147,6 +147,12 @@ def _crumbs(who: User, place: Tenant) -> list[parts.Crumb]:
     return [parts.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants")), *crumbs]
 
 
+def crumbs_to(place: Tenant | None) -> list[parts.Crumb]:
+    """The way to a page below that of a tenant, or of the whole platform."""
+    tenants = parts.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants"))
+    return [tenants, parts.Crumb(label=place.name, url=_address(place))] if place else [tenants]
+
+
 def _targets(who: User, place: Tenant) -> list[Tenant]:
     """Folders that it could move below."""
     return [

@@ -120,6 +120,7 @@ def test_an_admin_of_a_folder_asks_for_the_folder(there: World) -> None:
     assert page in client.get(f"/ops/tenants/{research.pk}").content.decode()
     text = client.get(page).content.decode()
     assert 'name="gpu.cards.nominal" value="2"' in text
+    assert re.search(r'href="/ops/tenants"[^>]*aria-current="page"', text), "the menu says where this is"
     shown = dict(re.findall(r'name="([a-z.]+_limit|[a-z.]+nominal)" value="([^"]*)"', text))
     answer = client.post(
         page, shown | {"gpu.cards.nominal": "9", "do": "ask", "reason": "a paper"}, follow=True

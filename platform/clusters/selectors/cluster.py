@@ -1,0 +1,19 @@
+"""A cluster for those who work on it: asked with every look at it, and every pod."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from clusters.models import Cluster
+from foundation.kept import Kept
+
+_BY_KEY: Final = Kept(lambda pk: Cluster.unscoped.filter(pk=pk).order_by())
+
+
+def cluster_by_key(pk: uuid.UUID) -> Cluster:
+    """The cluster of that key. Raises: Cluster.DoesNotExist."""
+    found = _BY_KEY.first(pk)
+    if found is None:
+        raise Cluster.DoesNotExist
+    return found
