@@ -7,6 +7,7 @@ import uuid
 from celery import shared_task
 
 from foundation import clock, idempotency
+from foundation.follow import followed
 from scheduling.delegation import run as delegation
 from scheduling.execution import execute, observe
 from scheduling.services import cycle, govern, spent_budget, user_usage
@@ -16,25 +17,29 @@ from scheduling.services import sweep as sweeping
 @shared_task(name="scheduling.tasks.run_cycle")
 def run_cycle(cell_id: str) -> None:
     """One engine cycle of a cell."""
-    cycle.cycle_run(cell_id=uuid.UUID(cell_id))
+    with followed():
+        cycle.cycle_run(cell_id=uuid.UUID(cell_id))
 
 
 @shared_task(name="scheduling.tasks.execute_cluster")
 def execute_cluster(cluster_id: str) -> None:
     """Bring a cluster's pods in line with the rows."""
-    execute.execute_cluster(cluster_id=uuid.UUID(cluster_id))
+    with followed():
+        execute.execute_cluster(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.observe_cluster")
 def observe_cluster(cluster_id: str) -> None:
     """Read what changed in a cluster."""
-    observe.observe_cluster(cluster_id=uuid.UUID(cluster_id))
+    with followed():
+        observe.observe_cluster(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.delegate_cluster")
 def delegate_cluster(cluster_id: str) -> None:
     """Bring a cluster that admits by itself in step, and follow it."""
-    delegation.delegation_run(cluster_id=uuid.UUID(cluster_id))
+    with followed():
+        delegation.delegation_run(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.observe_clusters")

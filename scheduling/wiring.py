@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from foundation import health, metrics, outbox
 from quotas import effect, evidence
 from scheduling import metrics as scheduling_metrics
@@ -16,13 +18,18 @@ from scheduling.services.vacate import queue_vacate
 from scheduling.tenant_tree import JobTreeWatcher
 from tenants import effects, row_policies
 
+_TASKS: Final[dict[outbox.Topic, Any]] = {
+    outbox.Topic.CYCLE: tasks.run_cycle,
+    outbox.Topic.EXECUTE: tasks.execute_cluster,
+    outbox.Topic.OBSERVE: tasks.observe_cluster,
+    outbox.Topic.DELEGATE: tasks.delegate_cluster,
+}
+
 
 def connect() -> None:
     """Register which task each hint wakes and what readiness means here."""
-    outbox.register(outbox.Topic.CYCLE, lambda key: tasks.run_cycle.delay(key))
-    outbox.register(outbox.Topic.EXECUTE, lambda key: tasks.execute_cluster.delay(key))
-    outbox.register(outbox.Topic.OBSERVE, lambda key: tasks.observe_cluster.delay(key))
-    outbox.register(outbox.Topic.DELEGATE, lambda key: tasks.delegate_cluster.delay(key))
+    for topic, task in _TASKS.items():
+        outbox.register(topic, task.delay, task.run)
     metrics.register("foundation", metrics.own_figures)
     metrics.register("scheduling", scheduling_metrics.figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)

@@ -7,7 +7,7 @@ wishes: a task is acknowledged when it is done, and one whose worker died is han
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from celery import Celery
@@ -41,6 +41,9 @@ ROUTES: Final = {
     "scheduling.tasks.govern_*": {"queue": "cluster"},
     "telemetry.*": {"queue": "telemetry"},
 }
+
+# A worker takes hints of these topics up by itself, if it reads their queue.
+TOPIC_QUEUES: Final = {"cycle": "cycle", "execute": "cluster", "observe": "cluster", "delegate": "cluster"}
 
 
 def _broker_options(url: str) -> dict[str, Any]:
@@ -118,6 +121,14 @@ def _end_with_worker(**_: Any) -> None:
     # A pool child of a worker that was killed with -9 would otherwise finish its task next to
     # the worker that replaces it, and wait for ever afterwards.
     die_with_parent(app.conf.allotment_worker_pid)
+
+
+@worker_process_init.connect
+def _follow_hints(**_: Any) -> None:
+    from foundation import follow, outbox  # noqa: PLC0415 (models are loaded only from here on)
+
+    read: Collection[str] = app.amqp.queues.consume_from
+    follow.take_up(topic for topic in outbox.Topic if TOPIC_QUEUES[topic] in read)
 
 
 @task_prerun.connect

@@ -11,16 +11,19 @@ looks by itself.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from django.db import connection, transaction
 
 from foundation import clock, faults
-from foundation.kept import KeptUpdate
+from foundation.kept import Kept, KeptUpdate
 from foundation.models import Hint
+from foundation.postgres import preparing_cursor
 
 
 class Topic(StrEnum):
@@ -37,7 +40,28 @@ _LATER: Final = "-later"
 _CLAIMED: Final = "~"
 _CLAIM: Final = timedelta(seconds=10)
 Publisher = Callable[[str], None]
+Worker = Callable[[str], None]
 _publishers: dict[str, Publisher] = {}
+_workers: dict[str, Worker] = {}
+# Whether the relay is still to be told of hints; None where it is told of each.
+_unrung: ContextVar[bool | None] = ContextVar("unrung", default=None)
+_ASK: Final = """
+INSERT INTO foundation_hint (topic, key, not_before) VALUES (%s, %s, %s) ON CONFLICT (topic, key) DO NOTHING
+"""
+_ASK_LATER: Final = """
+INSERT INTO foundation_hint (topic, key, not_before) VALUES (%s, %s, %s) ON CONFLICT (topic, key)
+DO UPDATE SET not_before = excluded.not_before WHERE foundation_hint.not_before > excluded.not_before
+"""
+_DUE: Final = Kept(
+    lambda topics: (
+        Hint.unscoped.filter(topic__any_of=topics).order_by("not_before").values_list("not_before")[:1]
+    )
+)
+_TAKE: Final = """
+DELETE FROM foundation_hint WHERE id = (
+    SELECT id FROM foundation_hint WHERE not_before <= %s AND topic IN ({}) ORDER BY not_before LIMIT 1 {}
+) RETURNING topic, key
+"""
 _HASTENED: Final = KeptUpdate(
     lambda topic, key, now: Hint.unscoped.filter(topic=topic, key=key, not_before__gt=now).order_by(),
     lambda topic, key, now: {"not_before": now},
@@ -51,11 +75,10 @@ def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
     at once and what is wanted later are two hints, so that neither waits for the other.
     """
     name = topic.value + (_LATER if delay_s > 0 else "")
-    row = Hint(topic=name, key=str(key), not_before=clock.now() + timedelta(seconds=delay_s))
-    Hint.unscoped.bulk_create([row], ignore_conflicts=True)
-    if delay_s > 0:
-        later = Hint.unscoped.filter(topic=name, key=str(key), not_before__gt=row.not_before)
-        later.update(not_before=row.not_before)
+    not_before = clock.now() + timedelta(seconds=delay_s)
+    with preparing_cursor() as cursor:
+        sql = _ASK_LATER if delay_s > 0 else _ASK
+        cursor.execute(sql, [name, str(key), connection.ops.adapt_datetimefield_value(not_before)])
     _wake_relay()
 
 
@@ -66,14 +89,57 @@ def hasten(topic: Topic, key: uuid.UUID | str) -> None:
 
 
 def _wake_relay() -> None:
-    if connection.vendor == "postgresql":
+    if _unrung.get() is not None:
+        _unrung.set(True)
+    elif connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")
 
 
-def register(topic: Topic, publisher: Publisher) -> None:
-    """Say which task a topic wakes; called once from the owner's `AppConfig.ready()`."""
+@contextmanager
+def ring_once() -> Iterator[bool]:
+    """Wake the relay at the end of the block, not with each hint in it; tells whether it is the outermost."""
+    if _unrung.get() is not None:
+        yield False
+        return
+    before = _unrung.set(False)
+    try:
+        yield True
+    finally:
+        asked = _unrung.get()
+        _unrung.reset(before)
+        if asked:
+            _wake_relay()
+
+
+def register(topic: Topic, publisher: Publisher, worker: Worker | None = None) -> None:
+    """Say which task a topic wakes, and what that does; called once from the owner's `AppConfig.ready()`."""
     _publishers[topic.value] = publisher
+    if worker is not None:
+        _workers[topic.value] = worker
+
+
+def due_soon(topics: Sequence[Topic], within: timedelta) -> datetime | None:
+    """When the next hint of these topics is due; None when that is not `within` this time from now."""
+    first = _DUE.first(_names(topics))
+    return first[0] if first and first[0] <= clock.now() + within else None
+
+
+def work_one(topics: Sequence[Topic]) -> None:
+    """Do here what the hint asks for that was due first, unless another process has taken it meanwhile."""
+    names = _names(topics)
+    skip = "FOR UPDATE SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else ""
+    take = _TAKE.format(", ".join(["%s"] * len(names)), skip)
+    with preparing_cursor() as cursor:
+        cursor.execute(take, [connection.ops.adapt_datetimefield_value(clock.now()), *names])
+        taken = cursor.fetchone()
+    if taken is not None:
+        name, key = taken
+        _workers[name.removesuffix(_LATER)](key)
+
+
+def _names(topics: Sequence[Topic]) -> list[str]:
+    return [name for topic in topics for name in (topic.value, topic.value + _LATER)]
 
 
 def due_in() -> float | None:

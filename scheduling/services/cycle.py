@@ -21,11 +21,11 @@ from scheduling.engine_config import engine_config
 from scheduling.snapshots.kept import borrow, keep
 
 log = structlog.get_logger(__name__)
-_RETRY_S = 0.3
+_RETRY_S = 0.1
 # Under a flood of submissions one cycle sees many of them; one for each would keep the database busy with
-# nothing else. So a cycle leaves others twice the time it took, within bounds. After a quiet moment the next
+# nothing else. So a cycle leaves others the time that it took, within bounds. After a quiet moment the next
 # still runs at once.
-_SHARE: Final = 3
+_SHARE: Final = 2
 _CLOSEST_S: Final = 0.1
 _FARTHEST_S: Final = 0.5
 _took_s: Final[dict[uuid.UUID, float]] = {}
@@ -87,5 +87,5 @@ def _too_soon(cell_id: uuid.UUID, now: datetime) -> float:
     """Seconds until the next cycle is due; zero or less when it is now."""
     ((last,),) = _LAST(cell_id)
     # Another process may have run the last one; what it took there is not known here.
-    spacing_s = min(max(_SHARE * _took_s.get(cell_id, _FARTHEST_S), _CLOSEST_S), _FARTHEST_S)
+    spacing_s = min(max(_SHARE * _took_s.get(cell_id, 0.0), _CLOSEST_S), _FARTHEST_S)
     return 0.0 if last is None else spacing_s - (now - last).total_seconds()

@@ -1,0 +1,107 @@
+"""What a task asks for is worked on where it ran, of the topics that the process may work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+
+from foundation import follow, outbox
+from foundation.follow import followed
+from foundation.models import Hint
+from foundation.outbox import Topic
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def worked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Keys that were worked on here, of cells alone."""
+    keys: list[str] = []
+    monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, keys.append)
+    follow.take_up([Topic.CYCLE])
+    yield keys
+    follow.take_up([])
+
+
+def left() -> list[str]:
+    return [f"{hint.topic}:{hint.key}" for hint in Hint.unscoped.order_by("id")]
+
+
+def test_what_a_task_asks_for_is_done_where_it_ran(worked: list[str]) -> None:
+    with followed():
+        outbox.hint(Topic.CYCLE, "cell-1")
+        outbox.hint(Topic.CYCLE, "cell-2")
+        assert worked == []
+
+    assert worked == ["cell-1", "cell-2"]
+    assert left() == []
+
+
+def test_other_topics_are_left_to_those_who_read_their_queue(worked: list[str]) -> None:
+    with followed():
+        outbox.hint(Topic.EXECUTE, "cluster-1")
+        outbox.hint(Topic.CYCLE, "cell-1")
+
+    assert worked == ["cell-1"]
+    assert left() == ["execute:cluster-1"]
+
+
+def test_what_is_due_soon_is_waited_for_and_what_is_due_later_is_not(worked: list[str]) -> None:
+    with followed():
+        outbox.hint(Topic.CYCLE, "cell-1", delay_s=0.02)
+        outbox.hint(Topic.CYCLE, "cell-2", delay_s=60)
+
+    assert worked == ["cell-1"]
+    assert left() == ["cycle-later:cell-2"]
+
+
+def test_the_work_on_a_hint_may_ask_for_more(monkeypatch: pytest.MonkeyPatch, worked: list[str]) -> None:
+    def work(key: str) -> None:
+        with followed():  # as the task itself has it
+            worked.append(key)
+            if len(worked) < 3:
+                outbox.hint(Topic.CYCLE, f"{key}+")
+
+    monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, work)
+    with followed():
+        outbox.hint(Topic.CYCLE, "cell")
+
+    assert worked == ["cell", "cell+", "cell++"]
+
+
+def test_it_ends_some_time(monkeypatch: pytest.MonkeyPatch, worked: list[str]) -> None:
+    monkeypatch.setattr(follow, "_LONGEST_S", 0.05)
+    monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, lambda key: outbox.hint(Topic.CYCLE, key))
+    with followed():
+        outbox.hint(Topic.CYCLE, "cell-1")
+
+    assert left() == ["cycle:cell-1"]
+
+
+def test_work_that_fails_leaves_the_other_hints(monkeypatch: pytest.MonkeyPatch, worked: list[str]) -> None:
+    def fail(key: str) -> None:
+        raise RuntimeError(key)
+
+    monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, fail)
+    with pytest.raises(RuntimeError, match="cell-1"), followed():
+        outbox.hint(Topic.CYCLE, "cell-1")
+        outbox.hint(Topic.CYCLE, "cell-2")
+
+    assert left() == ["cycle:cell-2"]
+
+
+def test_the_relay_is_told_once_of_what_is_left(worked: list[str]) -> None:
+    told: list[str] = []
+
+    def note(execute: object, sql: str, *rest: object) -> object:
+        told.extend([sql] if sql.startswith("NOTIFY") else [])
+        return execute(sql, *rest)  # type: ignore[operator]
+
+    with connection.execute_wrapper(note), followed():
+        outbox.hint(Topic.EXECUTE, "cluster-1")
+        outbox.hint(Topic.EXECUTE, "cluster-2")
+        assert told == []
+
+    assert len(told) == (1 if connection.vendor == "postgresql" else 0)
