@@ -40,8 +40,21 @@ def govern(cluster: Cluster) -> bool:
         log.warning("cluster is out of step", cluster=cluster.name, object=name, why=message)
     if not done.created and not done.repaired:
         return False
-    after = {"created": list(done.created), "repaired": list(done.repaired)}
-    audit.record(SYSTEM, "cluster.repair", entity="cluster", entity_id=cluster.pk, after=after)
+    stood = {
+        f"{name}.{field}": pair for name, fields in done.repaired.items() for field, pair in fields.items()
+    }
+    audit.record(
+        SYSTEM,
+        "cluster.repair",
+        entity="cluster",
+        entity_id=cluster.pk,
+        before={field: found for field, (found, _) in stood.items()},
+        after={
+            "created": list(done.created),
+            "repaired": list(done.repaired),
+            **{field: wanted for field, (_, wanted) in stood.items()},
+        },
+    )
     return True
 
 

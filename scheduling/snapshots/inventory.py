@@ -33,9 +33,12 @@ def engine_nodes(cell_id: uuid.UUID, devices: Mapping[uuid.UUID, Sequence[Device
 
 
 def with_tasks(nodes: Iterable[em.Node], held: Iterable[em.Allocation]) -> list[em.Node]:
-    """The nodes with the number of tasks that hold something of them."""
+    """The nodes, to whose pods those of the tasks are added that hold something of them."""
     tasks = Counter(allocation.node for allocation in held)
-    return [replace(node, used_pods=tasks[node.id]) if node.id in tasks else node for node in nodes]
+    return [
+        replace(node, used_pods=node.used_pods + tasks[node.id]) if node.id in tasks else node
+        for node in nodes
+    ]
 
 
 def engine_node(node: Node, devices: Sequence[Device], rank: int, now: datetime) -> em.Node:
@@ -53,6 +56,8 @@ def engine_node(node: Node, devices: Sequence[Device], rank: int, now: datetime)
         memory=max(node.memory_mib - node.memory_standing, 0),
         used_cpu=node.cpu_granted + node.cpu_foreign - node.cpu_standing,
         used_memory=node.memory_granted + node.memory_foreign - node.memory_standing,
+        pods=None if node.pods is None else max(node.pods - node.pods_standing, 0),
+        used_pods=node.pods_foreign - node.pods_standing,
         devices=tuple(_device(device) for device in devices),
         rank=rank,
         pressure=tuple(em.Pressure(word) for word in node.pressure),

@@ -177,7 +177,10 @@ def _facts(found: Node, pods: int) -> list[tuple[str, str]]:
             _("Wholly free GPUs"),
             str(sum(_is_free(device) for device in devices)),
         ),
-        (_("Pods"), str(pods)),
+        (
+            _("Pods"),
+            str(pods) if found.pods is None else _of(str(pods + found.pods_foreign), str(found.pods)),
+        ),
         *_foreign_facts(found),
     ]
 
@@ -187,10 +190,11 @@ def _is_free(device: Device) -> bool:
 
 
 def _foreign_facts(found: Node) -> list[tuple[str, str]]:
-    if not found.cpu_foreign and not found.memory_foreign:
+    if not found.pods_foreign:
         return []
     amounts = {"cpu": format_cpu(found.cpu_foreign), "memory": formats.memory(found.memory_foreign)}
-    return [(_("Held by others"), _("%(cpu)s CPU · %(memory)s") % amounts)]
+    held = _("%(cpu)s CPU · %(memory)s · pods: %(pods)s")
+    return [(_("Held by others"), held % {**amounts, "pods": found.pods_foreign})]
 
 
 def _of(part: str, whole: str) -> str:

@@ -113,6 +113,8 @@ class NodeSerializer(serializers.Serializer[Any]):
     memory_granted = serializers.IntegerField()
     cpu_foreign = serializers.IntegerField(help_text="Held by pods that the platform did not make.")
     memory_foreign = serializers.IntegerField()
+    pods = serializers.IntegerField(allow_null=True, help_text="How many it takes; null for any number.")
+    pods_foreign = serializers.IntegerField()
     observed_at = serializers.DateTimeField(allow_null=True)
     devices = CardSerializer(many=True, source="devices.all")
 

@@ -56,7 +56,10 @@ class DeviceFact:
 
 @dataclass(frozen=True, slots=True)
 class NodeFact:
-    """One node as the cluster reports it. CPU in millicores, memory in MiB, both allocatable."""
+    """One node as the cluster reports it. CPU in millicores, memory in MiB, both allocatable.
+
+    `pods`: how many it takes, whoever made them; None for any number.
+    """
 
     name: str
     cpu_millicores: int
@@ -67,6 +70,7 @@ class NodeFact:
     cordoned: bool = False
     pressure: tuple[str, ...] = ()  # memory | disk | pid
     devices: tuple[DeviceFact, ...] = ()
+    pods: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,11 +277,12 @@ class TenantLimits:
 class Governed:
     """What of the tenants' surroundings was missing and was made, and what had changed and was brought back.
 
-    `refused`: what the cluster did not permit, with its words.
+    `repaired`: by object, and in it by field with dots between its parts, what stood there and what stands
+    there now; None for nothing. `refused`: what the cluster did not permit, with its words.
     """
 
     created: tuple[str, ...] = ()
-    repaired: tuple[str, ...] = ()
+    repaired: Mapping[str, Mapping[str, tuple[Any, Any]]] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
 

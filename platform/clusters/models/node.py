@@ -19,6 +19,7 @@ class Node(BaseModel):
     """A machine. CPU in millicores, memory in MiB; `*_granted` are sums over live allocations.
 
     `*_foreign` is what pods of others hold, `*_standing` the part of it that belongs to the node.
+    `pods` is how many pods it takes, None for any number; those of others count as well.
     `cards_unplaced` counts cards that they hold though every card of the node was given out here.
     `facts_version` is raised with every change of what the engine reads of the node and its cards, other than
     what is granted; see `clusters.services.node_marks`.
@@ -48,6 +49,9 @@ class Node(BaseModel):
     memory_foreign = models.PositiveIntegerField(default=0)
     cpu_standing = models.PositiveIntegerField(default=0)
     memory_standing = models.PositiveIntegerField(default=0)
+    pods = models.PositiveIntegerField(null=True, blank=True)
+    pods_foreign = models.PositiveIntegerField(default=0)
+    pods_standing = models.PositiveIntegerField(default=0)
     cards_unplaced = models.PositiveIntegerField(default=0)
     observed_at = models.DateTimeField(null=True, blank=True)
     facts_version = models.PositiveBigIntegerField(default=0)

@@ -17,7 +17,10 @@ from clusters.gpu.named import counted_profile
 from clusters.models import Device, ForeignPod, Node
 
 _BATCH: Final = 500  # SQLite bounds the parameters of a statement
-_OF_NODE: Final = ("cpu_foreign", "memory_foreign", "cpu_standing", "memory_standing", "cards_unplaced")
+_OF_NODE: Final = (
+    *("cpu_foreign", "memory_foreign", "pods_foreign", "cards_unplaced"),
+    *("cpu_standing", "memory_standing", "pods_standing"),
+)
 _OF_CARD: Final = ("cores_foreign", "memory_foreign", "foreign_holders")
 _MOST: Final = 2**31 - 1  # what a column holds; a pod may ask for more than any node has
 
@@ -71,9 +74,9 @@ def _settle(cluster_id: uuid.UUID, names: Sequence[str]) -> bool:
 def _sum_node(node: Node, pods: Iterable[ForeignPod], unplaced: int) -> bool:
     sums: Counter[str] = Counter(cards_unplaced=unplaced)
     for pod in pods:
-        sums.update(cpu_foreign=pod.cpu_millicores, memory_foreign=pod.memory_mib)
-        if pod.standing:
-            sums.update(cpu_standing=pod.cpu_millicores, memory_standing=pod.memory_mib)
+        held = {"cpu": pod.cpu_millicores, "memory": pod.memory_mib, "pods": 1}
+        for kind in ("foreign", "standing") if pod.standing else ("foreign",):
+            sums.update({f"{name}_{kind}": amount for name, amount in held.items()})
     return _assign(node, {name: min(sums[name], _MOST) for name in _OF_NODE})
 
 

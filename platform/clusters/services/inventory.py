@@ -72,6 +72,7 @@ def _facts(fact: NodeFact) -> dict[str, object]:
         "present": True,
         "cpu_millicores": fact.cpu_millicores,
         "memory_mib": fact.memory_mib,
+        "pods": fact.pods,
     }
 
 

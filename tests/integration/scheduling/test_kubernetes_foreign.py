@@ -95,3 +95,21 @@ def test_parts_of_cards_and_daemons_are_counted(stage: KubeStage) -> None:
     stage.run(12)
     assert sorted(state(job) for job in both) == [JobState.QUEUED, JobState.RUNNING]
     assert Device.unscoped.get(cores_granted__gt=0).uuid == "GPU-1"
+
+
+def test_a_node_full_of_pods_of_others_takes_none_of_ours(stage: KubeStage) -> None:
+    for node, limit in (("whole-1", "3"), ("whole-2", "2"), ("cut-1", "0")):
+        stage.api.call("PATCH", f"/api/v1/nodes/{node}/status", {"status": {"allocatable": {"pods": limit}}})
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "d", "controller": True}
+    for node in ("whole-1", "whole-2"):
+        foreign(stage, f"logs-{node}", node, {}, ownerReferences=[owner])
+    foreign(stage, "web", "whole-2", {})
+    stage.run(6)
+    small = [stage.start(f"small-{number}", jobs.RoleOf(cards=1), run_s=900) for number in range(3)]
+    stage.run(12)
+    assert sorted(state(job) for job in small) == [JobState.QUEUED, JobState.RUNNING, JobState.RUNNING]
+    assert {pod["spec"]["nodeName"] for pod in stage.pods().values()} == {"whole-1"}
+    stage.api.call("DELETE", f"{THEIRS}/web", {"gracePeriodSeconds": 0})
+    stage.run(12)
+    assert [state(job) for job in small] == [JobState.RUNNING] * 3
+    stage.assert_bound_as_decided()

@@ -60,6 +60,7 @@ def node_fact(node: Json, cluster: str) -> NodeFact:
         cordoned=bool(spec.get("unschedulable")),
         pressure=tuple(word for name, word in _PRESSURE.items() if _conditions(status).get(name) == "True"),
         devices=tuple(_devices(cluster, metadata, status)),
+        pods=_floor(parse_quantity(allocatable["pods"])) if "pods" in allocatable else None,
     )
 
 

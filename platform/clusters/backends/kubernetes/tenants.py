@@ -25,6 +25,8 @@ from clusters.backends.kubernetes.pods import MANAGED, SELECTOR
 
 _HEAD_ROOM: Final = 2
 _NAME: Final = "allotment"
+Change = tuple[Any, Any]
+"""What stood in a field, and what stands there now."""
 _NAMESPACES: Final = "/api/v1/namespaces"
 _EXISTS: Final = 409
 # What is compared of an object beside its labels; the rest is the cluster's own.
@@ -40,7 +42,7 @@ def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
         _key(path, item): item for path in _LISTS for item in api.listing(path, labelSelector=SELECTOR)[0]
     }
     created: list[str] = []
-    repaired: list[str] = []
+    repaired: dict[str, Mapping[str, Change]] = {}
     refused: dict[str, str] = {}
     for item in limits:
         if item.namespace not in namespaces:
@@ -55,9 +57,11 @@ def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
             except Refused as error:
                 refused[title] = error.message
                 continue
-            if done is not None:
-                (repaired if done else created).append(title)
-    return Governed(tuple(created), tuple(repaired), refused)
+            if done is None:
+                created.append(title)
+            elif done:
+                repaired[title] = done
+    return Governed(tuple(created), repaired, refused)
 
 
 def _place(namespace: str, body: Body) -> tuple[str, str, str, Json]:
@@ -81,8 +85,8 @@ def _quota(cards: Mapping[str, int]) -> Body:
     return "/api/v1", "resourcequotas", {"metadata": metadata, "spec": {"hard": hard}}
 
 
-def _bring_back(api: Api, collection: str, body: Json, known: Json | None) -> bool | None:
-    """True if it had changed and was brought back, False if it was made, None if it was as it should be."""
+def _bring_back(api: Api, collection: str, body: Json, known: Json | None) -> dict[str, Change] | None:
+    """What had changed and was brought back, by field; None if the object was made."""
     address = f"{collection}/{body['metadata']['name']}"
     if known is None:
         try:
@@ -92,17 +96,25 @@ def _bring_back(api: Api, collection: str, body: Json, known: Json | None) -> bo
                 raise
             known = api.get(address)  # without our label, or it came meanwhile
         else:
-            return False
+            return None
     labels = known["metadata"].get("labels") or {}
     lost = {key: value for key, value in body["metadata"]["labels"].items() if labels.get(key) != value}
     patch: Json = {"metadata": {"labels": lost}} if lost else {}
     for part in _KEPT:
         if part in body and not _same(body[part], known.get(part)):
             patch[part] = _replaced(body[part], known.get(part))
-    if not patch:
-        return None
-    api.patch(address, patch)
-    return True
+    if patch:
+        api.patch(address, patch)
+    return dict(_changes(patch, known))
+
+
+def _changes(patch: Any, known: Any, field: str = "") -> Iterator[tuple[str, Change]]:
+    """What a merge changes, by the names of fields with dots between them."""
+    if isinstance(patch, dict) and (not field or isinstance(known, dict)):
+        for key, part in patch.items():
+            yield from _changes(part, known.get(key), f"{field}.{key}" if field else key)
+    elif not _same(patch, known):
+        yield field, (known, patch)
 
 
 def _same(wanted: Any, found: Any) -> bool:
@@ -110,7 +122,7 @@ def _same(wanted: Any, found: Any) -> bool:
         return wanted.keys() == found.keys() and all(_same(wanted[key], found[key]) for key in wanted)
     if isinstance(wanted, list) and isinstance(found, list):
         return len(wanted) == len(found) and all(_same(*pair) for pair in zip(wanted, found, strict=True))
-    return bool(wanted == found) or _quantities({wanted, found})
+    return bool(wanted == found) or _quantities((wanted, found))
 
 
 def _quantities(texts: Iterable[Any]) -> bool:

@@ -45,6 +45,13 @@ def test_quantities_are_rounded_down(cpu: str, memory: str, millicores: int, mib
     assert (fact.cpu_millicores, fact.memory_mib) == (millicores, mib)
 
 
+@pytest.mark.parametrize(
+    ("allocatable", "pods"), [({"pods": "110"}, 110), ({"pods": "1k"}, 1000), ({}, None)]
+)
+def test_how_many_pods_a_node_takes_is_read(allocatable: dict[str, str], pods: int | None) -> None:
+    assert node_fact(node(allocatable=allocatable)).pods == pods
+
+
 def test_counted_cards_have_names_of_their_own_and_the_withheld_are_unhealthy() -> None:
     resources = {"capacity": {"nvidia.com/gpu": "3"}, "allocatable": {"nvidia.com/gpu": "2"}}
     cards = node_fact(node(**resources)).devices
