@@ -26,6 +26,7 @@ _WORKSPACE = [
     path("jobs/new/check", job_new.job_new_check, name="job-new-check"),
     path("jobs/<str:job>", job.job_detail, name="job-detail"),
     path("jobs/<str:job>/live", job.job_live, name="job-live"),
+    path("jobs/<str:job>/pod-events", job.job_pod_events, name="job-pod-events"),
     path("jobs/<str:job>/charts/<slug:measure>", job.job_chart, name="job-chart"),
     path("jobs/<str:job>/cancel", job_actions.cancel, name="job-cancel"),
     path("jobs/<str:job>/suspend", job_actions.suspend, name="job-suspend"),

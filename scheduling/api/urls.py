@@ -6,7 +6,18 @@ from typing import Final
 
 from django.urls import path
 
-from scheduling.api import actions, explain, logs, operator, policy, priority, stream, submissions, views
+from scheduling.api import (
+    actions,
+    explain,
+    logs,
+    operator,
+    pod_events,
+    policy,
+    priority,
+    stream,
+    submissions,
+    views,
+)
 
 _JOBS: Final = "workspaces/<slug:ws>/jobs"
 _JOB: Final = f"{_JOBS}/<str:job>"
@@ -17,6 +28,7 @@ urlpatterns = [
     path(f"{_JOB}/events", views.JobEventsView.as_view(), name="job-events"),
     path(f"{_JOB}/tasks", views.JobTasksView.as_view(), name="job-tasks"),
     path(f"{_JOB}/logs", logs.JobLogsView.as_view(), name="job-logs"),
+    path(f"{_JOB}/pod-events", pod_events.JobPodEventsView.as_view(), name="job-pod-events"),
     path(f"{_JOB}/cancel", actions.JobCancelView.as_view(), name="job-cancel"),
     path(f"{_JOB}/suspend", actions.JobSuspendView.as_view(), name="job-suspend"),
     path(f"{_JOB}/resume", actions.JobResumeView.as_view(), name="job-resume"),

@@ -67,6 +67,7 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("workspaces/{ws}/jobs/{job}/events", "GET"): MEMBERS,
     ("workspaces/{ws}/jobs/{job}/tasks", "GET"): MEMBERS,
     ("workspaces/{ws}/jobs/{job}/logs", "GET"): MEMBERS,
+    ("workspaces/{ws}/jobs/{job}/pod-events", "GET"): MEMBERS,
     ("workspaces/{ws}/jobs/{job}/cancel", "POST"): STOPPERS,
     ("workspaces/{ws}/jobs/{job}/suspend", "POST"): STOPPERS,
     ("workspaces/{ws}/jobs/{job}/resume", "POST"): (401, 404, 403, 409, 409, 409),

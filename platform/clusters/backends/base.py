@@ -194,6 +194,18 @@ class PodObservation:
 
 
 @dataclass(frozen=True, slots=True)
+class PodEvent:
+    """What the cluster noted about a pod, in its own words: `count` times so far, the last time `at`."""
+
+    ref: TaskRef
+    at: datetime
+    reason: str
+    message: str
+    warning: bool = False
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class NodeObservation:
     """A node as it is; `fact` is None when the node has left the cluster."""
 
@@ -352,6 +364,10 @@ class ClusterBackend(Protocol):
     def govern(self, limits: Sequence[TenantLimits]) -> Governed:
         """Bring the namespaces of tenants in line, those that exist."""
         return Governed()
+
+    def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
+        """What the cluster remembers of pods of those names, in no particular order."""
+        return []
 
     def samples(self) -> Iterable[DeviceSample]: ...
 

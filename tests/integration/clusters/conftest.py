@@ -25,6 +25,7 @@ from clusters.backends.base import (
     ObservedBatch,
     Outcome,
     OutcomeKind,
+    PodEvent,
     PodObservation,
     PodPhase,
     TaskRef,
@@ -154,6 +155,9 @@ class Scripted(ClusterBackend):
 
     def observe(self, cursor: str | None) -> ObservedBatch:
         return self._backend.observe(cursor)
+
+    def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
+        return self._backend.events(refs)
 
     def logs(self, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]:
         return self._backend.logs(ref, follow=follow, since=since)

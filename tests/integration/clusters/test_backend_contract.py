@@ -187,6 +187,15 @@ def test_times_are_aware_and_not_in_the_future(harness: Any) -> None:
     assert [seen.at for seen in batch.observations] == sorted(seen.at for seen in batch.observations)
 
 
+def test_what_a_cluster_notes_about_a_pod_is_of_that_pod(harness: Any) -> None:
+    spec = harness.spec("a")
+    harness.place(spec, harness.spec("b", node="whole-02"))
+    harness.until("a", PodPhase.RUNNING)
+    found = harness.backend.events([spec.ref, replace(spec.ref, name="never")])
+    assert {event.ref.name for event in found} <= {"a"}
+    assert all(event.reason and event.count >= 1 for event in found)
+
+
 def test_logs_are_told_where_the_backend_has_them(harness: Any) -> None:
     if not harness.backend.capabilities.logs:
         assert not list(harness.backend.logs(TaskRef("team", "a")))

@@ -174,3 +174,48 @@ def test_pods_of_others_are_never_told_as_ours(kept: Harness, cluster: Cluster) 
     assert not [
         seen for seen in kept.backend.observe(None).observations if not isinstance(seen, NodeObservation)
     ]
+
+
+def noted(name: str, uid: str, **fields: Json | str | int) -> Json:
+    """What a component of the cluster notes about a pod of the team."""
+    pod = {"kind": "Pod", "namespace": "team", "name": name, "uid": uid, "apiVersion": "v1"}
+    return {"metadata": {"generateName": f"{name}."}, "involvedObject": pod, "type": "Normal", **fields}
+
+
+def test_what_the_cluster_notes_about_pods_is_told_by_pod(kept: Harness, cluster: Cluster) -> None:
+    uid = kept.backend.ensure(kept.spec("a")).uid
+    kept.backend.ensure(kept.spec("ab", node="whole-02"))
+    seen = "2026-03-02T07:59:30Z"
+    missing = 'MountVolume.SetUp failed: configmap "c" not found'
+    mount = {
+        "reason": "FailedMount",
+        "message": missing,
+        "type": "Warning",
+        "count": 4,
+        "lastTimestamp": seen,
+    }
+    newer = {"reason": "Scheduled", "eventTime": "2026-03-02T07:58:00.250000Z", "action": "Binding"}
+    source = {"reportingComponent": "x", "reportingInstance": "x-1"}
+    series = {"series": {"count": 3, "lastObservedTime": "2026-03-02T07:59:45.500000Z"}}
+    events = "/api/v1/namespaces/team/events"
+    for body in (
+        noted("a", uid, **mount),
+        noted("a", "another", **newer, **source, **series),
+        noted("ab", "b", reason="Pulling", message="image x"),
+    ):
+        cluster.call("POST", events, body)
+    try:
+        found = sorted(kept.backend.events([TaskRef("team", "a"), TaskRef("team", "c")]), key=lambda e: e.at)
+        assert [(event.reason, event.count, event.warning, event.ref.uid) for event in found] == [
+            ("FailedMount", 4, True, uid),
+            ("Scheduled", 3, False, "another"),
+        ]
+        assert [event.at.isoformat() for event in found] == [
+            "2026-03-02T07:59:30+00:00",
+            "2026-03-02T07:59:45.500000+00:00",
+        ]
+        assert found[0].message == missing
+        (other,) = kept.backend.events([TaskRef("team", "ab")])
+        assert other.message == "image x"
+    finally:
+        cluster.call("DELETE", events, {})

@@ -18,11 +18,12 @@ from clusters.backends.base import (
     Inventory,
     ObservedBatch,
     Outcome,
+    PodEvent,
     TaskRef,
     TaskSpec,
     TenantLimits,
 )
-from clusters.backends.kubernetes import foreign, logs, placing, removing, tenants, watch
+from clusters.backends.kubernetes import events, foreign, logs, placing, removing, tenants, watch
 from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.breaker import Breaker
 from clusters.backends.kubernetes.connection import open_client
@@ -66,6 +67,9 @@ class KubernetesBackend(ClusterBackend):
 
     def govern(self, limits: Sequence[TenantLimits]) -> Governed:
         return tenants.govern(self._api, limits)
+
+    def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
+        return events.events(self._api, refs)
 
     def samples(self) -> Iterable[DeviceSample]:
         """None: the agents on the nodes report for themselves."""

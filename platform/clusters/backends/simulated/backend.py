@@ -12,10 +12,11 @@ from clusters.backends.base import (
     Inventory,
     ObservedBatch,
     Outcome,
+    PodEvent,
     TaskRef,
     TaskSpec,
 )
-from clusters.backends.simulated import logs, pods, samples, watch
+from clusters.backends.simulated import events, logs, pods, samples, watch
 from clusters.models import Cluster
 
 
@@ -47,6 +48,9 @@ class SimulatedBackend(ClusterBackend):
 
     def observe(self, cursor: str | None) -> ObservedBatch:
         return watch.observe(self._cluster_id, cursor)
+
+    def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
+        return events.events(self._cluster_id, refs)
 
     def samples(self) -> Iterable[DeviceSample]:
         return samples.samples(self._cluster_id)

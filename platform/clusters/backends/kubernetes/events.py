@@ -1,0 +1,42 @@
+"""What the cluster's own components noted about pods: FailedMount, BackOff, Evicted, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from clusters.backends.base import PodEvent, TaskRef
+from clusters.backends.kubernetes.api import Api, Json
+from clusters.backends.kubernetes.workers import Workers
+
+
+def events(api: Api, refs: Sequence[TaskRef]) -> list[PodEvent]:
+    """The events of each pod that the cluster still has, an hour's by default. Raises: BackendUnavailable."""
+    with Workers() as workers:
+        found = list(workers.map(lambda ref: _of_pod(api, ref), refs))
+    return [event for of_pod in found for event in of_pod]
+
+
+def _of_pod(api: Api, ref: TaskRef) -> list[PodEvent]:
+    selector = f"involvedObject.kind=Pod,involvedObject.name={ref.name}"
+    items, _ = api.listing(f"/api/v1/namespaces/{ref.namespace}/events", fieldSelector=selector)
+    return [_event(ref, item) for item in items]
+
+
+def _event(ref: TaskRef, item: Json) -> PodEvent:
+    """Older components count in the event itself, newer ones in its series."""
+    series: Json = item.get("series") or {}
+    at = (
+        series.get("lastObservedTime")
+        or item.get("lastTimestamp")
+        or item.get("eventTime")
+        or item["metadata"]["creationTimestamp"]
+    )
+    return PodEvent(
+        ref=TaskRef(ref.namespace, ref.name, (item.get("involvedObject") or {}).get("uid") or ""),
+        at=datetime.fromisoformat(at),
+        reason=item.get("reason") or "",
+        message=item.get("message") or "",
+        warning=item.get("type") == "Warning",
+        count=int(series.get("count") or item.get("count") or 1),
+    )

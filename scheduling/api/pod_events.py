@@ -1,0 +1,53 @@
+"""`GET …/jobs/{job}/pod-events`: what the cluster notes about a job's pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduling.api.views import JobView
+from scheduling.selectors.pod_events import job_pod_events
+from tenants.api.pages import answer, list_of
+from tenants.api.query import QuerySerializer, read_query
+from tenants.api.schema import problems
+
+
+class PodEventSerializer(serializers.Serializer[Any]):
+    task = serializers.CharField(help_text="`<role>-<index>`.")
+    pod = serializers.CharField()
+    at = serializers.DateTimeField(help_text="When it was noted last.")
+    reason = serializers.CharField(help_text="The cluster's word, such as `FailedMount`.")
+    message = serializers.CharField()
+    warning = serializers.BooleanField()
+    count = serializers.IntegerField(help_text="How often it was noted.")
+
+
+class PodEventsQuery(QuerySerializer):
+    task = serializers.CharField(default="", max_length=80, allow_blank=True, help_text="`<role>-<index>`.")
+    attempt = serializers.IntegerField(
+        required=False, min_value=1, max_value=2**31 - 1, help_text="Default: the latest."
+    )
+
+
+class JobPodEventsView(JobView):
+    """What a cluster notes about pods; it is asked, whatever time it takes."""
+
+    reads_together = False
+
+    @extend_schema(
+        operation_id="job_pod_events",
+        summary="What the cluster notes about a job's pods, newest first",
+        description="In the words of the cluster, as long as it remembers: Kubernetes forgets after an hour.",
+        parameters=[PodEventsQuery],
+        responses={200: list_of(PodEventSerializer, cursor=True), **problems(400, 404, 409)},
+        tags=["jobs"],
+    )
+    def get(self, request: Request, ws: str, job: str) -> Response:
+        """Answer what the clusters where the job's pods are, or were, say of them."""
+        query = read_query(request, PodEventsQuery)
+        events = job_pod_events(viewer=self.viewer, job=self.job, **query)
+        return Response(answer(PodEventSerializer(events, many=True).data, None, None))

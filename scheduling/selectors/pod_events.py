@@ -1,0 +1,74 @@
+"""What the clusters note about the pods of a job, in their own words."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from clusters.backends.base import BackendUnavailable, TaskRef
+from clusters.backends.registry import backend_for
+from foundation.actor import Actor
+from scheduling.models import Allocation, Job
+from scheduling.selectors.pods import pods_asked, task_name, unreachable
+from tenants import permissions
+from tenants.permissions import Permission
+
+log = structlog.get_logger(__name__)
+EVENTS_MAX: Final = 200
+"""So many are told, the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """What a cluster noted about the pod of `task`, `<role>-<index>`: `count` times, the last time `at`."""
+
+    task: str
+    pod: str
+    at: datetime
+    reason: str
+    message: str
+    warning: bool
+    count: int
+
+
+def job_pod_events(*, viewer: Actor, job: Job, task: str = "", attempt: int | None = None) -> list[TaskEvent]:
+    """What is told of one attempt, the latest unless named, newest first; of one task, or of all.
+
+    A cluster forgets after a while, Kubernetes after an hour. Raises: PermissionDenied; NotFound; Conflict
+    when a cluster does not answer, or the job has too many tasks to be asked about at once.
+    """
+    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    by_cluster: defaultdict[uuid.UUID, list[Allocation]] = defaultdict(list)
+    for pod in pods_asked(job, task=task, attempt=attempt):
+        by_cluster[pod.node.cluster_id].append(pod)
+    found = [event for pods in by_cluster.values() for event in _told(pods)]
+    found.sort(key=lambda event: (event.at, event.task, event.reason), reverse=True)
+    return found[:EVENTS_MAX]
+
+
+def _told(pods: list[Allocation]) -> list[TaskEvent]:
+    """What one cluster says of those pods of its own."""
+    cluster = pods[0].node.cluster
+    tasks = {(pod.namespace, pod.pod_name): task_name(pod) for pod in pods}
+    try:
+        events = backend_for(cluster).events([TaskRef(*key) for key in tasks])
+    except BackendUnavailable as error:
+        log.warning("the events of pods are not told", cluster=cluster.name, error=str(error))
+        raise unreachable(cluster) from error
+    return [
+        TaskEvent(
+            task=tasks[event.ref.namespace, event.ref.name],
+            pod=event.ref.name,
+            at=event.at,
+            reason=event.reason,
+            message=event.message,
+            warning=event.warning,
+            count=event.count,
+        )
+        for event in events
+    ]

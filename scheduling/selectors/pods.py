@@ -1,0 +1,49 @@
+"""Which pods of a job a cluster is asked about."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from clusters.models import Cluster
+from foundation.errors import Conflict, NotFound
+from scheduling.models import Allocation, Job
+
+TASKS_MAX: Final = 64
+"""Pods asked about in one request; of a larger job name the task."""
+
+
+def pods_asked(job: Job, *, task: str = "", attempt: int | None = None) -> list[Allocation]:
+    """The pods of one attempt, the latest unless named, by role and index; or that of one task.
+
+    `task` is `<role>-<index>`. Raises: NotFound when the attempt has no such task; Conflict when there are
+    too many to be asked at once.
+    """
+    number = job.attempt_number if attempt is None else attempt
+    pods = Allocation.unscoped.filter(attempt__job=job, attempt__number=number)
+    if task:
+        role, _dash, index = task.rpartition("-")
+        wanted = int(index) if index.isdecimal() and len(index) < 9 else -1
+        pods = pods.filter(task__role__name=role, task__index=wanted)
+    ordered = pods.select_related("node__cluster", "task__role").order_by(
+        "task__role__position", "task__index"
+    )
+    found = list(ordered[: TASKS_MAX + 1])
+    if task and not found:
+        raise NotFound(_("The attempt has no task named %(name)s.") % {"name": task})
+    if len(found) > TASKS_MAX:
+        message = _("The job has more than %(limit)s tasks; name one of them.") % {"limit": TASKS_MAX}
+        raise Conflict(message, code="TOO_MANY_TASKS", numbers={"limit": TASKS_MAX})
+    return found
+
+
+def task_name(pod: Allocation) -> str:
+    """`<role>-<index>`."""
+    return f"{pod.task.role.name}-{pod.task.index}"
+
+
+def unreachable(cluster: Cluster) -> Conflict:
+    """What to say when a cluster does not answer."""
+    message = _("The cluster %(name)s does not answer.") % {"name": cluster.name}
+    return Conflict(message, code="CLUSTER_UNREACHABLE")
