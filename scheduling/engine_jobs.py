@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from quotas.models import Queue
 from scheduling.engine import model as em
@@ -32,7 +33,28 @@ class Past:
     drained: bool = False
 
 
+class RoleRow(NamedTuple):
+    """What the engine has to know of a row of `JobRole`: its fields by their names, to be read as values."""
+
+    id: uuid.UUID
+    job_id: uuid.UUID
+    name: str
+    replicas: int
+    min_replicas: int
+    cpu_millicores: int
+    memory_mib: int
+    gpu_mode: str
+    gpu_cards: int
+    gpu_cores: int
+    gpu_memory_mib: int | None
+    gpu_memory_percent: int | None
+    gpu_models: Sequence[str]
+    gpu_profile: str
+    container: Mapping[str, Any]
+
+
 _NEW: Final = Past()
+_ANYWHERE: Final = em.PlacementRules()
 _STATES: Final = {
     JobState.QUEUED: em.JobState.QUEUED,
     JobState.ADMITTED: em.JobState.LIVE,
@@ -44,7 +66,7 @@ _STATES: Final = {
 
 
 def engine_job(
-    job: Job, roles: Sequence[JobRole], *, watched: Container[uuid.UUID] = (), past: Past = _NEW
+    job: Job, roles: Sequence[JobRole | RoleRow], *, watched: Container[uuid.UUID] = (), past: Past = _NEW
 ) -> em.Job:
     """One stored job that waits or holds something; `roles` in their order.
 
@@ -55,7 +77,7 @@ def engine_job(
     return em.Job(
         id=name,
         queue=str(job.queue_id),
-        roles=tuple(_stored_role(role, past.ended.get(role.pk, 0)) for role in roles),
+        roles=tuple(_stored_role(role, past.ended.get(role.id, 0)) for role in roles),
         submitted_at=em.Instant(job.submitted_at.timestamp()),
         user=str(job.submitted_by_id),
         priority=job.priority,
@@ -103,29 +125,29 @@ def as_counted(profile: str) -> str:
     return profile.replace("+", ".")
 
 
-def _stored_role(role: JobRole, ended: int) -> em.Role:
-    gpu = None
+def _stored_role(role: JobRole | RoleRow, ended: int) -> em.Role:
+    asked: tuple[Any, ...] | None = None
     if role.gpu_mode != GpuRequestMode.NONE and role.gpu_cards:
-        gpu = _gpu(
-            role.gpu_mode,
-            role.gpu_cards,
-            role.gpu_cores,
-            (role.gpu_memory_mib, role.gpu_memory_percent),
-            role.gpu_models,
-            role.gpu_profile,
-        )
-    return em.Role(
-        name=role.name,
-        replicas=role.replicas,
-        min_replicas=role.min_replicas,
-        request=em.Request(
-            cpu=role.cpu_millicores,
-            memory=role.memory_mib,
-            gpu=gpu,
-            qos=_qos(role.cpu_millicores, role.memory_mib, role.container),
-        ),
-        ended=ended,
-    )
+        memory = (role.gpu_memory_mib, role.gpu_memory_percent)
+        models = tuple(role.gpu_models)
+        asked = (role.gpu_mode, role.gpu_cards, role.gpu_cores, memory, models, role.gpu_profile)
+    qos = _qos(role.cpu_millicores, role.memory_mib, role.container)
+    sizes = role.replicas, role.min_replicas
+    return _role(role.name, sizes, (role.cpu_millicores, role.memory_mib), qos, asked, ended)
+
+
+@lru_cache(maxsize=4096)
+def _role(
+    name: str,
+    sizes: tuple[int, int],
+    each: tuple[int, int],
+    qos: em.QosClass,
+    gpu: tuple[Any, ...] | None,
+    ended: int,
+) -> em.Role:
+    """One for all jobs that ask alike; `each` are the CPU and the memory of a task, `gpu` as for `_gpu`."""
+    request = em.Request(cpu=each[0], memory=each[1], gpu=None if gpu is None else _gpu(*gpu), qos=qos)
+    return em.Role(name=name, replicas=sizes[0], min_replicas=sizes[1], request=request, ended=ended)
 
 
 def _asked_role(role: RoleSpec) -> em.Role:
@@ -193,6 +215,8 @@ def placement_rules(
     `namespace` is the workspace under which its tasks meet others, empty where they need not; `group`
     names its tasks when they had better stand together.
     """
+    if not placement and not namespace:
+        return _ANYWHERE
     nodes = placement.get("node_affinity") or {}
     near, apart = (placement.get(key) or {} for key in ("pod_affinity", "pod_anti_affinity"))
     together = (placement.get("topology") or {}).get("mode") == em.TopologyMode.PREFERRED

@@ -1,9 +1,10 @@
 """Many rows in one statement: new ones, and values of their own for those that are there.
 
-The rows are joined to a list of values, `UPDATE … FROM (VALUES …)`, which PostgreSQL and SQLite (3.35, for
-RETURNING) both know, and the database tells which of them it has written: a guard that fails is noticed row
-by row. `bulk_update` of Django writes a CASE with a branch for each row and field instead: it has no guards,
-and takes 25 times the CPU (200 rows of five fields on PostgreSQL: 1.47 ms a row, this 0.06 ms).
+The rows are joined to a list of values, `UPDATE … FROM …`, and the database tells which of them it has
+written: a guard that fails is noticed row by row. SQLite (3.35, for RETURNING) is given `VALUES`, PostgreSQL
+one text, which Python's and its own parser read in C; so the statement is the same for any number of rows,
+and prepared. `bulk_update` of Django writes a CASE with a branch for each row and field instead: it has no
+guards, and takes 25 times the CPU (200 rows of five fields on PostgreSQL: 1.47 ms a row, `VALUES` 0.06 ms).
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
 from django.db import connection
 from django.db.models import AutoField, JSONField, Model, QuerySet
+from django.utils import timezone
 
 from foundation.postgres import preparing_cursor
 
@@ -26,16 +27,19 @@ _TEXTS: Final = ("CharField", "TextField", "SlugField")
 _PLAIN: Final = (
     *_TEXTS,
     "UUIDField",
+    "DateField",
     "DateTimeField",
     "BooleanField",
     "FloatField",
     "IntegerField",
     "BigIntegerField",
+    "AutoField",
+    "BigAutoField",
     "PositiveIntegerField",
     "PositiveBigIntegerField",
     "PositiveSmallIntegerField",
 )
-"""Fields whose values PostgreSQL takes as they are: the statement tells their types."""
+"""Fields whose values PostgreSQL reads from a text: the statement tells their types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +84,12 @@ def update_rows(
         raise ValueError(f"a row of {model.__name__} cannot be updated twice in one statement")
     plan = _Plan(model, key, fields, add, alike, guard)
     written: set[Any] = set()
-    with connection.cursor() as cursor:
+    with preparing_cursor() as cursor:
         for start in range(0, len(given), plan.rows_most):
             chunk = given[start : start + plan.rows_most]
-            prepared = [plan.prepared(row) for row in chunk]
-            cursor.execute(*plan.statement(prepared))
-            keys = {ready[0]: row[0] for ready, row in zip(prepared, chunk, strict=True)}
-            written.update(keys[found] for (found,) in cursor.fetchall())
+            cursor.execute(*plan.statement(chunk))
+            found = {key for (key,) in cursor.fetchall()}
+            written.update(row[0] for row in chunk if plan.stored_key(row[0]) in found)
     return written
 
 
@@ -104,14 +107,55 @@ def insert_rows(rows: Iterable[Model]) -> None:
     if connection.vendor != "postgresql":
         model._base_manager.bulk_create(made, batch_size=_ROWS)
         return
-    columns, sql = _insertion(model)
-    for start in range(0, len(made), _ROWS):
-        chunk = made[start : start + _ROWS]
-        values = [{column: read(row) for column, read in columns} for row in chunk]
+    readers, sql = _insertion(model)
+    _insert(sql, [{column: read(row) for column, read in readers} for row in made])
+    for row in made:
+        row._state.adding, row._state.db = False, connection.alias
+
+
+def insert_values(model: type[Model], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write new rows of which `names` are told (of references the key: `job_id`), and others as by default.
+
+    Of thousands of rows models take longer to make than rows to write.
+    Raises: django.db.Error.
+    """
+    given = list(rows)
+    if not given:
+        return
+    if connection.vendor != "postgresql":
+        made = [model(**dict(zip(names, row, strict=True))) for row in given]
+        model._base_manager.bulk_create(made, batch_size=_ROWS)
+        return
+    columns, made_up = _defaults(model, tuple(names))
+    _, sql = _insertion(model)
+    _insert(
+        sql,
+        [
+            {**dict(zip(columns, row, strict=True)), **{column: make() for column, make in made_up}}
+            for row in given
+        ],
+    )
+
+
+def _insert(sql: str, values: Sequence[Mapping[str, Any]]) -> None:
+    for start in range(0, len(values), _ROWS):
         with preparing_cursor() as cursor:
-            cursor.execute(sql, [json.dumps(values, default=str)])
-        for row in chunk:
-            row._state.adding, row._state.db = False, connection.alias
+            cursor.execute(sql, [json.dumps(values[start : start + _ROWS], default=str)])
+
+
+@lru_cache
+def _defaults(
+    model: type[Model], names: tuple[str, ...]
+) -> tuple[list[str], list[tuple[str, Callable[[], Any]]]]:
+    """The columns of fields with these names, and for each of the others what makes its value."""
+    fields: list[Any] = [item for item in model._meta.concrete_fields if not isinstance(item, AutoField)]
+    known = {item.attname: item.column for item in fields}
+    others = [
+        (item.column, timezone.now if getattr(item, "auto_now_add", False) else item.get_default)
+        for item in fields
+        if item.attname not in names
+    ]
+    return [known[name] for name in names], others
 
 
 @lru_cache
@@ -164,7 +208,7 @@ class _Plan:
         self._fields = [field_of(name) for name in (key, *fields, *guard.same)]
         bare = [quote(item.column) for item in self._fields]
         own = [f"{table}.{column}" for column in bare]
-        given = [_given(item, place) for place, item in enumerate(self._fields, 1)]
+        given = [f"given.column{place}" for place in range(1, 1 + len(own))]
         written = range(1, 1 + len(fields))
         sums = {name: f"{own[place]} + {given[place]}" for place, name in zip(written, fields, strict=True)}
         assigned = [
@@ -180,28 +224,35 @@ class _Plan:
             f"{sums[name]} <= {column_of(most)} - {column_of(others)}"
             for name, (most, others) in guard.within.items()
         ]
+        self._one_text = connection.vendor == "postgresql"
+        if self._one_text:
+            # How many rows come is not known when the statement is planned: told by their keys, they are
+            # looked up however small the table was then.
+            conditions.append(f"{own[0]} = ANY (%s::{_type(self._fields[0])}[])")
         # Names of the models' columns only; every value is a parameter.
-        self._head = f"UPDATE {table} SET {', '.join(assigned)} FROM (VALUES "  # noqa: S608
+        self._head = f"UPDATE {table} SET {', '.join(assigned)} FROM "  # noqa: S608
         self._row = f"({', '.join(['%s'] * len(own))})"
-        self._tail = f") AS given WHERE {' AND '.join(conditions)} RETURNING {bare[0]}"
-        plain = _PLAIN if connection.vendor == "postgresql" else ()
-        self._as_is = [(_target(item).get_internal_type() in plain, item) for item in self._fields]
+        self._where = f" WHERE {' AND '.join(conditions)} RETURNING {bare[0]}"
         self._first = [_ready(field_of(name), value) for name, value in alike.items()]
         self._last = [_ready(field_of(name), v) for name, v in guard.where.items() if v is not None]
         most, fixed = connection.features.max_query_params, len(self._first) + len(self._last)
         self.rows_most = min(_ROWS, (most - fixed) // len(own)) if most else _ROWS
 
-    def prepared(self, row: Sequence[Any]) -> list[Any]:
-        """The values of a row as the database takes them."""
-        return [
-            value if as_is else _ready(item, value)
-            for (as_is, item), value in zip(self._as_is, row, strict=True)
-        ]
-
     def statement(self, rows: Sequence[Sequence[Any]]) -> tuple[str, list[Any]]:
         """The statement for some rows, and its parameters."""
-        text = self._head + ", ".join([self._row] * len(rows)) + self._tail
-        return text, [*self._first, *chain.from_iterable(rows), *self._last]
+        if not self._one_text:
+            text = f"{self._head}(VALUES {', '.join([self._row] * len(rows))}) AS given{self._where}"
+            ready = [_ready(item, v) for row in rows for item, v in zip(self._fields, row, strict=True)]
+            return text, [*self._first, *ready, *self._last]
+        names = [f"column{place}" for place in range(1, 1 + len(self._fields))]
+        columns = ", ".join(f"{name} {_type(item)}" for name, item in zip(names, self._fields, strict=True))
+        text = f"{self._head}json_to_recordset(%s) AS given({columns}){self._where}"
+        values = json.dumps([dict(zip(names, row, strict=True)) for row in rows], default=str)
+        return text, [*self._first, values, *self._last, [row[0] for row in rows]]
+
+    def stored_key(self, key: Any) -> Any:
+        """A key as the database tells it."""
+        return key if self._one_text else _ready(self._fields[0], key)
 
 
 def _ready(item: Any, value: Any) -> Any:
@@ -213,10 +264,10 @@ def _target(item: Any) -> Any:
     return item.target_field if item.is_relation else item
 
 
-def _given(item: Any, place: int) -> str:
-    """A column of the list of values. PostgreSQL has to be told its type; SQLite takes that of the target."""
-    column = f"given.column{place}"
-    if connection.vendor != "postgresql":
-        return column
+def _type(item: Any) -> str:
+    """The type of a column of the rows that PostgreSQL is given. Raises: TypeError."""
+    kind = _target(item).get_internal_type()
+    if not (isinstance(item, JSONField) or kind in _PLAIN):
+        raise TypeError(f"{item} needs values of a kind that is not known here")
     # Not the exact type of a text: a cast would cut it short, where an assignment complains.
-    return f"{column}::{'text' if item.get_internal_type() in _TEXTS else item.cast_db_type(connection)}"
+    return "text" if kind in _TEXTS else str(item.cast_db_type(connection))

@@ -10,17 +10,26 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 
 from django.db import transaction
 
 from foundation.bulk import update_rows
+from foundation.kept import Kept
 from foundation.quantities import Resource
 from quotas.models import GpuUse, LedgerEntry
 from quotas.months import month_after, month_of, start_ms, to_ms
 
 _METERED: Final = Resource.GPU_CORES.value
+_LOCKED: Final = Kept(
+    lambda nodes, flavors, resources: (
+        LedgerEntry.unscoped.select_for_update(no_key=True)
+        .filter(node__pk__any_of=nodes, flavor__pk__any_of=flavors, resource__any_of=resources)
+        .order_by("pk")
+        .values_list("pk", "node_id", "flavor_id", "resource", "used", "month", "core_ms")
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,6 +39,19 @@ class LedgerKey:
     node_id: uuid.UUID
     flavor_id: uuid.UUID
     resource: str
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A row of the ledger, locked."""
+
+    pk: int
+    node_id: uuid.UUID
+    flavor_id: uuid.UUID
+    resource: str
+    used: int
+    month: date
+    core_ms: int
 
 
 Amounts = Mapping[LedgerKey, int]
@@ -42,13 +64,20 @@ class LedgerMismatch(RuntimeError):
 def ledger_reserve(amounts: Amounts, *, now: datetime) -> None:
     """Add what is taken from `now` on. The caller has checked the tree, under the cell's lock."""
     wanted = {key: amount for key, amount in sorted(amounts.items()) if amount}
-    month = month_of(now)
-    rows = [
-        LedgerEntry(node_id=k.node_id, flavor_id=k.flavor_id, resource=k.resource, month=month)
-        for k in wanted
-    ]
-    LedgerEntry.unscoped.bulk_create(rows, ignore_conflicts=True)
-    _add(wanted, now)
+    rows = _locked(wanted)
+    missing = [key for key in wanted if key not in rows]
+    if missing:
+        month = month_of(now)
+        LedgerEntry.unscoped.bulk_create(
+            [
+                LedgerEntry(node_id=k.node_id, flavor_id=k.flavor_id, resource=k.resource, month=month)
+                for k in missing
+            ],
+            ignore_conflicts=True,
+        )
+        # Rows come in the order of their keys, and these are the last.
+        rows |= _locked(missing)
+    _change(rows, wanted, now)
 
 
 def ledger_free(amounts: Amounts, *, now: datetime) -> None:
@@ -71,16 +100,19 @@ def months_close(*, now: datetime) -> int:
 
 def _add(changes: Amounts, now: datetime) -> None:
     """Change each row by so much. Raises: LedgerMismatch when one holds less than is taken from it."""
-    if not changes:
-        return
-    rows = _locked(changes)
+    if changes:
+        _change(_locked(changes), changes, now)
+
+
+def _change(rows: Mapping[LedgerKey, _Entry], changes: Amounts, now: datetime) -> None:
     short = sorted(
         key for key, change in changes.items() if (rows[key].used if key in rows else 0) + change < 0
     )
     if short:
         raise LedgerMismatch(f"cannot free {-changes[short[0]]} of {short[0]}")
     metered = [row for key, row in rows.items() if key.resource == _METERED]
-    GpuUse.unscoped.bulk_create([use for row in metered for use in _closed_months(row, now)])
+    if over := [use for row in metered for use in _closed_months(row, now)]:
+        GpuUse.unscoped.bulk_create(over)
     for key, row in rows.items():
         row.used += changes[key]
     for row in metered:
@@ -91,17 +123,17 @@ def _add(changes: Amounts, now: datetime) -> None:
     update_rows(LedgerEntry, ("used", "month", "core_ms"), written)
 
 
-def _locked(keys: Collection[LedgerKey]) -> dict[LedgerKey, LedgerEntry]:
+def _locked(keys: Collection[LedgerKey]) -> dict[LedgerKey, _Entry]:
     """Lock the rows of these keys, in one order."""
-    held = LedgerEntry.unscoped.select_for_update(no_key=True).filter(
-        node_id__in={key.node_id for key in keys},
-        flavor_id__in={key.flavor_id for key in keys},
-        resource__in={key.resource for key in keys},
-    )
-    return {_key(row): row for row in held.order_by("pk") if _key(row) in keys}
+    if not keys:
+        return {}
+    nodes, flavors = {key.node_id for key in keys}, {key.flavor_id for key in keys}
+    rows = _LOCKED(list(nodes), list(flavors), list({key.resource for key in keys}))
+    held = ((_key(row), row) for row in (_Entry(*values) for values in rows))
+    return {key: row for key, row in held if key in keys}
 
 
-def _closed_months(row: LedgerEntry, now: datetime) -> Iterator[GpuUse]:
+def _closed_months(row: _Entry, now: datetime) -> Iterator[GpuUse]:
     """Bring a row into the month of `now`; yields the sum of each month before it."""
     while row.month < month_of(now):
         following = month_after(row.month)
@@ -111,7 +143,7 @@ def _closed_months(row: LedgerEntry, now: datetime) -> Iterator[GpuUse]:
         row.month, row.core_ms = following, 0
 
 
-def _key(row: LedgerEntry) -> LedgerKey:
+def _key(row: _Entry) -> LedgerKey:
     return LedgerKey(row.node_id, row.flavor_id, row.resource)
 
 

@@ -20,14 +20,13 @@ from typing import Final
 import structlog
 from django.db import IntegrityError, transaction
 
-from clusters.models import Cell
+from clusters.models import Cell, Node
 from clusters.services.grants import NoLongerFree
 from foundation import faults, leases, outbox
-from foundation.bulk import insert_rows
 from foundation.kept import Kept
 from quotas.selectors.tree import tree_load
 from scheduling.commit import admission, giving_way
-from scheduling.commit.batch import Batch
+from scheduling.commit.batch import Batch, write_decisions, write_events
 from scheduling.commit.bundles import Bundle, bundles_of
 from scheduling.commit.limits import Limits
 from scheduling.commit.reasons import commit_reasons
@@ -42,7 +41,12 @@ _JOBS: Final = Kept(
         .filter(pk__any_of=jobs)
         .order_by("pk")
         .select_related("queue", "workspace")
+        # Much of a job is for its pods alone, and takes long to read.
+        .defer("placement", "environment", "volumes", "runtime", "simulate", "reason_numbers", "reason_help")
     )
+)
+_CLUSTERS: Final = Kept(
+    lambda nodes: Node.unscoped.filter(pk__any_of=nodes).order_by().values_list("cluster_id").distinct()
 )
 
 
@@ -164,10 +168,8 @@ def _write(batch: Batch) -> None:
     clusters = giving_way.remove(batch)
     admission.write(batch)
     giving_way.write(batch)
-    insert_rows(batch.events)
-    insert_rows(batch.decisions)
-    if batch.nodes:
-        told = batch.cell.clusters.filter(nodes__in=list(batch.nodes)).distinct()
-        clusters |= set(told.values_list("id", flat=True))
+    write_events(batch.events)
+    write_decisions(batch.decisions)
+    clusters |= {cluster for (cluster,) in _CLUSTERS.for_any(list(batch.nodes))}
     for cluster_id in sorted(clusters):
         outbox.hint(outbox.Topic.EXECUTE, cluster_id)

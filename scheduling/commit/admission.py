@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from clusters.services.grants import DeviceAmount, NodeAmount, NoLongerFree, devices_take, nodes_take
-from foundation.bulk import insert_rows
-from foundation.kept import Kept
+from foundation.bulk import insert_values
+from foundation.identifiers import new_id
+from foundation.kept import Kept, KeptUpdate
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey, ledger_reserve
 from quotas.tree import at_least
@@ -21,7 +22,6 @@ from scheduling.models import (
     DecisionKind,
     DeviceSlice,
     Job,
-    JobEvent,
     JobState,
     Task,
     TaskState,
@@ -33,6 +33,24 @@ from scheduling.transitions import admit
 _TASKS: Final = Kept(
     lambda jobs: Task.unscoped.filter(job__pk__any_of=jobs).values_list("pk", "job_id", "role__name", "index")
 )
+_BOUND: Final = KeptUpdate(
+    lambda tasks: Task.unscoped.filter(pk__any_of=tasks).order_by(),
+    lambda tasks: {"state": TaskState.BOUND},
+)
+_ATTEMPT: Final = ("id", "job_id", "number", "epoch", "admitted_at", "borrowed")
+_ALLOCATION: Final = (
+    "id",
+    "attempt_id",
+    "task_id",
+    "node_id",
+    "flavor_id",
+    "cpu_millicores",
+    "memory_mib",
+    "charge",
+    "namespace",
+    "pod_name",
+)
+_SLICE: Final = ("allocation_id", "device_id", "cores", "memory_mib", "exclusive")
 TaskIds = Mapping[str, Mapping[tuple[str, int], uuid.UUID]]
 
 
@@ -85,46 +103,32 @@ def _collect(
 ) -> None:
     number = job.attempt_number + 1
     borrowed = {f"{c.flavor}/{c.resource}": c.amount for c in decision.borrowed}
-    attempt = Attempt(
-        job=job, number=number, epoch=batch.cell.epoch, admitted_at=batch.now, borrowed=borrowed
-    )
-    batch.attempts.append(attempt)
+    attempt = new_id()
+    batch.attempts.append((attempt, job.pk, number, batch.cell.epoch, batch.now, borrowed))
     batch.admitted[job.pk] = job
     batch.unclaimed.add(job.pk)  # the promise is kept
     numbers = _summary(decision, number)
-    batch.events.append(JobEvent(job=job, at=batch.now, code="admitted", numbers=numbers))
+    batch.happened(job, "admitted", numbers)
     batch.note(job, DecisionKind.ADMIT, "", numbers)
     for item in decision.allocations:
-        _hold(batch, attempt, item, tasks[task_key(item)])
+        task = tasks[task_key(item)]
+        batch.bound.append(task)
+        _hold(batch, item, (attempt, task), job.workspace.slug, pod_name(job, number, item.role, item.index))
 
 
-def _hold(batch: Batch, attempt: Attempt, item: em.Allocation, task_id: uuid.UUID) -> None:
-    job = attempt.job
-    allocation = Allocation(
-        attempt=attempt,
-        task_id=task_id,
-        node_id=uuid.UUID(item.node),
-        flavor_id=uuid.UUID(item.flavor),
-        cpu_millicores=item.cpu,
-        memory_mib=item.memory,
-        charge={charge.resource: charge.amount for charge in item.charges},
-        namespace=job.workspace.slug,
-        pod_name=pod_name(job, attempt.number, item.role, item.index),
-    )
-    batch.allocations.append(allocation)
-    batch.nodes[allocation.node_id] += NodeAmount(item.cpu, item.memory)
+def _hold(
+    batch: Batch, item: em.Allocation, whose: tuple[uuid.UUID, uuid.UUID], namespace: str, pod: str
+) -> None:
+    """A place for a task; `whose` are the attempt and the task."""
+    allocation, node = new_id(), uuid.UUID(item.node)
+    charge = {charge.resource: charge.amount for charge in item.charges}
+    of = (node, uuid.UUID(item.flavor), item.cpu, item.memory, charge, namespace, pod)
+    batch.allocations.append((allocation, *whose, *of))
+    batch.nodes[node] += NodeAmount(item.cpu, item.memory)
     for part in item.slices:
         pk = batch.taken.devices[part.device]
         batch.devices[pk] += DeviceAmount(part.cores, part.memory, 1)
-        batch.slices.append(
-            DeviceSlice(
-                allocation=allocation,
-                device_id=pk,
-                cores=part.cores,
-                memory_mib=part.memory,
-                exclusive=part.exclusive,
-            )
-        )
+        batch.slices.append((allocation, pk, part.cores, part.memory, part.exclusive))
 
 
 def _summary(decision: em.Decision, attempt: int) -> dict[str, Any]:
@@ -149,12 +153,10 @@ def write(batch: Batch) -> None:
     ledger_reserve(batch.ledger, now=batch.now)
     nodes_take(batch.nodes)
     devices_take(batch.devices)
-    insert_rows(batch.attempts)
-    insert_rows(batch.allocations)
-    insert_rows(batch.slices)
-    tasks = [allocation.task_id for allocation in batch.allocations]
-    for first in range(0, len(tasks), CHUNK):
-        Task.unscoped.filter(pk__in=tasks[first : first + CHUNK]).update(state=TaskState.BOUND)
+    insert_values(Attempt, _ATTEMPT, batch.attempts)
+    insert_values(Allocation, _ALLOCATION, batch.allocations)
+    insert_values(DeviceSlice, _SLICE, batch.slices)
+    _BOUND(batch.bound)
     _count_users(batch)
 
 

@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from clusters.models import Cell
 from clusters.services.grants import DeviceAmount, NodeAmount
+from foundation.bulk import insert_values
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey
 from quotas.tree import QuotaTree
 from scheduling.commit.limits import Limits
 from scheduling.engine import model as em
-from scheduling.models import (
-    Allocation,
-    Attempt,
-    Claim,
-    Decision,
-    DecisionKind,
-    DeviceSlice,
-    Job,
-    JobEvent,
-)
+from scheduling.models import Claim, Decision, DecisionKind, Job, JobEvent
 from scheduling.snapshots import CellSnapshot
 
 CHUNK: Final = 500
 """Rows per statement, and ids per query."""
+Row = tuple[Any, ...]
+"""Values of a row that is to be written, in the order of the names of its table."""
+_EVENT: Final = ("job_id", "at", "code", "numbers")
+_DECISION: Final = ("cell_id", "job_id", "cycle", "epoch", "kind", "code", "numbers", "beneficiary_id")
 
 
 @dataclass(slots=True)
 class Batch:
-    """What one transaction writes. `jobs` are locked and as they are now, by id."""
+    """What one transaction writes. `jobs` are locked and as they are now, by id; `bound` are the tasks that
+    get places."""
 
     cell: Cell
     now: datetime
@@ -42,11 +39,12 @@ class Batch:
     tree: QuotaTree[TreeKey]
     jobs: Mapping[str, Job]
     limits: Limits
-    attempts: list[Attempt] = field(default_factory=list)
-    allocations: list[Allocation] = field(default_factory=list)
-    slices: list[DeviceSlice] = field(default_factory=list)
-    events: list[JobEvent] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
+    attempts: list[Row] = field(default_factory=list)
+    allocations: list[Row] = field(default_factory=list)
+    slices: list[Row] = field(default_factory=list)
+    bound: list[uuid.UUID] = field(default_factory=list)
+    events: list[Row] = field(default_factory=list)
+    decisions: list[Row] = field(default_factory=list)
     claims: dict[uuid.UUID, Claim] = field(default_factory=dict)
     unclaimed: set[uuid.UUID] = field(default_factory=set)
     evicted: list[Job] = field(default_factory=list)
@@ -56,6 +54,10 @@ class Batch:
     devices: defaultdict[uuid.UUID, DeviceAmount] = field(default_factory=lambda: defaultdict(DeviceAmount))
     admitted: dict[uuid.UUID, Job] = field(default_factory=dict)
     dropped: int = 0
+
+    def happened(self, job: Job, code: str, numbers: Mapping[str, Any]) -> None:
+        """Add a line to a job's story."""
+        self.events.append((job.pk, self.now, code, dict(numbers)))
 
     def note(
         self,
@@ -76,18 +78,20 @@ def decision_row(
     code: str,
     numbers: Mapping[str, Any],
     beneficiary: str | None = None,
-) -> Decision:
+) -> Row:
     """A decision of the cell's present cycle, not yet written."""
-    return Decision(
-        cell=cell,
-        job=job,
-        cycle=cell.cycle_number,
-        epoch=cell.epoch,
-        kind=kind,
-        code=code,
-        numbers=dict(numbers),
-        beneficiary_id=uuid.UUID(beneficiary) if beneficiary else None,
-    )
+    whom = uuid.UUID(beneficiary) if beneficiary else None
+    return cell.pk, job.pk, cell.cycle_number, cell.epoch, kind, code, dict(numbers), whom
+
+
+def write_events(rows: Sequence[Row]) -> None:
+    """Write the lines of stories."""
+    insert_values(JobEvent, _EVENT, rows)
+
+
+def write_decisions(rows: Sequence[Row]) -> None:
+    """Write decisions."""
+    insert_values(Decision, _DECISION, rows)
 
 
 def task_key(allocation: em.Allocation) -> tuple[str, int]:

@@ -14,6 +14,7 @@ from django.db.models import Q
 
 from foundation import audit
 from foundation.actor import SYSTEM
+from foundation.kept import Kept
 from scheduling import standing
 from scheduling.commit.batch import CHUNK, Batch
 from scheduling.commit.bundles import Bundle
@@ -37,6 +38,8 @@ _THEN: Final = {
     em.EvictRule.IDLE: JobState.SUSPENDED,
     em.EvictRule.BUDGET: JobState.SUSPENDED,
 }
+# Most who start were promised nothing.
+_CLAIMED: Final = Kept(lambda jobs: Claim.unscoped.filter(job__pk__any_of=jobs).values_list("pk"))
 
 
 def holds_still(batch: Batch, decision: em.Decision) -> bool:
@@ -152,10 +155,12 @@ def remove(batch: Batch) -> set[uuid.UUID]:
 
 def write(batch: Batch) -> None:
     """Store and end promises."""
-    ended = sorted(batch.unclaimed)
+    ended = [pk for (pk,) in _CLAIMED.for_any(sorted(batch.unclaimed))]
     for first in range(0, len(ended), CHUNK):
-        Claim.unscoped.filter(job__in=ended[first : first + CHUNK]).delete()
+        Claim.unscoped.filter(pk__in=ended[first : first + CHUNK]).delete()
     rows = [batch.claims[pk] for pk in sorted(batch.claims)]
+    if not rows:
+        return
     Claim.unscoped.bulk_create(
         rows,
         update_conflicts=True,

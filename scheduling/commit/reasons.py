@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,11 +14,11 @@ from django.db.models import F
 from clusters.models import Cell
 from clusters.selectors.foreign import foreign_cards_by_flavor
 from foundation import leases
-from foundation.bulk import insert_rows
-from foundation.kept import KeptUpdate
-from scheduling.commit.batch import CHUNK, decision_row
+from foundation.bulk import update_rows
+from foundation.kept import Kept, KeptUpdate
+from scheduling.commit.batch import Row, decision_row, write_decisions
 from scheduling.engine import model as em
-from scheduling.models import Decision, DecisionKind, Job, JobState
+from scheduling.models import DecisionKind, Job, JobState
 from scheduling.snapshots import CellSnapshot, with_names
 
 # A job's place in line changes with every cycle; it is counted when somebody reads it, not stored.
@@ -29,6 +27,14 @@ _VOLATILE: Final = frozenset({"position", "ahead"})
 _CYCLE_DONE: Final = KeptUpdate(
     lambda cell, now: Cell.unscoped.filter(pk=cell),
     lambda cell, now: {"cycle_number": F("cycle_number") + 1, "last_cycle_at": now},
+)
+_WAITING: Final = Kept(
+    lambda jobs: (
+        Job.unscoped.filter(pk__any_of=jobs, state=JobState.QUEUED)
+        .select_for_update(of=("self",), no_key=True)
+        .order_by("pk")
+        .values_list("pk", "version")
+    )
 )
 FOREIGN_WORK: Final = "FOREIGN_WORK"
 """Among what would help: `cards` of `flavor` are held by pods that the platform did not make."""
@@ -52,11 +58,6 @@ class Wait:
         known = (self.job.reason, self.job.reason_numbers, self.job.reason_help)
         return known != (self.code, self.numbers, self.helps) or self.job.reason_at is None
 
-    @property
-    def key(self) -> str:
-        """Equal for those who are told the same."""
-        return json.dumps((self.code, self.numbers, self.helps), sort_keys=True)
-
     def keep(self, at: datetime) -> None:
         """Let the job say what its row now says."""
         job = self.job
@@ -79,16 +80,10 @@ def commit_reasons(
     foreign = _foreign(cell_id, outcomes)
     told = [(wait, outcome) for outcome in outcomes if (wait := _news(taken, outcome, foreign)) is not None]
     news = [wait for wait, _ in told]
-    groups: defaultdict[str, list[Wait]] = defaultdict(list)
-    for wait in news:
-        groups[wait.key].append(wait)
     with transaction.atomic():
         cell = leases.lock_current(Cell, cell_id, epoch)
-        current = _lock(wait.job for wait in news)
-        for group in groups.values():
-            _tell(group, current, now)
-        decisions = [decision for wait in news for decision in _decisions(cell, wait)]
-        insert_rows(decisions)
+        _tell(news, now)
+        write_decisions([decision for wait in news for decision in _decisions(cell, wait)])
         _CYCLE_DONE(cell_id, now)
     for wait, outcome in told:
         wait.keep(now)
@@ -129,23 +124,16 @@ def _alike(told: em.Outcome, outcome: em.Outcome) -> bool:
     )
 
 
-def _lock(jobs: Iterable[Job]) -> dict[uuid.UUID, int]:
-    """Lock those that still wait, in the order in which everybody does; returns their versions."""
-    keys, found = sorted(job.pk for job in jobs), dict[uuid.UUID, int]()
-    for first in range(0, len(keys), CHUNK):
-        rows = Job.unscoped.filter(pk__in=keys[first : first + CHUNK], state=JobState.QUEUED)
-        locked = rows.select_for_update(of=("self",), no_key=True).order_by("pk")
-        found.update(locked.values_list("pk", "version"))
-    return found
-
-
-def _tell(waits: Sequence[Wait], current: Mapping[uuid.UUID, int], now: datetime) -> None:
-    """Jobs that wait for the same are told together. One that has moved on keeps what it says now."""
-    why, keys = waits[0], [wait.job.pk for wait in waits if current.get(wait.job.pk) == wait.job.version]
-    for first in range(0, len(keys), CHUNK):
-        Job.unscoped.filter(pk__in=keys[first : first + CHUNK]).update(
-            reason=why.code, reason_numbers=why.numbers, reason_help=why.helps, reason_at=now
-        )
+def _tell(waits: Sequence[Wait], now: datetime) -> None:
+    """Write what jobs are told. One that has moved on, or waits no longer, keeps what it says now."""
+    # Locked first, in the order in which everybody does.
+    current = dict(_WAITING.for_any(sorted(wait.job.pk for wait in waits)))
+    rows = [
+        (wait.job.pk, wait.code, wait.numbers, wait.helps)
+        for wait in waits
+        if current.get(wait.job.pk) == wait.job.version
+    ]
+    update_rows(Job, ("reason", "reason_numbers", "reason_help"), rows, alike={"reason_at": now})
 
 
 def _foreign(cell_id: uuid.UUID, outcomes: Iterable[em.Outcome]) -> Mapping[str, int]:
@@ -168,7 +156,7 @@ def _others_hold(
     return [{"code": FOREIGN_WORK, "numbers": numbers}]
 
 
-def note_reason(cell: Cell, wait: Wait, now: datetime) -> list[Decision]:
+def note_reason(cell: Cell, wait: Wait, now: datetime) -> list[Row]:
     """Store why a job waits; returns the decision that comes with it, if its code has changed."""
     job = wait.job
     # Guarded by the version: a job that has moved on keeps what it says now.
@@ -178,7 +166,7 @@ def note_reason(cell: Cell, wait: Wait, now: datetime) -> list[Decision]:
     return _decisions(cell, wait)
 
 
-def _decisions(cell: Cell, wait: Wait) -> list[Decision]:
+def _decisions(cell: Cell, wait: Wait) -> list[Row]:
     """The decision that comes with what a job is told, if that has another code."""
     if wait.job.reason == wait.code:
         return []

@@ -18,10 +18,10 @@ from django.db import transaction
 from clusters.backends.base import Outcome, OutcomeKind
 from clusters.backends.delegation import Delegate, Verdict, VerdictKind, Workload
 from clusters.models import Cell, Cluster
-from scheduling.commit.batch import CHUNK
+from scheduling.commit.batch import write_decisions
 from scheduling.commit.reasons import Wait, note_reason
 from scheduling.delegation.curbs import Unwanted
-from scheduling.models import Decision, Job, JobRole, JobState
+from scheduling.models import Job, JobRole, JobState
 from scheduling.services.lifecycle import begin_eviction
 from scheduling.transitions import StaleJob
 
@@ -136,4 +136,4 @@ def store(cell_id: uuid.UUID, waits: Sequence[Wait], now: datetime) -> None:
     with transaction.atomic():
         cell = Cell.unscoped.select_for_update(no_key=True).get(pk=cell_id)
         decisions = [decision for wait in waits for decision in note_reason(cell, wait, now)]
-        Decision.unscoped.bulk_create(decisions, batch_size=CHUNK)
+        write_decisions(decisions)

@@ -23,12 +23,12 @@ from foundation.quantities import Resource
 from quotas.selectors.tree import tree_load
 from scheduling import engine
 from scheduling.commit import admission
-from scheduling.commit.batch import CHUNK, Batch
+from scheduling.commit.batch import Batch, write_decisions, write_events
 from scheduling.commit.limits import Limits
 from scheduling.engine import model as em
 from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import engine_job
-from scheduling.models import Decision, Job, JobEvent, JobRole
+from scheduling.models import Job, JobRole
 from scheduling.snapshots import CellSnapshot, with_names
 from scheduling.snapshots.elsewhere import Seeker, seats_snapshot
 
@@ -136,8 +136,8 @@ def _write(
         # The ledger follows all the same: what the cluster has admitted runs.
         log.warning("admitted beyond the quota tree", cluster=cluster.name, job=decision.job)
         numbers = {"cluster": cluster.name, "workload": f"{verdict.namespace}/{verdict.name}"}
-        batch.events.append(JobEvent(job=job, at=now, code="beyond_quota", numbers=numbers))
+        batch.happened(job, "beyond_quota", numbers)
     admission.write(batch)
-    JobEvent.unscoped.bulk_create(batch.events, batch_size=CHUNK)
-    Decision.unscoped.bulk_create(batch.decisions, batch_size=CHUNK)
+    write_events(batch.events)
+    write_decisions(batch.decisions)
     outbox.hint(outbox.Topic.EXECUTE, cluster.pk)

@@ -4,52 +4,80 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable
+from functools import lru_cache
+from typing import Any, Final
 
 from django.db.models import QuerySet
 
 from foundation.quantities import Resource
 from scheduling.engine import model as em
 from scheduling.engine_jobs import placement_rules
-from scheduling.models import Allocation, DeviceSlice, Job
+from scheduling.models import Allocation, DeviceSlice
+
+HOLD: Final = (
+    "pk",
+    "attempt__job_id",
+    "attempt__job__queue_id",
+    "attempt__job__workspace_id",
+    "attempt__job__placement",
+    "task__role__name",
+    "task__index",
+    "flavor_id",
+    "node_id",
+    "cpu_millicores",
+    "memory_mib",
+    "charge",
+    "removal_asked_at",
+    "restarting",
+)
+"""What is read of an allocation."""
+PART: Final = ("allocation_id", "device__uuid", "cores", "memory_mib", "exclusive")
+"""What is read of a part of a card."""
+Row = tuple[Any, ...]
 
 
 def allocations_of(
     rows: QuerySet[Allocation], parts: QuerySet[DeviceSlice], watched: Container[uuid.UUID]
 ) -> dict[uuid.UUID, em.Allocation]:
     """What those allocations hold, by id; `parts` are the parts of cards among it, theirs at least."""
+    holds = rows.order_by("id").values_list(*HOLD)
+    return holds_of(holds, parts.order_by("device__index", "id").values_list(*PART), watched)
+
+
+def holds_of(
+    rows: Iterable[Row], parts: Iterable[Row], watched: Container[uuid.UUID]
+) -> dict[uuid.UUID, em.Allocation]:
+    """The same of what was read of them already, in the order of cards."""
     slices: defaultdict[uuid.UUID, list[em.DeviceSlice]] = defaultdict(list)
-    for part in parts.select_related("device").order_by("device__index", "id"):
-        slices[part.allocation_id].append(
-            em.DeviceSlice(part.device.uuid, part.cores, part.memory_mib, part.exclusive)
-        )
-    found = rows.select_related("task__role", "attempt__job").order_by("id")
-    return {row.pk: _allocation(row, slices[row.pk], _met_as(row.attempt.job, watched)) for row in found}
+    for allocation, *part in parts:
+        slices[allocation].append(em.DeviceSlice(*part))
+    return {row[0]: _allocation(row, tuple(slices[row[0]]), watched) for row in rows}
 
 
-def _allocation(
-    row: Allocation, slices: Sequence[em.DeviceSlice], rules: em.PlacementRules | None
-) -> em.Allocation:
-    flavor = str(row.flavor_id)
+def _allocation(row: Row, slices: tuple[em.DeviceSlice, ...], watched: Container[uuid.UUID]) -> em.Allocation:
+    _, job, queue, workspace, placement, role, index, flavor, node, cpu, memory, charge, asked, again = row
     return em.Allocation(
-        job=str(row.attempt.job_id),
-        queue=str(row.attempt.job.queue_id),
-        role=row.task.role.name,
-        index=row.task.index,
-        flavor=flavor,
-        node=str(row.node_id),
-        cpu=row.cpu_millicores,
-        memory=row.memory_mib,
-        slices=tuple(slices),
-        charges=tuple(em.Charge(flavor, Resource(name), n) for name, n in sorted(row.charge.items())),
+        job=str(job),
+        queue=str(queue),
+        role=role,
+        index=index,
+        flavor=str(flavor),
+        node=str(node),
+        cpu=cpu,
+        memory=memory,
+        slices=slices,
+        charges=_charges(str(flavor), tuple(sorted(charge.items()))),
         # A task that is started again where it was is removed, and stays.
-        leaving=row.removal_asked_at is not None and not row.restarting,
-        rules=rules,
+        leaving=asked is not None and not again,
+        # What the tasks of a running job mean to others, where they may mean anything.
+        rules=placement_rules(placement, namespace=str(workspace), group=str(job))
+        if workspace in watched
+        else None,
     )
 
 
-def _met_as(job: Job, watched: Container[uuid.UUID]) -> em.PlacementRules | None:
-    """What the tasks of a running job mean to others, where they may mean anything."""
-    if job.workspace_id not in watched:
-        return None
-    return placement_rules(job.placement, namespace=str(job.workspace_id), group=str(job.pk))
+@lru_cache(maxsize=4096)
+def _charges(flavor: str, charge: tuple[tuple[str, int], ...]) -> tuple[em.Charge, ...]:
+    """One for all tasks that are charged alike."""
+    return tuple(em.Charge(flavor, Resource(name), amount) for name, amount in charge)

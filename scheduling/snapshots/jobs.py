@@ -8,15 +8,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from django.db.models import QuerySet
-
 from foundation import clock
 from foundation.kept import Kept
 from foundation.quantities import Resource
 from scheduling.allowances import Allowances
 from scheduling.engine import model as em
 from scheduling.engine_config import engine_config
-from scheduling.engine_jobs import Past, engine_job
+from scheduling.engine_jobs import Past, RoleRow, engine_job
 from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
 from tenants.models import Tenant
 
@@ -27,18 +25,18 @@ _WORKSPACES: Final = Kept(lambda cell: Tenant.unscoped.filter(queues__cell=cell)
 
 def jobs_of(
     jobs: Iterable[Job],
-    roles: QuerySet[JobRole],
+    roles: Iterable[JobRole | RoleRow],
     *,
     watched: Container[uuid.UUID],
     pasts: Mapping[uuid.UUID, Past],
 ) -> list[em.Job]:
-    """Those jobs; `roles` are theirs at least.
+    """Those jobs; `roles` are theirs at least, those of each in their order.
 
     A job submitted between the two queries has roles but is not in `jobs`, one that ended is there without
     any; the next cycle sees the one, and nobody has to see the other.
     """
-    of: defaultdict[uuid.UUID, list[JobRole]] = defaultdict(list)
-    for role in roles.order_by("job_id", "position"):
+    of: defaultdict[uuid.UUID, list[JobRole | RoleRow]] = defaultdict(list)
+    for role in roles:
         of[role.job_id].append(role)
     new = Past()
     return [

@@ -5,15 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
 from foundation.kept import Kept
 from scheduling.engine import model as em
 from scheduling.models import Allocation, DeviceSlice
-from scheduling.snapshots.holds import allocations_of
-from scheduling.snapshots.kept_jobs import portions
+from scheduling.snapshots.holds import HOLD, PART, holds_of
 
 _LEAVING = ExpressionWrapper(Q(removal_asked_at__isnull=False, restarting=False), output_field=BooleanField())
 
@@ -22,6 +21,16 @@ def _live(cell: uuid.UUID) -> QuerySet[Allocation]:
     return Allocation.unscoped.filter(node__cluster__cell_id=cell, released_at__isnull=True)
 
 
+_HOLDS: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda cell, keys: _live(cell).filter(pk__any_of=keys).order_by("id").values_list(*HOLD)
+)
+_PARTS: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda keys: (
+        DeviceSlice.unscoped.filter(released=False, allocation__pk__any_of=keys)
+        .order_by("device__index", "id")
+        .values_list(*PART)
+    )
+)
 _MARKS: Final = Kept(lambda cell: _live(cell).values_list("pk", _LEAVING))
 
 
@@ -40,19 +49,18 @@ class KeptHolds:
         `watched` are the workspaces in which jobs meet each other, `turned` those in which that is new, or
         no longer so.
         """
-        live = _live(self.cell_id)
         marks = dict(_MARKS(self.cell_id))
         known = self.known
         changed = {
             pk for pk, leaving in marks.items() if pk not in known or known[pk].leaving != bool(leaving)
         }
         if turned:
-            met_otherwise = live.filter(attempt__job__workspace__in=turned)
+            met_otherwise = _live(self.cell_id).filter(attempt__job__workspace__in=turned)
             changed |= set(met_otherwise.values_list("pk", flat=True)) & marks.keys()
         found: dict[uuid.UUID, em.Allocation] = {}
-        for part in portions(changed):
-            parts = DeviceSlice.unscoped.filter(released=False, allocation__in=part)
-            found |= allocations_of(live.filter(pk__in=part), parts, watched)
+        if changed:
+            keys = sorted(changed)
+            found = holds_of(_HOLDS(self.cell_id, keys), _PARTS(keys), watched)
         gone = [pk for pk in known if pk not in marks or (pk in changed and pk not in found)]
         fresh = {pk: held for pk, held in found.items() if known.get(pk) != held}
         out = [known.pop(pk) for pk in gone] + [known[pk] for pk in fresh if pk in known]

@@ -13,9 +13,9 @@ from foundation.kept import Kept
 from scheduling.allowances import Allowances
 from scheduling.engine import model as em
 from scheduling.engine_config import engine_config
-from scheduling.engine_jobs import Past, watched_workspaces
+from scheduling.engine_jobs import Past, RoleRow, engine_job, watched_workspaces
 from scheduling.models import Job, JobRole
-from scheduling.snapshots.jobs import SEEN, jobs_of, limited
+from scheduling.snapshots.jobs import SEEN, limited
 from scheduling.standing import pasts_of
 
 PORTION: Final = 500
@@ -30,6 +30,30 @@ def _seen(cell: uuid.UUID) -> QuerySet[Job]:
 _VERSIONS: Final[Kept[tuple[Any, ...]]] = Kept(lambda cell: _seen(cell).values_list("pk", "version"))
 _VERSIONS_AND_TIMES: Final[Kept[tuple[Any, ...]]] = Kept(
     lambda cell: _seen(cell).values_list("pk", "version", "reason_at")
+)
+
+
+_FRESH: Final = Kept(
+    # What is for its pods alone stays unread.
+    lambda jobs: Job.unscoped.filter(pk__any_of=jobs, state__in=SEEN).defer(
+        "environment", "volumes", "runtime", "simulate"
+    )
+)
+_ROLES: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda jobs: (
+        JobRole.unscoped.filter(job__pk__any_of=jobs)
+        .order_by("job_id", "position")
+        .values_list(*RoleRow._fields)
+    )
+)
+_FIXED: Final = (
+    *("id", "created_at", "workspace", "queue", "name", "kind", "submitted_by", "submitted_at"),
+    *("min_available", "placement", "lifecycle", "environment", "volumes", "runtime", "simulate"),
+)
+"""What nobody changes of a job that is there, no more than its roles."""
+_MOVING: Final = tuple(item.attname for item in Job._meta.concrete_fields if item.name not in _FIXED)
+_AGAIN: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda jobs: Job.unscoped.filter(pk__any_of=jobs, state__in=SEEN).values_list("pk", *_MOVING)
 )
 
 
@@ -54,6 +78,7 @@ class KeptJobs:
     watched: frozenset[uuid.UUID] = frozenset()
     pending: dict[str, None] = field(default_factory=dict)
     _rows: dict[uuid.UUID, Job] = field(default_factory=dict)
+    _roles: dict[uuid.UUID, list[RoleRow]] = field(default_factory=dict)
     _pasts: Mapping[uuid.UUID, Past] = field(default_factory=dict)
     _speakers: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)
     _capped: set[str] = field(default_factory=set)
@@ -104,9 +129,18 @@ class KeptJobs:
         return changed, rows.keys() - {mark[0] for mark in marks}
 
     def _load(self, keys: Collection[uuid.UUID]) -> dict[uuid.UUID, Job]:
+        """Read new jobs with their roles, and of known ones what may have changed."""
         found: dict[uuid.UUID, Job] = {}
-        for part in portions(keys):
-            found |= {job.pk: job for job in Job.unscoped.filter(pk__in=part, state__in=SEEN)}
+        new = [key for key in keys if key not in self._rows]
+        for job in _FRESH.for_any(new):
+            found[job.pk], self._roles[job.pk] = job, []
+        for row in _ROLES.for_any(list(found)):
+            role = RoleRow(*row)
+            self._roles[role.job_id].append(role)
+        for pk, *values in _AGAIN.for_any([key for key in keys if key in self._rows]):
+            found[pk] = job = self._rows[pk]
+            for name, value in zip(_MOVING, values, strict=True):
+                setattr(job, name, value)
         return found
 
     def _watch(self, fresh: Mapping[uuid.UUID, Job]) -> dict[uuid.UUID, Job]:
@@ -123,20 +157,19 @@ class KeptJobs:
 
     def _convert(self, rows: Mapping[uuid.UUID, Job]) -> None:
         cap = engine_config().preemption.eviction_cap
-        for part in portions(rows):
-            jobs = [rows[pk] for pk in part]
-            roles = JobRole.unscoped.filter(job__in=part)
-            for job in jobs_of(jobs, roles, watched=self.watched, pasts=self._pasts):
-                self.plain[job.id] = job
-                self.pending[job.id] = None
-                (self._capped.add if job.evictions >= cap else self._capped.discard)(job.id)
-            for row in jobs:
-                self._rows[row.pk] = self.by_id[str(row.pk)] = row
-                self.told.pop(str(row.pk), None)
+        for pk in sorted(rows):
+            row, name, roles = rows[pk], str(pk), self._roles[pk]
+            self._rows[pk] = self.by_id[name] = row
+            self.told.pop(name, None)
+            if roles:  # else it has ended meanwhile, or the next cycle sees it whole
+                job = engine_job(row, roles, watched=self.watched, past=self._pasts.get(pk, _NEW))
+                self.plain[name] = job
+                self.pending[name] = None
+                (self._capped.add if job.evictions >= cap else self._capped.discard)(name)
 
     def _forget(self, pk: uuid.UUID) -> None:
         name = str(pk)
-        del self._rows[pk], self.by_id[name]
+        del self._rows[pk], self._roles[pk], self.by_id[name]
         for kept in (self.plain, self.told, self.pending):
             kept.pop(name, None)
         self._speakers.pop(pk, None)

@@ -10,14 +10,40 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from django.db.models import Q
+from typing import Final
 
 from clusters.models import Device, Node
 from clusters.services.foreign_sums import unplaced_settle
 from clusters.services.node_life import not_held
-from foundation.bulk import ALWAYS, Guard, lock_in_order, update_rows
+from foundation import clock
+from foundation.bulk import ALWAYS, Guard, update_rows
 from foundation.errors import Conflict
+from foundation.kept import Kept
+
+_NODES: Final = Kept(
+    lambda nodes: (
+        Node.unscoped.filter(pk__any_of=nodes)
+        .select_for_update(of=("self",), no_key=True)
+        .order_by("pk")
+        .values_list("pk")
+    )
+)
+_USABLE: Final = Kept(
+    lambda nodes, now: (
+        Node.unscoped.filter(not_held(now), pk__any_of=nodes, ready=True, cordoned=False, present=True)
+        .select_for_update(of=("self",), no_key=True)
+        .order_by("pk")
+        .values_list("pk")
+    )
+)
+_DEVICES: Final = Kept(
+    lambda devices: (
+        Device.unscoped.filter(pk__any_of=devices)
+        .select_for_update(of=("self",), no_key=True)
+        .order_by("pk")
+        .values_list("pk")
+    )
+)
 
 
 class NoLongerFree(Conflict):
@@ -73,8 +99,7 @@ def devices_give_back(amounts: Mapping[uuid.UUID, DeviceAmount]) -> None:
 
 def nodes_take(amounts: Mapping[uuid.UUID, NodeAmount]) -> None:
     """Take CPU and memory of nodes that are ready. Raises: NoLongerFree."""
-    usable = Q(ready=True, cordoned=False, present=True) & not_held()
-    locked = lock_in_order(Node.unscoped.filter(usable, pk__in=amounts))
+    locked = [pk for (pk,) in _USABLE.for_any(list(amounts), clock.now())]
     guard = Guard(
         within={
             "cpu_granted": ("cpu_millicores", "cpu_foreign"),
@@ -88,14 +113,14 @@ def nodes_take(amounts: Mapping[uuid.UUID, NodeAmount]) -> None:
 
 def nodes_give_back(amounts: Mapping[uuid.UUID, NodeAmount]) -> None:
     """Return CPU and memory of nodes."""
-    lock_in_order(Node.unscoped.filter(pk__in=amounts))
+    _NODES.for_any(list(amounts))
     _add_to_nodes(amounts, -1)
 
 
 def _add_to_devices(
     amounts: Mapping[uuid.UUID, DeviceAmount], sign: int, guard: Guard = ALWAYS
 ) -> set[uuid.UUID]:
-    lock_in_order(Device.unscoped.filter(pk__in=amounts))
+    _DEVICES.for_any(list(amounts))
     rows = [(pk, sign * a.cores, sign * a.memory_mib, sign * a.holders) for pk, a in amounts.items()]
     return update_rows(Device, ("cores_granted", "memory_granted", "holders"), rows, add=True, guard=guard)
 

@@ -13,7 +13,6 @@ from typing import Any, Final
 from django.db.models import Q
 
 from clusters.models import Node, NodeEvent
-from foundation import clock
 
 FLAP_WINDOW: Final = timedelta(minutes=10)
 FLAPS: Final = 3
@@ -25,9 +24,9 @@ def is_held(node: Node, now: datetime) -> bool:
     return node.held_until is not None and node.held_until > now
 
 
-def not_held() -> Q:
+def not_held(now: datetime) -> Q:
     """The nodes of which that is not so."""
-    return Q(held_until__isnull=True) | Q(held_until__lte=clock.now())
+    return Q(held_until__isnull=True) | Q(held_until__lte=now)
 
 
 def readiness(node: Node | None, ready: bool, at: datetime) -> dict[str, Any]:

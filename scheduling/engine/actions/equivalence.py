@@ -9,6 +9,7 @@ from scheduling.engine.model import Job, PlacementRules
 from scheduling.engine.state.snapshot import Snapshot
 
 KEPT = 1024
+_ANYWHERE = PlacementRules()
 
 
 def asked(job: Job) -> Hashable:
@@ -58,7 +59,9 @@ class Likes:
 
     def of(self, job: Job) -> int:
         """Equal for two jobs whose `equivalence` is equal."""
-        return self._numbered(job)[1]
+        known = self._of.get(job.id)
+        # Asked of every waiting job in every cycle.
+        return known[1] if known is not None and known[0] is job else self._numbered(job)[1]
 
     def asked_by(self, job: Job) -> int:
         """Equal for two jobs for which `asked` is equal."""
@@ -93,6 +96,8 @@ def likes_of(snapshot: Snapshot) -> Likes:
 
 
 def _rules(rules: PlacementRules) -> Hashable:
+    if rules == _ANYWHERE:
+        return ()
     return tuple(
         tuple(sorted(value.items())) if isinstance(value, Mapping) else value
         for value in (getattr(rules, item.name) for item in fields(rules))

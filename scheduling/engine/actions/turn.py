@@ -59,19 +59,22 @@ class Turn:
         return not blocks and self._tries_left != 0
 
     def _eligible(self) -> Iterator[Job]:
+        now, outcomes = self._session.now, self._session.outcomes
         for job in self._session.in_turn(self.queue):
-            ready = job.backoff_until is None or job.backoff_until <= self._session.now
+            if job.state is not JobState.QUEUED or job.id in outcomes:
+                continue
+            ready = job.backoff_until is None or job.backoff_until <= now
             # A job that changed while the snapshot was taken may have come without its roles.
-            free = bool(job.roles) and not self._holds(job)
-            if job.state is JobState.QUEUED and ready and free and job.id not in self._session.outcomes:
+            if ready and job.roles and not self._holds(job):
                 yield job
 
     def _holds(self, job: Job) -> bool:
         return self._session.snapshot.holds(job.id) > 0 or self._leaves(job.id)
 
     def _advance(self) -> None:
+        failed, number, outcomes = self._failed, self._session.likes.of, self._session.outcomes
         for job in self._jobs:
-            like = self._failed.get(self._session.likes.of(job)) if self._failed else None
+            like = failed.get(number(job)) if failed else None
             if like is None:
                 answer = self._foregone(job)
                 if answer is None:
@@ -82,10 +85,9 @@ class Turn:
                 continue
             self._session.counters["skipped_as_equivalent"] += 1
             # As often as there are jobs: `replace` takes three times as long.
-            again = Outcome(
+            outcomes[job.id] = Outcome(
                 job=job.id, status=like.status, reason=like.reason, numbers=like.numbers, help=like.help
             )
-            self._session.record(again)
         self._close()
 
     def _close(self) -> None:

@@ -34,6 +34,8 @@ class Users:
         self._now = now
         self._weights = dict(shares.resource_weights) if shares is not None else {}
         self._counted: dict[str, dict[str, dict[ResourceName, float]]] = {}
+        # By queue and user, until that user is charged.
+        self._loads: dict[tuple[str, str], float | None] = {}
 
     def counts(self, queue: Queue) -> bool:
         """Whether users' past decides anything in this queue."""
@@ -44,11 +46,16 @@ class Users:
 
         In resource units times the weights of the configuration. A user of weight zero comes last.
         """
-        queue = self._snapshot.queues[queue_id]
+        whose = queue_id, user
+        if whose not in self._loads:
+            self._loads[whose] = self._load(self._snapshot.queues[queue_id], user)
+        return self._loads[whose]
+
+    def _load(self, queue: Queue, user: str) -> float | None:
         if not self.counts(queue):
             return None
         amounts = self._of(queue)[user]
-        known = self._snapshot.usage.get((queue_id, user))
+        known = self._snapshot.usage.get((queue.id, user))
         weight = WHOLE if known is None else known.weight_milli
         if weight <= 0:
             return UNCOUNTED
@@ -58,6 +65,7 @@ class Users:
     def charge(self, queue: Queue, job: Job, placed: Iterable[Allocation]) -> None:
         """A job was admitted: its user waits behind users who used less."""
         if self._shares is not None and self.counts(queue):
+            self._loads.pop((queue.id, job.user), None)
             _add(self._of(queue)[job.user], placed, self._entry)
 
     def line(self, queue: Queue, ids: Iterable[str], jobs: Mapping[str, Job]) -> Iterator[str]:
@@ -68,11 +76,15 @@ class Users:
         waiting: defaultdict[str, deque[tuple[int, str]]] = defaultdict(deque)
         for position, job_id in enumerate(ids):
             waiting[jobs[job_id].user].append((position, job_id))
-        while waiting:
+        if waiting:
+            self._of(queue)  # what is used before anything of this queue is decided
+        while len(waiting) > 1:
             user = min(waiting, key=lambda name: (self.load(queue.id, name), waiting[name][0]))
             yield waiting[user].popleft()[1]
             if not waiting[user]:
                 del waiting[user]
+        for last in waiting.values():
+            yield from (job_id for _, job_id in last)
 
     @property
     def _entry(self) -> float:

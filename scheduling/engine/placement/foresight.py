@@ -45,6 +45,11 @@ from scheduling.engine.placement.scarcity import GroupRisk, group_risks
 from scheduling.engine.placement.workload import Workload
 from scheduling.engine.state.fleet import Fleet, Ints
 
+# Usual work changes to and fro where a kind of task is about twice as frequent as another. Tables of nodes
+# with many cards are large, so few are kept; the rest of a policy is small.
+KEPT_TABLES = 2
+KEPT_POLICIES = 32
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wanted:
@@ -98,11 +103,11 @@ class LookAhead(GridScore):
         """Worth of each place in cards, and the card that it is worth that on."""
         wanted, cards, levels = _wanted(asked), nodes.cards, self._levels
         figures = self._figures(wanted, cards)
-        column = levels.column(nodes.cpu - wanted.cpu)
-        at = figures.cost_rows + column
+        left = nodes.cpu - wanted.cpu
+        at = figures.cost_rows + levels.cost_column(left)
         worth = figures.gain + levels.cost.take(at[0]) - levels.cost_left.take(at[1:])
         if self._risks:
-            held = levels.worth.take(figures.worth_rows + column)
+            held = levels.worth.take(figures.worth_rows + levels.worth_column(left))
             worth -= held[0] - held[1:]
         return Grid(worth.astype(self.dtype), figures.columns)
 
@@ -145,17 +150,31 @@ class LookAhead(GridScore):
         return np.where(fitting, gains, -1.0)
 
 
-@dataclass(frozen=True, slots=True)
 class _Learnt:
-    """Tables, and what they were learnt from. Labels, health and use of nodes play no part in them."""
+    """What was learnt from an inventory: tables by workload, with policies by the risks that groups run.
 
-    workload: Workload
-    tables: Tables
+    Labels, health and use of nodes play no part in tables.
+    """
 
-    @property
-    def follows_fleet(self) -> bool:
-        """Nothing that a fleet can revise changes them."""
-        return True
+    # Nothing that a fleet can revise changes them.
+    follows_fleet = True
+
+    def __init__(self) -> None:
+        self._known: dict[Workload, tuple[Tables, dict[tuple[GroupRisk, ...], LookAhead]]] = {}
+
+    def policy(self, workload: Workload, fleet: Fleet, weights: Foresight) -> LookAhead:
+        """The policy for this workload and for the groups of cards that the fleet has now."""
+        # What was used last stands last.
+        found = self._known.pop(workload, None) or (learn_tables(workload, fleet, weights), {})
+        self._known[workload] = tables, policies = found
+        while len(self._known) > KEPT_TABLES:
+            del self._known[next(iter(self._known))]
+        risks = group_risks(workload, fleet)
+        if risks not in policies:
+            while len(policies) >= KEPT_POLICIES:
+                del policies[next(iter(policies))]
+            policies[risks] = LookAhead(tables, risks, fleet.models, weights)
+        return policies[risks]
 
 
 class LookAheadPolicy(LearningScore):
@@ -170,10 +189,9 @@ class LookAheadPolicy(LearningScore):
     def learnt(self, workload: Workload, fleet: Fleet) -> GridScore:
         """The score for this workload, and for the groups of cards that the fleet has now."""
         known = fleet.memo.get((self.name, self._weights))
-        if not (isinstance(known, _Learnt) and known.workload == workload):
-            known = _Learnt(workload, learn_tables(workload, fleet, self._weights))
-            fleet.memo[self.name, self._weights] = known
-        return LookAhead(known.tables, group_risks(workload, fleet), fleet.models, self._weights)
+        if not isinstance(known, _Learnt):
+            known = fleet.memo[self.name, self._weights] = _Learnt()
+        return known.policy(workload, fleet, self._weights)
 
 
 def _wanted(asked: ShapeTable) -> _Wanted:

@@ -52,10 +52,9 @@ class LookAheadColumns:
         self._model: list[int] = fleet.model.max(axis=1, initial=-1).tolist()
         self._gains, self._part = _gains(asked, tables)
         self._parts: list[int] = self._part.tolist()
-        self._costs = np.concatenate([levels.cost, levels.cost_left])
         self._bases: dict[int, Floats] = {}
         self._now = np.zeros(1, np.int64)
-        self._by_cpu: dict[int, NDArray[np.int32]] = {}
+        self._by_cpu: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
         self._by_units: dict[int, Ints] = {}
         self._by_empty: dict[tuple[int, int], Ints] = {}
 
@@ -64,18 +63,20 @@ class LookAheadColumns:
         if cards.full is None:
             return self._grid.scores(cpu, cards)
         figures = self._known(cards, cards.full)
-        column = self._by_cpu.get(cpu)
-        if column is None:
+        columns = self._by_cpu.get(cpu)
+        if columns is None:
             self._now[0] = cpu
-            column = self._by_cpu[cpu] = self._levels.column(self._now - self._cpu)
+            left = self._now - self._cpu
+            columns = self._levels.cost_column(left), self._levels.worth_column(left)
+            self._by_cpu[cpu] = columns
         rows = self._by_units.get(cards.units)
         if rows is None:
             rows = self._by_units[cards.units] = self._cost_rows(cards.units)
-        cost = self._costs.take(rows + column)
+        cost = self._levels.costs.take(rows + columns[0])
         worth = figures.gain + cost[:1]
         worth -= cost[1:]
         if figures.worth_rows is not None:
-            held = self._levels.worth.take(figures.worth_rows + column)
+            held = self._levels.worth.take(figures.worth_rows + columns[1])
             worth -= held[:1] - held[1:]
         scores: Numbers = worth.astype(np.float32)
         return scores

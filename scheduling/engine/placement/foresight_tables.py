@@ -50,9 +50,10 @@ WEIGHTS = Foresight()
 class Tables:
     """What was learnt from one workload for one inventory.
 
-    `waste` `[core units of a card]` and `pressure` `[models]` as in the rule; `cost` `[T, c]` is what
-    is wasted on a node with T steps of core units and c steps of CPU left. `fullness`, alike, is what a
-    task pays for a node of which so much is still free after it; a node that is left alone pays nothing.
+    `waste` `[core units of a card]` and `pressure` `[models]` as in the rule. Of `costs` `[2, T, c]` the
+    first is what is wasted on a node with T steps of core units and c steps of CPU left, the second that
+    and what a task pays for a node of which so much is still free after it; a node that is left alone pays
+    nothing.
     """
 
     card: int
@@ -60,8 +61,7 @@ class Tables:
     core_step: float
     cpu_step: float
     waste: Floats
-    cost: Floats
-    fullness: Floats
+    costs: Floats
     pressure: Floats
 
     def __eq__(self, other: object) -> bool:
@@ -74,37 +74,41 @@ class Tables:
 
 
 class Levels:
-    """The tables of what is left, flat, with one axis of CPU: even steps, and what a group at risk needs.
-
-    A row of `cost`, `cost_left` (with fullness) and `worth` (of whole groups) has `width` entries.
-    """
+    """The tables of what is left, flat: a row of `cost` and of `cost_left` (with fullness) has an entry for
+    every even step of CPU, one of `worth` (of whole groups) for every step that a group at risk needs."""
 
     def __init__(
         self, tables: Tables, risks: tuple[GroupRisk, ...], models: Sequence[str], broken_groups: float
     ) -> None:
-        even = np.arange(tables.cost.shape[1]) * tables.cpu_step
-        axis = np.union1d(np.ceil(even).astype(np.int64), group_steps(risks, tables.most_cards))
+        self._tables = tables
+        _, self._height, self._cost_width = tables.costs.shape
+        # Of both axes the column of every amount up to the last that is told apart.
+        even = np.unique(np.ceil(np.arange(self._cost_width) * tables.cpu_step).astype(np.int64))
+        steps = np.minimum((even / tables.cpu_step).astype(np.int32), self._cost_width - 1)
+        self._cost_column: NDArray[np.int32] = _by_amount(even, steps)
+        axis = np.union1d([0], group_steps(risks, tables.most_cards))
         self.width = len(axis)
-        # The column of every amount up to the last that is told apart.
-        self._column: NDArray[np.int32] = np.repeat(
-            np.arange(self.width, dtype=np.int32), np.diff(axis, append=axis[-1] + 1)
-        )
-        column = np.minimum((axis / tables.cpu_step).astype(np.int64), len(even) - 1)
-        self.cost = tables.cost[:, column].reshape(-1)
-        self.cost_left = (tables.cost + tables.fullness)[:, column].reshape(-1)
+        self._worth_column: NDArray[np.int32] = _by_amount(axis, np.arange(self.width, dtype=np.int32))
+        self.costs = tables.costs.reshape(-1)
+        half = len(self.costs) // 2
+        self.cost, self.cost_left = self.costs[:half], self.costs[half:]
         worth = group_worth(risks, models, tables.most_cards, axis)
         self.worth = broken_groups * worth.reshape(-1)
-        self._tables = tables
 
-    def column(self, cpu: Ints) -> NDArray[np.int32]:
-        """The entries of so much CPU, none or less counting as none."""
-        found: NDArray[np.int32] = self._column.take(cpu, mode="clip")
+    def cost_column(self, cpu: Ints) -> NDArray[np.int32]:
+        """The entries of so much CPU in rows of costs, none or less counting as none."""
+        found: NDArray[np.int32] = self._cost_column.take(cpu, mode="clip")
+        return found
+
+    def worth_column(self, cpu: Ints) -> NDArray[np.int32]:
+        """The entries of so much CPU in rows of worth, none or less counting as none."""
+        found: NDArray[np.int32] = self._worth_column.take(cpu, mode="clip")
         return found
 
     def cost_row(self, cores: Ints) -> Ints:
         """Where the rows of so many core units start, none or less counting as none."""
         steps = (np.maximum(cores, 0) * (1 / self._tables.core_step)).astype(np.int64)
-        row: Ints = np.minimum(steps, len(self._tables.cost) - 1) * self.width
+        row: Ints = np.minimum(steps, self._height - 1) * self._cost_width
         return row
 
     def worth_row(self, model: Ints | int, empty: Ints) -> Ints:
@@ -112,6 +116,11 @@ class Levels:
         tables = self._tables
         row: Ints = (empty + model % len(tables.pressure) * (tables.most_cards + 1)) * self.width
         return row
+
+
+def _by_amount(axis: Ints, columns: NDArray[np.int32]) -> NDArray[np.int32]:
+    """For every whole amount the column of the last entry of an ascending axis that is not above it."""
+    return np.repeat(columns, np.diff(axis, append=axis[-1] + 1))
 
 
 def learn_tables(workload: Workload, fleet: Fleet, weights: Foresight) -> Tables:
@@ -128,17 +137,18 @@ def learn_tables(workload: Workload, fleet: Fleet, weights: Foresight) -> Tables
     average = int(carded.sum()) / max(int(of_node.sum()), 1)
     plenty = np.maximum(cores * weights.starved_cpu * average, 1.0)
     starved = cores * np.maximum(1 - cpu / plenty, 0) ** weights.starved_power
-    cost = weights.node_waste / CARD_STEPS * node_leftover(demands, height, CPU_STEPS, weights.node_choice)
-    cost = cost + weights.starved / card * starved
+    costs = np.empty((2, height + 1, CPU_STEPS + 1))
+    left = node_leftover(demands, height, CPU_STEPS, weights.node_choice)
+    np.add(weights.node_waste / CARD_STEPS * left, weights.starved / card * starved, out=costs[0])
     fullness = weights.free_cards * cores / most_cores + weights.free_cpu * cpu / most_cpu
+    np.add(costs[0], fullness, out=costs[1])
     return Tables(
         card=card,
         most_cards=fleet.present.shape[1],
         core_step=core_step,
         cpu_step=cpu_step,
         waste=_card_waste(workload, card, weights),
-        cost=cost,
-        fullness=fullness,
+        costs=costs,
         pressure=_pressures(workload, fleet),
     )
 
