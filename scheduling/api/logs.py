@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from django.http import StreamingHttpResponse
+from django.utils.translation import gettext as _
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from scheduling.api import log_stream
 from scheduling.api.views import JobView
 from scheduling.selectors.logs import LogQuery, job_logs
 from tenants.api.pages import answer, list_of
 from tenants.api.query import QuerySerializer, read_query
 from tenants.api.schema import problems
+from tenants.api.streams import AnyAccept
 
 _LINES_MAX = 5000
 
@@ -30,24 +35,50 @@ class LogsQuery(QuerySerializer):
         required=False, min_value=1, max_value=2**31 - 1, help_text="Default: the latest."
     )
     since = serializers.DateTimeField(required=False, help_text="Only lines after this time.")
+    previous = serializers.BooleanField(default=False, help_text="Of the attempt before the latest.")
+    follow = serializers.BooleanField(default=False, help_text="Go on telling, as server-sent events.")
     limit = serializers.IntegerField(default=500, min_value=1, max_value=_LINES_MAX)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        if attrs["previous"] and "attempt" in attrs:
+            message = _("Name the attempt, or ask for the previous one, not both.")
+            raise serializers.ValidationError({"previous": message}, code="mixed")
+        return attrs
 
 
 class JobLogsView(JobView):
     """What a job printed; the cluster is asked, whatever time it takes."""
 
     reads_together = False
+    content_negotiation_class = AnyAccept
 
     @extend_schema(
         operation_id="job_logs",
         summary="The last lines that the tasks of a job printed",
-        description="To follow, ask again with the `at` of the last line as `since`.",
+        description=(
+            "With `follow=true` the answer is a stream of server-sent events: `line`, each with a line as "
+            "JSON, the last `limit` of each task first. A comment every 15 s shows that it lives. An event "
+            "named `end` says why: `ENDED` with the last pod of the attempt, `RECONNECT` after an hour, "
+            "`ACCESS_LOST`, or the code of a problem; who comes back sends the `at` of the last line as "
+            "`since`. A pod that is removed takes its lines along."
+        ),
         parameters=[LogsQuery],
-        responses={200: list_of(LogLineSerializer, cursor=True), **problems(400, 404, 409)},
+        responses={
+            (200, "application/json"): list_of(LogLineSerializer, cursor=True),
+            (200, "text/event-stream"): OpenApiResponse(
+                OpenApiTypes.STR, description="The lines as they come."
+            ),
+            **problems(400, 404, 409),
+        },
         tags=["jobs"],
     )
-    def get(self, request: Request, ws: str, job: str) -> Response:
-        """Answer the lines in the order of their times; a pod that was removed has none any more."""
+    def get(  # type: ignore[override]  # a stream is no Response
+        self, request: Request, ws: str, job: str
+    ) -> Response | StreamingHttpResponse:
+        """Answer the lines in the order of their times, or begin to tell them as they come."""
         query = read_query(request, LogsQuery)
+        if query.pop("follow"):
+            return log_stream.follow(request, self.viewer, self.job, LogQuery(**query))
         lines = job_logs(viewer=self.viewer, job=self.job, query=LogQuery(**query))
         return Response(answer(LogLineSerializer(lines, many=True).data, None, None))

@@ -174,14 +174,14 @@ class _Reader:
             try:
                 text = await loop.run_in_executor(None, self._look)
             except AllotmentError as error:
-                yield _end(error.code)
+                yield end_of_stream(error.code)
                 return
             now = time.monotonic()
             if text or now - spoke >= HEARTBEAT_S:
                 spoke = now
                 yield text or ": still here\n\n"
             await asyncio.sleep(LOOK_EVERY_S)
-        yield _end("RECONNECT")
+        yield end_of_stream("RECONNECT")
 
     def _look(self) -> str:
         """What happened since the last look. Raises: PermissionDenied, NotFound when access is lost."""
@@ -210,5 +210,6 @@ def _text(event: JobEvent) -> str:
     return f"id: {event.pk}\nevent: job\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
-def _end(code: str) -> str:
+def end_of_stream(code: str) -> str:
+    """The last message of a stream: why it ends."""
     return f"event: end\ndata: {json.dumps({'code': code})}\n\n"

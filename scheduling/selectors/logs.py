@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,10 +31,14 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which lines: of one task or all, of one attempt or the latest, after `since`, the last `limit`."""
+    """Which lines: of one task or all, of one attempt or the latest, after `since`, the last `limit`.
+
+    `previous`: of the attempt before the latest.
+    """
 
     task: str = ""
     attempt: int | None = None
+    previous: bool = False
     since: datetime | None = None
     limit: int = 500
 
@@ -48,13 +52,25 @@ def job_logs(*, viewer: Actor, job: Job, query: LogQuery) -> list[LogLine]:
     """
     permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
     lines: list[LogLine] = []
-    for pod in pods_asked(job, task=query.task, attempt=query.attempt):
-        lines += deque(_lines(pod, query.since), maxlen=query.limit)
-    lines.sort(key=lambda line: (line.at.isoformat() if line.at else "", line.task))
-    return lines[-query.limit :]
+    for pod in pods_asked(job, task=query.task, attempt=attempt_of(job, query)):
+        lines += deque(pod_lines(pod, query.since), maxlen=query.limit)
+    return in_order(lines)[-query.limit :]
 
 
-def _lines(pod: Allocation, since: datetime | None) -> Iterator[LogLine]:
+def attempt_of(job: Job, query: LogQuery) -> int:
+    """The number of the attempt that is meant; there may be none of that number."""
+    if query.attempt is not None:
+        return query.attempt
+    return job.attempt_number - query.previous
+
+
+def in_order(lines: Iterable[LogLine]) -> list[LogLine]:
+    """By time, and by task where that is the same."""
+    return sorted(lines, key=lambda line: (line.at.isoformat() if line.at else "", line.task))
+
+
+def pod_lines(pod: Allocation, since: datetime | None) -> Iterator[LogLine]:
+    """What a pod has printed, after `since` if that is given. Raises: Conflict."""
     backend = backend_for(pod.node.cluster)
     if not backend.capabilities.logs:
         message = _("The cluster %(name)s keeps no logs that could be read here.")

@@ -14,7 +14,9 @@ TASKS_MAX: Final = 64
 """Pods asked about in one request; of a larger job name the task."""
 
 
-def pods_asked(job: Job, *, task: str = "", attempt: int | None = None) -> list[Allocation]:
+def pods_asked(
+    job: Job, *, task: str = "", attempt: int | None = None, most: int = TASKS_MAX
+) -> list[Allocation]:
     """The pods of one attempt, the latest unless named, by role and index; or that of one task.
 
     `task` is `<role>-<index>`. Raises: NotFound when the attempt has no such task; Conflict when there are
@@ -29,12 +31,12 @@ def pods_asked(job: Job, *, task: str = "", attempt: int | None = None) -> list[
     ordered = pods.select_related("node__cluster", "task__role").order_by(
         "task__role__position", "task__index"
     )
-    found = list(ordered[: TASKS_MAX + 1])
+    found = list(ordered[: most + 1])
     if task and not found:
         raise NotFound(_("The attempt has no task named %(name)s.") % {"name": task})
-    if len(found) > TASKS_MAX:
-        message = _("The job has more than %(limit)s tasks; name one of them.") % {"limit": TASKS_MAX}
-        raise Conflict(message, code="TOO_MANY_TASKS", numbers={"limit": TASKS_MAX})
+    if len(found) > most:
+        message = _("The job has more than %(limit)s tasks; name one of them.") % {"limit": most}
+        raise Conflict(message, code="TOO_MANY_TASKS", numbers={"limit": most})
     return found
 
 

@@ -47,7 +47,7 @@ def test_what_has_no_lines(ran: tuple[Cell, Cluster, Queue, User], as_user: As) 
     client = as_user(ran[3])
     for task in ("worker-9", "worker", "nobody-0", "-1"):
         assert client.get(LOGS, {"task": task}).status_code == 404
-    for query in ("limit=0", "since=yesterday", "attempt=0", "follow=true"):
+    for query in ("limit=0", "since=yesterday", "attempt=0", "follow=maybe", "previous=true&attempt=1"):
         assert client.get(f"{LOGS}?{query}").status_code == 400
     assert client.get(f"{LOGS}?attempt=7").json()["items"] == []
 
