@@ -9,7 +9,7 @@ from celery import shared_task
 from foundation import clock, idempotency
 from foundation.follow import followed
 from scheduling.delegation import run as delegation
-from scheduling.execution import execute, observe
+from scheduling.execution import execute, gangs, observe
 from scheduling.services import cycle, govern, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
 
@@ -50,8 +50,9 @@ def observe_clusters() -> None:
 
 @shared_task(name="scheduling.tasks.govern_clusters")
 def govern_clusters() -> None:
-    """Keep the surroundings of workspaces in their clusters as they should be."""
+    """Keep the surroundings of workspaces in their clusters as they should be, and without leftovers."""
     govern.govern_clusters()
+    gangs.note_left_everywhere()
 
 
 @shared_task(name="scheduling.tasks.prune")

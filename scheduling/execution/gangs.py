@@ -1,18 +1,27 @@
-"""What the pods of an attempt have in common in a cluster: noted before it is made, removed after them."""
+"""What the pods of an attempt have in common in a cluster: noted before it is made, removed after them.
+
+A worker that was paused beyond its lease may make it once more after that. Once a minute what is there is
+compared with the attempts; what is left of an ended job without pods is noted again, and removed like any.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
+import structlog
 from django.db.models import Exists, OuterRef, QuerySet
 
-from clusters.backends.base import ClusterBackend, GangRef, OutcomeKind
+from clusters.backends.base import BackendUnavailable, ClusterBackend, GangRef, OutcomeKind
+from clusters.backends.registry import backend_for
 from clusters.models import Cluster
-from foundation import clock, faults
-from scheduling.models import Allocation, Attempt
+from foundation import clock, faults, outbox
+from scheduling.execution.task_specs import LABEL_JOB
+from scheduling.models import TERMINAL_STATES, Allocation, Attempt
 from scheduling.naming import gang_name
 
+log = structlog.get_logger(__name__)
 _BATCH: Final = 200
 
 
@@ -25,8 +34,12 @@ def note_gathered(attempts: Collection[Attempt]) -> None:
 
 def over() -> QuerySet[Attempt]:
     """Attempts whose last pod is gone and whose gang is still there."""
+    return _without_pods().filter(gathered_at__isnull=False)
+
+
+def _without_pods() -> QuerySet[Attempt]:
     present = Allocation.unscoped.filter(attempt=OuterRef("pk"), removed_at__isnull=True)
-    return Attempt.unscoped.filter(~Exists(present), gathered_at__isnull=False, ended_at__isnull=False)
+    return Attempt.unscoped.filter(~Exists(present), ended_at__isnull=False)
 
 
 def dissolve(cluster: Cluster, backend: ClusterBackend) -> int:
@@ -41,6 +54,50 @@ def dissolve(cluster: Cluster, backend: ClusterBackend) -> int:
     done = [attempt.pk for attempt, outcome in pairs if outcome.kind is OutcomeKind.DONE]
     Attempt.unscoped.filter(pk__in=done).update(gathered_at=None)
     return len(done)
+
+
+def note_left_everywhere() -> None:
+    """Look for what is left in every cluster; one that does not answer holds up no other."""
+    for cluster in Cluster.unscoped.order_by("id"):
+        try:
+            note_left(cluster, backend_for(cluster))
+        except BackendUnavailable as error:
+            log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
+
+
+def note_left(cluster: Cluster, backend: ClusterBackend) -> list[str]:
+    """Have removed what is left of jobs that have ended, and of which every pod is gone; returns its names.
+
+    What belongs to no attempt that is known here is left alone. Raises: BackendUnavailable.
+    """
+    if not backend.capabilities.gangs:
+        return []
+    there = {ref: labels.get(LABEL_JOB, "") for ref, labels in backend.gangs()}
+    left: dict[uuid.UUID, str] = {}
+    for some in _portions({key for key in map(_key, there.values()) if key is not None}):
+        ended = _without_pods().filter(job__in=some, job__state__in=TERMINAL_STATES, gathered_at__isnull=True)
+        attempts = list(ended.filter(allocations__node__cluster=cluster).distinct().select_related("job"))
+        refs = zip(attempts, _refs(attempts), strict=True)
+        left |= {attempt.pk: ref.name for attempt, ref in refs if there.get(ref) == str(attempt.job_id)}
+    if left:
+        log.warning(
+            "what jobs have left behind is removed", cluster=cluster.name, names=sorted(left.values())
+        )
+        Attempt.unscoped.filter(pk__in=left, gathered_at__isnull=True).update(gathered_at=clock.now())
+        outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
+    return sorted(left.values())
+
+
+def _key(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
+
+
+def _portions(keys: Iterable[uuid.UUID]) -> Iterator[list[uuid.UUID]]:
+    ordered = sorted(keys)
+    return (ordered[start : start + _BATCH] for start in range(0, len(ordered), _BATCH))
 
 
 def _refs(attempts: Sequence[Attempt]) -> list[GangRef]:

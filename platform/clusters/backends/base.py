@@ -354,6 +354,10 @@ class ClusterBackend(Protocol):
         """Remove what gangs had in common, after their last pod; one outcome each, absent is done."""
         return [Outcome.done() for _ in gangs]
 
+    def gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
+        """What gangs have in common that is there now, with the labels of each."""
+        return []
+
     def observe(self, cursor: str | None) -> ObservedBatch:
         """Changes since `cursor`; None asks for everything and gives a complete batch."""
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from benchmarks.control_plane import ControlPlane
+from clusters.backends.base import Gang
+from clusters.backends.kubernetes.gangs import gang_ensure
+from clusters.backends.registry import backend_for
 from clusters.gpu import hami
-from scheduling.models import GpuRequestMode, Job, JobState
+from scheduling.execution.gangs import note_left
+from scheduling.execution.task_specs import task_specs
+from scheduling.models import Allocation, GpuRequestMode, Job, JobState
+from scheduling.naming import gang_name
 from scheduling.services.job import job_cancel
 from tests.builders import jobs
 from tests.builders.kube_stage import KubeStage, kube_stage
@@ -37,6 +44,30 @@ def test_a_gang_runs_where_the_engine_put_it_and_gives_everything_back(stage: Ku
     stage.assert_nothing_is_held()
     assert not stage.pods()
     assert not stage.shared()
+
+
+def test_what_a_late_worker_makes_again_of_an_ended_job_is_removed(stage: KubeStage) -> None:
+    ended, running = stage.start("ended", run_s=3), stage.start("running", run_s=9000)
+    backend = backend_for(stage.cluster)
+    stage.run(6)
+    wanted = Allocation.unscoped.filter(attempt__job=ended).select_related(
+        "task__role", "attempt__job", "node", "flavor"
+    )
+    (late,) = task_specs(list(wanted))
+    stage.run(30)
+    assert state(ended) == JobState.SUCCEEDED
+    (kept,) = stage.shared()
+    # By a worker that lost its lease before it came to the pod; and by nobody that is known here.
+    strange = {"allotment.io/job": str(uuid.uuid4()), "allotment.io/attempt": "1"}
+    for gang in (late.gang, Gang("unknown-1", 1, strange), Gang("strange-1", 1, {"allotment.io/job": "x"})):
+        assert gang is not None
+        gang_ensure(backend._api, "team-a", gang)  # type: ignore[attr-defined]
+    assert note_left(stage.cluster, backend) == [gang_name(ended, 1)]
+    assert not note_left(stage.cluster, backend), "it is noted already"
+    stage.run(3)
+    assert stage.shared() == {kept, "unknown-1", "strange-1"}
+    assert state(running) == JobState.RUNNING
+    assert not note_left(stage.cluster, backend)
 
 
 def test_parts_of_cards_reach_the_device_plugin_as_decided(stage: KubeStage) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 
@@ -23,7 +23,7 @@ from clusters.backends.base import (
     TaskSpec,
     TenantLimits,
 )
-from clusters.backends.kubernetes import events, foreign, logs, placing, removing, tenants, watch
+from clusters.backends.kubernetes import events, foreign, gangs, logs, placing, removing, tenants, watch
 from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.breaker import Breaker
 from clusters.backends.kubernetes.connection import open_client
@@ -58,6 +58,9 @@ class KubernetesBackend(ClusterBackend):
 
     def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
         return removing.dissolve(self._api, gangs)
+
+    def gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
+        return gangs.gangs(self._api)
 
     def observe(self, cursor: str | None) -> ObservedBatch:
         return watch.observe(self._api, cursor)

@@ -8,12 +8,13 @@ name the owner as theirs, so that the cluster's garbage collector removes whatev
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from clusters.backends.base import BackendUnavailable, Gang, GangRef, Outcome
 from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.backends.kubernetes.making import Elsewhere, make
-from clusters.backends.kubernetes.pods import MANAGED
+from clusters.backends.kubernetes.pods import MANAGED, SELECTOR, labels_of
 
 _NOT_FOUND: Final = 404
 
@@ -47,6 +48,15 @@ def gang_dissolve(api: Api, ref: GangRef) -> Outcome:
     except BackendUnavailable as error:
         return Outcome.unknown(str(error))
     return Outcome.done()
+
+
+def gangs(api: Api) -> list[tuple[GangRef, Mapping[str, str]]]:
+    """The owners that are there, with the labels that their gangs gave. Raises: BackendUnavailable."""
+    owners, _ = api.listing("/api/v1/configmaps", labelSelector=SELECTOR)
+    return [
+        (GangRef(owner["metadata"]["namespace"], owner["metadata"]["name"]), labels_of(owner))
+        for owner in owners
+    ]
 
 
 def reference(owner: Json) -> Json:

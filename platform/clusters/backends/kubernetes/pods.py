@@ -89,7 +89,7 @@ def _cards(devices: tuple[DeviceGrant, ...]) -> dict[str, str]:
 
 
 def labels_of(pod: Json) -> dict[str, str]:
-    """The labels that the task's spec gave: what we add for ourselves is taken off again."""
+    """The labels that the task, or the gang, was given: what we add for ourselves is taken off again."""
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
     return {key: value for key, value in labels.items() if key not in MANAGED and key != hami.NODE}
 
