@@ -47,6 +47,13 @@ def _wanted(cluster: uuid.UUID) -> QuerySet[Allocation]:
             released_at__isnull=True,
         )
         .select_related("task__role", "attempt__job", "node", "flavor")
+        .defer(
+            "charge",
+            "attempt__borrowed",
+            "task__role__gpu_models",
+            *(f"attempt__job__{name}" for name in ("lifecycle", "reason_numbers", "reason_help")),
+            *(f"node__{name}" for name in ("labels", "taints", "pressure")),
+        )
         .order_by("id")[:_BATCH]
     )
 
@@ -60,6 +67,7 @@ def _unwanted(cluster: uuid.UUID, sent_before: datetime) -> QuerySet[Allocation]
         )
         .annotate(grace=F("attempt__job__runtime__termination_grace_s"))
         .select_related("node")
+        .only("namespace", "pod_name", "pod_uid", "ensured_at", "node__present", "node__taints")
         .order_by("id")[: 5 * _BATCH]
     )
 

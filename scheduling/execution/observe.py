@@ -8,12 +8,13 @@ that notes the end of its holder.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
 from django.conf import settings
+from django.db import connection
 
 from clusters.backends.base import (
     BackendUnavailable,
@@ -36,8 +37,10 @@ from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Attempt, TaskState
 
 log = structlog.get_logger(__name__)
-# Small: embedded, each transaction holds the one write lock that submissions wait for.
+# Small: embedded, each transaction holds the one write lock that submissions wait for. Elsewhere the rows
+# alone are locked, and what a transaction costs by itself is shared by more.
 _CHUNK: Final = 50
+_CHUNK_ON_POSTGRESQL: Final = 250
 _NAMES: Final = 500
 _LIST_EVERY: Final = timedelta(seconds=20)
 _RETRY_S: Final = 0.3
@@ -96,8 +99,8 @@ def _apply(cluster: Cluster, batch: ObservedBatch, now: datetime) -> None:
     elif nodes:
         nodes_observe(cluster=cluster, observations=nodes)
     news = _news(cluster, pods) if batch.complete else pods
-    for start in range(0, len(news), _CHUNK):
-        pods_apply(cluster=cluster, observations=news[start : start + _CHUNK], now=now)
+    for some in _chunks(news):
+        pods_apply(cluster=cluster, observations=some, now=now)
         faults.point("observe.after_chunk")
     if batch.complete:
         _absent(cluster, pods, now)
@@ -132,8 +135,13 @@ def _absent(cluster: Cluster, pods: Sequence[PodObservation], now: datetime) -> 
         if (allocation.namespace, allocation.pod_name) not in seen
     ]
     gone = [_gone(allocation, now) for allocation in missing]
-    for start in range(0, len(gone), _CHUNK):
-        pods_apply(cluster=cluster, observations=gone[start : start + _CHUNK], now=now)
+    for some in _chunks(gone):
+        pods_apply(cluster=cluster, observations=some, now=now)
+
+
+def _chunks(observations: Sequence[PodObservation]) -> Iterator[Sequence[PodObservation]]:
+    most = _CHUNK_ON_POSTGRESQL if connection.vendor == "postgresql" else _CHUNK
+    return (observations[start : start + most] for start in range(0, len(observations), most))
 
 
 def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch) -> None:

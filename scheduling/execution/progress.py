@@ -53,6 +53,9 @@ _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
 
 
+_OF_THE_POD: Final = ("gpu_models", "image", "command", "container")
+
+
 def _named(names: str, cluster: uuid.UUID) -> QuerySet[Allocation]:
     return Allocation.unscoped.filter(
         removed_at__isnull=True, node__cluster=cluster, pod_name__any_of=names
@@ -66,6 +69,8 @@ _JOBS: Final = Kept(
         .filter(pk__any_of=jobs)
         .order_by("pk")
         .select_related("queue")
+        # What a pod is made of is not asked any more once it is there.
+        .defer("placement", "environment", "volumes", "runtime", "simulate", "reason_numbers", "reason_help")
     )
 )
 _ALLOCATIONS: Final = Kept(
@@ -74,6 +79,7 @@ _ALLOCATIONS: Final = Kept(
         .select_for_update(of=("self",), no_key=True)
         .filter(attempt__job__pk__any_of=jobs)
         .select_related("attempt", "task__role")
+        .defer("attempt__borrowed", *(f"task__role__{name}" for name in _OF_THE_POD))
     )
 )
 

@@ -27,6 +27,7 @@ _MEMBERS: Final = Kept(
     lambda attempts: (
         Allocation.unscoped.filter(attempt__pk__any_of=attempts)
         .select_related("task__role")
+        .only("attempt_id", "task__index", "task__job_id", "task__role__name", "task__role__gpu_cards")
         .order_by("attempt_id", "task__role__position", "task__index")
     )
 )
