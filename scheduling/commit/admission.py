@@ -66,7 +66,7 @@ def tasks_of(decisions: Iterable[em.Decision]) -> TaskIds:
 def start(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     """Admit a job if the quota of this moment allows it; returns whether it did."""
     job = batch.jobs[decision.job]
-    if not fits(batch, decision) or not batch.limits.allow(job, _amounts(decision)):
+    if not fits(batch, decision) or not batch.limits.allow(job, amounts_of(decision)):
         return False
     return follow(batch, decision, tasks)
 
@@ -76,7 +76,7 @@ def follow(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     job = batch.jobs[decision.job]
     if job.state != JobState.QUEUED or job.pk in batch.admitted:
         return False
-    amounts, queue_node = _amounts(decision), str(job.queue.node_id)
+    amounts, queue_node = amounts_of(decision), str(job.queue.node_id)
     for key, amount in amounts.items():
         batch.tree.add_usage(queue_node, key, amount)
         batch.ledger[LedgerKey(job.queue.node_id, uuid.UUID(key[0]), key[1])] += amount
@@ -84,7 +84,8 @@ def follow(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     return True
 
 
-def _amounts(decision: em.Decision) -> dict[TreeKey, int]:
+def amounts_of(decision: em.Decision) -> dict[TreeKey, int]:
+    """What is charged for all its places together."""
     amounts: Counter[TreeKey] = Counter()
     for allocation in decision.allocations:
         for charge in allocation.charges:
@@ -95,7 +96,7 @@ def _amounts(decision: em.Decision) -> dict[TreeKey, int]:
 def fits(batch: Batch, decision: em.Decision) -> bool:
     """Whether the tree allows at this moment what is admitted."""
     node, tree = str(batch.jobs[decision.job].queue.node_id), batch.tree
-    return all(at_least(tree.available(node, key), amount) for key, amount in _amounts(decision).items())
+    return all(at_least(tree.available(node, key), amount) for key, amount in amounts_of(decision).items())
 
 
 def _collect(

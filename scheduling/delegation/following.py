@@ -7,9 +7,9 @@ missing by the next look.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
@@ -23,10 +23,15 @@ from scheduling.commit.reasons import Wait, note_reason
 from scheduling.delegation.curbs import Unwanted
 from scheduling.models import Job, JobRole, JobState
 from scheduling.services.lifecycle import begin_eviction
-from scheduling.transitions import StaleJob
+from scheduling.transitions import StaleJob, advance
 
 log = structlog.get_logger(__name__)
 LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+UNSEATED_S: Final = 120
+"""How long an admitted job without places keeps its quota,"""
+REST_S: Final = 60
+"""and how long it then leaves it to others before it is asked for again."""
+_SINCE: Final = "unseated_since"
 _TOLD: Final = 300
 
 
@@ -47,6 +52,22 @@ class Look:
             self._keep(job, seen)
         elif job.state == JobState.SUSPENDED and seen is not None:
             self._idle(job, seen)
+
+    def unseated(self, job: Job, code: str, numbers: Mapping[str, int | str]) -> None:
+        """Say why an admitted job has no places; after a while others are to have the quota."""
+        since = int(job.reason_numbers.get(_SINCE, self.now.timestamp()))
+        if job.backoff_until is not None:  # what was before it has given its quota back is no matter
+            since = max(since, int(job.backoff_until.timestamp()))
+        if self.now.timestamp() - since < UNSEATED_S:
+            self.note(job, code, **{**numbers, _SINCE: since})
+            return
+        until = self.now + timedelta(seconds=REST_S)
+        told = {"cluster": self.cluster.name, "waited_s": UNSEATED_S, "rest_s": REST_S}
+        try:
+            with transaction.atomic():
+                advance(job, code="unseated", now=self.now, numbers=told, backoff_until=until)
+        except StaleJob:
+            log.info("job moved on before its quota was given back", job=str(job.pk))
 
     def note(self, job: Job, code: str, **numbers: Any) -> None:
         """Say why a job waits, if that is news."""
@@ -78,7 +99,7 @@ class Look:
                 self._try(self.delegate.withdraw(seen))
             return
         paused = job.backoff_until is not None and job.backoff_until > self.now
-        if paused and job.backoff_until is not None:
+        if paused and job.backoff_until is not None and _SINCE not in job.reason_numbers:
             self.note(job, "BACKOFF", at=int(job.backoff_until.timestamp()) + 1)
         if seen is None:
             if not paused:

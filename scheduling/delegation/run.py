@@ -100,7 +100,7 @@ def _follow(look: Look, jobs: Sequence[Job], verdicts: Sequence[Verdict]) -> Non
             # Its job has ended, or nobody knows of one: what it holds is of use to others.
             look.delegate.withdraw(verdict)
     for job, code, numbers in seat(look.cluster, look.admitted, look.now):
-        look.note(job, code, **numbers)
+        look.unseated(job, code, numbers)
     _tell_of_others(look.cluster, verdicts)
 
 

@@ -20,7 +20,8 @@ from clusters.models import Cell, Cluster
 from clusters.services.grants import NoLongerFree
 from foundation import outbox
 from foundation.quantities import Resource
-from quotas.selectors.tree import tree_load
+from quotas.selectors.tree import TreeKey, tree_load
+from quotas.tree import QuotaTree
 from scheduling import engine
 from scheduling.commit import admission
 from scheduling.commit.batch import Batch, write_decisions, write_events
@@ -54,7 +55,7 @@ def seat(
     verdicts = {str(job.pk): verdict for job, _, verdict in admitted}
     for decision in result.decisions:
         if decision.kind is em.DecisionKind.ADMIT:
-            _book(cluster, taken, _without_loans(decision), verdicts[decision.job], now)
+            _book(cluster, taken, decision, verdicts[decision.job], now)
     return [
         (jobs[outcome.job], outcome.reason.value, _told(outcome, taken))
         for outcome in result.outcomes
@@ -103,8 +104,16 @@ def _amounts(roles: Sequence[em.Role], verdict: Verdict) -> Mapping[tuple[str, R
     return found
 
 
-def _without_loans(decision: em.Decision) -> em.Decision:
-    return replace(decision, borrowed=())
+def _with_loans(decision: em.Decision, tree: QuotaTree[TreeKey], node: str) -> em.Decision:
+    """With what it takes its queue beyond its own quota: the look above knew of no quota but the job's."""
+
+    def beyond(key: TreeKey, amount: int) -> int:
+        own = tree.limits(node, key).nominal
+        return 0 if own is None else max(tree.usage(node, key) + amount - own, 0)
+
+    amounts = admission.amounts_of(decision).items()
+    loans = (em.Charge(*key, beyond(key, amount) - beyond(key, 0)) for key, amount in amounts)
+    return replace(decision, borrowed=tuple(loan for loan in loans if loan.amount))
 
 
 def _book(
@@ -129,6 +138,7 @@ def _write(
         return
     tree = tree_load(cell.pk)
     batch = Batch(cell, now, taken, tree, {decision.job: job}, Limits((), now))
+    decision = _with_loans(decision, tree, str(job.queue.node_id))
     explained = admission.fits(batch, decision)
     if not admission.follow(batch, decision, admission.tasks_of([decision])):
         return

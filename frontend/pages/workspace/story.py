@@ -76,6 +76,13 @@ def _beyond_quota(actor: str, numbers: Numbers) -> str:
     ) % {"cluster": numbers.get("cluster", "")}
 
 
+def _unseated(actor: str, numbers: Numbers) -> str:
+    known = {name: numbers.get(name, 0) for name in ("waited_s", "rest_s")}
+    return _(
+        "Admitted, but no nodes held it for %(waited_s)s s: it leaves its quota to others for %(rest_s)s s."
+    ) % (known)
+
+
 def _starting(actor: str, numbers: Numbers) -> str:
     return _("Starting: the cluster creates its pods.")
 
@@ -175,6 +182,7 @@ _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "submitted": _submitted,
     "admitted": _admitted,
     "beyond_quota": _beyond_quota,
+    "unseated": _unseated,
     "starting": _starting,
     "running": _running,
     "evicting": _evicting,

@@ -8,18 +8,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 
 from clusters.backends.base import BackendUnavailable, Outcome
 from clusters.backends.delegation import Projected, Projection, Verdict, VerdictKind, Workload
-from clusters.models import BackendKind, GpuMode
+from clusters.models import BackendKind, GpuMode, Node
 from foundation import clock
 from foundation.models import Hint
 from foundation.quantities import Resource
-from quotas.models import Budget, BudgetAction, LedgerEntry, QueueFlavor, QuotaNode, UserLimit
+from quotas.models import Budget, BudgetAction, LedgerEntry, QueueFlavor, Quota, QuotaNode, UserLimit
 from scheduling.delegation import run
 from scheduling.delegation.projection import projection_of
 from scheduling.delegation.run import delegation_run
-from scheduling.models import Allocation, GpuRequestMode, Job, JobState
+from scheduling.models import Allocation, Attempt, GpuRequestMode, Job, JobState
 from scheduling.services.cycle import cycle_run
 from tests.builders import clusters, jobs, quotas
 from tests.builders.stage import state
@@ -182,6 +183,49 @@ def test_what_was_admitted_and_finds_no_room_says_so(here: World, engine: Engine
     assert (state(job), job.reason) == (JobState.QUEUED, "NO_ROOM")
     assert job.reason_numbers["cluster"] == here.cluster.name
     assert str(job.pk) not in job.reason_numbers.values()
+
+
+def test_what_finds_no_room_for_long_leaves_its_quota_to_others_for_a_while(
+    here: World, engine: Engine
+) -> None:
+    Node.unscoped.update(cordoned=True)
+    job = jobs.job(here.queue, here.editor)
+
+    def look(**more: Any) -> list[tuple[str, str]]:
+        engine.done.clear()
+        engine.say(job, VerdictKind.ADMITTED, pool=here.flavor, **more)
+        delegation_run(cluster_id=here.cluster.pk)
+        assert (state(job), job.reason) == (JobState.QUEUED, "NO_ROOM")
+        return engine.done
+
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        for passed in (0, 60, 59):
+            traveller.shift(passed)
+            assert look() == []
+        assert not job.events.filter(code="unseated").exists()
+        traveller.shift(1)
+        assert look() == []
+        assert job.events.get(code="unseated").numbers["cluster"] == here.cluster.name
+        assert look() == [("pause", job.name)]
+        assert look(active=False) == [("give back for 1", job.name)]
+        traveller.shift(61)
+        assert look(active=False) == [("go on", job.name)]
+        # Admitted again at once: it has two minutes anew.
+        traveller.shift(110)
+        assert look() == []
+        assert job.events.filter(code="unseated").count() == 1
+
+
+def test_what_goes_beyond_its_own_quota_is_booked_as_borrowed(here: World, engine: Engine) -> None:
+    Quota.unscoped.filter(node=here.queue.node, resource=Resource.GPU_CARDS).update(nominal=3)
+    first, second = (jobs.job(here.queue, here.editor, name, roles=(jobs.RoleOf(cards=2),)) for name in "ab")
+    for job in (first, second):
+        engine.say(job, VerdictKind.ADMITTED, pool=here.flavor)
+        delegation_run(cluster_id=here.cluster.pk)
+    key = f"{here.flavor.pk}/{Resource.GPU_CARDS}"
+    loans = [Attempt.unscoped.get(job=job).borrowed for job in (first, second)]
+    assert [loan.get(key, 0) for loan in loans] == [0, 1]
+    assert second.events.get(code="admitted").numbers["borrowed_cards"] == 1
 
 
 def test_only_a_reservation_for_the_next_run_counts(here: World, engine: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -12,16 +13,19 @@ import time_machine
 
 from benchmarks.control_plane import ControlPlane
 from clusters.backends.kubernetes import watch
+from clusters.backends.kueue.amounts import CORES, GPU_MEMORY
 from clusters.backends.kueue.names import name_of
-from clusters.models import BackendKind
-from clusters.services.cluster import cluster_add
+from clusters.gpu import hami
+from clusters.models import BackendKind, GpuMode
+from clusters.services.cluster import cluster_add, cluster_sync
 from clusters.services.flavor import flavor_add, flavors_found
 from foundation.actor import SYSTEM
 from foundation.models import AuditRecord
 from foundation.quantities import Resource
 from quotas.models import Queue, Quota
+from scheduling.delegation.following import REST_S, UNSEATED_S
 from scheduling.delegation.run import delegation_run
-from scheduling.models import Allocation, Job, JobRole, JobState
+from scheduling.models import Allocation, GpuRequestMode, Job, JobRole, JobState
 from scheduling.services.job import job_resume, job_submit, job_suspend
 from scheduling.spec import parse_job
 from tenants.models import Role
@@ -127,6 +131,8 @@ def test_a_gang_waits_suspended_runs_when_admitted_and_gives_everything_back(sta
 def test_an_owner_takes_back_and_the_borrower_runs_again(stage: KueueStage) -> None:
     borrower = stage.start("borrower", jobs.RoleOf(replicas=2, cards=8), run_s=900)
     stage.until(lambda: state(borrower) == JobState.RUNNING)
+    loan = borrower.attempts.get().borrowed
+    assert loan[f"{stage.flavor.pk}/{Resource.GPU_CARDS}"] == 8
     owner = stage.start("owner", jobs.RoleOf(cards=8), queue=stage.other, run_s=10)
     stage.until(lambda: state(owner) == JobState.QUEUED and owner.reason == "WAITING_FOR_PREEMPTED")
     stage.until(lambda: state(owner) == JobState.RUNNING)
@@ -185,6 +191,61 @@ def test_a_suspended_job_gives_back_its_quota_and_a_resumed_one_is_admitted_anew
 
 def _reserved(workloads: list[Json]) -> bool:
     return any((workload.get("status") or {}).get("admission") for workload in workloads)
+
+
+def test_what_finds_no_nodes_leaves_its_quota_to_others(stage: KueueStage) -> None:
+    for name in ("whole-1", "whole-2"):
+        stage.api.call("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+    job = stage.start("train", jobs.RoleOf(cards=8), run_s=900)
+    stage.until(lambda: state(job) == JobState.QUEUED and job.reason == "NO_ROOM")
+    assert _reserved(stage.workloads())
+    stage.traveller.shift(timedelta(seconds=UNSEATED_S))
+    stage.until(lambda: not _reserved(stage.workloads()))
+    assert job.events.filter(code="unseated").exists()
+    for name in ("whole-1", "whole-2"):
+        stage.api.call("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": False}})
+    stage.traveller.shift(timedelta(seconds=REST_S))
+    stage.until(lambda: state(job) == JobState.RUNNING)
+    assert job.attempts.count() == 1
+
+
+def test_parts_of_cards_and_instances_are_admitted_by_what_they_count(stage: KueueStage) -> None:
+    size = {"cpu": "96", "memory": "1Ti", "pods": "110"}
+    card = {"id": "GPU-0", "count": 10, "devmem": 46_068, "devcore": 100, "type": "L40S", "health": True}
+    cut = {"nvidia.com/gpu.product": "L40S", "nvidia.com/gpu.memory": "46068"}
+    stage.api.node("cut-1", {**size, "nvidia.com/gpu": "10"}, cut, {hami.REGISTER: json.dumps([card])})
+    mixed = {"nvidia.com/gpu.product": "H100", "nvidia.com/gpu.memory": "81920"}
+    stage.api.node("mixed-1", {**size, "nvidia.com/mig-1g.10gb": "4"}, mixed, {})
+    cluster_sync(acting_user=SYSTEM, cluster=stage.cluster)
+    for plan in flavors_found(acting_user=SYSTEM, cluster=stage.cluster):
+        flavor_add(acting_user=SYSTEM, cluster=stage.cluster, plan=plan)
+    modes = {flavor.gpu_mode: flavor for flavor in stage.cluster.flavors.all()}
+    place = stage.queue.workspace
+    parts, instances = (
+        quotas.queue(stage.cell, place, [modes[mode]], name=mode, cards=cards)
+        for mode, cards in ((GpuMode.SLICE, 1), (GpuMode.MIG, 2))
+    )
+    part = jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=60, gpu_memory=10_000)
+    first, second = (stage.start(name, part, queue=parts, run_s=900) for name in ("first", "second"))
+    profiled = stage.start(
+        "mig", jobs.RoleOf(cards=2, mode=GpuRequestMode.MIG, cores=0), queue=instances, run_s=900
+    )
+    JobRole.unscoped.filter(job=profiled).update(gpu_profile="1g.10gb")
+    stage.until(lambda: (state(first), state(profiled)) == (JobState.RUNNING, JobState.RUNNING))
+    asked = {
+        item["metadata"]["labels"]["allotment.io/job"]: item["spec"]["podSets"][0]["template"]["spec"]
+        for item in stage.workloads()
+    }
+    (counted,) = asked[str(first.pk)]["containers"]
+    assert counted["resources"]["requests"][CORES] == "60"
+    assert counted["resources"]["requests"][GPU_MEMORY] == "10k"
+    pods = {pod["metadata"]["labels"]["allotment.io/job"]: pod for pod in stage.pods().values()}
+    assert pods[str(first.pk)]["metadata"]["annotations"][hami.ALLOCATED] == "GPU-0,NVIDIA,10000,60:;"
+    (container,) = pods[str(profiled.pk)]["spec"]["containers"]
+    assert container["resources"]["limits"]["nvidia.com/mig-1g.10gb"] == "2"
+    # Of one card's compute 40 % are left, and Kueue says so.
+    stage.until(lambda: state(second) == JobState.QUEUED and second.reason == "WAITING_FOR_QUOTA")
+    assert str(second.pk) not in pods
 
 
 def test_without_kueue_nothing_is_concluded_and_who_waits_says_so(stage: KueueStage) -> None:
