@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scheduling.models import GpuRequestMode, Job, JobRole
+from scheduling.spec.memory import written_memory
 
 
 def to_mapping(job: Job, roles: Sequence[JobRole] | None = None) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def to_mapping(job: Job, roles: Sequence[JobRole] | None = None) -> dict[str, An
 
 
 def _role(role: JobRole) -> dict[str, Any]:
-    resources: dict[str, Any] = {"cpu": _cpu(role.cpu_millicores), "memory": f"{role.memory_mib}Mi"}
+    resources: dict[str, Any] = {"cpu": _cpu(role.cpu_millicores), "memory": written_memory(role.memory_mib)}
     if role.gpu_mode != GpuRequestMode.NONE:
         resources["gpu"] = _gpu(role)
     container = dict(role.container)
@@ -62,7 +63,7 @@ def _gpu(role: JobRole) -> dict[str, Any]:
     if role.gpu_mode == GpuRequestMode.SLICE:
         gpu["cores"] = role.gpu_cores
         percent = role.gpu_memory_percent
-        gpu["memory"] = f"{percent}%" if percent is not None else f"{role.gpu_memory_mib}Mi"
+        gpu["memory"] = f"{percent}%" if percent is not None else written_memory(role.gpu_memory_mib or 0)
     if role.gpu_profile:
         gpu["profile"] = role.gpu_profile
     if role.gpu_models:

@@ -1,4 +1,4 @@
-"""Reading memory as a job file writes it."""
+"""Memory as a job file writes it."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def read_memory(text: Any) -> Mebibytes:
     if _NO_UNIT.fullmatch(str(text).strip()):
         raise QuantityError(gettext_noop("name the unit of memory, as in 64Gi or 20480Mi"))
     return parse_memory(text)
+
+
+def written_memory(mib: int) -> str:
+    """MiB in the larger unit where that gives a whole number."""
+    return f"{mib // 1024}Gi" if mib and mib % 1024 == 0 else f"{mib}Mi"

@@ -90,6 +90,7 @@ class RoleForm(forms.Form):
     cards = _text(gettext_lazy("GPUs per task"), **_DIGITS)
     cores = _text(gettext_lazy("Compute of each"), **_DIGITS)
     memory = _text(gettext_lazy("Memory of each"), gettext_lazy("As in 20Gi, 20480Mi or 50%."))
+    profile = _text(gettext_lazy("Profile"), gettext_lazy("As in 1g.10gb."))
     more = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *, place: int, pools: Sequence[Pool], values: Mapping[str, Any]) -> None:
@@ -109,7 +110,11 @@ def gpu_choices(pools: Sequence[Pool]) -> list[tuple[str, str]]:
     choices = [("none", _("no GPU")), ("whole:", _("whole cards, any model"))]
     for pool in pools:
         model, mode = pool.flavor.card_model, pool.flavor.gpu_mode
-        words = {"whole": _("%(model)s, whole cards"), "slice": _("%(model)s, slices")}
+        words = {
+            "whole": _("%(model)s, whole cards"),
+            "slice": _("%(model)s, slices"),
+            "mig": _("%(model)s, MIG instances"),
+        }
         if mode in words:
             choices.append((f"{mode}:{model}", words[mode] % {"model": model}))
     return list(dict(choices).items())
@@ -131,7 +136,12 @@ class JobForm:
         self.roles = [
             RoleForm(place=place, pools=pools, values=role) for place, role in enumerate(values.roles)
         ]
-        self.kept = sorted({*values.rest, *(key for role in values.roles for key in role.get("more") or ())})
+        placement = values.rest.get("placement")
+        inner = placement if isinstance(placement, Mapping) else {}
+        named = {f"placement.{key}" for key in inner} | {
+            key for key in values.rest if key != "placement" or not inner
+        }
+        self.kept = sorted({*named, *(key for role in values.roles for key in role.get("more") or ())})
         self.other: list[str] = []
 
     def add_errors(self, errors: Iterable[FieldError]) -> None:

@@ -21,7 +21,7 @@ NUMBERS: Final = ("min_run_s", "max_run_s", "checkpoint_interval_s")
 SIMULATE: Final = ("run_s", "gpu_utilisation", "exit_code")
 _ROLE_KEYS: Final = ("name", "replicas", "min_replicas", "image", "command", "resources")
 _MORE_RESOURCES: Final = ("limits", "exclusive_cpus")
-_GPU_KEYS: Final = ("cards", "mode", "cores", "memory", "model")
+_GPU_KEYS: Final = ("cards", "mode", "cores", "memory", "model", "profile")
 _WHOLE_NUMBER: Final = re.compile(r"-?\d+")
 _NUMBER: Final = re.compile(r"-?\d+\.\d+")
 
@@ -48,7 +48,7 @@ def to_form(mapping: Mapping[str, Any]) -> FormValues:
     placement = dict(body["placement"]) if isinstance(body.get("placement"), Mapping) else None
     if placement is not None:
         main["node_selector"] = _lines(placement, "node_selector")
-        body["placement"] = placement
+        body["placement"] = {key: value for key, value in placement.items() if value != {}}
     roles = body.pop("roles", None)
     found = [_role(role) for role in roles if isinstance(role, Mapping)] if isinstance(roles, list) else []
     rest = {key: value for key, value in body.items() if value not in (None, {}, [], "")}
@@ -69,10 +69,14 @@ def to_mapping(values: FormValues) -> dict[str, Any]:
     if isinstance(placement, Mapping):
         rest.pop("placement", None)
         selector = _pairs(main.get("node_selector"))
-        if merged := {**placement, **({"node_selector": selector} if selector else {})}:
-            found["placement"] = merged
-    if environment := _pairs(main.get("environment")):
-        found["environment"] = environment
+        if chosen := {**placement, **({"node_selector": selector} if selector else {})}:
+            found["placement"] = chosen
+    environment = rest.get("environment") or {}
+    # What is read from secrets and config maps travels along; what is typed beside it counts.
+    if isinstance(environment, Mapping):
+        rest.pop("environment", None)
+        if merged := {**environment, **_pairs(main.get("environment"))}:
+            found["environment"] = merged
     if simulate := {key: _number(main[key]) for key in SIMULATE if _said(main.get(key))}:
         found["simulate"] = simulate
     return found | rest
@@ -127,7 +131,7 @@ def _role(role: Mapping[str, Any]) -> Values:
         models = gpu.get("model")
         named = models if isinstance(models, list) else [models] if models else []
         values["gpu"] = f"{gpu.get('mode', 'whole')}:{','.join(str(model) for model in named)}"
-        values |= {key: gpu.get(key) for key in ("cards", "cores", "memory")}
+        values |= {key: gpu.get(key) for key in ("cards", "cores", "memory", "profile")}
     return values
 
 
@@ -158,6 +162,8 @@ def _gpu_mapping(role: Values) -> dict[str, Any]:
     if mode == "slice":
         found |= {"cores": _number(role["cores"])} if _said(role.get("cores")) else {}
         found |= {"memory": role["memory"]} if _said(role.get("memory")) else {}
+    if mode == "mig" and role.get("profile"):
+        found["profile"] = role["profile"]
     if models:
         found["model"] = models.split(",")
     return found
@@ -189,12 +195,12 @@ def _take(body: dict[str, Any], section: str, key: str) -> Any:
 
 
 def _lines(body: dict[str, Any], key: str) -> str:
-    """Move a mapping of texts out as `KEY=value` lines."""
+    """Move the texts of a mapping out as `KEY=value` lines."""
     value = body.get(key)
-    if not isinstance(value, Mapping) or any(_nested(item) for item in value.values()):
+    if not isinstance(value, Mapping):
         return ""
-    body.pop(key)
-    return "\n".join(f"{name}={item}" for name, item in value.items())
+    body[key] = {name: item for name, item in value.items() if _nested(item)}
+    return "\n".join(f"{name}={item}" for name, item in value.items() if not _nested(item))
 
 
 def _pairs(text: Any) -> dict[str, Any]:

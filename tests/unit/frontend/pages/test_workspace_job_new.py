@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from clusters.models import GpuMode
 from frontend.pages.workspace.job_values import FormValues, field_of, to_form, to_mapping
 from frontend.pages.workspace.spec_text import spec_text
+from quotas.models import QueueFlavor
 from scheduling.models import Job
 from scheduling.spec import load_text, parse_job
-from tests.builders import jobs
+from tests.builders import clusters, jobs
 from tests.builders.world import World, world
 from tests.unit.scheduling.spec.test_run_settings import FULL as RUN_SETTINGS
 
@@ -55,11 +57,26 @@ def w(db: None) -> World:
     return world()
 
 
-@pytest.mark.parametrize("text", [FULL, RUN_SETTINGS])
+MIG = """
+name: small
+roles:
+  - {name: main, image: x, resources: {cpu: 1, memory: 1Gi, gpu: {cards: 2, mode: mig, profile: 1g.10gb}}}
+"""
+SECRETS = {"LEVEL": "info", "TOKEN": {"secret": "hub", "key": "token"}}
+
+
+@pytest.mark.parametrize("text", [FULL, RUN_SETTINGS, MIG])
 def test_a_full_file_survives_the_way_to_the_form_and_back(text: str) -> None:
     body = load_text(text)
     assert parse_job(to_mapping(to_form(body))) == parse_job(body)
     assert parse_job(load_text(spec_text(body))) == parse_job(body)
+
+
+def test_variables_that_are_typed_stand_beside_those_that_are_read() -> None:
+    values = to_form({"environment": SECRETS})
+    assert values.main["environment"] == "LEVEL=info"
+    values.main["environment"] = "LEVEL=debug\nMORE=1"
+    assert to_mapping(values)["environment"] == {**SECRETS, "LEVEL": "debug", "MORE": "1"}
 
 
 @pytest.mark.parametrize(
@@ -121,6 +138,17 @@ def test_a_job_that_never_fits_is_refused_with_the_reason(client: Client, w: Wor
     assert "It could never start" in answer.content.decode()
 
 
+def test_instances_are_asked_for_by_profile(client: Client, w: World) -> None:
+    pool = clusters.flavor(w.cluster, "h100-mig", card_model="H100", mode=GpuMode.MIG)
+    QueueFlavor.unscoped.create(queue=w.queue, flavor=pool, position=1)
+    client.force_login(w.editor)
+    assert "H100, MIG instances" in client.get(NEW).content.decode()
+    asked = {**TYPED, "roles-0-gpu": "mig:H100", "roles-0-profile": "1g.10gb", "do": "to-yaml"}
+    text = client.post(NEW, asked).content.decode()
+    assert "profile: 1g.10gb" in text
+    assert "memory: 32Gi" in text
+
+
 def test_a_taken_name_is_said(client: Client, w: World) -> None:
     jobs.job(w.queue, w.editor, "train-1")
     client.force_login(w.editor)
@@ -134,7 +162,7 @@ def test_form_to_yaml_and_back(client: Client, w: World) -> None:
     assert 'name="tab" value="yaml"' in text
     back = client.post(NEW, {"tab": "yaml", "yaml": FULL, "do": "to-form"}).content.decode()
     assert 'value="llama"' in back
-    assert "Kept from the YAML: lifecycle, placement, volumes" in back
+    assert "Kept from the YAML: lifecycle, placement.tolerations, volumes" in back
     bad = client.post(NEW, {"tab": "yaml", "yaml": "a: [", "do": "to-form"}).content.decode()
     assert "not valid YAML" in bad
     assert "a: [" in bad
