@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 _CHUNK: Final = 50
 _CHUNK_ON_POSTGRESQL: Final = 250
 _NAMES: Final = 500
-_LIST_EVERY: Final = timedelta(seconds=20)
+_LIST_EVERY: Final = timedelta(seconds=60)
 _RETRY_S: Final = 0.3
 
 
