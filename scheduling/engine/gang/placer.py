@@ -249,8 +249,7 @@ class _Seating:
         alone = area is ANYWHERE and not self._placed
         known = self._full.refusal(entry.task, number) if alone else None
         if known is not None:
-            own: dict[str, int | str] = {"role": role.name, "asked": entry.most, "limit": entry.most}
-            self._refusal = Refusal(known.reason, {**known.numbers, **own}, known.help)
+            self._refusal = known.but(role=role.name, asked=entry.most, limit=entry.most)
             return False
         board = self._placer.board(entry.task, entry.flavor)
         most = seats_left(board, number) if area is ANYWHERE else None
@@ -272,8 +271,10 @@ class _Seating:
     def _refused(self, board: Board, entry: RoleTasks, number: int, seated: int, *, alone: bool) -> bool:
         self._refusal = no_room(board, entry, seated)
         if alone:
-            # With other tasks of the job placed first, the room was also short by theirs.
             self._full.note(entry.task, number, self._refusal)
+        else:
+            # With other tasks of the job placed first, the room was also short by theirs.
+            self._refusal.told()
         return False
 
     def _seat(self, entry: RoleTasks, area: Area) -> int | None:

@@ -10,9 +10,14 @@ from scheduling.engine.quota.assignment import Refusal
 
 
 def no_room(board: Board, entry: RoleTasks, seated: int) -> Refusal:
-    """No node takes the next task of a role after so many found a seat."""
-    numbers: Numbers = {**_asked(entry, seated), **free_cards(board), **refusals(board)}
-    return Refusal(Reason.NO_ROOM, numbers, (*_fewer(entry, seated), *fewer_cards(board)))
+    """No node takes the next task of a role after so many found a seat; figures are told when asked for."""
+    asked = _asked(entry, seated)
+
+    def tell() -> Refusal:
+        numbers: Numbers = {**asked, **free_cards(board), **refusals(board)}
+        return Refusal(Reason.NO_ROOM, numbers, (*_fewer(entry, seated), *fewer_cards(board)))
+
+    return Refusal.later(Reason.NO_ROOM, asked, tell)
 
 
 def no_domain(board: Board, entry: RoleTasks, rule: TopologyRule, most: int) -> Refusal:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.quota.assignment import Refusal
 
@@ -29,4 +27,4 @@ class FullRooms:
         known = self._known.get(task)
         if known is None or count < known[0]:
             return None
-        return replace(known[1], numbers={**known[1].numbers, "asked": count, "limit": count})
+        return known[1].but(asked=count, limit=count)

@@ -128,9 +128,7 @@ class Register:
         changed = None if self._seen < 0 else snapshot.changes.since(self._seen)
         self._seen = snapshot.changes.number
         known = list(self._of_job) if changed is None else changed
-        for job_id in known:
-            for holding in self._of_job.pop(job_id, ()):
-                self._drop(holding)
+        self._drop([holding for job_id in known for holding in self._of_job.pop(job_id, ())])
         jobs = snapshot.jobs
         coming = jobs.values() if changed is None else (jobs[job_id] for job_id in changed if job_id in jobs)
         fleet = snapshot.fleet
@@ -140,13 +138,16 @@ class Register:
             self._move(fleet)
         self._fleet = fleet
 
-    def _drop(self, holding: Holding) -> None:
-        self.holdings[holding.number] = None
-        self.jobs["tasks"][holding.number] = 0
-        self._charges[:, holding.number] = 0
-        self.places["owner"][holding.places] = NOBODY
-        self._free.append(holding.number)
-        self._free_places.extend(holding.places)
+    def _drop(self, going: list[Holding]) -> None:
+        numbers = [holding.number for holding in going]
+        places = [place for holding in going for place in holding.places]
+        for number in numbers:
+            self.holdings[number] = None
+        self.jobs["tasks"][numbers] = 0
+        self._charges[:, numbers] = 0
+        self.places["owner"][places] = NOBODY
+        self._free.extend(numbers)
+        self._free_places.extend(places)
 
     def _enter(self, coming: list[Holding], fleet: Fleet) -> None:
         ints, floats, places = [], [], list[tuple[int, ...]]()

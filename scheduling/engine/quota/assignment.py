@@ -5,7 +5,7 @@ The modes are those of Kueue's flavor assignment, worst first, so that they comp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -32,13 +32,65 @@ SEVERITY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a try failed."""
+    """Why a try failed: the reason, figures, and what would help.
 
-    reason: Reason
-    numbers: Numbers = field(default_factory=dict)
-    help: tuple[Help, ...] = ()
+    Figures that take a look at all nodes are worked out when somebody is told them (`later`): most tries
+    fail for a job that then gets its place in another way. `known` are those that need no look.
+    """
+
+    __slots__ = ("_help", "_tell", "known", "reason")
+
+    def __init__(self, reason: Reason, numbers: Numbers | None = None, ways: tuple[Help, ...] = ()) -> None:
+        self.reason = reason
+        self.known: Numbers = {} if numbers is None else numbers
+        self._help = ways
+        self._tell: Callable[[], Refusal] | None = None
+
+    @staticmethod
+    def later(reason: Reason, known: Numbers, tell: Callable[[], Refusal]) -> Refusal:
+        """A refusal of which all figures are told by `tell`, in the state of the moment of asking."""
+        found = Refusal(reason, known)
+        found._tell = tell
+        return found
+
+    @property
+    def numbers(self) -> Numbers:
+        """All figures."""
+        return self.told().known
+
+    @property
+    def help(self) -> tuple[Help, ...]:
+        """What would help."""
+        return self.told()._help
+
+    def told(self) -> Refusal:
+        """The refusal itself, with its figures worked out by what is so at this moment."""
+        if self._tell is not None:
+            found, self._tell = self._tell(), None
+            self.known, self._help = found.numbers, found.help
+        return self
+
+    def but(self, **own: int | str) -> Refusal:
+        """The same with some figures of its own."""
+        if self._tell is None:
+            return Refusal(self.reason, {**self.known, **own}, self._help)
+        return Refusal.later(
+            self.reason,
+            {**self.known, **own},
+            lambda: Refusal(self.reason, {**self.numbers, **own}, self.help),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Refusal):
+            return NotImplemented
+        mine, theirs = (self.reason, self.numbers, self.help), (other.reason, other.numbers, other.help)
+        return mine == theirs
+
+    __hash__ = None  # type: ignore[assignment]  # figures are no key
+
+    def __repr__(self) -> str:
+        return f"Refusal({self.reason!r}, {self.numbers!r}, {self.help!r})"
 
 
 @dataclass(frozen=True, slots=True)

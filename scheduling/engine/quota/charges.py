@@ -22,7 +22,8 @@ ANYWHERE = PlacementRules()
 REMEMBERED = 16_384
 
 
-def task_charges(task: TaskShape, extended: Iterable[Extended] = ()) -> tuple[Charge, ...]:
+@lru_cache(maxsize=REMEMBERED)
+def task_charges(task: TaskShape, extended: tuple[Extended, ...] = ()) -> tuple[Charge, ...]:
     """The charges of one task, sorted, without zeros. `extended` is what it asks for by name.
 
     A whole card charges the flavor's nominal card memory, whatever the device reports, so that a

@@ -183,7 +183,7 @@ class Docket:
     def nominated(self, queue: Queue, job: Job) -> Entry:
         """What a head would get in the state before the first is processed."""
         with self._snapshot.statement() as statement:
-            return self._nominator.nominate(statement, queue, job, Ask(FullRooms()))
+            return _dated(self._nominator.nominate(statement, queue, job, Ask(FullRooms())))
 
     def tell(self, tasks: Iterable[str]) -> None:
         """These leave for somebody, and for nobody else."""
@@ -244,7 +244,7 @@ class Docket:
             for key in gone:
                 statement.release(key)
             ask = Ask(FullRooms(), keep=_kept(entry))
-            fresh = self._nominator.nominate(statement, entry.queue, entry.job, ask)
+            fresh = _dated(self._nominator.nominate(statement, entry.queue, entry.job, ask))
             # Kept to its flavors, it did not look at the others, which may still be of use.
             return replace(fresh, untried=entry.more_flavors)
 
@@ -279,6 +279,13 @@ class Docket:
 
 def _untried(queue: Queue, job: Job) -> Entry:
     return Entry(job=job, queue=queue, assignment=UNASSIGNED)
+
+
+def _dated(entry: Entry) -> Entry:
+    """The entry with the figures of this moment, for one that is processed when others have started."""
+    if entry.refusal is not None:
+        entry.refusal.told()
+    return entry
 
 
 def _kept(entry: Entry) -> Kept:

@@ -150,9 +150,10 @@ class Nominator:
                 placed = self.place(statement, entry, ask.full)
                 if not isinstance(placed, Refusal):
                     return replace(entry, placed=placed)
-                entry = replace(entry, refusal=placed)
+                # What is replaced counts as gone here only.
+                entry = replace(entry, refusal=placed.told() if replaced else placed)
                 roomless = roomless or entry
-                where = (str(placed.numbers.get("role", "")), str(placed.numbers.get("flavor", "")))
+                where = (str(placed.known.get("role", "")), str(placed.known.get("flavor", "")))
                 if where[1] and where not in barred and self._looks_on(queue, ask):
                     barred |= {where}
                     if _any_left(queue, job, barred):
