@@ -15,6 +15,7 @@ from scheduling.engine.actions.admission.entry import Entry, gated
 from scheduling.engine.actions.admission.ledger import Ledger
 from scheduling.engine.actions.admission.nominate import Ask, Kept, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.actions.admission.outright import Outright
 from scheduling.engine.actions.admission.reserve import reserve
 from scheduling.engine.actions.admission.spare import short_of_spare, too_little_spare
 from scheduling.engine.gang import FullRooms
@@ -45,6 +46,7 @@ class Docket:
         self._told: dict[str, None] = {}
         self._backfill = Backfill(session, nominator, outlook)
         self._awaiting = Awaiting(session.snapshot, outlook)
+        self._outright = Outright(session)
         self.ledger = Ledger(session, outlook)
 
     # Each job judged at its turn
@@ -60,13 +62,16 @@ class Docket:
             return self.ledger.refuse(_untried(queue, job), why, Verdict.RESERVED)
         behind, shunned = self._claims.behind(queue, job), frozenset(short)
         with self._claims.without(behind):
-            entry = self._later(queue, job, shunned, fresh=bool(behind)) if self._outlook else None
-            if entry is None or entry.fits:
+            now = self._at_once(queue, job, shunned, fresh=bool(behind))
+            if isinstance(now, Outcome):
+                return now
+            entry = self._later(queue, job, shunned, fresh=bool(behind)) if self._outlook else now
+            assert entry is not None  # noqa: S101 - without an outlook it was tried at once
+            if entry.fits and now is None:
                 self._outlook.present()
                 now = self._now(queue, job, shunned, fresh=bool(behind))
                 if isinstance(now, Outcome):
                     return now
-                entry = entry or now
             kept = self._held_back(entry) if entry.fits else None
             if kept is not None:
                 return self.ledger.refuse(entry, kept, Verdict.RESERVED)
@@ -104,6 +109,15 @@ class Docket:
         if job.evictions or job.drained:
             self._outlook.present()
         return short_of_spare(self._session, queue, job)
+
+    def _at_once(
+        self, queue: Queue, job: Job, shunned: frozenset[str], *, fresh: bool
+    ) -> Entry | Outcome | None:
+        """As `_now`; None where it is better asked first how the job would stand later."""
+        self._outlook.present()
+        if self._outlook and not self._outright.has_room(queue, job):
+            return None
+        return self._now(queue, job, shunned, fresh=fresh)
 
     def _now(self, queue: Queue, job: Job, shunned: frozenset[str], *, fresh: bool) -> Entry | Outcome:
         """Start the job if it can start beside everybody who is still there."""
