@@ -99,7 +99,7 @@ class Clearing:
         """What these queues could give. Of all that may be asked it is known."""
         if len(queues) == len(self._contest.policies):
             return self._of_all()
-        return self._prospect(self._ground.legal(self._contest, queues))
+        return self._prospect(self._legal() & self._ground.of_queues(queues))
 
     def _of_all(self) -> Prospect:
         if self._all is None:

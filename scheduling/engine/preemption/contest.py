@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quotas.tree import QuotaTree, at_least
@@ -194,15 +194,26 @@ class Contest:
             known = self._bearable[queue] = self.share_loss_s if self._borrows_from(queue) else float("inf")
         return known
 
+    def bearables(self, queues: Sequence[str]) -> list[float]:
+        """`bearable` of several queues at one moment: the same for all that have one rival on this side."""
+        known, sides = self._bearable, dict[str, float]()
+        for queue in queues:
+            if queue not in known:
+                side = self._side(queue)
+                if side not in sides:
+                    sides[side] = self.bearable(queue)
+                known[queue] = sides[side]
+        return [known[queue] for queue in queues]
+
     def too_dear(self, candidate: Candidate) -> bool:
         """Whether a borrower would throw away more of a candidate's work than one may of another's."""
         bearable = self.bearable(candidate.queue)
         return bearable < float("inf") and candidate.cost > bearable * gpus(candidate.charges)
 
     def _borrows_from(self, queue: str) -> bool:
-        if queue == self.preemptor.queue.id or self.share_loss_s == float("inf"):
+        mine = self._side(queue)
+        if not mine:
             return False
-        mine, _ = self.tree.rivals(self.leaf, self.roster.snapshot.queues[queue].quota_node)
         if self.charged:
             return not self.tree.inside(mine, self.preemptor.contested)
         self.charge()
@@ -210,6 +221,13 @@ class Contest:
             return not self.tree.inside(mine, self.preemptor.contested)
         finally:
             self.uncharge()
+
+    def _side(self, queue: str) -> str:
+        """The preemptor's side, as a queue's rival sees it; empty where no bound holds between them."""
+        if queue == self.preemptor.queue.id or self.share_loss_s == float("inf"):
+            return ""
+        mine, _ = self.tree.rivals(self.leaf, self.roster.snapshot.queues[queue].quota_node)
+        return mine
 
     def _lends(self, queue: str) -> bool:
         """Whether a queue is the preemptor's own, or stood above its nominal when the cycle began."""

@@ -220,13 +220,21 @@ class Ground:
         each, asked = [len(of_queue) for of_queue in numbers], np.concatenate(numbers)
         limits = [float(highest_priority(job, policies[name])) for name in names]
         legal = self._priority[asked] <= np.repeat(limits, each)
-        legal &= self._roster.worn[asked] <= np.repeat([contest.bearable(name) for name in names], each)
+        legal &= self._roster.worn[asked] <= np.repeat(contest.bearables(names), each)
         legal &= self._holders(contest.preemptor.contested)[asked]
         if contest.guards_borrowed_use:
             legal &= self._unguarded[asked]
         self._note_gone()
         legal &= ~self._gone[asked]
         found[asked[legal]] = True
+        return found
+
+    def of_queues(self, queues: Iterable[str]) -> Bools:
+        """The holdings of these queues. `[holdings]`."""
+        numbers = self._register.queues
+        those = np.zeros(len(numbers), np.bool_)
+        those[[numbers[queue] for queue in queues if queue in numbers]] = True
+        found: Bools = those[self._register.jobs["queue"]]
         return found
 
     def guarded(self, contest: Contest) -> bool:

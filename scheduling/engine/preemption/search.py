@@ -229,7 +229,7 @@ class VictimSearch:
         ground, seats = self._ground, contest.seats
         if contest.ignore_guard or ground is None or seats is None or not ground.guarded(contest):
             return
-        if not clearing.hopeless:
+        if not contest.guards_borrowed_use or not clearing.hopeless:
             return
         contest.ignore_guard = True
         unguarded = Clearing(ground, contest, seats)

@@ -115,7 +115,7 @@ class Docket:
     ) -> Entry | Outcome | None:
         """As `_now`; None where it is better asked first how the job would stand later."""
         self._outlook.present()
-        if self._outlook and not self._outright.has_room(queue, job):
+        if self._outlook and (fresh or not self._outright.has_room(queue, job)):
             return None
         return self._now(queue, job, shunned, fresh=fresh)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduling.engine.gang.bounds import Bounds
 from scheduling.engine.model import Job, Preference, Queue, WhenCan
+from scheduling.engine.placement.board import Board
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -21,6 +22,8 @@ class Outright:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._bounds = Bounds(session.snapshot, session.placer, session.likes)
+        # For how many tasks of a shape there was no room; at present nothing is freed within a cycle.
+        self._full: dict[Board, int] = {}
 
     def has_room(self, queue: Queue, job: Job) -> bool:
         """Whether a job that could start now could start later too, and there is room for it now.
@@ -30,7 +33,16 @@ class Outright:
         if not self._plain(queue, job):
             return False
         _, wanted = self._bounds.lacking(queue, job)
-        return wanted is not None and self._bounds.fit(wanted)
+        return wanted is not None and any(self._fit(*each) for each in wanted)
+
+    def _fit(self, board: Board, needed: int) -> bool:
+        full = self._full.get(board)
+        if full is not None and needed >= full:
+            return False
+        if self._bounds.total(board, needed) >= needed:
+            return True
+        self._full[board] = needed
+        return False
 
     def _plain(self, queue: Queue, job: Job) -> bool:
         rules = queue.fungibility

@@ -1,0 +1,84 @@
+"""Who is tried at once, where there is room, gets what it would get if later were looked at first."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine import EngineConfig, FairSharing, run_cycle
+from scheduling.engine.actions.admission.outright import Outright
+from scheduling.engine.model import (
+    CycleResult,
+    Fungibility,
+    GpuMode,
+    Instant,
+    PreemptionPolicy,
+    PreemptOthers,
+    PreemptWithin,
+    Preference,
+    WhenCan,
+)
+from tests.unit.scheduling.engine.actions.stage import Stage
+from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role, world
+from tests.unit.scheduling.engine.properties.laws import EXAMPLES, law
+
+POOLS, TEAMS = ("a100", "h100"), "abc"
+POLICIES = st.builds(
+    PreemptionPolicy, within_queue=st.sampled_from(PreemptWithin), reclaim=st.sampled_from(PreemptOthers)
+)
+WEIGHINGS = st.just(Fungibility()) | st.builds(
+    Fungibility,
+    when_can_borrow=st.sampled_from(WhenCan),
+    when_can_preempt=st.sampled_from(WhenCan),
+    preference=st.sampled_from(Preference),
+)
+CHOICES = st.sampled_from((POOLS, POOLS[::-1], POOLS[:1]))
+
+
+@st.composite
+def stages(draw: st.DrawFn) -> Stage:
+    """A few waves of jobs, after each of which some are still leaving for others."""
+    nodes = [
+        node(f"{pool}-{n}", draw(st.integers(1, 4)), device={"mode": GpuMode.WHOLE}, labels={"pool": pool})
+        for pool in POOLS
+        for n in range(draw(st.integers(1, 2)))
+    ]
+    limits = {
+        name: quotas(draw(st.integers(0, 5)), flavors=POOLS, lend=draw(st.none() | st.integers(0, 4)))
+        for name in TEAMS
+    }
+    queues = [
+        queue(name, flavors=draw(CHOICES), preemption=draw(POLICIES), fungibility=draw(WEIGHINGS))
+        for name in TEAMS
+    ]
+    flavors = [flavor(pool, mode=GpuMode.WHOLE, node_labels={"pool": pool}) for pool in POOLS]
+    fair = FairSharing() if draw(st.booleans()) else None
+    config = EngineConfig(actions=("admit",), fair_sharing=fair)
+    stage = Stage(world(nodes, teams=limits, queues=queues, flavors=flavors), config)
+    for wave in range(4):
+        for index in range(draw(st.integers(1, 4))):
+            shape = role(
+                draw(st.integers(1, 3)), draw(st.integers(1, 2)), least=draw(st.sampled_from((None, 1)))
+            )
+            team, at = draw(st.sampled_from(TEAMS)), draw(st.integers(0, 5))
+            stage.submit(job(f"j{wave}{index}", team, shape, at=at, priority=draw(st.integers(0, 2))))
+        if wave < 3:
+            stage.cycle()
+            for name in draw(st.sets(st.sampled_from(sorted(stage.snapshot.jobs)))):
+                stage.leave(name)
+    return stage
+
+
+def told(result: CycleResult) -> tuple[object, ...]:
+    return (result.decisions, [(item.job, item.status, item.reason) for item in result.outcomes])
+
+
+@given(stages())
+@settings(law, max_examples=-(-EXAMPLES // 3))
+def test_to_be_tried_at_once_changes_no_decision(stage: Stage) -> None:
+    found = run_cycle(stage.snapshot, stage.config, Instant(stage.now))
+    with patch.object(Outright, "has_room", lambda self, queue, job: False):
+        asked_first = run_cycle(stage.snapshot, stage.config, Instant(stage.now))
+    assert told(found) == told(asked_first)
