@@ -1,0 +1,40 @@
+"""Figures of a refusal that are worked out when somebody is told them."""
+
+from __future__ import annotations
+
+from scheduling.engine.model import Help, HelpCode, Reason
+from scheduling.engine.quota.assignment import Refusal
+
+WAY = Help(HelpCode.ASK_FEWER_CARDS, {"cards": 2})
+
+
+def later(told: list[Refusal]) -> Refusal:
+    """A refusal that knows its role, and notes in `told` when it is asked for more."""
+
+    def tell() -> Refusal:
+        told.append(Refusal(Reason.NO_ROOM, {"role": "worker", "free_cards": 3}, (WAY,)))
+        return told[-1]
+
+    return Refusal.later(Reason.NO_ROOM, {"role": "worker"}, tell)
+
+
+def test_what_is_known_needs_no_look_and_everything_else_needs_one() -> None:
+    told: list[Refusal] = []
+    refusal = later(told)
+    assert (refusal.reason, refusal.known, told) == (Reason.NO_ROOM, {"role": "worker"}, [])
+    assert refusal.numbers == {"role": "worker", "free_cards": 3}
+    assert refusal.help == (WAY,)
+    assert len(told) == 1
+
+
+def test_own_figures_lie_over_those_that_are_told_later() -> None:
+    told: list[Refusal] = []
+    own = later(told).but(role="chief", asked=4)
+    assert (own.known, told) == ({"role": "chief", "asked": 4}, [])
+    assert own == Refusal(Reason.NO_ROOM, {"role": "chief", "free_cards": 3, "asked": 4}, (WAY,))
+    assert len(told) == 1
+
+
+def test_own_figures_lie_over_those_that_are_known() -> None:
+    found = Refusal(Reason.NO_ROOM, {"role": "worker", "asked": 2}, (WAY,)).but(asked=4)
+    assert found == Refusal(Reason.NO_ROOM, {"role": "worker", "asked": 4}, (WAY,))
