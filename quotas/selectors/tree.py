@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from foundation import row_scope
 from foundation.kept import Kept
@@ -17,11 +17,41 @@ TreeKey = tuple[str, str]
 
 
 _NODES: Final = Kept(lambda cell: QuotaNode.unscoped.filter(cell_id=cell).order_by("id"))
-_QUOTAS: Final = Kept(
-    lambda cell: Quota.unscoped.filter(node__cell_id=cell).order_by("flavor_id", "resource")
+
+
+class QuotaRow(NamedTuple):
+    """A quota as the arithmetic needs it."""
+
+    node_id: uuid.UUID
+    flavor_id: uuid.UUID
+    resource: str
+    nominal: int | None
+    borrowing_limit: int | None
+    lending_limit: int | None
+
+
+class UsedRow(NamedTuple):
+    """What the ledger says is used."""
+
+    node_id: uuid.UUID
+    flavor_id: uuid.UUID
+    resource: str
+    used: int
+
+
+_QUOTAS: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda cell: (
+        Quota.unscoped.filter(node__cell_id=cell)
+        .order_by("flavor_id", "resource")
+        .values_list(*QuotaRow._fields)
+    )
 )
-_USED: Final = Kept(
-    lambda cell: LedgerEntry.unscoped.filter(node__cell_id=cell, used__gt=0).order_by("flavor_id", "resource")
+_USED: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda cell: (
+        LedgerEntry.unscoped.filter(node__cell_id=cell, used__gt=0)
+        .order_by("flavor_id", "resource")
+        .values_list(*UsedRow._fields)
+    )
 )
 
 
@@ -30,19 +60,19 @@ class TreeRows:
     """Nodes of one cell, and per node id its quotas and what the ledger says it uses."""
 
     nodes: list[QuotaNode]
-    quotas: dict[uuid.UUID, list[Quota]]
-    used: dict[uuid.UUID, list[LedgerEntry]]
+    quotas: dict[uuid.UUID, list[QuotaRow]]
+    used: dict[uuid.UUID, list[UsedRow]]
 
 
 @row_scope.whole()
 def tree_rows(cell_id: uuid.UUID) -> TreeRows:
     """Read the rows of a cell's tree, in a fixed order."""
     nodes = _NODES(cell_id)
-    quotas: defaultdict[uuid.UUID, list[Quota]] = defaultdict(list)
-    for quota in _QUOTAS(cell_id):
+    quotas: defaultdict[uuid.UUID, list[QuotaRow]] = defaultdict(list)
+    for quota in map(QuotaRow._make, _QUOTAS(cell_id)):
         quotas[quota.node_id].append(quota)
-    used: defaultdict[uuid.UUID, list[LedgerEntry]] = defaultdict(list)
-    for entry in _USED(cell_id):
+    used: defaultdict[uuid.UUID, list[UsedRow]] = defaultdict(list)
+    for entry in map(UsedRow._make, _USED(cell_id)):
         used[entry.node_id].append(entry)
     return TreeRows(nodes, dict(quotas), dict(used))
 

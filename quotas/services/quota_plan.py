@@ -17,9 +17,9 @@ from foundation.quantities import Resource
 from quotas.distribution import Division, Excess, divide, totals
 from quotas.effect import Overhang, RowKey
 from quotas.errors import ExceedsParent
-from quotas.models import Quota, QuotaNode
+from quotas.models import QuotaNode
 from quotas.selectors.node_names import node_names
-from quotas.selectors.tree import TreeRows, tree_rows
+from quotas.selectors.tree import QuotaRow, TreeRows, tree_rows
 from quotas.tree.limits import NOTHING, Amount, Limits
 from quotas.words import amount_words
 
@@ -203,7 +203,7 @@ def _rows(
     return found
 
 
-def _limits(row: Quota) -> Limits:
+def _limits(row: QuotaRow) -> Limits:
     return Limits(row.nominal, row.borrowing_limit, row.lending_limit)
 
 

@@ -78,7 +78,13 @@ def commit_reasons(
     """
     outcomes = list(outcomes)
     foreign = _foreign(cell_id, outcomes)
-    told = [(wait, outcome) for outcome in outcomes if (wait := _news(taken, outcome, foreign)) is not None]
+    told = [
+        (wait, outcome)
+        for outcome in outcomes
+        # Most are told what they were told before: they must cost next to nothing.
+        if (foreign or taken.told.get(outcome.job) is not outcome)
+        and (wait := _news(taken, outcome, foreign)) is not None
+    ]
     news = [wait for wait, _ in told]
     with transaction.atomic():
         cell = leases.lock_current(Cell, cell_id, epoch)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from clusters.backends.delegation import Cohort, Limit, Pool, Priority, Projection, QueueRules
 from clusters.models import Cluster, Flavor
 from foundation import row_scope
-from quotas.models import Queue, QueueFlavor, Quota, QuotaNode
-from quotas.selectors.tree import tree_rows
+from quotas.models import Queue, QueueFlavor, QuotaNode
+from quotas.selectors.tree import QuotaRow, tree_rows
 from scheduling.delegation.delegated import delegated_queues
 from scheduling.models import PriorityClass
 
@@ -79,7 +79,7 @@ def _pool(flavor: Flavor) -> Pool:
     )
 
 
-def _limits(quotas: Sequence[Quota], here: set[uuid.UUID]) -> tuple[Limit, ...]:
+def _limits(quotas: Sequence[QuotaRow], here: set[uuid.UUID]) -> tuple[Limit, ...]:
     return tuple(
         Limit(str(q.flavor_id), q.resource, q.nominal, q.borrowing_limit, q.lending_limit)
         for q in quotas

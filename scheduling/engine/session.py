@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from scheduling.engine.actions.admission.allowances import Allowances
-from scheduling.engine.actions.equivalence import likes_of
+from scheduling.engine.actions.equivalence import likes_of, refusals_of
 from scheduling.engine.config import EngineConfig, resolve_config
 from scheduling.engine.model import (
     Considered,
@@ -50,6 +50,7 @@ class Session:
         self.counters: Counter[str] = Counter()
         self.considered: list[Considered] = []
         self.likes = likes_of(snapshot)
+        self.refusals = refusals_of(snapshot)
         # By what a job asks for and where: that it never fits or is beyond limits, what it is charged in its
         # first choice, and its smallest size in each flavor.
         self.never: Table[Outcome | None] = _table(snapshot.memo, "never", self.likes, self.tools.rule)

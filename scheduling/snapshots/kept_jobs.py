@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.db.models import QuerySet
+from django.db import connection
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
 
 from foundation.kept import Kept
 from scheduling.allowances import Allowances
@@ -27,9 +29,11 @@ def _seen(cell: uuid.UUID) -> QuerySet[Job]:
     return Job.unscoped.filter(queue__cell_id=cell, state__in=SEEN)
 
 
-_VERSIONS: Final[Kept[tuple[Any, ...]]] = Kept(lambda cell: _seen(cell).values_list("pk", "version"))
+# Of thousands of keys texts are read and looked up several times as fast.
+_NAME: Final = Cast("pk", TextField())
+_VERSIONS: Final[Kept[tuple[Any, ...]]] = Kept(lambda cell: _seen(cell).values_list(_NAME, "version"))
 _VERSIONS_AND_TIMES: Final[Kept[tuple[Any, ...]]] = Kept(
-    lambda cell: _seen(cell).values_list("pk", "version", "reason_at")
+    lambda cell: _seen(cell).values_list(_NAME, "version", "reason_at")
 )
 
 
@@ -116,17 +120,19 @@ class KeptJobs:
 
         Each key is looked up once: with thousands of jobs that is what costs.
         """
-        rows = self._rows
+        rows = self.by_id
         marks = (_VERSIONS if alone else _VERSIONS_AND_TIMES)(self.cell_id)
+        if connection.vendor != "postgresql":  # which writes a key otherwise
+            marks = [(str(uuid.UUID(name)), *mark) for name, *mark in marks]
         found = [rows.get(mark[0]) for mark in marks]
         changed = {
-            mark[0]
+            uuid.UUID(mark[0])
             for mark, row in zip(marks, found, strict=True)
             if row is None or row.version != mark[1] or not (alone or row.reason_at == mark[2])
         }
         if sum(row is not None for row in found) == len(rows):
             return changed, set()
-        return changed, rows.keys() - {mark[0] for mark in marks}
+        return changed, {rows[name].pk for name in rows.keys() - {mark[0] for mark in marks}}
 
     def _load(self, keys: Collection[uuid.UUID]) -> dict[uuid.UUID, Job]:
         """Read new jobs with their roles, and of known ones what may have changed."""

@@ -87,8 +87,8 @@ class Consolidate:
         for queue in session.queues():
             if queue.stop_policy is not StopPolicy.NONE:
                 continue
-            line = [session.job(job_id) for job_id in session.line(queue)]
-            ready = [job for job in line if self._may_be_helped(session, job)]
+            roomless = (job_id for job_id in session.line(queue) if self._lacks_room(session, job_id))
+            ready = [job for job in map(session.job, roomless) if self._may_be_helped(session, job)]
             if queue.strategy is Strategy.STRICT_FIFO:
                 del ready[1:]
             levels = (estimate(session, tree, queue, job).borrow_level for job in ready)
@@ -98,10 +98,13 @@ class Consolidate:
         for candidate in sorted(session.in_order(candidates), key=OWNED.key):
             yield session.snapshot.queues[candidate.job.queue], candidate.job
 
+    def _lacks_room(self, session: Session, job_id: str) -> bool:
+        known = session.outcomes.get(job_id)
+        return known is None or known.reason is Reason.NO_ROOM
+
     def _may_be_helped(self, session: Session, job: Job) -> bool:
+        """Whether a job that lacks room, as far as is known, might be given some."""
         known = session.outcomes.get(job.id)
-        if known is not None and known.reason is not Reason.NO_ROOM:
-            return False
         ready = job.backoff_until is None or job.backoff_until <= session.now
         free = not session.snapshot.holds(job.id) and job.id not in session.snapshot.claims
         allowed = job.preemptible or not session.config.consolidation.preemptible_only

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 
-from scheduling.engine.model import Job, PlacementRules
+from scheduling.engine.model import Job, Outcome, PlacementRules
 from scheduling.engine.state.snapshot import Snapshot
 
 KEPT = 1024
@@ -82,6 +82,32 @@ class Likes:
         return len(self._of) + len(self._numbers)
 
 
+class Refusals:
+    """Answers of jobs that wait, kept from cycle to cycle: as long as those of a queue that are alike are
+    told the same, each keeps the answer that it has, and whoever stores answers sees at once that it does.
+    """
+
+    def __init__(self) -> None:
+        self.told: dict[str, Outcome] = {}
+        self._of: dict[tuple[str, int], Outcome] = {}
+
+    def same(self, queue: str, like: int, outcome: Outcome) -> Outcome:
+        """The answer of the last cycle for jobs of a queue that are alike, where this one is no other."""
+        known = self._of.get((queue, like))
+        if known is not None and replace(known, job=outcome.job) == outcome:
+            return known
+        self._of[queue, like] = outcome
+        return outcome
+
+
+def refusals_of(snapshot: Snapshot) -> Refusals:
+    """The answers kept with a snapshot; made anew where most are of jobs that are gone."""
+    known = snapshot.job_memo.get(Refusals)
+    if not isinstance(known, Refusals) or len(known.told) > KEPT + 2 * len(snapshot.jobs):
+        known = snapshot.job_memo[Refusals] = Refusals()
+    return known
+
+
 def likes_of(snapshot: Snapshot) -> Likes:
     """The numbers of a snapshot; made anew where most of them belong to jobs that are gone.
 
@@ -91,6 +117,7 @@ def likes_of(snapshot: Snapshot) -> Likes:
     if not isinstance(known, Likes) or known.size > KEPT + 4 * len(snapshot.jobs):
         known = snapshot.job_memo[Likes] = Likes()
         snapshot.memo.clear()
+        snapshot.job_memo.pop(Refusals, None)
         snapshot.limits_memo.clear()
     return known
 

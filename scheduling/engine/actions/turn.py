@@ -51,7 +51,8 @@ class Turn:
         """Note that a job waits; whether the next one of its queue may be looked at."""
         # Of two like jobs the second finds other victims than the first, or nobody left to leave.
         if outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
-            self._failed[self._session.likes.of(job)] = outcome
+            like = self._session.likes.of(job)
+            self._failed[like] = self._session.refusals.same(self.queue.id, like, outcome)
         if self._tries_left is not None:
             self._tries_left -= 1
         # Whom a limit of their own holds up does not hold up those behind.
@@ -84,11 +85,19 @@ class Turn:
                     break
                 continue
             self._session.counters["skipped_as_equivalent"] += 1
-            # As often as there are jobs: `replace` takes three times as long.
-            outcomes[job.id] = Outcome(
-                job=job.id, status=like.status, reason=like.reason, numbers=like.numbers, help=like.help
-            )
+            outcomes[job.id] = self._told(job.id, like)
         self._close()
+
+    def _told(self, job_id: str, like: Outcome) -> Outcome:
+        """The answer of a job that is like one that waits."""
+        told = self._session.refusals.told
+        known = told.get(job_id)
+        if known is None or known.numbers is not like.numbers or known.help is not like.help:
+            # As often as there are jobs: `replace` takes three times as long.
+            known = told[job_id] = Outcome(
+                job=job_id, status=like.status, reason=like.reason, numbers=like.numbers, help=like.help
+            )
+        return known
 
     def _close(self) -> None:
         self.head = None

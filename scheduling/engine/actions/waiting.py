@@ -24,17 +24,19 @@ if TYPE_CHECKING:
 
 def explain_rest(session: Session) -> None:
     """Record an outcome for each waiting job that has none, the most fundamental reason first."""
+    outcomes, waiting, denied = session.outcomes, OutcomeStatus.WAITING, Reason.POLICY_DENIED
     for queue in session.queues():
         ahead = 0
         head: str | None = None
         for job_id in session.line(queue):
-            known = session.outcomes.get(job_id)
+            known = outcomes.get(job_id)
             if known is None:
                 session.record(explain(session, queue, session.job(job_id), head=head, ahead=ahead))
-            if known is None or known.status is OutcomeStatus.WAITING:
                 ahead += 1
-                blocks = known is not None and known.reason is not Reason.POLICY_DENIED
-                head = head or (job_id if blocks else None)
+            elif known.status is waiting:
+                ahead += 1
+                if head is None and known.reason is not denied:
+                    head = job_id
 
 
 def explain(session: Session, queue: Queue, job: Job, *, head: str | None, ahead: int) -> Outcome:

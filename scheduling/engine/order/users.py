@@ -73,18 +73,20 @@ class Users:
 
         The jobs of one user keep their order. Who comes next is decided when it is asked.
         """
-        waiting: defaultdict[str, deque[tuple[int, str]]] = defaultdict(deque)
-        for position, job_id in enumerate(ids):
-            waiting[jobs[job_id].user].append((position, job_id))
-        if waiting:
+        line = list(ids)
+        if line:
             self._of(queue)  # what is used before anything of this queue is decided
-        while len(waiting) > 1:
+        if len({jobs[job_id].user for job_id in line}) == 1:
+            yield from line
+            return
+        waiting: defaultdict[str, deque[tuple[int, str]]] = defaultdict(deque)
+        for position, job_id in enumerate(line):
+            waiting[jobs[job_id].user].append((position, job_id))
+        while waiting:
             user = min(waiting, key=lambda name: (self.load(queue.id, name), waiting[name][0]))
             yield waiting[user].popleft()[1]
             if not waiting[user]:
                 del waiting[user]
-        for last in waiting.values():
-            yield from (job_id for _, job_id in last)
 
     @property
     def _entry(self) -> float:

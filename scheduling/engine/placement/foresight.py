@@ -41,6 +41,7 @@ from scheduling.engine.placement.grid import (
     ShapeTable,
     by_grid,
 )
+from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.scarcity import GroupRisk, group_risks
 from scheduling.engine.placement.workload import Workload
 from scheduling.engine.state.fleet import Fleet, Ints
@@ -110,6 +111,11 @@ class LookAhead(GridScore):
             held = levels.worth.take(figures.worth_rows + levels.worth_column(left))
             worth -= held[0] - held[1:]
         return Grid(worth.astype(self.dtype), figures.columns)
+
+    def card(self, question: Question, row: int) -> int:
+        """It has its mind on a card for parts of one alone."""
+        task = question.task
+        return super().card(question, row) if task.cards == 1 and not task.whole else BY_PICKER
 
     def columns(self, asked: ShapeTable, fleet: Fleet) -> Columns:
         """As `grid`, node after node."""

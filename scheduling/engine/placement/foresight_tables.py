@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,14 +63,6 @@ class Tables:
     waste: Floats
     costs: Floats
     pressure: Floats
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tables) and (
-            self is other
-            or all(
-                np.array_equal(getattr(self, part.name), getattr(other, part.name)) for part in fields(self)
-            )
-        )
 
 
 class Levels:
