@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import connection
 from django.db.models import AutoField, JSONField, Model, QuerySet
@@ -82,12 +83,15 @@ def update_rows(
         return set()
     if len({row[0] for row in given}) < len(given):
         raise ValueError(f"a row of {model.__name__} cannot be updated twice in one statement")
-    plan = _Plan(model, key, fields, add, alike, guard)
+    absent = frozenset(name for name, value in guard.where.items() if value is None)
+    limits = tuple((name, *sides) for name, sides in guard.within.items())
+    conditions = tuple(guard.same), tuple(guard.where), absent, limits
+    plan = _plan(connection.vendor, model, (key, *fields), add, tuple(alike), conditions)
     written: set[Any] = set()
     with preparing_cursor() as cursor:
         for start in range(0, len(given), plan.rows_most):
             chunk = given[start : start + plan.rows_most]
-            cursor.execute(*plan.statement(chunk))
+            cursor.execute(*plan.statement(chunk, alike, guard.where))
             found = {key for (key,) in cursor.fetchall()}
             written.update(row[0] for row in chunk if plan.stored_key(row[0]) in found)
     return written
@@ -126,36 +130,36 @@ def insert_values(model: type[Model], names: Sequence[str], rows: Iterable[Seque
         made = [model(**dict(zip(names, row, strict=True))) for row in given]
         model._base_manager.bulk_create(made, batch_size=_ROWS)
         return
-    columns, made_up = _defaults(model, tuple(names))
+    columns, made_up, times = _defaults(model, tuple(names))
     _, sql = _insertion(model)
-    _insert(
-        sql,
-        [
-            {**dict(zip(columns, row, strict=True)), **{column: make() for column, make in made_up}}
-            for row in given
-        ],
-    )
+    shared = dict.fromkeys(times, str(timezone.now()))
+    values = []
+    for row in given:
+        value: dict[str, Any] = dict(zip(columns, row, strict=True), **shared)
+        for column, make in made_up:
+            value[column] = make()
+        values.append(value)
+    _insert(sql, values)
 
 
 def _insert(sql: str, values: Sequence[Mapping[str, Any]]) -> None:
     for start in range(0, len(values), _ROWS):
         with preparing_cursor() as cursor:
-            cursor.execute(sql, [json.dumps(values[start : start + _ROWS], default=str)])
+            cursor.execute(sql, [_text(values[start : start + _ROWS])])
 
 
 @lru_cache
 def _defaults(
     model: type[Model], names: tuple[str, ...]
-) -> tuple[list[str], list[tuple[str, Callable[[], Any]]]]:
-    """The columns of fields with these names, and for each of the others what makes its value."""
+) -> tuple[list[str], list[tuple[str, Callable[[], Any]]], list[str]]:
+    """The columns of fields with these names, what makes the value of each of the others, and those of them
+    that tell when a row was made."""
     fields: list[Any] = [item for item in model._meta.concrete_fields if not isinstance(item, AutoField)]
     known = {item.attname: item.column for item in fields}
-    others = [
-        (item.column, timezone.now if getattr(item, "auto_now_add", False) else item.get_default)
-        for item in fields
-        if item.attname not in names
-    ]
-    return [known[name] for name in names], others
+    others = [item for item in fields if item.attname not in names]
+    times = [item.column for item in others if getattr(item, "auto_now_add", False)]
+    made_up = [(item.column, item.get_default) for item in others if item.column not in times]
+    return [known[name] for name in names], made_up, times
 
 
 @lru_cache
@@ -184,75 +188,102 @@ def lock_in_order(rows: QuerySet[Any]) -> list[Any]:
     return list(rows.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk", flat=True))
 
 
+_Conditions = tuple[tuple[str, ...], tuple[str, ...], frozenset[str], tuple[tuple[str, str, str], ...]]
+"""Of a guard: the fields that must be the same, those that must have a value, which of them none, and those
+that are added to, with what there is and what others keep of it."""
+
+
+@lru_cache
+def _plan(
+    vendor: str,
+    model: type[Model],
+    names: tuple[str, ...],
+    add: bool,
+    alike: tuple[str, ...],
+    conditions: _Conditions,
+) -> _Plan:
+    return _Plan(vendor, model, names, add, alike, conditions)
+
+
 class _Plan:
-    """How the rows of one call become statements."""
+    """How the rows of one kind of call become statements; `names` are the key and the fields."""
 
     def __init__(
         self,
+        vendor: str,
         model: type[Model],
-        key: str,
-        fields: Sequence[str],
+        names: tuple[str, ...],
         add: bool,
-        alike: Mapping[str, Any],
-        guard: Guard,
+        alike: tuple[str, ...],
+        conditions: _Conditions,
     ) -> None:
-        quote = connection.ops.quote_name
-
-        def field_of(name: str) -> Any:
-            return model._meta.get_field(name)
+        same, where, absent, within = conditions
+        quote, field_of = connection.ops.quote_name, model._meta.get_field
+        table = quote(model._meta.db_table)
 
         def column_of(name: str) -> str:
-            return f"{table}.{quote(field_of(name).column)}"
+            return f"{table}.{quote(_column(field_of(name)))}"
 
-        table = quote(model._meta.db_table)
-        self._fields = [field_of(name) for name in (key, *fields, *guard.same)]
+        self._model = model
+        self._fields: list[Any] = [field_of(name) for name in (*names, *same)]
         bare = [quote(item.column) for item in self._fields]
         own = [f"{table}.{column}" for column in bare]
         given = [f"given.column{place}" for place in range(1, 1 + len(own))]
-        written = range(1, 1 + len(fields))
-        sums = {name: f"{own[place]} + {given[place]}" for place, name in zip(written, fields, strict=True)}
-        assigned = [
-            f"{bare[place]} = {sums[fields[place - 1]] if add else given[place]}" for place in written
+        written = range(1, len(names))
+        sums = {names[place]: f"{own[place]} + {given[place]}" for place in written}
+        assigned = [f"{bare[place]} = {sums[names[place]] if add else given[place]}" for place in written]
+        assigned += [f"{quote(_column(field_of(name)))} = %s" for name in alike]
+        required = [f"{own[place]} = {given[place]}" for place in range(len(own)) if place not in written]
+        required += [f"{column_of(name)} {'IS NULL' if name in absent else '= %s'}" for name in where]
+        required += [
+            f"{sums[name]} <= {column_of(most)} - {column_of(others)}" for name, most, others in within
         ]
-        assigned += [f"{quote(field_of(name).column)} = %s" for name in alike]
-        conditions = [f"{own[place]} = {given[place]}" for place in range(len(own)) if place not in written]
-        conditions += [
-            f"{column_of(name)} {'IS NULL' if value is None else '= %s'}"
-            for name, value in guard.where.items()
-        ]
-        conditions += [
-            f"{sums[name]} <= {column_of(most)} - {column_of(others)}"
-            for name, (most, others) in guard.within.items()
-        ]
-        self._one_text = connection.vendor == "postgresql"
+        self._one_text = vendor == "postgresql"
         if self._one_text:
             # How many rows come is not known when the statement is planned: told by their keys, they are
             # looked up however small the table was then.
-            conditions.append(f"{own[0]} = ANY (%s::{_type(self._fields[0])}[])")
+            required.append(f"{own[0]} = ANY (%s::{_type(self._fields[0])}[])")
         # Names of the models' columns only; every value is a parameter.
         self._head = f"UPDATE {table} SET {', '.join(assigned)} FROM "  # noqa: S608
         self._row = f"({', '.join(['%s'] * len(own))})"
-        self._where = f" WHERE {' AND '.join(conditions)} RETURNING {bare[0]}"
-        self._first = [_ready(field_of(name), value) for name, value in alike.items()]
-        self._last = [_ready(field_of(name), v) for name, v in guard.where.items() if v is not None]
-        most, fixed = connection.features.max_query_params, len(self._first) + len(self._last)
+        self._where = f" WHERE {' AND '.join(required)} RETURNING {bare[0]}"
+        self._names = [f"column{place}" for place in range(1, 1 + len(own))]
+        if self._one_text:
+            columns = zip(self._names, map(_type, self._fields), strict=True)
+            self._given = f"json_to_recordset(%s) AS given({', '.join(map(' '.join, columns))})"
+        most, fixed = connection.features.max_query_params, len(alike) + len(where)
         self.rows_most = min(_ROWS, (most - fixed) // len(own)) if most else _ROWS
 
-    def statement(self, rows: Sequence[Sequence[Any]]) -> tuple[str, list[Any]]:
+    def statement(
+        self, rows: Sequence[Sequence[Any]], alike: Mapping[str, Any], where: Mapping[str, Any]
+    ) -> tuple[str, list[Any]]:
         """The statement for some rows, and its parameters."""
+        field_of = self._model._meta.get_field
+        first = [_ready(field_of(name), value) for name, value in alike.items()]
+        last = [_ready(field_of(name), value) for name, value in where.items() if value is not None]
         if not self._one_text:
             text = f"{self._head}(VALUES {', '.join([self._row] * len(rows))}) AS given{self._where}"
             ready = [_ready(item, v) for row in rows for item, v in zip(self._fields, row, strict=True)]
-            return text, [*self._first, *ready, *self._last]
-        names = [f"column{place}" for place in range(1, 1 + len(self._fields))]
-        columns = ", ".join(f"{name} {_type(item)}" for name, item in zip(names, self._fields, strict=True))
-        text = f"{self._head}json_to_recordset(%s) AS given({columns}){self._where}"
-        values = json.dumps([dict(zip(names, row, strict=True)) for row in rows], default=str)
-        return text, [*self._first, values, *self._last, [row[0] for row in rows]]
+            return text, [*first, *ready, *last]
+        values = _text([dict(zip(self._names, row, strict=True)) for row in rows])
+        return f"{self._head}{self._given}{self._where}", [*first, values, *last, [row[0] for row in rows]]
 
     def stored_key(self, key: Any) -> Any:
         """A key as the database tells it."""
         return key if self._one_text else _ready(self._fields[0], key)
+
+
+def _column(item: Any) -> str:
+    return str(item.column)
+
+
+def _text(rows: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(rows, default=_plain)
+
+
+def _plain(value: Any) -> str:
+    # PostgreSQL reads a key without dashes as well, and Python writes it three times as fast.
+    return value.hex if isinstance(value, UUID) else str(value)
 
 
 def _ready(item: Any, value: Any) -> Any:

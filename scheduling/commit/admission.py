@@ -65,18 +65,22 @@ def tasks_of(decisions: Iterable[em.Decision]) -> TaskIds:
 
 def start(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     """Admit a job if the quota of this moment allows it; returns whether it did."""
-    job = batch.jobs[decision.job]
-    if not fits(batch, decision) or not batch.limits.allow(job, amounts_of(decision)):
+    job, amounts = batch.jobs[decision.job], amounts_of(decision)
+    if not _fits(batch, job, amounts) or not batch.limits.allow(job, amounts):
         return False
-    return follow(batch, decision, tasks)
+    return _book(batch, decision, amounts, tasks)
 
 
 def follow(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     """Book an admission that stands, whoever decided it; returns whether the job was still waiting."""
+    return _book(batch, decision, amounts_of(decision), tasks)
+
+
+def _book(batch: Batch, decision: em.Decision, amounts: Mapping[TreeKey, int], tasks: TaskIds) -> bool:
     job = batch.jobs[decision.job]
     if job.state != JobState.QUEUED or job.pk in batch.admitted:
         return False
-    amounts, queue_node = amounts_of(decision), str(job.queue.node_id)
+    queue_node = str(job.queue.node_id)
     for key, amount in amounts.items():
         batch.tree.add_usage(queue_node, key, amount)
         batch.ledger[LedgerKey(job.queue.node_id, uuid.UUID(key[0]), key[1])] += amount
@@ -95,8 +99,12 @@ def amounts_of(decision: em.Decision) -> dict[TreeKey, int]:
 
 def fits(batch: Batch, decision: em.Decision) -> bool:
     """Whether the tree allows at this moment what is admitted."""
-    node, tree = str(batch.jobs[decision.job].queue.node_id), batch.tree
-    return all(at_least(tree.available(node, key), amount) for key, amount in amounts_of(decision).items())
+    return _fits(batch, batch.jobs[decision.job], amounts_of(decision))
+
+
+def _fits(batch: Batch, job: Job, amounts: Mapping[TreeKey, int]) -> bool:
+    node, tree = str(job.queue.node_id), batch.tree
+    return all(at_least(tree.available(node, key), amount) for key, amount in amounts.items())
 
 
 def _collect(

@@ -39,6 +39,8 @@ class Board:
         self._lasting = Lasting(question, (veto for veto in self.vetoes if veto.fixed))
         size = len(question.fleet)
         self._feasible: Bools = np.zeros(size, np.bool_)
+        # Rows that fit and whose scores nobody needed yet.
+        self._unscored: Bools = np.zeros(size, np.bool_)
         self._raw: list[Floats] = []
         self._scores: tuple[tuple[Score, int], ...] = ()
         self._select()
@@ -86,20 +88,22 @@ class Board:
         so it cannot change which row wins or ties.
         """
         self._catch_up()
-        if not len(self._single):
-            return None
+        fitting = np.flatnonzero(self._feasible if within is None else self._feasible & within)
+        if len(fitting) < 2:
+            # In a full cluster often: there is nothing to compare.
+            return int(fitting[0]) if len(fitting) else None
+        self._score()
         total = self._single if len(self._scores) == 1 else self._weighed()
         if within is not None:
             total = np.where(within, total, INFEASIBLE)
-        row = int(total.argmax())
-        return row if total[row] > INFEASIBLE else None
+        return int(total.argmax())
 
     def filled(self, row: int) -> None:
         """The task that was just seated took a row's last room for such tasks: it needs no new judgement."""
         fleet = self.question.fleet
         if self._epoch == fleet.epoch and fleet.touched[self._seen :] == [row]:
             self._seen += 1
-            self._feasible[row] = False
+            self._feasible[row] = self._unscored[row] = False
             self._single[row] = INFEASIBLE
 
     def cards(self, row: int, picker: DevicePicker, question: Question | None = None) -> tuple[int, ...]:
@@ -159,12 +163,15 @@ class Board:
         feasible = self._lasting.mask[rows].copy()
         for veto in self._decisive:
             feasible &= veto.allows(self.question, rows)
-        self._feasible[rows] = feasible
-        self._single[rows] = INFEASIBLE
         # Nobody looks at the score of a row that does not fit, and in a full cluster few do.
-        fitting = np.flatnonzero(feasible) if isinstance(rows, slice) else rows[feasible]
+        self._feasible[rows] = self._unscored[rows] = feasible
+        self._single[rows] = INFEASIBLE
+
+    def _score(self) -> None:
+        fitting = np.flatnonzero(self._unscored)
         if not len(fitting):
             return
+        self._unscored[:] = False
         scored = ALL_ROWS if len(fitting) == len(self._feasible) else fitting
         for (score, _), raw in zip(self._scores, self._raw, strict=True):
             raw[scored] = score.score(self.question, scored)
