@@ -61,16 +61,14 @@ class Turn:
 
     def _eligible(self) -> Iterator[Job]:
         now, outcomes = self._session.now, self._session.outcomes
+        holds, leaves = self._session.snapshot.holds, self._leaves
         for job in self._session.in_turn(self.queue):
             if job.state is not JobState.QUEUED or job.id in outcomes:
                 continue
             ready = job.backoff_until is None or job.backoff_until <= now
             # A job that changed while the snapshot was taken may have come without its roles.
-            if ready and job.roles and not self._holds(job):
+            if ready and job.roles and not holds(job.id) and not leaves(job.id):
                 yield job
-
-    def _holds(self, job: Job) -> bool:
-        return self._session.snapshot.holds(job.id) > 0 or self._leaves(job.id)
 
     def _advance(self) -> None:
         failed, number, outcomes = self._failed, self._session.likes.of, self._session.outcomes

@@ -6,7 +6,7 @@ snapshot as it found it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from enum import Enum, auto
 from itertools import islice
@@ -75,7 +75,7 @@ class VictimSearch:
         self,
         preemptor: Preemptor,
         room: Room | None = None,
-        alike: Alike | None = None,
+        alike: Callable[[], Alike | None] | None = None,
         *,
         budget: int | None = None,
         whether: bool = False,
@@ -83,7 +83,7 @@ class VictimSearch:
         """The victims that let a job in, none where no legal set does.
 
         With `room` the victims' nodes and cards are free as well when it is called, and it must hold.
-        `alike` says the same of like tasks, for which places are counted where that is exact. `budget` is
+        `alike` tells whether tasks are alike: places are counted for them where that is exact. `budget` is
         how often it is looked whether the job fits, where that is less than the configured number.
         `whether`: any victims will do, not only those that lose least.
         """
@@ -93,25 +93,26 @@ class VictimSearch:
         if self._all_too_dear(preemptor):
             return TargetSet()
         effort = Effort(min(self.options.budget, self.options.budget if budget is None else budget))
-        seats = None if room is None or alike is None else self._seats(*alike)
+        contest = Contest(
+            roster=self.roster,
+            preemptor=preemptor,
+            trial=Trial(self.snapshot, None),
+            effort=effort,
+            room=room,
+            whether=whether,
+            share_loss_s=self._share_loss_s,
+            patience=self._patience(preemptor),
+        )
+        asked = askable(contest, self.fair, self._reach)
+        if not asked.policies or asked.hopeless(contest):
+            return TargetSet()
+        contest.policies = asked.policies
+        like = None if room is None or alike is None else alike()
+        contest.seats = seats = None if like is None else self._seats(*like)
         with ExitStack() as stack:
             simulated = room is not None and seats is None
             statement = stack.enter_context(self.snapshot.statement()) if simulated else None
-            contest = Contest(
-                roster=self.roster,
-                preemptor=preemptor,
-                trial=Trial(self.snapshot, statement, seats),
-                effort=effort,
-                room=room,
-                seats=seats,
-                whether=whether,
-                share_loss_s=self._share_loss_s,
-                patience=self._patience(preemptor),
-            )
-            asked = askable(contest, self.fair, self._reach)
-            if not asked.policies or asked.hopeless(contest):
-                return TargetSet()
-            contest.policies = asked.policies
+            contest.trial = Trial(self.snapshot, statement, seats)
             victims = self._solve(contest)
             if victims:
                 if self._ground is not None:

@@ -26,7 +26,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.options import Nominate
 from scheduling.engine.preemption.oracle import PreemptionOracle
-from scheduling.engine.preemption.targets import Preemptor, Room, TargetSet
+from scheduling.engine.preemption.targets import Alike, Preemptor, Room, TargetSet
 from scheduling.engine.quota.assign import Allowed, Replaced, assign
 from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
 from scheduling.engine.quota.reduce import Counts, largest
@@ -266,7 +266,10 @@ class Nominator:
             usage=entry.assignment.usage,
             contested=contested,
         )
-        like = alike(self._snapshot, self._session.placer, entry.queue, entry.job, entry.assignment)
+
+        def like() -> Alike | None:
+            return alike(self._snapshot, self._session.placer, entry.queue, entry.job, entry.assignment)
+
         return self._session.victims.find(preemptor, self._room(entry), like)
 
     def _room(self, entry: Entry) -> Room | None:

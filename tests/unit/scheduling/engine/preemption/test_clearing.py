@@ -10,6 +10,7 @@ import pytest
 
 from scheduling.engine import FairSharing, PreemptionOptions, ShareStrategy, VictimSearch
 from scheduling.engine.model import Allocation, EvictRule, Instant, Job, JobState, Role
+from scheduling.engine.placement.board import Board
 from tests.unit.scheduling.engine.builders import role
 from tests.unit.scheduling.engine.preemption.stand import (
     NOW,
@@ -443,9 +444,12 @@ def test_the_next_search_of_a_cycle_asks_others() -> None:
     snapshot = site([4, 4, 4], {"a": 12, "b": 0}, standing)
     asked, cycle = role(1, 4), VictimSearch(snapshot, options=PLATFORM, now=NOW, fair=FairSharing())
     found = []
+
+    def alike() -> tuple[Board, int]:
+        return board_of(snapshot, asked), 1
+
     with snapshot.statement() as statement:
         for _ in range(3):
-            alike = (board_of(snapshot, asked), 1)
             victims = cycle.find(wants(snapshot, "a", asked), never, alike)
             for job in told(victims):
                 found.append(job)
@@ -453,7 +457,6 @@ def test_the_next_search_of_a_cycle_asks_others() -> None:
                     statement.release(held.id)
             # Whoever asked stands in the place at once.
             statement.allocate(_placed(found))
-        alike = (board_of(snapshot, asked), 1)
         assert cycle.find(wants(snapshot, "a", asked), never, alike).targets == ()
     assert found == ["b2", "b1", "b0"]
 
