@@ -45,23 +45,20 @@ _publishers: dict[str, Publisher] = {}
 _workers: dict[str, Worker] = {}
 # Whether the relay is still to be told of hints; None where it is told of each.
 _unrung: ContextVar[bool | None] = ContextVar("unrung", default=None)
-_ASK: Final = """
-INSERT INTO foundation_hint (topic, key, not_before) VALUES (%s, %s, %s) ON CONFLICT (topic, key) DO NOTHING
-"""
-_ASK_LATER: Final = """
-INSERT INTO foundation_hint (topic, key, not_before) VALUES (%s, %s, %s) ON CONFLICT (topic, key)
-DO UPDATE SET not_before = excluded.not_before WHERE foundation_hint.not_before > excluded.not_before
-"""
+_INSERT: Final = (
+    "INSERT INTO foundation_hint (topic, key, not_before) VALUES (%s, %s, %s) ON CONFLICT (topic, key)"
+)
+_ASK: Final = f"{_INSERT} DO NOTHING"
+_ASK_LATER: Final = f"""{_INSERT} DO UPDATE
+SET not_before = excluded.not_before WHERE foundation_hint.not_before > excluded.not_before"""
 _DUE: Final = Kept(
     lambda topics: (
         Hint.unscoped.filter(topic__any_of=topics).order_by("not_before").values_list("not_before")[:1]
     )
 )
-_TAKE: Final = """
-DELETE FROM foundation_hint WHERE id = (
+_TAKE: Final = """DELETE FROM foundation_hint WHERE id = (
     SELECT id FROM foundation_hint WHERE not_before <= %s AND topic IN ({}) ORDER BY not_before LIMIT 1 {}
-) RETURNING topic, key
-"""
+) RETURNING topic, key"""
 _HASTENED: Final = KeptUpdate(
     lambda topic, key, now: Hint.unscoped.filter(topic=topic, key=key, not_before__gt=now).order_by(),
     lambda topic, key, now: {"not_before": now},

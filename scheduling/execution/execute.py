@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 _BATCH: Final = 200
 _ASK_AGAIN: Final = timedelta(seconds=30)
 _RETRY_S: Final = 0.3
+# No pod starts or goes sooner, and what came of all that was asked for meanwhile is seen together.
+_SEEN_S: Final = 0.1
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
@@ -93,7 +95,7 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
             return 0
     if answered:
-        outbox.hint(outbox.Topic.OBSERVE, cluster_id)
+        outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_SEEN_S)
     return answered
 
 

@@ -32,7 +32,7 @@ from clusters.selectors.cluster import cluster_by_key
 from clusters.services.foreign import foreign_observe
 from clusters.services.inventory import inventory_sync, nodes_observe
 from foundation import clock, faults, leases, outbox
-from foundation.kept import KeptUpdate
+from foundation.kept import Kept, KeptUpdate
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Attempt, TaskState
 
@@ -43,6 +43,8 @@ _CHUNK: Final = 50
 _CHUNK_ON_POSTGRESQL: Final = 250
 _NAMES: Final = 500
 _LIST_EVERY: Final = timedelta(seconds=60)
+# A pod that was asked to go and of which nothing is heard may never have been there: only a whole list tells.
+_LIST_FOR_PROOF: Final = timedelta(seconds=20)
 _RETRY_S: Final = 0.3
 
 
@@ -57,6 +59,15 @@ _LISTED: Final = KeptUpdate(
 )
 
 
+_UNHEARD: Final = Kept(
+    lambda cluster, before: (
+        Allocation.unscoped.filter(node__cluster=cluster, removed_at__isnull=True, removal_sent_at__gt=before)
+        .order_by()
+        .values_list("pk")[:1]
+    )
+)
+
+
 def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     """Read what changed in one cluster and apply it; returns the number of observations."""
     # The same lease as execution's: the two take turns, so a list is never read while pods are made.
@@ -66,7 +77,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             return 0
         cluster = cluster_by_key(cluster_id)
         now = clock.now()
-        listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
+        listing = _must_list(cluster, now)
         backend = backend_for(cluster)
         faults.point("observe.leased")
         try:
@@ -83,6 +94,13 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     outbox.hasten(outbox.Topic.EXECUTE, cluster_id)
     foreign_observe(cluster=cluster, backend=backend)
     return len(batch.observations)
+
+
+def _must_list(cluster: Cluster, now: datetime) -> bool:
+    if cluster.listed_at is None or not cluster.cursor:
+        return True
+    since = now - cluster.listed_at
+    return since > _LIST_EVERY or (since > _LIST_FOR_PROOF and bool(_UNHEARD(cluster.pk, cluster.listed_at)))
 
 
 def _note_health(cluster: Cluster, health: ClusterHealth, message: str) -> None:

@@ -53,6 +53,8 @@ _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
 
 
+_TIDY_S: Final = 1.0
+"""Pods that have ended hold nothing: they are removed with what is to be done next, or after this time."""
 _OF_THE_POD: Final = ("gpu_models", "image", "command", "container")
 
 
@@ -97,7 +99,8 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
     touched: dict[Job, list[PodObservation]] = {}
     ended: list[Allocation] = []
     # Finished pods are still objects in the cluster, and so is what a gang had in common: have them removed.
-    owed = any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations)
+    left = any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations)
+    restarted = False
     for seen in observations:
         allocation = allocations.get((seen.ref.namespace, seen.ref.name))
         if allocation is None:
@@ -107,19 +110,21 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
         if restart.applies(allocation, seen):
             changes.write()  # a restart looks at rows of the whole role
             restart.step(allocation, seen, batch=allocations.values(), now=now)
-            owed = True
+            restarted = True
             continue
         if seen.phase in _ENDED:
             if allocation.released_at is None:
                 ended.append(allocation)
-            owed = owed or allocation.attempt.gathered_at is not None
+            left = left or allocation.attempt.gathered_at is not None
         if _apply_pod(allocation, seen, changes, now):
             touched.setdefault(allocation.attempt.job, []).append(seen)
     changes.write()
     allocations_release(ended, now=now)
     _advance(touched, now)
-    if owed:
+    if restarted:
         outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
+    elif left:
+        outbox.hint(outbox.Topic.EXECUTE, cluster.pk, delay_s=_TIDY_S)
     if touched:
         faults.point("observe.before_commit")
 
