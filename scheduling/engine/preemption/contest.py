@@ -186,8 +186,9 @@ class Contest:
     def bearable(self, queue: str) -> float:
         """What a job of a queue may lose at most for each of its cards, in seconds.
 
-        There is no bound where the preemptor's part of the tree stays inside what it owns, as its rival of
-        that queue sees it, and none in its own queue.
+        There is no bound in its own queue, and none where the preemptor's queue stays inside what it owns, or
+        a part of the tree around it, up to the one that is the other queue's rival. That a wider part
+        borrows is the doing of others in it, who may well be pushed out in the same search.
         """
         known = self._bearable.get(queue)
         if known is None:
@@ -215,12 +216,17 @@ class Contest:
         if not mine:
             return False
         if self.charged:
-            return not self.tree.inside(mine, self.preemptor.contested)
+            return not self._owns_up_to(mine)
         self.charge()
         try:
-            return not self.tree.inside(mine, self.preemptor.contested)
+            return not self._owns_up_to(mine)
         finally:
             self.uncharge()
+
+    def _owns_up_to(self, top: str) -> bool:
+        """Whether the preemptor's leaf, or one above it up to `top`, stays inside what it owns."""
+        path = tuple(self.tree.path(self.leaf))
+        return any(self.tree.inside(node, self.preemptor.contested) for node in path[: path.index(top) + 1])
 
     def _side(self, queue: str) -> str:
         """The preemptor's side, as a queue's rival sees it; empty where no bound holds between them."""

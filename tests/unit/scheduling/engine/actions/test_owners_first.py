@@ -147,6 +147,14 @@ SCENES = {
         served={"a0"},
         fair=True,
     ),
+    "in fair order an owner gets its own from long-running jobs though its department borrows": Scene(
+        owned={"a": 3, "b": 4, "c": 1},
+        parents={"a": "left", "b": "left"},
+        running=(*(gang(f"b{index}", 1) for index in range(5)), gang("c0", 1), gang("c1", 2)),
+        waiting=(gang("a0", 3),),
+        served={"a0"},
+        fair=True,
+    ),
 }
 
 

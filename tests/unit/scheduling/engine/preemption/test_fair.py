@@ -351,7 +351,8 @@ FIVE = [
         # The other side has four above its own, and the own side none.
         (SIDES, 3, "c4 d3 d4"),
         (SIDES, 4, "c3 c4 d3 d4"),
-        (SIDES, 5, ""),
+        # The last one comes from beside it: all of it is the queue's own, whatever its side borrows.
+        (SIDES, 5, "b4 c3 c4 d3 d4"),
         # Two queues below one node have as much above their own as one beside it has.
         (ONE_SIDE, 3, "c4 d3 d4"),
         (ONE_SIDE, 4, "b4 c4 d3 d4"),

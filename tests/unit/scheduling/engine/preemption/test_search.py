@@ -273,6 +273,25 @@ def test_a_part_of_the_tree_that_owns_enough_is_no_borrower() -> None:
     assert search(snapshot, wants(snapshot, "a", 5), fair=True).targets == ()
 
 
+@pytest.mark.parametrize(
+    ("queue", "cards"),
+    [
+        # All of it is its own.
+        ("a", 5),
+        # Above its own, in a part that stays inside what it owns.
+        ("d", 4),
+    ],
+)
+def test_what_is_owned_is_taken_back_though_a_wider_part_of_the_tree_borrows(queue: str, cards: int) -> None:
+    jobs = [running(f"{name}{n}", name, 1, admitted_at=Instant(0)) for name in "bc" for n in range(4)]
+    parents = {"a": "inner", "d": "inner", "inner": "left", "b": "left"}
+    snapshot = cohort({"a": 5, "d": 1, "b": 1, "c": 1}, jobs, parents=parents)
+    # Neither b nor c borrows as much as that alone.
+    found = names(search(snapshot, wants(snapshot, queue, cards), fair=True))
+    assert len(found) == cards
+    assert {name[0] for name in found} == {"b", "c"}
+
+
 def test_the_strategies_compare_before_and_after() -> None:
     low, high = Share(1), Share(2)
     final, initial = ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE, ShareStrategy.LESS_INITIAL_SHARE

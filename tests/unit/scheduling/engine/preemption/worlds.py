@@ -73,7 +73,7 @@ def cohort(
     policy: PreemptionPolicy = RECLAIM,
     parents: Mapping[str, str] | None = None,
 ) -> Snapshot:
-    """Queues below one root, or below what `parents` says, and what runs in them."""
+    """Queues below one root, or below what `parents` says of them and of parts, and what runs in them."""
     jobs, parents = tuple(jobs), parents or {}
     allocations = [task for job in jobs for task in held(job)]
     used: dict[str, int] = {}
@@ -84,7 +84,7 @@ def cohort(
         flavors=[Flavor(id=CARDS.flavor, placed=False)],
         quota_nodes=[
             QuotaNode(id="all"),
-            *(QuotaNode(id=name, parent="all") for name in inner),
+            *(QuotaNode(id=name, parent=parents.get(name, "all")) for name in inner),
             *(
                 QuotaNode(
                     id=name,
