@@ -32,7 +32,7 @@ from clusters.selectors.cluster import cluster_by_key
 from clusters.services.foreign import foreign_observe
 from clusters.services.inventory import inventory_sync, nodes_observe
 from foundation import clock, faults, leases, outbox
-from foundation.kept import Kept, KeptUpdate
+from foundation.kept import KeptUpdate
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Attempt, TaskState
 
@@ -42,9 +42,7 @@ log = structlog.get_logger(__name__)
 _CHUNK: Final = 50
 _CHUNK_ON_POSTGRESQL: Final = 250
 _NAMES: Final = 500
-_LIST_EVERY: Final = timedelta(seconds=60)
-# A pod that was asked to go and of which nothing is heard may never have been there: only a whole list tells.
-_LIST_FOR_PROOF: Final = timedelta(seconds=20)
+_LIST_EVERY: Final = timedelta(seconds=20)
 _RETRY_S: Final = 0.3
 
 
@@ -59,15 +57,6 @@ _LISTED: Final = KeptUpdate(
 )
 
 
-_UNHEARD: Final = Kept(
-    lambda cluster, before: (
-        Allocation.unscoped.filter(node__cluster=cluster, removed_at__isnull=True, removal_sent_at__gt=before)
-        .order_by()
-        .values_list("pk")[:1]
-    )
-)
-
-
 def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     """Read what changed in one cluster and apply it; returns the number of observations."""
     # The same lease as execution's: the two take turns, so a list is never read while pods are made.
@@ -77,7 +66,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             return 0
         cluster = cluster_by_key(cluster_id)
         now = clock.now()
-        listing = _must_list(cluster, now)
+        listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
         backend = backend_for(cluster)
         faults.point("observe.leased")
         try:
@@ -94,13 +83,6 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     outbox.hasten(outbox.Topic.EXECUTE, cluster_id)
     foreign_observe(cluster=cluster, backend=backend)
     return len(batch.observations)
-
-
-def _must_list(cluster: Cluster, now: datetime) -> bool:
-    if cluster.listed_at is None or not cluster.cursor:
-        return True
-    since = now - cluster.listed_at
-    return since > _LIST_EVERY or (since > _LIST_FOR_PROOF and bool(_UNHEARD(cluster.pk, cluster.listed_at)))
 
 
 def _note_health(cluster: Cluster, health: ClusterHealth, message: str) -> None:

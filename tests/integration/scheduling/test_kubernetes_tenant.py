@@ -92,7 +92,7 @@ def enforced(stage: KubeStage, path: str) -> Iterator[None]:
 
 def refusal(stage: KubeStage, job: Job) -> str:
     """The cluster's words to a job that it did not take, which holds nothing any more."""
-    stage.run(64, every_s=16)  # until a whole look at the cluster shows that there is no pod
+    stage.run(24, every_s=8)  # until a whole look at the cluster shows that there is no pod
     assert state(job) == JobState.QUEUED
     stage.assert_nothing_is_held()
     told = job.events.get(code="evicting").numbers
