@@ -107,6 +107,8 @@ def test_who_loses_access_or_the_cluster_is_told_so(ran: Ran, monkeypatch: pytes
     ran.step()
     ran.step()
     monkeypatch.setattr(log_stream, "signed_in_still", lambda request: User.objects.get(pk=ran.user.pk))
+    # Its worker threads have connections of their own; here the test's transaction is on it.
+    monkeypatch.setattr(log_stream, "close_old_connections", lambda: None)
     follower = LogFollower(ran.job.pk, LogQuery())
     reader = log_stream.Reader(APIRequestFactory().get(LOGS), ran.user.pk, "team-a", follower)
     text, over = reader._look()
