@@ -115,7 +115,7 @@ def test_who_loses_access_or_the_cluster_is_told_so(ran: Ran, monkeypatch: pytes
     assert not over
     message = text.split("\n\n")[0].split("\n")
     assert message[0] == "event: line"
-    assert json.loads(message[1].removeprefix("data: "))["task"] in ("worker-0", "worker-1")  # as chance has it
+    assert json.loads(message[1].removeprefix("data: "))["task"] in ("worker-0", "worker-1")  # either
     set_reachable(ran.cluster.pk, False)
     with pytest.raises(Conflict) as away:
         reader._look()
