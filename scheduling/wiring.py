@@ -18,17 +18,18 @@ from scheduling.services.vacate import queue_vacate
 from scheduling.tenant_tree import JobTreeWatcher
 from tenants import effects, row_policies
 
-_TASKS: Final[dict[outbox.Topic, Any]] = {
+TASKS: Final[dict[outbox.Topic, Any]] = {
     outbox.Topic.CYCLE: tasks.run_cycle,
     outbox.Topic.EXECUTE: tasks.execute_cluster,
     outbox.Topic.OBSERVE: tasks.observe_cluster,
     outbox.Topic.DELEGATE: tasks.delegate_cluster,
 }
+"""What each hint wakes."""
 
 
 def connect() -> None:
     """Register which task each hint wakes and what readiness means here."""
-    for topic, task in _TASKS.items():
+    for topic, task in TASKS.items():
         outbox.register(topic, task.delay, task.run)
     metrics.register("foundation", metrics.own_figures)
     metrics.register("scheduling", scheduling_metrics.figures)

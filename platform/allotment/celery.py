@@ -42,9 +42,6 @@ ROUTES: Final = {
     "telemetry.*": {"queue": "telemetry"},
 }
 
-# A worker takes hints of these topics up by itself, if it reads their queue.
-TOPIC_QUEUES: Final = {"cycle": "cycle", "execute": "cluster", "observe": "cluster", "delegate": "cluster"}
-
 
 def _broker_options(url: str) -> dict[str, Any]:
     if url.startswith("memory:"):
@@ -125,10 +122,16 @@ def _end_with_worker(**_: Any) -> None:
 
 @worker_process_init.connect
 def _follow_hints(**_: Any) -> None:
-    from foundation import follow, outbox  # noqa: PLC0415 (models are loaded only from here on)
+    from foundation import follow  # noqa: PLC0415 (models are loaded only from here on)
+    from scheduling.wiring import TASKS  # noqa: PLC0415
 
     read: Collection[str] = app.amqp.queues.consume_from
-    follow.take_up(topic for topic in outbox.Topic if TOPIC_QUEUES[topic] in read)
+    follow.take_up(topic for topic, task in TASKS.items() if _queue_of(task.name) in read)
+
+
+def _queue_of(task: str) -> str:
+    name: str = app.amqp.router.route({}, task)["queue"].name
+    return name
 
 
 @task_prerun.connect

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db import connection
@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from foundation.postgres import preparing_cursor
 
+M = TypeVar("M", bound=Model)
 _ROWS: Final = 1000
 _TEXTS: Final = ("CharField", "TextField", "SlugField")
 _PLAIN: Final = (
@@ -85,8 +86,8 @@ def update_rows(
         raise ValueError(f"a row of {model.__name__} cannot be updated twice in one statement")
     absent = frozenset(name for name, value in guard.where.items() if value is None)
     limits = tuple((name, *sides) for name, sides in guard.within.items())
-    conditions = tuple(guard.same), tuple(guard.where), absent, limits
-    plan = _plan(connection.vendor, model, (key, *fields), add, tuple(alike), conditions)
+    conditions = _Conditions(tuple(guard.same), tuple(guard.where), absent, limits)
+    plan = _Plan(connection.vendor, model, (key, *fields), add, tuple(alike), conditions)
     written: set[Any] = set()
     with preparing_cursor() as cursor:
         for start in range(0, len(given), plan.rows_most):
@@ -185,26 +186,25 @@ def lock_in_order(rows: QuerySet[Any]) -> list[Any]:
 
     Returns the keys of those that were there when the lock was got.
     """
-    return list(rows.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk", flat=True))
+    return list(locking_in_order(rows).values_list("pk", flat=True))
 
 
-_Conditions = tuple[tuple[str, ...], tuple[str, ...], frozenset[str], tuple[tuple[str, str, str], ...]]
-"""Of a guard: the fields that must be the same, those that must have a value, which of them none, and those
-that are added to, with what there is and what others keep of it."""
+def locking_in_order(rows: QuerySet[M]) -> QuerySet[M]:
+    """The query that locks them so, for statements that are kept."""
+    return rows.select_for_update(of=("self",), no_key=True).order_by("pk")
+
+
+class _Conditions(NamedTuple):
+    """Of a guard: the fields that must be the same, those that must have a value, which of them none, and
+    those that are added to, with what there is and what others keep of it."""
+
+    same: tuple[str, ...]
+    where: tuple[str, ...]
+    absent: frozenset[str]
+    within: tuple[tuple[str, str, str], ...]
 
 
 @lru_cache
-def _plan(
-    vendor: str,
-    model: type[Model],
-    names: tuple[str, ...],
-    add: bool,
-    alike: tuple[str, ...],
-    conditions: _Conditions,
-) -> _Plan:
-    return _Plan(vendor, model, names, add, alike, conditions)
-
-
 class _Plan:
     """How the rows of one kind of call become statements; `names` are the key and the fields."""
 

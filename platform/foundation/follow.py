@@ -34,8 +34,8 @@ def take_up(topics: Iterable[outbox.Topic]) -> None:
 def followed() -> Iterator[None]:
     """For a task: the hints that are due when it is done are worked on here and now, the first due first."""
     with outbox.ring_once() as outermost:
+        until = time.monotonic() + _LONGEST_S  # from the task's own start: its time limits count from there
         yield
-        until = time.monotonic() + _LONGEST_S
         while outermost and _own and time.monotonic() < until and (due := outbox.due_soon(_own, _SOON)):
             time.sleep(max(0.0, (due - clock.now()).total_seconds()))
             outbox.work_one(_own)

@@ -10,9 +10,11 @@ from celery.signals import task_prerun
 from django.db import connection
 from kombu import Connection
 
+from allotment import celery as workers
 from allotment.celery import QUEUES, VISIBILITY_TIMEOUT_S, app
 from allotment.schedule import beat_schedule
 from allotment.supervisor import programs
+from foundation import follow
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.valkey import ValkeyServer
 
@@ -74,6 +76,24 @@ def test_a_sweep_that_waited_too_long_is_dropped() -> None:
 
 def test_the_embedded_worker_reads_every_queue() -> None:
     assert programs.QUEUES.split(",") == list(QUEUES)
+
+
+@pytest.mark.parametrize(
+    ("read", "topics"),
+    [
+        (["cycle"], {"cycle"}),
+        (["cluster"], {"execute", "observe", "delegate"}),
+        (["telemetry", "default"], set()),
+    ],
+)
+def test_a_worker_takes_up_hints_of_the_queues_that_it_reads(
+    read: list[str], topics: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: set[str] = set()
+    monkeypatch.setattr(app.amqp.queues, "_consume_from", dict.fromkeys(read))
+    monkeypatch.setattr(follow, "take_up", taken.update)
+    workers._follow_hints()
+    assert taken == topics
 
 
 @pytest.mark.server

@@ -16,33 +16,18 @@ from clusters.models import Device, Node
 from clusters.services.foreign_sums import unplaced_settle
 from clusters.services.node_life import not_held
 from foundation import clock
-from foundation.bulk import ALWAYS, Guard, update_rows
+from foundation.bulk import ALWAYS, Guard, locking_in_order, update_rows
 from foundation.errors import Conflict
 from foundation.kept import Kept
 
-_NODES: Final = Kept(
-    lambda nodes: (
-        Node.unscoped.filter(pk__any_of=nodes)
-        .select_for_update(of=("self",), no_key=True)
-        .order_by("pk")
-        .values_list("pk")
-    )
-)
+_NODES: Final = Kept(lambda nodes: locking_in_order(Node.unscoped.filter(pk__any_of=nodes)).values_list("pk"))
 _USABLE: Final = Kept(
-    lambda nodes, now: (
+    lambda nodes, now: locking_in_order(
         Node.unscoped.filter(not_held(now), pk__any_of=nodes, ready=True, cordoned=False, present=True)
-        .select_for_update(of=("self",), no_key=True)
-        .order_by("pk")
-        .values_list("pk")
-    )
+    ).values_list("pk")
 )
 _DEVICES: Final = Kept(
-    lambda devices: (
-        Device.unscoped.filter(pk__any_of=devices)
-        .select_for_update(of=("self",), no_key=True)
-        .order_by("pk")
-        .values_list("pk")
-    )
+    lambda devices: locking_in_order(Device.unscoped.filter(pk__any_of=devices)).values_list("pk")
 )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import fields, replace
 
 from scheduling.engine.model import Job, Outcome, PlacementRules
+from scheduling.engine.quota.charges import ANYWHERE
 from scheduling.engine.state.snapshot import Snapshot
 
 KEPT = 1024
-_ANYWHERE = PlacementRules()
 
 
 def asked(job: Job) -> Hashable:
@@ -123,7 +123,7 @@ def likes_of(snapshot: Snapshot) -> Likes:
 
 
 def _rules(rules: PlacementRules) -> Hashable:
-    if rules == _ANYWHERE:
+    if rules == ANYWHERE:
         return ()
     return tuple(
         tuple(sorted(value.items())) if isinstance(value, Mapping) else value

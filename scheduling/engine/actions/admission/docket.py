@@ -65,8 +65,8 @@ class Docket:
             now = self._at_once(queue, job, shunned, fresh=bool(behind))
             if isinstance(now, Outcome):
                 return now
-            entry = self._later(queue, job, shunned, fresh=bool(behind)) if self._outlook else now
-            assert entry is not None  # noqa: S101 - without an outlook it was tried at once
+            tried = None if self._outlook else now
+            entry = tried or self._later(queue, job, shunned, fresh=bool(behind))
             if entry.fits and now is None:
                 self._outlook.present()
                 now = self._now(queue, job, shunned, fresh=bool(behind))
