@@ -107,22 +107,20 @@ def test_who_loses_access_or_the_cluster_is_told_so(ran: Ran, monkeypatch: pytes
     ran.step()
     ran.step()
     monkeypatch.setattr(log_stream, "signed_in_still", lambda request: User.objects.get(pk=ran.user.pk))
-    # Its worker threads have connections of their own; here the test's transaction is on it.
-    monkeypatch.setattr(log_stream, "close_old_connections", lambda: None)
     follower = LogFollower(ran.job.pk, LogQuery())
     reader = log_stream.Reader(APIRequestFactory().get(LOGS), ran.user.pk, "team-a", follower)
-    text, over = reader._look()
+    text, over = reader.look()
     assert not over
     message = text.split("\n\n")[0].split("\n")
     assert message[0] == "event: line"
     assert json.loads(message[1].removeprefix("data: "))["task"] in ("worker-0", "worker-1")  # either
     set_reachable(ran.cluster.pk, False)
     with pytest.raises(Conflict) as away:
-        reader._look()
+        reader.look()
     assert away.value.code == "CLUSTER_UNREACHABLE"
     Member.unscoped.filter(user=ran.user).delete()
     with pytest.raises(NotFound):
-        reader._look()
+        reader.look()
 
 
 def test_the_request_begins_a_stream_and_too_many_are_refused(
@@ -132,7 +130,7 @@ def test_the_request_begins_a_stream_and_too_many_are_refused(
     assert client.get(LOGS, {"follow": "true"})["Content-Type"].startswith("text/event-stream")
     other = tenancy.user("eve", tenancy.workspace("team-b"), Role.EDITOR)
     assert as_user(other).get(LOGS, {"follow": "true"}).status_code == 404
-    monkeypatch.setitem(log_stream._open, ran.user.pk, log_stream.OPEN_MAX)
+    monkeypatch.setitem(log_stream.Reader.opened, ran.user.pk, log_stream.Reader.open_max)
     refused = as_user(ran.user).get(LOGS, {"follow": "true"})
     assert (refused.status_code, refused.json()["code"]) == (429, "TOO_MANY_STREAMS")
 
@@ -146,7 +144,7 @@ class Told(log_stream.Reader):
         )
         self.looks = list(looks)
 
-    def _look(self) -> tuple[str, bool]:
+    def look(self) -> tuple[str, bool]:
         found = self.looks.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -168,7 +166,7 @@ class Told(log_stream.Reader):
     ],
 )
 def test_a_stream_says_why_it_ends(last: Any, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_stream, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(log_stream.Reader, "look_every_s", 0.0)
     pieces = Told(User(username="ed"), ("a", False), ("", False), last).read()
     assert pieces[0] == "a"
     assert pieces[-1] == f'event: end\ndata: {{"code": "{code}"}}\n\n'
@@ -176,7 +174,7 @@ def test_a_stream_says_why_it_ends(last: Any, code: str, monkeypatch: pytest.Mon
 
 
 def test_a_stream_ends_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_stream, "LONGEST_S", -1.0)
+    monkeypatch.setattr(log_stream.Reader, "longest_s", -1.0)
     assert "RECONNECT" in "".join(Told(User(username="ed")).read())
 
 
@@ -186,8 +184,8 @@ def test_a_stream_counts_until_its_reader_leaves() -> None:
     async def leave() -> tuple[int, int]:
         pieces = Told(user, ("a", False)).stream()
         await anext(pieces)
-        during = log_stream._open[user.pk]
+        during = log_stream.Reader.opened[user.pk]
         await pieces.aclose()  # as the server does when the reader is gone
-        return during, log_stream._open[user.pk]
+        return during, log_stream.Reader.opened[user.pk]
 
     assert asyncio.run(leave()) == (1, 0)
