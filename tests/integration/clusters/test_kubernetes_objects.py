@@ -59,7 +59,9 @@ def test_a_pod_that_was_made_but_not_bound_is_bound_by_the_next_try(kept: Harnes
     spec = kept.spec("a")
     uid = kept.backend.ensure(spec).uid
     cluster.call("DELETE", f"{TEAM}/a", {"gracePeriodSeconds": 0})
-    made = cluster.call("POST", TEAM, manifest(spec))
+    unbound = manifest(spec)
+    del unbound["spec"]["nodeName"]
+    made = cluster.call("POST", TEAM, unbound)
     outcome = kept.backend.ensure(spec)
     assert (outcome.kind, outcome.uid) == (OutcomeKind.DONE, made["metadata"]["uid"])
     assert outcome.uid != uid

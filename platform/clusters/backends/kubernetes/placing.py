@@ -1,8 +1,8 @@
 """Making a task's pod exist on the node that the engine chose.
 
-The pod is created under its own name and then bound, because its own scheduler name keeps every other
-scheduler away. Whatever goes wrong in between is settled by looking at the object of that name, never
-by making a second one.
+The pod is created under its own name, on its node; one with parts of cards is bound to it afterwards, and
+until then its own scheduler name keeps every other scheduler away. Whatever goes wrong is settled by
+looking at the object of that name, never by making a second one.
 """
 
 from __future__ import annotations
