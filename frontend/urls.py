@@ -10,7 +10,7 @@ from frontend.pages.asking import limits, requests
 from frontend.pages.ops import audit
 from frontend.pages.quotas import page as quota_page
 from frontend.pages.rules import policies
-from frontend.pages.workspace import job, job_actions, job_new, jobs, overview
+from frontend.pages.workspace import job, job_actions, job_cluster, job_new, jobs, overview
 
 app_name = "frontend"
 
@@ -26,7 +26,8 @@ _WORKSPACE = [
     path("jobs/new/check", job_new.job_new_check, name="job-new-check"),
     path("jobs/<str:job>", job.job_detail, name="job-detail"),
     path("jobs/<str:job>/live", job.job_live, name="job-live"),
-    path("jobs/<str:job>/pod-events", job.job_pod_events, name="job-pod-events"),
+    path("jobs/<str:job>/log", job_cluster.job_log, name="job-log"),
+    path("jobs/<str:job>/pod-events", job_cluster.job_pod_events, name="job-pod-events"),
     path("jobs/<str:job>/charts/<slug:measure>", job.job_chart, name="job-chart"),
     path("jobs/<str:job>/cancel", job_actions.cancel, name="job-cancel"),
     path("jobs/<str:job>/suspend", job_actions.suspend, name="job-suspend"),

@@ -60,8 +60,8 @@ class JobLogsView(JobView):
             "With `follow=true` the answer is a stream of server-sent events: `line`, each with a line as "
             "JSON, the last `limit` of each task first. A comment every 15 s shows that it lives. An event "
             "named `end` says why: `ENDED` with the last pod of the attempt, `RECONNECT` after an hour, "
-            "`ACCESS_LOST`, or the code of a problem; who comes back sends the `at` of the last line as "
-            "`since`. A pod that is removed takes its lines along."
+            "`ACCESS_LOST`, or the code of a problem with its `detail`; who comes back sends the `at` of the "
+            "last line as `since`. A pod that is removed takes its lines along."
         ),
         parameters=[LogsQuery],
         responses={

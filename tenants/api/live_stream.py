@@ -19,6 +19,7 @@ from typing import ClassVar, Final
 
 from django.db import close_old_connections
 from django.http import StreamingHttpResponse
+from django.utils import translation
 
 from foundation.errors import AllotmentError
 from foundation.rate_limit_middleware import TooManyRequests
@@ -49,6 +50,7 @@ class LiveStream(ABC):
 
     def __init__(self, caller: uuid.UUID) -> None:
         self._caller = caller
+        self._language = translation.get_language()
 
     @abstractmethod
     def look(self) -> tuple[str, bool]:
@@ -84,7 +86,7 @@ class LiveStream(ABC):
             try:
                 text, over = await loop.run_in_executor(self.threads, self._look)
             except AllotmentError as error:
-                yield _end(error.code)
+                yield _end(error.code, error.detail)
                 return
             now = time.monotonic()
             if text or now - spoke >= HEARTBEAT_S:
@@ -99,11 +101,13 @@ class LiveStream(ABC):
     def _look(self) -> tuple[str, bool]:
         close_old_connections()
         try:
-            return self.look()
+            with translation.override(self._language):  # a worker thread has none of its own
+                return self.look()
         finally:
             close_old_connections()
 
 
-def _end(code: str) -> str:
-    """The last message: why the stream ends."""
-    return f"event: end\ndata: {json.dumps({'code': code})}\n\n"
+def _end(code: str, detail: str = "") -> str:
+    """The last message: why the stream ends, where it is a problem in the reader's language as well."""
+    data = {"code": code, "detail": detail} if detail else {"code": code}
+    return f"event: end\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.utils import translation
+from django.utils.translation import gettext
 from rest_framework.test import APIRequestFactory
 
 from clusters.backends.simulated.faults import set_reachable
@@ -169,8 +171,20 @@ def test_a_stream_says_why_it_ends(last: Any, code: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(log_stream.Reader, "look_every_s", 0.0)
     pieces = Told(User(username="ed"), ("a", False), ("", False), last).read()
     assert pieces[0] == "a"
-    assert pieces[-1] == f'event: end\ndata: {{"code": "{code}"}}\n\n'
+    assert pieces[-1].startswith("event: end\ndata: ")
+    assert json.loads(pieces[-1].split("data: ")[1])["code"] == code
     assert ("b" in pieces) == (code == "ENDED")
+
+
+def test_why_it_ends_is_told_in_the_language_of_the_request() -> None:
+    class Away(Told):
+        def look(self) -> tuple[str, bool]:
+            raise Conflict(gettext("Your access has ended."), code="ACCESS_LOST")
+
+    with translation.override("zh-hans"):
+        away = Away(User(username="ed"))
+    told = json.loads(away.read()[-1].split("data: ")[1])
+    assert told == {"code": "ACCESS_LOST", "detail": "您的访问权限已终止。"}
 
 
 def test_a_stream_ends_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,62 +3,37 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Error, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from benchmarks.running import Running, large_team, platform
-from tests.fixtures.need import need
+from tests.fixtures.browser import chromium, chromium_path
 
 pytestmark = pytest.mark.browser
 
-ARGUMENTS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 OWN_PASSWORD = "my own long password 1"
 # Of simulated time: the seeded cluster runs 600 times as fast, so this lasts longer than the test.
 LONG_RUN_S = 200_000
 SOON_MS = 30_000
 
 
-def chromium() -> str:
-    """Where the browser is; the test is left out, or fails where everything is required, without one."""
-    path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-    found = shutil.which(path)
-    if found is None:
-        need("Chromium", "apt-get install chromium, or set CHROMIUM to its path")
-    return found
-
-
 @pytest.fixture(scope="module")
-def browser_path() -> str:
-    return chromium()
-
-
-@pytest.fixture(scope="module")
-def running(browser_path: str) -> Iterator[Running]:
-    # After the browser, so that nothing is started where there is none.
+def running() -> Iterator[Running]:
+    chromium_path()  # nothing is started where there is none
     with platform(world=large_team(nodes=1, cards=1, speed=600)) as it:
         yield it
 
 
 @pytest.fixture
-def page(browser_path: str, running: Running) -> Iterator[Page]:
-    with sync_playwright() as driver:
-        try:
-            browser = driver.chromium.launch(executable_path=browser_path, args=list(ARGUMENTS))
-        except Error as error:
-            need("Chromium", f"it does not start: {error.message.splitlines()[0]}")
+def page(running: Running) -> Iterator[Page]:
+    with chromium() as browser:
         context = browser.new_context(base_url=running.url, viewport={"width": 1280, "height": 900})
         opened = context.new_page()
         opened.set_default_timeout(SOON_MS)
         yield opened
-        browser.close()
 
 
 def sign_in(page: Page, home: Path) -> None:

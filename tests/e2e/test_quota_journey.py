@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 
 import pytest
 from django.db import connections
-from playwright.sync_api import Error, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from clusters.models import Cell
 from quotas.models import Queue
@@ -18,24 +17,18 @@ from scheduling.models import WorkspacePolicy
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.fixtures.api_server import api_server
-from tests.fixtures.need import need
+from tests.fixtures.browser import chromium, chromium_path
 from tests.fixtures.postgres import PostgresServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.server]
 
-ARGUMENTS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 CARDS = "resource=gpu.cards"
 
 
 @pytest.fixture
 def address(on_postgres: PostgresServer) -> Iterator[str]:
     """A platform with one pool of sixteen cards, all of them the root's, and nobody below it."""
-    path = shutil.which(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
-    if path is None:
-        need("Chromium", "apt-get install chromium, or set CHROMIUM to its path")
+    chromium_path()  # nothing is started where there is none
     cell = clusters.cell()
     flavor = clusters.flavor(clusters.cluster(cell))
     clusters.nodes(flavor, 2)
@@ -51,12 +44,7 @@ def page(address: str) -> Iterator[Page]:
     """A browser in which the administrator is signed in."""
     # Playwright runs a loop in this thread, beside which Django refuses its synchronous database calls.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    with sync_playwright() as driver:
-        try:
-            path = shutil.which(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
-            browser = driver.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        except Error as error:
-            need("Chromium", f"it does not start: {error.message.splitlines()[0]}")
+    with chromium() as browser:
         _forget_connection()
         opened = browser.new_context(base_url=address, viewport={"width": 1280, "height": 900}).new_page()
         opened.set_default_timeout(20_000)
@@ -66,7 +54,6 @@ def page(address: str) -> Iterator[Page]:
         opened.get_by_role("button", name="Sign in").click()
         opened.wait_for_url(re.compile("/(w|ops|account|$)"))
         yield opened
-        browser.close()
         _forget_connection()
     del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 

@@ -9,15 +9,13 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from foundation import clock
-from foundation.errors import Conflict
 from frontend import parts, words
 from frontend.pages.frame import frame, login_required, viewer
-from frontend.pages.workspace import job_facts, job_holding, pod_story, story, why
+from frontend.pages.workspace import job_facts, job_holding, story, why
 from frontend.pages.workspace.addresses import job_address, jobs_address, node_address
 from frontend.pages.workspace.job_charts import chart_of, span_of
 from frontend.pages.workspace.spec_text import job_text
 from scheduling.models import Job, JobState
-from scheduling.selectors import pod_events
 from scheduling.selectors.event import job_events
 from scheduling.selectors.job import job_get, job_position, job_promised_until
 from scheduling.selectors.task import TaskPage, job_tasks
@@ -33,7 +31,7 @@ _EVENTS = 500
 @login_required
 def job_detail(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """The whole page."""
-    place, found = _find(request, workspace, job)
+    place, found = find_job(request, workspace, job)
     frame(request, place)
     page = _page(request, place, found) | {
         "crumbs": [parts.Crumb(label=_("Jobs"), url=jobs_address(place.slug))],
@@ -45,7 +43,7 @@ def job_detail(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 @login_required
 def job_live(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """What changes; once the job has ended, the page is told to stop asking."""
-    place, found = _find(request, workspace, job)
+    place, found = find_job(request, workspace, job)
     page = _page(request, place, found)
     status = STOP_POLLING if found.is_terminal else 200
     return render(request, "frontend/workspace/job_body.html", page, status=status)
@@ -54,26 +52,13 @@ def job_live(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 @login_required
 def job_chart(request: HttpRequest, workspace: str, job: str, measure: str) -> HttpResponse:
     """The figure of one chart."""
-    _place, found = _find(request, workspace, job)
+    _place, found = find_job(request, workspace, job)
     span = span_of(found, request.GET.get("range", ""))
     return JsonResponse(chart_of(viewer(request), found, measure, span).as_json())
 
 
-@login_required
-def job_pod_events(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """What the cluster notes about its pods; the cluster is asked, so the page does not wait for it."""
-    place, found = _find(request, workspace, job)
-    page: dict[str, Any] = {"workspace": place, "job": found}
-    try:
-        page["rows"] = pod_story.rows(pod_events.job_pod_events(viewer=viewer(request), job=found))
-    except Conflict as error:
-        page["problem"] = parts.Problem(
-            title=_("The cluster was not asked"), detail=error.detail, tone="waiting"
-        )
-    return render(request, "frontend/workspace/job_pod_events.html", page)
-
-
-def _find(request: HttpRequest, slug: str, ref: str) -> tuple[Tenant, Job]:
+def find_job(request: HttpRequest, slug: str, ref: str) -> tuple[Tenant, Job]:
+    """The workspace and the job of an address, as far as the viewer may see them. Raises: NotFound."""
     place = workspace_get(viewer=viewer(request), slug=slug)
     found = job_get(viewer=viewer(request), workspace=place, ref=ref)
     found.workspace = place  # with its folder at hand

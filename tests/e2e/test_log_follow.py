@@ -1,0 +1,92 @@
+"""A job's log is followed in a real browser: live, through a lost connection, off and on, to its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from benchmarks.running import Running, large_team, platform
+from tests.e2e.test_journey import SOON_MS, sign_in, submit
+from tests.fixtures.browser import chromium, chromium_path
+
+pytestmark = pytest.mark.browser
+
+LOG = "document.getElementById('log-lines')"
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    chromium_path()  # nothing is started where there is none
+    with platform(world=large_team(nodes=1, cards=1, speed=600)) as it:
+        # Three lines a second, so that what is printed while the server is down can be caught up with.
+        slower = [sys.executable, "-m", "allotment.cli", "simulate", "speed", "30", "--cluster", "demo"]
+        subprocess.run(slower, env=it.environment, check=True)
+        yield it
+
+
+@pytest.fixture
+def page(running: Running) -> Iterator[Page]:
+    with chromium() as browser:
+        context = browser.new_context(base_url=running.url, viewport={"width": 1280, "height": 900})
+        opened = context.new_page()
+        opened.set_default_timeout(2 * SOON_MS)
+        yield opened
+
+
+def steps(page: Page) -> list[int]:
+    """The numbers of the steps that are shown."""
+    texts = page.locator("#log-lines li span").all_inner_texts()
+    return [int(found[1]) for text in texts if (found := re.match(r"step (\d+) ", text))]
+
+
+def more(page: Page, than: int) -> None:
+    """Wait for lines that were not there."""
+    page.wait_for_function("many => document.querySelectorAll('#log-lines li').length > many", arg=than + 3)
+
+
+@pytest.mark.timeout(180)
+def test_a_log_is_followed_through_a_lost_connection_to_its_end(page: Page, running: Running) -> None:
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    sign_in(page, running.home)
+    submit(page, "told")
+    expect(page.locator("#job-head").get_by_text("Running", exact=True)).to_be_visible()
+
+    state, switch = page.locator("[data-log-state]"), page.get_by_role("switch", name="Follow")
+    switch.check()
+    expect(state).to_have_text("Following")
+    more(page, 0)
+
+    os.kill(running.parts()["web"], signal.SIGKILL)
+    expect(state).to_have_text(re.compile("Connection lost"))
+    expect(state).to_have_text("Following", timeout=2 * SOON_MS)
+    more(page, len(steps(page)))
+    shown = steps(page)
+    assert shown == list(range(20, shown[-1] + 20, 20)), "each line once, and none is missing"
+
+    # Whoever reads further up is left there.
+    page.wait_for_function(f"() => {LOG}.scrollHeight > {LOG}.clientHeight + 100")
+    assert page.evaluate(f"{LOG}.scrollTop > 0"), "the end was in sight"
+    page.evaluate(f"{LOG}.scrollTop = 0")
+    more(page, len(steps(page)))
+    assert page.evaluate(f"{LOG}.scrollTop") == 0
+
+    with page.expect_event("requestfailed", lambda request: "follow=true" in request.url):
+        switch.uncheck()
+    expect(state).to_have_text("")
+    switch.check()
+    more(page, len(steps(page)))
+
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.locator("#job-head").get_by_role("button", name="Cancel").click()
+    other.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+    expect(state).to_have_text("Its last container has ended.")
+    assert wrong == []
