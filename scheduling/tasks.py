@@ -42,6 +42,13 @@ def delegate_cluster(cluster_id: str) -> None:
         delegation.delegation_run(cluster_id=uuid.UUID(cluster_id))
 
 
+@shared_task(name="scheduling.tasks.delegate_listen")
+def delegate_listen(cluster_id: str) -> None:
+    """Follow what a cluster that admits by itself has said since it was looked at."""
+    with followed():
+        delegation.delegation_listen(cluster_id=uuid.UUID(cluster_id))
+
+
 @shared_task(name="scheduling.tasks.observe_clusters")
 def observe_clusters() -> None:
     """Ask for a look at every cluster."""

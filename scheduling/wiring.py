@@ -23,6 +23,7 @@ TASKS: Final[dict[outbox.Topic, Any]] = {
     outbox.Topic.EXECUTE: tasks.execute_cluster,
     outbox.Topic.OBSERVE: tasks.observe_cluster,
     outbox.Topic.DELEGATE: tasks.delegate_cluster,
+    outbox.Topic.LISTEN: tasks.delegate_listen,
 }
 """What each hint wakes."""
 

@@ -33,6 +33,7 @@ class Topic(StrEnum):
     EXECUTE = "execute"
     OBSERVE = "observe"
     DELEGATE = "delegate"
+    LISTEN = "listen"
 
 
 CHANNEL: Final = "allotment_hint"

@@ -1,22 +1,24 @@
 """One look at a cluster that admits by itself: its tree brought in step, its verdicts followed.
 
 Level-triggered: what is there is read and compared with rows, so that running it twice, late or after a crash
-ends in the same place. Nothing is concluded from silence; who waits then says so.
+ends in the same place. Nothing is concluded from silence; who waits then says so. Between two such looks the
+cluster's watch is listened to, so that an admission or an eviction is followed when it comes.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import datetime
 from typing import Final
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 
 from clusters.backends.base import BackendUnavailable
-from clusters.backends.delegation import Delegate, Verdict
+from clusters.backends.delegation import Changes, Delegate, Verdict
 from clusters.backends.registry import delegate_for
 from clusters.models import ADMITS_ITSELF, Cluster, Flavor
 from foundation import audit, clock, leases, outbox, row_scope
@@ -34,6 +36,8 @@ from scheduling.snapshots.inventory import engine_flavors
 
 log = structlog.get_logger(__name__)
 _RETRY_S: Final = 0.3
+_LISTEN_S: Final = 0.4
+"""How long after one look at what is new there is the next."""
 _MESSAGE: Final = 200
 
 
@@ -53,22 +57,77 @@ def delegation_run(*, cluster_id: uuid.UUID) -> int:
             _project(cluster, delegate)
             verdicts = delegate.verdicts()
             look = Look(cluster, delegate, now)
-            _follow(look, jobs, verdicts)
+            _follow(look, jobs, verdicts.seen)
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
             _unheard(cluster, jobs, str(error), now)
             return 0
         store(cluster.cell_id, look.waits, now)
+        Cluster.unscoped.filter(pk=cluster_id).update(delegate_cursor=verdicts.cursor)
     if look.unknown:
         outbox.hint(outbox.Topic.DELEGATE, cluster_id, delay_s=_RETRY_S)
+    if jobs:
+        outbox.hint(outbox.Topic.LISTEN, cluster_id, delay_s=_LISTEN_S)
     return len(jobs)
+
+
+@row_scope.whole()
+def delegation_listen(*, cluster_id: uuid.UUID) -> int:
+    """Follow what a cluster has said since the last look; returns of how many jobs it spoke.
+
+    It is listened to without the lease, which is taken only where there is something to follow. Where it does
+    not answer, the next whole look says so.
+    """
+    cluster = Cluster.unscoped.filter(pk=cluster_id, backend__in=ADMITS_ITSELF).first()
+    if cluster is None or not cluster.delegate_cursor:
+        return 0
+    try:
+        delegate = delegate_for(cluster)
+        news = delegate.changes(cluster.delegate_cursor)
+    except BackendUnavailable as error:
+        log.info("cluster was not heard", cluster=cluster.name, error=str(error))
+        return 0
+    if news is None:
+        outbox.hint(outbox.Topic.DELEGATE, cluster_id)
+        return 0
+    about = news.gone.union(seen.job for seen in news.seen)
+    if about and not _follow_changes(cluster, delegate, news, about):
+        outbox.hint(outbox.Topic.LISTEN, cluster_id, delay_s=_RETRY_S)
+        return 0
+    if _live(cluster).exists():
+        outbox.hint(outbox.Topic.LISTEN, cluster_id, delay_s=_LISTEN_S)
+    return len(about)
+
+
+def _follow_changes(cluster: Cluster, delegate: Delegate, news: Changes, about: frozenset[str]) -> bool:
+    """Whether that could be done: nobody else is at it, and nobody has read further meanwhile."""
+    with leases.held(Cluster, cluster.pk) as epoch:
+        if epoch is None:
+            return False
+        unread = Cluster.unscoped.filter(pk=cluster.pk, delegate_cursor=cluster.delegate_cursor)
+        if not unread.exists():
+            return False
+        look = Look(cluster, delegate, clock.now())
+        try:
+            _follow(look, _jobs(cluster), news.seen, about)
+        except BackendUnavailable as error:
+            log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
+            return False
+        store(cluster.cell_id, look.waits, look.now)
+        unread.update(delegate_cursor=news.cursor)
+    if look.unknown:
+        outbox.hint(outbox.Topic.DELEGATE, cluster.pk, delay_s=_RETRY_S)
+    return True
 
 
 def _jobs(cluster: Cluster) -> list[Job]:
     """Every job that is decided there and has not ended, in the order of their arrival."""
+    return list(_live(cluster).select_related("queue", "workspace").order_by("submitted_at", "pk"))
+
+
+def _live(cluster: Cluster) -> QuerySet[Job]:
     queues = list(delegated_queues({cluster.pk}))
-    jobs = Job.unscoped.filter(queue__in=queues).exclude(state__in=TERMINAL_STATES)
-    return list(jobs.select_related("queue", "workspace").order_by("submitted_at", "pk"))
+    return Job.unscoped.filter(queue__in=queues).exclude(state__in=TERMINAL_STATES)
 
 
 def _project(cluster: Cluster, delegate: Delegate) -> None:
@@ -81,18 +140,22 @@ def _project(cluster: Cluster, delegate: Delegate) -> None:
             audit.record(SYSTEM, "cluster.project", entity="cluster", entity_id=cluster.pk, after=after)
 
 
-def _follow(look: Look, jobs: Sequence[Job], verdicts: Sequence[Verdict]) -> None:
+def _follow(
+    look: Look, jobs: Sequence[Job], verdicts: Sequence[Verdict], about: Container[str] | None = None
+) -> None:
+    """Take the steps that jobs need: all of them, or those that it is `about`."""
     by_job = {verdict.job: verdict for verdict in verdicts}
     roles = _roles(jobs)
     flavors = _flavors(look.cluster)
     pools = {pool.id: pool for pool in engine_flavors(look.cluster.cell_id)}
     curbs = Curbs(jobs, pools, look.now)
     for job in jobs:
-        seen = by_job.get(str(job.pk))
-        if job.state == JobState.QUEUED:
+        seen, meant = by_job.get(str(job.pk)), about is None or str(job.pk) in about
+        if job.state == JobState.QUEUED:  # in their order, since what is handed over counts for the next
             wanted = workload_of(job, roles[job.pk], flavors[job.queue_id], pools, curbs)
-            look.queued(job, roles[job.pk], wanted, seen)
-        else:
+            if meant:
+                look.queued(job, roles[job.pk], wanted, seen)
+        elif meant:
             look.other(job, seen)
     known = {str(job.pk) for job in jobs}
     for verdict in verdicts:

@@ -82,7 +82,7 @@ def test_the_embedded_worker_reads_every_queue() -> None:
     ("read", "topics"),
     [
         (["cycle"], {"cycle"}),
-        (["cluster"], {"execute", "observe", "delegate"}),
+        (["cluster"], {"execute", "observe", "delegate", "listen"}),
         (["telemetry", "default"], set()),
     ],
 )

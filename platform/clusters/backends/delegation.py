@@ -189,6 +189,21 @@ class Verdict:
     content: Any = field(default=None, repr=False, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What is said of workloads, and the cursor up to which all is known."""
+
+    seen: Sequence[Verdict]
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes(Verdicts):
+    """What has changed since a cursor; `gone` are the jobs whose workload is there no more."""
+
+    gone: frozenset[str] = frozenset()
+
+
 @runtime_checkable
 class Delegate(Protocol):
     """The engine of one cluster. Every call may raise `BackendUnavailable`; then nothing is known.
@@ -214,8 +229,11 @@ class Delegate(Protocol):
     def withdraw(self, verdict: Verdict) -> Outcome:
         """Have it forgotten, with whatever quota it holds."""
 
-    def verdicts(self) -> Sequence[Verdict]:
+    def verdicts(self) -> Verdicts:
         """On every workload in our queues; one that we did not ask for names no job.
 
         Raises: BackendUnavailable also when nobody there decides.
         """
+
+    def changes(self, cursor: str) -> Changes | None:
+        """On those of our workloads that have changed since; None where the cluster has forgotten then."""

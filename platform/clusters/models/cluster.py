@@ -56,6 +56,9 @@ class Cluster(BaseModel, Leased):
     foreign_at = models.DateTimeField(null=True, blank=True)
     foreign_listed_at = models.DateTimeField(null=True, blank=True)
 
+    # Of what the engine of the cluster's own says, where it has one.
+    delegate_cursor = models.TextField(blank=True, default="")
+
     def __str__(self) -> str:
         return self.name
 

@@ -93,7 +93,7 @@ def verdict(delegate: Delegate, name: str, when: Callable[[Verdict], object]) ->
     """Wait until the verdict on a workload is as it should be."""
 
     def look() -> Verdict | None:
-        seen = {item.name: item for item in delegate.verdicts()}.get(name)
+        seen = {item.name: item for item in delegate.verdicts().seen}.get(name)
         return seen if seen is not None and when(seen) else None
 
     found = wait_until(look, f"the verdict on {name}", within_s=30)
@@ -132,10 +132,34 @@ def test_an_admission_names_pool_and_size_and_a_repeated_wish_is_one(delegate: D
     seen = verdict(delegate, "train", is_(VerdictKind.ADMITTED))
     assert (seen.job, seen.shape, seen.attempt) == (asked.job, delegate.shape_of(asked), 1)
     assert (seen.pools, seen.counts) == ({"worker": POOL}, {"worker": 3})
-    assert len(delegate.verdicts()) == 1
+    assert len(delegate.verdicts().seen) == 1
     delegate.withdraw(seen)
-    wait_until(lambda: not delegate.verdicts(), "it is withdrawn")
+    wait_until(lambda: not delegate.verdicts().seen, "it is withdrawn")
     assert delegate.withdraw(seen).kind is OutcomeKind.DONE
+
+
+def test_what_has_changed_is_told_from_the_cursor_on(delegate: Delegate) -> None:
+    cursor = delegate.verdicts().cursor
+    asked = workload("train", 3)
+    delegate.ask(asked)
+    verdict(delegate, "train", is_(VerdictKind.ADMITTED))
+    changes = delegate.changes(cursor)
+    assert changes is not None
+    (seen,) = changes.seen
+    assert (seen.job, seen.kind, seen.pools) == (asked.job, VerdictKind.ADMITTED, {"worker": POOL})
+    assert not changes.gone
+    nothing = delegate.changes(changes.cursor)
+    assert nothing is not None
+    assert (nothing.seen, nothing.gone, nothing.cursor) == ([], frozenset(), changes.cursor)
+    delegate.withdraw(seen)
+    wait_until(lambda: not delegate.verdicts().seen, "it is withdrawn")
+    gone = delegate.changes(changes.cursor)
+    assert gone is not None
+    assert (gone.seen, gone.gone) == ([], {asked.job})
+    delegate.ask(asked)
+    again = delegate.changes(changes.cursor)
+    assert again is not None
+    assert ([item.job for item in again.seen], again.gone) == ([asked.job], frozenset())
 
 
 def test_a_gang_is_admitted_whole_or_not_at_all_and_told_why(delegate: Delegate) -> None:

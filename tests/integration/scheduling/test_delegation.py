@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -11,7 +10,15 @@ import pytest
 import time_machine
 
 from clusters.backends.base import BackendUnavailable, Outcome
-from clusters.backends.delegation import Projected, Projection, Verdict, VerdictKind, Workload
+from clusters.backends.delegation import (
+    Changes,
+    Projected,
+    Projection,
+    Verdict,
+    VerdictKind,
+    Verdicts,
+    Workload,
+)
 from clusters.models import BackendKind, GpuMode, Node
 from foundation import clock
 from foundation.models import Hint
@@ -19,7 +26,7 @@ from foundation.quantities import Resource
 from quotas.models import Budget, BudgetAction, LedgerEntry, QueueFlavor, Quota, QuotaNode, UserLimit
 from scheduling.delegation import run
 from scheduling.delegation.projection import projection_of
-from scheduling.delegation.run import delegation_run
+from scheduling.delegation.run import delegation_listen, delegation_run
 from scheduling.models import Allocation, Attempt, GpuRequestMode, Job, JobState
 from scheduling.services.cycle import cycle_run
 from tests.builders import clusters, jobs, quotas
@@ -38,6 +45,7 @@ class Engine:
     done: list[tuple[str, str]] = field(default_factory=list)
     answer: Outcome = field(default_factory=Outcome.done)
     silent: bool = False
+    news: Changes | None = None
 
     def project(self, wanted: Projection) -> Projected:
         return Projected()
@@ -61,10 +69,15 @@ class Engine:
         self.done.append(("withdraw", verdict.name))
         return Outcome.done()
 
-    def verdicts(self) -> Sequence[Verdict]:
+    def verdicts(self) -> Verdicts:
         if self.silent:
             raise BackendUnavailable("nobody there")
-        return list(self.said.values())
+        return Verdicts(list(self.said.values()), "1")
+
+    def changes(self, cursor: str) -> Changes | None:
+        if self.silent:
+            raise BackendUnavailable("nobody there")
+        return self.news
 
     def say(self, job: Job, kind: VerdictKind, **more: Any) -> None:
         """A verdict on a job; an admission is to the flavor `pool`."""
@@ -321,6 +334,31 @@ def test_who_is_beyond_a_users_limit_is_not_handed_over(here: World, engine: Eng
     assert engine.done == [("withdraw", "second")]
     numbers = second.reason_numbers
     assert (numbers["asked"], numbers["held"], numbers["user_limit"]) == (3, 4, 5)
+
+
+def test_news_of_one_job_counts_those_before_it_and_moves_nobody_else(here: World, engine: Engine) -> None:
+    UserLimit.unscoped.create(workspace=here.workspace, user=None, resource=Resource.GPU_CARDS, amount=5)
+    delegation_run(cluster_id=here.cluster.pk)
+    engine.asked.clear()
+    first, second = (
+        jobs.job(here.queue, here.editor, name, roles=(jobs.RoleOf(cards=3),)) for name in ("first", "second")
+    )
+    engine.say(second, VerdictKind.ADMITTED, pool=here.flavor)
+    engine.news = Changes([engine.said[str(second.pk)]], "2")
+    assert delegation_listen(cluster_id=here.cluster.pk) == 1
+    assert (engine.asked, engine.done) == ([], [("withdraw", "second")])
+    assert (state(first), first.reason) == (JobState.QUEUED, "PENDING_EVALUATION")
+    here.cluster.refresh_from_db()
+    assert here.cluster.delegate_cursor == "2"
+
+
+def test_silence_between_two_looks_says_nothing(here: World, engine: Engine) -> None:
+    job = jobs.job(here.queue, here.editor, "waits")
+    delegation_run(cluster_id=here.cluster.pk)
+    reason = (state(job), job.reason)
+    engine.silent = True
+    assert delegation_listen(cluster_id=here.cluster.pk) == 0
+    assert (state(job), job.reason) == reason
 
 
 def test_a_budget_that_is_used_up_bars_its_flavor(here: World, engine: Engine) -> None:

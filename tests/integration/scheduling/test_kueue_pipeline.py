@@ -19,12 +19,13 @@ from clusters.gpu import hami
 from clusters.models import BackendKind, GpuMode
 from clusters.services.cluster import cluster_add, cluster_sync
 from clusters.services.flavor import flavor_add, flavors_found
+from foundation import clock, leases, outbox
 from foundation.actor import SYSTEM
-from foundation.models import AuditRecord
+from foundation.models import AuditRecord, Hint
 from foundation.quantities import Resource
 from quotas.models import Queue, Quota
 from scheduling.delegation.following import REST_S, UNSEATED_S
-from scheduling.delegation.run import delegation_run
+from scheduling.delegation.run import delegation_listen, delegation_run
 from scheduling.models import Allocation, GpuRequestMode, Job, JobRole, JobState
 from scheduling.services.job import job_resume, job_submit, job_suspend
 from scheduling.spec import parse_job
@@ -126,6 +127,73 @@ def test_a_gang_waits_suspended_runs_when_admitted_and_gives_everything_back(sta
     assert stage.queue_object(stage.queue)["status"]["admittedWorkloads"] == 1
     stage.until(lambda: state(job) == JobState.SUCCEEDED and not stage.pods() and not stage.workloads())
     stage.assert_nothing_is_held()
+
+
+def test_what_kueue_decides_is_followed_as_it_comes(stage: KueueStage) -> None:
+    borrower = stage.start("borrower", jobs.RoleOf(replicas=2, cards=8), run_s=900)
+    delegation_run(cluster_id=stage.cluster.pk)
+    assert state(borrower) == JobState.QUEUED
+    wait_until(lambda: _is(stage, borrower, "Admitted"), "Kueue has admitted it", within_s=30)
+    # It is listened to again in less than half a second, and one time is enough.
+    soon = Hint.unscoped.get(topic=f"{outbox.Topic.LISTEN}-later", key=str(stage.cluster.pk))
+    assert soon.not_before <= clock.now() + timedelta(seconds=0.5)
+    assert delegation_listen(cluster_id=stage.cluster.pk) == 1
+    assert state(borrower) == JobState.ADMITTED
+    assert delegation_listen(cluster_id=stage.cluster.pk) == 0, "nothing is told twice"
+
+    stage.start("owner", jobs.RoleOf(cards=8), queue=stage.other, run_s=10)
+    delegation_run(cluster_id=stage.cluster.pk)
+    wait_until(lambda: _is(stage, borrower, "Evicted"), "Kueue takes it back", within_s=30)
+    assert delegation_listen(cluster_id=stage.cluster.pk) > 0
+    assert state(borrower) == JobState.EVICTING
+    assert borrower.events.get(code="evicting").numbers["rule"] == "RECLAIM_NOMINAL"
+
+
+def _is(stage: KueueStage, job: Job, condition: str) -> bool:
+    """Whether the cluster says that of its workload."""
+    (found,) = (
+        item for item in stage.workloads() if item["metadata"]["labels"]["allotment.io/job"] == str(job.pk)
+    )
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return any(item["type"] == condition and item["status"] == "True" for item in conditions)
+
+
+def test_what_the_cluster_has_forgotten_is_listed_again(
+    stage: KueueStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.start("train", jobs.RoleOf(cards=8), run_s=900)
+    delegation_run(cluster_id=stage.cluster.pk)
+
+    def forgotten(*_: object) -> None:
+        raise watch.TooOld
+
+    Hint.unscoped.all().delete()
+    with monkeypatch.context() as patched:
+        patched.setattr(watch, "changes", forgotten)
+        assert delegation_listen(cluster_id=stage.cluster.pk) == 0
+    assert [hint.topic for hint in Hint.unscoped.all()] == [outbox.Topic.DELEGATE]
+
+
+def test_a_workload_that_somebody_removes_is_missed_at_once(stage: KueueStage) -> None:
+    job = stage.start("train", jobs.RoleOf(cards=8), run_s=900)
+    stage.until(lambda: state(job) == JobState.RUNNING)
+    delegation_run(cluster_id=stage.cluster.pk)
+    (workload,) = stage.workloads()
+    stage.api.call("DELETE", f"{GROUP}/namespaces/team-a/workloads/{workload['metadata']['name']}", {})
+    wait_until(lambda: not stage.workloads(), "it is gone", within_s=30)
+    assert delegation_listen(cluster_id=stage.cluster.pk) == 1
+    assert job.events.get(code="evicting").numbers["rule"] == "NOT_READY"
+
+
+def test_nobody_follows_what_another_has_read_meanwhile(stage: KueueStage) -> None:
+    job = stage.start("train", jobs.RoleOf(cards=8), run_s=900)
+    delegation_run(cluster_id=stage.cluster.pk)
+    wait_until(lambda: _is(stage, job, "Admitted"), "Kueue has admitted it", within_s=30)
+    with leases.held(type(stage.cluster), stage.cluster.pk):
+        assert delegation_listen(cluster_id=stage.cluster.pk) == 0, "somebody else is at it"
+    assert state(job) == JobState.QUEUED
+    assert delegation_listen(cluster_id=stage.cluster.pk) == 1
+    assert state(job) == JobState.ADMITTED
 
 
 def test_an_owner_takes_back_and_the_borrower_runs_again(stage: KueueStage) -> None:

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from clusters.backends.base import BackendUnavailable, Outcome, OutcomeKind
-from clusters.backends.delegation import Projected, Projection, Verdict, Workload
+from clusters.backends.delegation import (
+    Changes,
+    Projected,
+    Projection,
+    Verdict,
+    Verdicts,
+    Workload,
+)
+from clusters.backends.kubernetes import watch
 from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
 from clusters.backends.kubernetes.namespaces import namespace_ensure
 from clusters.backends.kueue import projecting
-from clusters.backends.kueue.names import ATTEMPT, TITLE, VERSION, is_ours, key_of, labels, path, selector
+from clusters.backends.kueue.names import (
+    ATTEMPT,
+    JOB,
+    TITLE,
+    VERSION,
+    is_ours,
+    key_of,
+    labels,
+    path,
+    selector,
+)
 from clusters.backends.kueue.objects import FLAVORS
 from clusters.backends.kueue.workloads import (
     ADMITTED,
@@ -93,17 +111,34 @@ class KueueDelegate:
         options = {"preconditions": {"uid": verdict.content["metadata"]["uid"]}}
         return _done(lambda: self._api.delete(_place(verdict), options), but=_NOT_FOUND)
 
-    def verdicts(self) -> Sequence[Verdict]:
+    def verdicts(self) -> Verdicts:
         """Every Workload in our queues, once Kueue itself has given a sign of life."""
         self._hear()
-        flavors, _ = self._api.listing(path(FLAVORS), labelSelector=selector(self._owner))
-        names = {key_of(item["metadata"]["name"]): _title(item) for item in flavors}
-        found, _ = self._api.listing(path(WORKLOADS))
-        return [
+        names = self._names()
+        found, version = self._api.listing(path(WORKLOADS))
+        seen = [
             verdict(item, names, ours=is_ours(item, self._owner))
             for item in found
             if is_ours(item, self._owner) or key_of(item["spec"].get("queueName", ""))
         ]
+        return Verdicts(seen, version)
+
+    def changes(self, cursor: str) -> Changes | None:
+        """Those of our Workloads that the API's watch tells of; what it tells has happened, so Kueue need
+        not be heard."""
+        ours = {"labelSelector": selector(self._owner)}
+        try:
+            found, version = watch.changes(self._api, path(WORKLOADS), ours, cursor)
+        except watch.TooOld:
+            return None
+        names = self._names() if found else {}
+        seen = [verdict(change.item, names) for change in found if not change.gone]
+        gone = {change.item["metadata"]["labels"].get(JOB, "") for change in found if change.gone}
+        return Changes(seen, version, frozenset(gone - {item.job for item in seen}))  # it may be back
+
+    def _names(self) -> dict[str, str]:
+        flavors, _ = self._api.listing(path(FLAVORS), labelSelector=selector(self._owner))
+        return {key_of(item["metadata"]["name"]): _title(item) for item in flavors}
 
     def _hear(self) -> None:
         """Ask for something that Kueue has to look at, and that is not carried out.
