@@ -105,10 +105,11 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
         wanted = _WANTED(cluster.pk)
         if not wanted:
             return answered
+        specs = task_specs(wanted)
         if backend.capabilities.gangs:
-            gangs.note_gathered({allocation.attempt for allocation in wanted})
+            gangs.note_gathered(zip(wanted, specs, strict=True))
         faults.point("execute.before_ensure")
-        outcomes = backend.ensure_many(task_specs(wanted))
+        outcomes = backend.ensure_many(specs)
         faults.point("execute.after_ensure")
         known = [
             pair for pair in zip(wanted, outcomes, strict=True) if pair[1].kind is not OutcomeKind.UNKNOWN

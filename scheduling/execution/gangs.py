@@ -7,13 +7,13 @@ compared with the attempts; what is left of an ended job without pods is noted a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import structlog
 from django.db.models import Exists, OuterRef, QuerySet
 
-from clusters.backends.base import BackendUnavailable, ClusterBackend, GangRef, OutcomeKind
+from clusters.backends.base import BackendUnavailable, ClusterBackend, GangRef, OutcomeKind, TaskSpec
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster
 from foundation import clock, faults, outbox
@@ -25,9 +25,10 @@ log = structlog.get_logger(__name__)
 _BATCH: Final = 200
 
 
-def note_gathered(attempts: Collection[Attempt]) -> None:
+def note_gathered(wanted: Iterable[tuple[Allocation, TaskSpec]]) -> None:
     """Remember, before it is asked for, that something may be there to be dissolved."""
-    fresh = sorted(attempt.pk for attempt in attempts if attempt.gathered_at is None)
+    common = {allocation.attempt for allocation, spec in wanted if spec.gang and not spec.gang.alone}
+    fresh = sorted(attempt.pk for attempt in common if attempt.gathered_at is None)
     if fresh:
         Attempt.unscoped.filter(pk__in=fresh, gathered_at__isnull=True).update(gathered_at=clock.now())
 

@@ -111,6 +111,11 @@ class Gang:
     labels: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is one pod that reads no file, so that there is nothing to have in common."""
+        return self.size == 1 and not self.files
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceGrant:

@@ -61,10 +61,21 @@ def test_one_object_owns_all_pods_of_a_gang_and_its_name(kept: Harness, cluster:
     }
 
 
-def test_one_task_alone_has_an_owner_and_no_service(kept: Harness, cluster: Cluster) -> None:
+def test_one_task_alone_belongs_to_its_namespace_and_has_nothing_beside(
+    kept: Harness, cluster: Cluster
+) -> None:
     kept.place(*members(kept, "alone", size=1))
-    assert owner_of(cluster.call("GET", f"{CORE}/pods/alone-0"))[1] == "alone"
-    assert cluster.answer("GET", f"{CORE}/services/alone")[0] == 404
+    pod = cluster.call("GET", f"{CORE}/pods/alone-0")
+    assert owner_of(pod) == ("Namespace", "team", cluster.call("GET", CORE)["metadata"]["uid"])
+    assert pod["metadata"]["ownerReferences"][0]["controller"] is True  # for whoever drains its node
+    for kind in ("configmaps", "services"):
+        assert cluster.answer("GET", f"{CORE}/{kind}/alone")[0] == 404
+
+
+def test_one_task_alone_that_reads_files_has_an_owner_for_them(kept: Harness, cluster: Cluster) -> None:
+    kept.place(*members(kept, "reads", size=1, hostfile="a slots=1\n"))
+    assert owner_of(cluster.call("GET", f"{CORE}/pods/reads-0"))[:2] == ("ConfigMap", "reads")
+    assert cluster.answer("GET", f"{CORE}/services/reads")[0] == 404
 
 
 def test_files_are_read_by_every_pod_and_follow_the_gang(kept: Harness, cluster: Cluster) -> None:
@@ -123,7 +134,7 @@ def test_dissolving_is_idempotent_and_absence_is_done(kept: Harness, cluster: Cl
 def test_the_clusters_own_collector_removes_what_has_lost_its_owner(
     kept: Harness, cluster: Cluster, kube: ControlPlane
 ) -> None:
-    kept.place(*members(kept, "left"), *members(kept, "kept", size=1))
+    kept.place(*members(kept, "left"), *members(kept, "kept"), *members(kept, "alone", size=1))
 
     def there(path: str) -> Any:
         return cluster.answer("GET", f"{CORE}/{path}")[0] == 200
@@ -142,5 +153,6 @@ def test_the_clusters_own_collector_removes_what_has_lost_its_owner(
 
             wait_until(collected, "the collector has removed the gang", within_s=60)
             assert there("pods/kept-0")
+            assert there("pods/alone-0")
     except MissingProgram as missing:
         need(missing.name, missing.hint)

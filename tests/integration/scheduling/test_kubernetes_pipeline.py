@@ -47,19 +47,20 @@ def test_a_gang_runs_where_the_engine_put_it_and_gives_everything_back(stage: Ku
 
 
 def test_what_a_late_worker_makes_again_of_an_ended_job_is_removed(stage: KubeStage) -> None:
-    ended, running = stage.start("ended", run_s=3), stage.start("running", run_s=9000)
+    pair = jobs.RoleOf(replicas=2)
+    ended, running = stage.start("ended", pair, run_s=3), stage.start("running", pair, run_s=9000)
     backend = backend_for(stage.cluster)
     stage.run(6)
     wanted = Allocation.unscoped.filter(attempt__job=ended).select_related(
         "task__role", "attempt__job", "node", "flavor"
     )
-    (late,) = task_specs(list(wanted))
+    late, _ = task_specs(list(wanted))
     stage.run(30)
     assert state(ended) == JobState.SUCCEEDED
     (kept,) = stage.shared()
     # By a worker that lost its lease before it came to the pod; and by nobody that is known here.
     strange = {"allotment.io/job": str(uuid.uuid4()), "allotment.io/attempt": "1"}
-    for gang in (late.gang, Gang("unknown-1", 1, strange), Gang("strange-1", 1, {"allotment.io/job": "x"})):
+    for gang in (late.gang, Gang("unknown-1", 2, strange), Gang("strange-1", 2, {"allotment.io/job": "x"})):
         assert gang is not None
         gang_ensure(backend._api, "team-a", gang)  # type: ignore[attr-defined]
     assert note_left(stage.cluster, backend) == [gang_name(ended, 1)]

@@ -4,6 +4,9 @@ The owner is a ConfigMap: every gang may have one, it costs the cluster nothing 
 carries the files that the pods read, a hostfile among them. A Service of the same name is owned by it,
 for gangs of more than one; without an address of its own it only makes the pods findable by name. Pods
 name the owner as theirs, so that the cluster's garbage collector removes whatever is left when it goes.
+
+A pod alone is all that its attempt has in the cluster, and nothing is left when it goes. So it has no such
+object, which would cost as much to make and to remove as the pod itself, and names its namespace as owner.
 """
 
 from __future__ import annotations
@@ -63,8 +66,8 @@ def reference(owner: Json) -> Json:
     """How an object names its owner; as a controller, so that a drained node's pods are not left alone."""
     metadata = owner["metadata"]
     return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
         "name": metadata["name"],
         "uid": metadata["uid"],
         "controller": True,

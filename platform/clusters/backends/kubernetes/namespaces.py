@@ -10,7 +10,7 @@ from clusters.backends.kubernetes.pods import MANAGED, SERVICE_ACCOUNT
 # Pods of tenants may not leave their sandbox, whatever their images would like.
 LABELS: Final = {**MANAGED, "pod-security.kubernetes.io/enforce": "restricted"}
 POLICIES: Final = "/apis/networking.k8s.io/v1"
-_EXISTS: Final = 409
+_NOT_FOUND, _EXISTS = 404, 409
 
 Body = tuple[str, str, Json]
 """The root of its interface, the plural of its kind, and the object itself."""
@@ -41,6 +41,18 @@ def policy() -> Body:
     }
     metadata = {"name": "allotment", "labels": dict(MANAGED)}
     return POLICIES, "networkpolicies", {"metadata": metadata, "spec": spec}
+
+
+def namespace_found(api: Api, name: str) -> Json:
+    """The namespace of a workspace, made when it is missing. Raises: Refused; BackendUnavailable."""
+    address = f"/api/v1/namespaces/{name}"
+    try:
+        return api.get(address)
+    except Refused as error:
+        if error.status != _NOT_FOUND:
+            raise
+    namespace_ensure(api, name)
+    return api.get(address)
 
 
 def namespace_ensure(api: Api, name: str) -> None:

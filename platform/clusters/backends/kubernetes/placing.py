@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Final
 
-from clusters.backends.base import BackendUnavailable, Outcome, TaskSpec
+from clusters.backends.base import BackendUnavailable, Gang, Outcome, TaskSpec
 from clusters.backends.kubernetes import pods, shares
 from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
 from clusters.backends.kubernetes.containers import SpecInvalid
 from clusters.backends.kubernetes.gangs import gang_ensure, reference
 from clusters.backends.kubernetes.making import Elsewhere, find, make
+from clusters.backends.kubernetes.namespaces import namespace_found
 from clusters.backends.kubernetes.workers import Workers
 from clusters.gpu.hami import HamiFormatError
 from foundation import faults
@@ -29,32 +30,40 @@ def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
     """Make each pod exist; one outcome per spec, in their order.
 
     Pods that share the cards of one node are placed one after the other, all others side by side. What a
-    gang has in common is made before its first pod.
+    gang has in common is made before its first pod; a pod that has nothing in common with others belongs to
+    its namespace, so that it has an owner as well.
     """
     lanes: defaultdict[object, list[int]] = defaultdict(list)
     for number, spec in enumerate(specs):
         lanes[spec.node if pods.on_shares(spec) else number].append(number)
     outcomes: dict[int, Outcome] = {}
     with Workers() as workers:
-        gangs = {_gang(spec): spec.gang for spec in specs if spec.gang is not None}
+        gangs = {_gang(spec): spec.gang for spec in specs}
         # Begun before all pods, so that no pod waits for one that has not been.
-        owners = {key: workers.submit(gang_ensure, api, key[0], gang) for key, gang in gangs.items()}
+        owners = {key: workers.submit(_owner, api, key[0], gang) for key, gang in gangs.items()}
 
         def place(lane: list[int]) -> None:
             for number in lane:
-                outcomes[number] = _ensure(api, specs[number], owners.get(_gang(specs[number])))
+                outcomes[number] = _ensure(api, specs[number], owners[_gang(specs[number])])
 
         list(workers.map(place, lanes.values()))
     return [outcomes[number] for number in range(len(specs))]
 
 
 def _gang(spec: TaskSpec) -> tuple[str, str]:
-    return (spec.ref.namespace, spec.gang.name if spec.gang else "")
+    """What its owner is told by: "" in the place of the gang's name if it is its namespace."""
+    return (spec.ref.namespace, spec.gang.name if spec.gang and not spec.gang.alone else "")
 
 
-def _ensure(api: Api, spec: TaskSpec, owner: Future[Json] | None) -> Outcome:
+def _owner(api: Api, namespace: str, gang: Gang | None) -> Json:
+    if gang is None or gang.alone:
+        return namespace_found(api, namespace)
+    return gang_ensure(api, namespace, gang)
+
+
+def _ensure(api: Api, spec: TaskSpec, owner: Future[Json]) -> Outcome:
     try:
-        manifest = pods.manifest(spec, owner=reference(owner.result()) if owner else None)
+        manifest = pods.manifest(spec, owner=reference(owner.result()))
         pod = _ours(make(api, pods.path(spec.ref.namespace), manifest), spec)
         faults.point("kubernetes.after_create")
         _bind(api, spec, pod)
