@@ -28,6 +28,7 @@ TYPED: Final[dict[Resource, str | Promise]] = {
 }
 """The unit in which a limit is typed: the resource's own."""
 _WORDS: Final = ("unlimited", "∞", "不限")
+"""What is read as no limit, whatever the language of the page; what it is called there is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def amounts(typed: Typed, before: Typed, flavor: Flavor) -> list[QuotaAmount]:
     errors: list[FieldError] = []
     found = []
     for row in typed.rows:
-        limits = [Keep.AS_IS if box.value == was[box.name] else _limit(box, errors) for box in row.boxes]
+        limits = [Keep.AS_IS if _same(box.value, was[box.name]) else _limit(box, errors) for box in row.boxes]
         if any(not isinstance(limit, Keep) for limit in limits):
             nominal, borrowing, lending = limits
             place = f"{row.resource.value}."
@@ -117,6 +118,10 @@ def amounts(typed: Typed, before: Typed, flavor: Flavor) -> list[QuotaAmount]:
     if errors:
         raise Invalid(_("Some of the amounts cannot be read."), errors=errors)
     return found
+
+
+def _same(typed: str, was: str) -> bool:
+    return typed == was or {typed.lower(), was} <= set(_WORDS)
 
 
 def _limit(box: Box, errors: list[FieldError]) -> int | None:
@@ -146,4 +151,4 @@ def _rows(values: Mapping[str, str]) -> list[FormRow]:
 
 
 def _text(value: int | None) -> str:
-    return "unlimited" if value is None else str(value)
+    return _("unlimited") if value is None else str(value)

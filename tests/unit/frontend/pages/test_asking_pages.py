@@ -111,6 +111,19 @@ def test_who_may_not_submit_sees_no_form(there: World) -> None:
     assert signed_in(there.outsider).get(ASK).status_code == 404
 
 
+def test_no_limit_is_called_what_it_is_called_in_the_language_of_the_page(there: World) -> None:
+    client = signed_in(there.editor)
+    text = client.get(ASK, headers={"Accept-Language": "zh-hans"}).content.decode()
+    assert 'name="gpu.cards.borrowing_limit" value="不限"' in text
+    assert 'value="unlimited"' not in text
+    # Sent from a page in the other language: still what there is already.
+    sent = grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": "a paper"})
+    client.post(ASK, sent, headers={"Accept-Language": "zh-hans"})
+    (asked,) = QuotaRequest.unscoped.get().asked
+    assert asked["nominal"] == 12
+    assert "borrowing_limit" not in asked
+
+
 def test_an_admin_of_a_folder_asks_for_the_folder(there: World) -> None:
     research = tenancy.folder()
     quotas.gpu_quota(quotas.quota_node(there.cell, research), there.flavor, 2)
@@ -120,6 +133,7 @@ def test_an_admin_of_a_folder_asks_for_the_folder(there: World) -> None:
     assert page in client.get(f"/ops/tenants/{research.pk}").content.decode()
     text = client.get(page).content.decode()
     assert 'name="gpu.cards.nominal" value="2"' in text
+    assert 'href="/ops/quotas?tenant=research"' in text
     assert re.search(r'href="/ops/tenants"[^>]*aria-current="page"', text), "the menu says where this is"
     shown = dict(re.findall(r'name="([a-z.]+_limit|[a-z.]+nominal)" value="([^"]*)"', text))
     answer = client.post(
