@@ -7,7 +7,6 @@ any moment, and a pod that prints nothing for hours holds nothing up.
 from __future__ import annotations
 
 import uuid
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -53,8 +52,8 @@ class LogFollower:
 
     def _new(self, pod: Allocation) -> Iterable[LogLine]:
         known = self._after.get(pod.pk)
-        lines = pod_lines(pod, known or self._query.since)
-        found = deque(lines, maxlen=self._query.limit) if known is None else list(lines)
+        first = self._query.limit if known is None else None
+        found = list(pod_lines(pod, known or self._query.since, last=first))
         times = [line.at for line in found if line.at is not None]
         if times:
             self._after[pod.pk] = max(times)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -53,7 +52,7 @@ def job_logs(*, viewer: Actor, job: Job, query: LogQuery) -> list[LogLine]:
     permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
     lines: list[LogLine] = []
     for pod in pods_asked(job, task=query.task, attempt=attempt_of(job, query)):
-        lines += deque(pod_lines(pod, query.since), maxlen=query.limit)
+        lines += pod_lines(pod, query.since, last=query.limit)
     return in_order(lines)[-query.limit :]
 
 
@@ -69,15 +68,15 @@ def in_order(lines: Iterable[LogLine]) -> list[LogLine]:
     return sorted(lines, key=lambda line: (line.at.isoformat() if line.at else "", line.task))
 
 
-def pod_lines(pod: Allocation, since: datetime | None) -> Iterator[LogLine]:
-    """What a pod has printed, after `since` if that is given. Raises: Conflict."""
+def pod_lines(pod: Allocation, since: datetime | None, *, last: int | None = None) -> Iterator[LogLine]:
+    """What a pod has printed, after `since` if that is given, the `last` so many. Raises: Conflict."""
     backend = backend_for(pod.node.cluster)
     if not backend.capabilities.logs:
         message = _("The cluster %(name)s keeps no logs that could be read here.")
         raise Conflict(message % {"name": pod.node.cluster.name}, code="LOGS_UNAVAILABLE")
     task = task_name(pod)
     try:
-        for line in backend.logs(TaskRef(pod.namespace, pod.pod_name), since=since):
+        for line in backend.logs(TaskRef(pod.namespace, pod.pod_name), since=since, last=last):
             at, text = _split(line)
             yield LogLine(task, at, text)
     except BackendUnavailable as error:

@@ -380,7 +380,15 @@ class ClusterBackend(Protocol):
 
     def samples(self) -> Iterable[DeviceSample]: ...
 
-    def logs(self, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]: ...
+    def logs(
+        self,
+        ref: TaskRef,
+        *,
+        follow: bool = False,
+        since: datetime | None = None,
+        last: int | None = None,
+    ) -> Iterator[str]:
+        """Lines of a pod with their times in front: those after `since`, the `last` so many of them."""
 
 
 class BackendUnavailable(ConnectionError):

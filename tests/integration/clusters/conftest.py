@@ -159,8 +159,15 @@ class Scripted(ClusterBackend):
     def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return self._backend.events(refs)
 
-    def logs(self, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]:
-        return self._backend.logs(ref, follow=follow, since=since)
+    def logs(
+        self,
+        ref: TaskRef,
+        *,
+        follow: bool = False,
+        since: datetime | None = None,
+        last: int | None = None,
+    ) -> Iterator[str]:
+        return self._backend.logs(ref, follow=follow, since=since, last=last)
 
 
 @contextmanager

@@ -204,6 +204,9 @@ def test_logs_are_told_where_the_backend_has_them(harness: Any) -> None:
     harness.backend.ensure(spec)
     ended = harness.until("a", *ENDED)
     harness.pass_time(1)
-    assert list(harness.backend.logs(spec.ref))
+    lines = list(harness.backend.logs(spec.ref))
+    assert lines
+    assert list(harness.backend.logs(spec.ref, last=1)) == lines[-1:]
+    assert list(harness.backend.logs(spec.ref, last=len(lines) + 1)) == lines
     assert not list(harness.backend.logs(spec.ref, since=ended.at.replace(year=2030)))
     assert not list(harness.backend.logs(replace(spec.ref, name="never")))

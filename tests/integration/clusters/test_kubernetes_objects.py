@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.control_plane import ControlPlane
 from clusters.backends.base import NodeObservation, OutcomeKind, PodPhase, TaskRef
+from clusters.backends.kubernetes import logs
 from clusters.backends.kubernetes.pods import manifest
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json
@@ -82,6 +83,16 @@ def test_what_the_api_cannot_take_is_refused_with_its_words(kept: Harness) -> No
     assert (unnamed.kind, unnamed.code) == (OutcomeKind.REFUSED, "Invalid")
     greedy = kept.backend.ensure(kept.spec("a", environment={"NVIDIA_VISIBLE_DEVICES": "all"}))
     assert (greedy.kind, greedy.code) == (OutcomeKind.REFUSED, "INVALID")
+
+
+def test_the_end_of_a_log_that_is_cut_off_is_had(kept: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = kept.spec("a", simulate={"run_s": 30})
+    kept.backend.ensure(spec)
+    kept.until("a", PodPhase.SUCCEEDED)
+    whole = list(kept.backend.logs(spec.ref))
+    monkeypatch.setattr(logs, "_LONGEST_BYTES", len(whole[0]) + 5)
+    assert whole[-1] not in list(kept.backend.logs(spec.ref)), "it is cut off there"
+    assert list(kept.backend.logs(spec.ref, last=1)) == whole[-1:]
 
 
 def test_a_namespace_is_made_when_it_is_needed_and_shuts_its_pods_in(kept: Harness, cluster: Cluster) -> None:

@@ -78,8 +78,15 @@ class KubernetesBackend(ClusterBackend):
         """None: the agents on the nodes report for themselves."""
         return ()
 
-    def logs(self, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]:
-        return logs.logs(self._api, ref, follow=follow, since=since)
+    def logs(
+        self,
+        ref: TaskRef,
+        *,
+        follow: bool = False,
+        since: datetime | None = None,
+        last: int | None = None,
+    ) -> Iterator[str]:
+        return logs.logs(self._api, ref, follow=follow, since=since, last=last)
 
 
 @lru_cache(maxsize=64)

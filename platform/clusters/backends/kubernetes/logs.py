@@ -18,13 +18,24 @@ _LONGEST_BYTES: Final = 16 * 1024 * 1024
 _NOTHING: Final = (400, 404)
 
 
-def logs(api: Api, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]:
-    """Lines of a pod, those after `since` only; none if it is absent or has not started.
+def logs(
+    api: Api,
+    ref: TaskRef,
+    *,
+    follow: bool = False,
+    since: datetime | None = None,
+    last: int | None = None,
+) -> Iterator[str]:
+    """Lines of a pod, those after `since` only and the `last` so many of them; none if it is absent or has
+    not started.
 
-    With `follow` the lines go on until its container has ended. Raises: BackendUnavailable.
+    A log that is too long for one answer is cut off, so its end is had by `last` alone. With `follow` the
+    lines go on until its container has ended. Raises: BackendUnavailable.
     """
     query: dict[str, str | int] = {"container": CONTAINER, "timestamps": "true"}
     query |= {"limitBytes": _LONGEST_BYTES} if not follow else {"follow": "true"}
+    if last is not None:
+        query["tailLines"] = last
     if since is not None:
         query["sinceTime"] = f"{since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"  # whole seconds: see below
     try:

@@ -55,5 +55,12 @@ class SimulatedBackend(ClusterBackend):
     def samples(self) -> Iterable[DeviceSample]:
         return samples.samples(self._cluster_id)
 
-    def logs(self, ref: TaskRef, *, follow: bool = False, since: datetime | None = None) -> Iterator[str]:
-        return logs.logs(self._cluster_id, ref, follow=follow, since=since)
+    def logs(
+        self,
+        ref: TaskRef,
+        *,
+        follow: bool = False,
+        since: datetime | None = None,
+        last: int | None = None,
+    ) -> Iterator[str]:
+        return logs.logs(self._cluster_id, ref, follow=follow, since=since, last=last)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,9 +21,15 @@ _POLL_S: Final = 1.0
 
 
 def logs(
-    cluster_id: uuid.UUID, ref: TaskRef, *, follow: bool = False, since: datetime | None = None
+    cluster_id: uuid.UUID,
+    ref: TaskRef,
+    *,
+    follow: bool = False,
+    since: datetime | None = None,
+    last: int | None = None,
 ) -> Iterator[str]:
-    """Lines of a pod, each with its time in front, those after `since` only; none if it is absent.
+    """Lines of a pod, each with its time in front, those after `since` only and the `last` so many of them;
+    none if it is absent.
 
     With `follow` the lines go on until the pod has ended.
     """
@@ -31,7 +38,8 @@ def logs(
         pod = _find(moment, ref)
         if pod is None:
             return
-        lines = [line for line in _lines(moment, pod) if since is None or line[0] > since]
+        lines = deque((line for line in _lines(moment, pod) if since is None or line[0] > since), last)
+        last = None  # what comes after is told whole
         for at, text in lines:
             since = at
             yield f"{at.isoformat(timespec='milliseconds')} {text}"
