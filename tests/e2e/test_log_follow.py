@@ -84,6 +84,12 @@ def test_a_log_is_followed_through_a_lost_connection_to_its_end(page: Page, runn
     switch.check()
     more(page, len(steps(page)))
 
+    # Another choice of lines is followed in turn.
+    page.get_by_label("Task", exact=True).select_option("main-0")
+    expect(page.locator("#log-lines")).to_have_attribute("data-task", "main-0")
+    expect(page.get_by_role("switch", name="Follow")).to_be_checked()
+    more(page, len(steps(page)))
+
     other = page.context.new_page()
     other.goto(page.url)
     other.locator("#job-head").get_by_role("button", name="Cancel").click()
