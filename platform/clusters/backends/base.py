@@ -237,7 +237,8 @@ def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
 class ObservedBatch:
     """Changes since a cursor. `complete`: these are all pods there are, so an absent one is gone.
 
-    `again_s`: seconds until the next change, of a cluster that knows it; then it is worth another look.
+    `again_s`: seconds until the next change, of a cluster that knows it or has reason to think so; then it
+    is worth another look.
     """
 
     observations: tuple[Observation, ...]

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from benchmarks.control_plane import ControlPlane
-from clusters.backends.base import NodeObservation, OutcomeKind, PodPhase, TaskRef
-from clusters.backends.kubernetes import logs
+from clusters.backends.base import NodeObservation, OutcomeKind, PodObservation, PodPhase, TaskRef
+from clusters.backends.kubernetes import logs, watch
 from clusters.backends.kubernetes.pods import manifest
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json
@@ -179,6 +179,23 @@ def test_nodes_that_come_change_and_go_are_observed(kept: Harness, cluster: Clus
     assert facts["whole-02"] is None
     assert facts["whole-01"] is not None
     assert facts["whole-01"].cordoned
+
+
+def test_a_cluster_is_looked_at_again_soon_while_pods_go_and_while_more_is_told(
+    kept: Harness, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = kept.spec("a")
+    kept.backend.ensure(spec)
+    known = kept.backend.observe(None)
+    assert known.again_s is None
+    assert kept.backend.observe(known.cursor).again_s is None, "nothing has happened"
+    kept.backend.ensure(kept.spec("b", node="whole-02"))
+    cluster.call("DELETE", f"{TEAM}/a", {"gracePeriodSeconds": 0})
+    assert kept.backend.observe(known.cursor).again_s == watch._OTHERS_S
+    monkeypatch.setattr(watch, "_LONGEST_S", 0)
+    stopped = kept.backend.observe(known.cursor)
+    assert stopped.again_s == watch._REST_S
+    assert len([seen for seen in stopped.observations if isinstance(seen, PodObservation)]) == 1
 
 
 def test_pods_of_others_are_never_told_as_ours(kept: Harness, cluster: Cluster) -> None:

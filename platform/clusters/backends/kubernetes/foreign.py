@@ -37,7 +37,7 @@ def observe(api: Api, cursor: str) -> ForeignBatch:
     """What changed since `cursor`, all there is if the cluster cannot tell. Raises: BackendUnavailable."""
     if cursor.isdecimal():
         try:
-            found, version = watch.changes(api, watch.PODS, _QUERY, cursor)
+            found, version, _ = watch.changes(api, watch.PODS, _QUERY, cursor)
         except watch.TooOld:
             log.info("the cluster has forgotten the cursor; listing again", cursor=cursor)
         else:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -38,6 +38,8 @@ _CURSOR: Final = re.compile(r"(\d{1,20})\.(\d{1,20})")
 _IDLE_S: Final = 0.15  # what happened before the call comes at once; then nothing comes for a while
 # While pods come and go all the time nothing is idle, and others wait for the lease under which this is read.
 _LONGEST_S: Final = 0.6
+_REST_S: Final = 0.3  # until what was left is read
+_OTHERS_S: Final = 1.0  # where a pod has gone, others that were told to may go
 _AT_MOST_S: Final = 5  # for the API server, which counts whole seconds
 _GONE: Final = 410
 
@@ -62,6 +64,14 @@ class Change:
     item: Json
     gone: bool
     at: datetime
+
+
+class Followed(NamedTuple):
+    """What changed, the version reached, and whether it was stopped there while `more` came."""
+
+    found: list[Change]
+    version: str
+    more: bool
 
 
 def inventory(api: Api) -> Inventory:
@@ -95,24 +105,33 @@ def _everything(api: Api) -> ObservedBatch:
 
 
 def _changes(api: Api, pods_version: str, nodes_version: str) -> ObservedBatch:
+    def follow(source: _Source, version: str) -> Followed:
+        return changes(api, source.path, source.query, version)
+
     with ThreadPoolExecutor(max_workers=2) as both:
-        of_pods = both.submit(_follow, api, _PODS_OF_OURS, pods_version)
-        of_nodes = both.submit(_follow, api, _ALL_NODES, nodes_version)
-        (seen, pods_version), (seen_nodes, nodes_version) = of_pods.result(), of_nodes.result()
-    return ObservedBatch(in_order([*seen, *seen_nodes]), f"{pods_version}.{nodes_version}")
+        pods_seen, nodes_seen = both.map(follow, _SOURCES, (pods_version, nodes_version))
+    seen = [
+        source.read(api, change.item, change.at, change.gone)
+        for source, followed in zip(_SOURCES, (pods_seen, nodes_seen), strict=True)
+        for change in followed.found
+    ]
+    cursor = f"{pods_seen.version}.{nodes_seen.version}"
+    return ObservedBatch(in_order(seen), cursor, again_s=_again_s(pods_seen))
 
 
-def _follow(api: Api, source: _Source, version: str) -> tuple[list[Observation], str]:
-    found, version = changes(api, source.path, source.query, version)
-    return [source.read(api, change.item, change.at, change.gone) for change in found], version
+def _again_s(seen: Followed) -> float | None:
+    if seen.more:
+        return _REST_S
+    return _OTHERS_S if any(change.gone for change in seen.found) else None
 
 
-def changes(api: Api, path: str, query: Mapping[str, str | int], version: str) -> tuple[list[Change], str]:
-    """The last state of each object that changed after `version`, and the version reached.
+def changes(api: Api, path: str, query: Mapping[str, str | int], version: str) -> Followed:
+    """The last state of each object that changed after `version`.
 
     Raises: TooOld; Refused; BackendUnavailable.
     """
     latest: dict[str, Change] = {}
+    more = False
     watching = {**query, "watch": 1, "resourceVersion": version, "timeoutSeconds": _AT_MOST_S}
     until = time.monotonic() + _LONGEST_S
     try:
@@ -120,13 +139,13 @@ def changes(api: Api, path: str, query: Mapping[str, str | int], version: str) -
             kind, item = _event(line)
             version = str(item["metadata"]["resourceVersion"])
             latest[item["metadata"]["uid"]] = Change(item, kind == "DELETED", clock.now())
-            if time.monotonic() > until:
-                break  # what comes after is read from this version on
+            if more := time.monotonic() > until:
+                break
     except Refused as error:
         if error.status == _GONE:
             raise TooOld from error
         raise
-    return list(latest.values()), version
+    return Followed(list(latest.values()), version, more)
 
 
 def _event(line: bytes) -> tuple[str, Json]:
@@ -151,4 +170,4 @@ def _node(api: Api, item: Json, now: datetime, gone: bool) -> Observation:
 
 
 _PODS_OF_OURS: Final = _Source(PODS, {"labelSelector": pods.SELECTOR}, _pod)
-_ALL_NODES: Final = _Source(_NODES, {}, _node)
+_SOURCES: Final = (_PODS_OF_OURS, _Source(_NODES, {}, _node))

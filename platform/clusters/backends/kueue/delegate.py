@@ -128,7 +128,7 @@ class KueueDelegate:
         not be heard."""
         ours = {"labelSelector": selector(self._owner)}
         try:
-            found, version = watch.changes(self._api, path(WORKLOADS), ours, cursor)
+            found, version, _ = watch.changes(self._api, path(WORKLOADS), ours, cursor)
         except watch.TooOld:
             return None
         names = self._names() if found else {}
