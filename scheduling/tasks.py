@@ -21,6 +21,13 @@ def run_cycle(cell_id: str) -> None:
         cycle.cycle_run(cell_id=uuid.UUID(cell_id))
 
 
+@shared_task(name="scheduling.tasks.run_cycle_freed")
+def run_cycle_freed(cell_id: str) -> None:
+    """One engine cycle of a cell to which quota came back."""
+    with followed():
+        cycle.cycle_run(cell_id=uuid.UUID(cell_id), freed=True)
+
+
 @shared_task(name="scheduling.tasks.execute_cluster")
 def execute_cluster(cluster_id: str) -> None:
     """Bring a cluster's pods in line with the rows."""

@@ -20,6 +20,7 @@ from tenants import effects, row_policies
 
 TASKS: Final[dict[outbox.Topic, Any]] = {
     outbox.Topic.CYCLE: tasks.run_cycle,
+    outbox.Topic.FREED: tasks.run_cycle_freed,
     outbox.Topic.EXECUTE: tasks.execute_cluster,
     outbox.Topic.OBSERVE: tasks.observe_cluster,
     outbox.Topic.DELEGATE: tasks.delegate_cluster,

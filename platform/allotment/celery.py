@@ -6,6 +6,7 @@ wishes: a task is acknowledged when it is done, and one whose worker died is han
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -34,7 +35,7 @@ VISIBILITY_TIMEOUT_S: Final = 300
 _TASKS_PER_CONNECTION: Final = 1000
 
 ROUTES: Final = {
-    "scheduling.tasks.run_cycle": {"queue": "cycle"},
+    "scheduling.tasks.run_cycle*": {"queue": "cycle"},
     "scheduling.tasks.execute_*": {"queue": "cluster"},
     "scheduling.tasks.observe_*": {"queue": "cluster"},
     "scheduling.tasks.delegate_*": {"queue": "cluster"},
@@ -118,6 +119,12 @@ def _end_with_worker(**_: Any) -> None:
     # A pool child of a worker that was killed with -9 would otherwise finish its task next to
     # the worker that replaces it, and wait for ever afterwards.
     die_with_parent(app.conf.allotment_worker_pid)
+
+
+@worker_process_init.connect
+def _pass_over_code(**_: Any) -> None:
+    # What is loaded by now stays: a search for reference cycles would walk through all of it each time.
+    gc.freeze()
 
 
 @worker_process_init.connect

@@ -11,9 +11,10 @@ looks by itself.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -27,9 +28,13 @@ from foundation.postgres import preparing_cursor
 
 
 class Topic(StrEnum):
-    """What is to be looked at. The key names the row: a cell or a cluster."""
+    """What is to be looked at. The key names the row: a cell or a cluster.
+
+    `FREED` asks for a cycle as well: quota came back, which may be given away at once.
+    """
 
     CYCLE = "cycle"
+    FREED = "freed"
     EXECUTE = "execute"
     OBSERVE = "observe"
     DELEGATE = "delegate"
@@ -40,12 +45,22 @@ CHANNEL: Final = "allotment_hint"
 _LATER: Final = "-later"
 _CLAIMED: Final = "~"
 _CLAIM: Final = timedelta(seconds=10)
+
+
+@dataclass(slots=True)
+class _Quiet:
+    """Of hints of these topics the relay is told later; `owed` is whether there was one."""
+
+    topics: Collection[Topic]
+    owed: bool = False
+
+
 Publisher = Callable[[str], None]
 Worker = Callable[[str], None]
 _publishers: dict[str, Publisher] = {}
 _workers: dict[str, Worker] = {}
-# Whether the relay is still to be told of hints; None where it is told of each.
-_unrung: ContextVar[bool | None] = ContextVar("unrung", default=None)
+# None where the relay is told of each hint.
+_quiet: ContextVar[_Quiet | None] = ContextVar("quiet", default=None)
 _INSERT: Final = (
     "INSERT INTO foundation_hint (topic, key, not_before) VALUES (%s, %s, %s) ON CONFLICT (topic, key)"
 )
@@ -60,6 +75,12 @@ _DUE: Final = Kept(
 _TAKE: Final = """DELETE FROM foundation_hint WHERE id = (
     SELECT id FROM foundation_hint WHERE not_before <= %s AND topic IN ({}) ORDER BY not_before LIMIT 1 {}
 ) RETURNING topic, key"""
+_ANY: Final = Kept(lambda now: Hint.unscoped.filter(not_before__lte=now).order_by().values_list("pk")[:1])
+_TAKE_OVER: Final = """UPDATE foundation_hint
+SET topic = replace(topic, '~' || id, '') || '~' || id, not_before = %s
+WHERE id IN (SELECT id FROM foundation_hint WHERE not_before <= %s ORDER BY id LIMIT %s {})
+RETURNING id, topic, key"""
+_ANSWERED: Final = "DELETE FROM foundation_hint WHERE topic IN ({}) AND key = %s"
 _HASTENED: Final = KeptUpdate(
     lambda topic, key, now: Hint.unscoped.filter(topic=topic, key=key, not_before__gt=now).order_by(),
     lambda topic, key, now: {"not_before": now},
@@ -77,37 +98,44 @@ def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
     with preparing_cursor() as cursor:
         sql = _ASK_LATER if delay_s > 0 else _ASK
         cursor.execute(sql, [name, str(key), connection.ops.adapt_datetimefield_value(not_before)])
-    _wake_relay()
+    _wake_relay(topic)
 
 
 def hasten(topic: Topic, key: uuid.UUID | str) -> None:
     """What somebody wanted later is wanted now: what it was put off for is over."""
     if _HASTENED(topic.value + _LATER, str(key), clock.now()):
-        _wake_relay()
+        _wake_relay(topic)
 
 
-def _wake_relay() -> None:
-    if _unrung.get() is not None:
-        _unrung.set(True)
-    elif connection.vendor == "postgresql":
+def _wake_relay(topic: Topic) -> None:
+    quiet = _quiet.get()
+    if quiet is not None and topic in quiet.topics:
+        quiet.owed = True
+    else:
+        _ring()
+
+
+def _ring() -> None:
+    if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")
 
 
 @contextmanager
-def ring_once() -> Iterator[bool]:
-    """Wake the relay at the end of the block, not with each hint in it; tells whether it is the outermost."""
-    if _unrung.get() is not None:
+def ring_later(topics: Collection[Topic]) -> Iterator[bool]:
+    """Tell the relay of hints of these topics at the end of the block, of others at once; yields whether the
+    block is the outermost."""
+    if _quiet.get() is not None:
         yield False
         return
-    before = _unrung.set(False)
+    quiet = _Quiet(topics)
+    before = _quiet.set(quiet)
     try:
         yield True
     finally:
-        asked = _unrung.get()
-        _unrung.reset(before)
-        if asked:
-            _wake_relay()
+        _quiet.reset(before)
+        if quiet.owed:
+            _ring()
 
 
 def register(topic: Topic, publisher: Publisher, worker: Worker | None = None) -> None:
@@ -136,6 +164,13 @@ def work_one(topics: Sequence[Topic]) -> None:
         _workers[name.removesuffix(_LATER)](key)
 
 
+def answered(topics: Sequence[Topic], key: uuid.UUID | str) -> None:
+    """What was asked for until now is about to be done: whoever does it looks at everything after this."""
+    names = _names(topics)
+    with preparing_cursor() as cursor:
+        cursor.execute(_ANSWERED.format(", ".join(["%s"] * len(names))), [*names, str(key)])
+
+
 def _names(topics: Sequence[Topic]) -> list[str]:
     return [name for topic in topics for name in (topic.value, topic.value + _LATER)]
 
@@ -153,49 +188,42 @@ def publish_due(limit: int = 200) -> int:
     who does so waits for the broker. If it fails, they are due at once again; if this process dies, after
     `_CLAIM`. What the broker took nevertheless is published twice, which is harmless.
     """
-    # Looked at first without a transaction: embedded, opening one takes the one write lock.
-    if not Hint.unscoped.filter(not_before__lte=clock.now()).exists():
+    # Looked at first without writing: embedded, that takes the one write lock.
+    if not _ANY.first(clock.now()):
         return 0
     rows = _claim(limit)
-    claimed = Hint.unscoped.filter(id__in=[row.id for row in rows])
     faults.point("relay.before_publish")
     try:
         for row in rows:
-            _publishers[_unclaimed(row).removesuffix(_LATER)](row.key)
+            _publishers[row.topic.removesuffix(_LATER)](row.key)
     except Exception:
         _put_back(rows)
         raise
     faults.point("relay.after_publish")
-    claimed.delete()
+    Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
     return len(rows)
 
 
-@transaction.atomic
 def _claim(limit: int) -> list[Hint]:
-    """Take hints that are due: they make room for their like, and are not due again for a while."""
-    due = Hint.unscoped.filter(not_before__lte=clock.now()).order_by("id")
-    if connection.features.has_select_for_update_skip_locked:
-        due = due.select_for_update(skip_locked=True)
-    rows = list(due[:limit])
-    for row in rows:
-        row.topic = f"{_unclaimed(row)}{_CLAIMED}{row.id}"
-    Hint.unscoped.bulk_update(rows, ["topic"])
-    Hint.unscoped.filter(id__in=[row.id for row in rows]).update(not_before=clock.now() + _CLAIM)
-    return rows
+    """Take hints that are due, in one statement: they make room for their like, and are not due again for a
+    while."""
+    now = clock.now()
+    skip = "FOR UPDATE SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else ""
+    with preparing_cursor() as cursor:
+        times = [connection.ops.adapt_datetimefield_value(at) for at in (now + _CLAIM, now)]
+        cursor.execute(_TAKE_OVER.format(skip), [*times, limit])
+        taken = sorted(cursor.fetchall())
+    own = ((pk, topic.partition(_CLAIMED)[0], key) for pk, topic, key in taken)
+    return [Hint(id=pk, topic=topic, key=key, not_before=now) for pk, topic, key in own]
 
 
 @transaction.atomic
 def _put_back(rows: Sequence[Hint]) -> None:
-    """Let hints be due as before, in place of their like that came meanwhile."""
+    """Let hints be due at once, in place of their like that came meanwhile."""
     Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
-    again = {
-        (_unclaimed(row), row.key): Hint(topic=_unclaimed(row), key=row.key, not_before=row.not_before)
-        for row in reversed(rows)
-    }
+    again = {(row.topic, row.key): row for row in reversed(rows)}
+    for row in again.values():
+        row.pk = None
     Hint.unscoped.bulk_create(
         again.values(), update_conflicts=True, unique_fields=["topic", "key"], update_fields=["not_before"]
     )
-
-
-def _unclaimed(row: Hint) -> str:
-    return row.topic.partition(_CLAIMED)[0]

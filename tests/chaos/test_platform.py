@@ -44,7 +44,8 @@ DEATHS: Final = (
     ("relay", "execute.after_ensure"),
     ("broker", "observe.before_apply"),
     ("web", "cycle.after_commit"),
-    ("worker", "cycle.before_commit"),
+    ("cycles", "cycle.before_commit"),
+    ("worker", "execute.before_ensure"),
     ("broker", "relay.before_publish"),
 )
 _BOOKS: Final = """

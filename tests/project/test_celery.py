@@ -20,6 +20,7 @@ from tests.fixtures.valkey import ValkeyServer
 
 ROUTED = {
     "scheduling.tasks.run_cycle": "cycle",
+    "scheduling.tasks.run_cycle_freed": "cycle",
     "scheduling.tasks.execute_cluster": "cluster",
     "scheduling.tasks.observe_cluster": "cluster",
     "scheduling.tasks.observe_clusters": "cluster",
@@ -74,14 +75,15 @@ def test_a_sweep_that_waited_too_long_is_dropped() -> None:
         assert entry["options"]["expires"] == min(2 * entry["schedule"], 240.0)
 
 
-def test_the_embedded_worker_reads_every_queue() -> None:
-    assert programs.QUEUES.split(",") == list(QUEUES)
+def test_each_queue_has_one_embedded_worker() -> None:
+    read = [queue for queues, _ in programs.WORKERS.values() for queue in queues.split(",")]
+    assert sorted(read) == sorted(QUEUES)
 
 
 @pytest.mark.parametrize(
     ("read", "topics"),
     [
-        (["cycle"], {"cycle"}),
+        (["cycle"], {"cycle", "freed"}),
         (["cluster"], {"execute", "observe", "delegate", "listen"}),
         (["telemetry", "default"], set()),
     ],

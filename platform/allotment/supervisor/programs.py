@@ -14,8 +14,9 @@ from allotment.startup import DEFAULT_SETTINGS
 from allotment.supervisor.broker import broker_program
 from allotment.supervisor.child import Program
 
-QUEUES: Final = "cycle,cluster,telemetry,default"
-WORKER_PROCESSES: Final = 3  # a cycle, a cluster call and one more must not wait for each other
+WORKERS: Final = {"cycles": ("cycle", 1), "worker": ("cluster,telemetry,default", 2)}
+"""Queues and number of processes of each worker. One has all cycles: it keeps what it knows of a cell, which
+several would each read and learn anew. A cluster call and one more must not wait for each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ def embedded_plan(home: Path, port: int) -> Plan:
         ),
         services=(
             Program(name="web", command=_web(port), environment=environment, stop_s=6.0),
-            Program(name="worker", command=_worker(), environment=environment, stop_s=15.0),
+            *(_worker(name, environment) for name in WORKERS),
             _manage("relay", environment=environment),
             Program(name="beat", command=(*_celery(), "beat", "--loglevel", "INFO"), environment=environment),
         ),
@@ -78,8 +79,10 @@ def _web(port: int) -> tuple[str, ...]:
     )
 
 
-def _worker() -> tuple[str, ...]:
-    return (
-        *(*_celery(), "worker", "-Q", QUEUES, "--concurrency", str(WORKER_PROCESSES), "--pool", "prefork"),
-        *("--hostname", "embedded@%h", "--loglevel", "INFO", "--without-mingle", "--without-gossip"),
+def _worker(name: str, environment: Mapping[str, str]) -> Program:
+    queues, processes = WORKERS[name]
+    command = (
+        *(*_celery(), "worker", "-Q", queues, "--concurrency", str(processes), "--pool", "prefork"),
+        *("--hostname", f"{name}@%h", "--loglevel", "INFO", "--without-mingle", "--without-gossip"),
     )
+    return Program(name=name, command=command, environment=environment, stop_s=15.0)

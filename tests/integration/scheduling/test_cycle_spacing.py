@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import time_machine
+from django.db import connection
 
 from foundation import clock
 from foundation.models import Hint
+from foundation.outbox import Topic, hint
 from scheduling.services import cycle
 from tests.builders import clusters
 
@@ -33,3 +35,26 @@ def test_the_next_cycle_leaves_others_the_time_of_the_last(took_s: float | None,
 
         traveller.shift(0.021)
         assert cycle.cycle_run(cell_id=cell.pk) is not None
+
+
+def test_quota_that_came_back_waits_for_nobody_where_writers_do_not_wait_for_each_other() -> None:
+    cell = clusters.cell()
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        assert cycle.cycle_run(cell_id=cell.pk) is not None
+        traveller.shift(0.01)
+        ran = cycle.cycle_run(cell_id=cell.pk, freed=True) is not None
+
+    assert ran is (connection.vendor == "postgresql")
+    later = [] if ran else [("freed-later", str(cell.pk))]
+    assert list(Hint.unscoped.values_list("topic", "key")) == later
+
+
+def test_a_cycle_answers_all_who_asked_before_it() -> None:
+    cell, other = clusters.cell(), clusters.cell("other")
+    for asked in (cell, other):
+        hint(Topic.CYCLE, asked.pk)
+        hint(Topic.CYCLE, asked.pk, delay_s=5)
+        hint(Topic.FREED, asked.pk)
+
+    assert cycle.cycle_run(cell_id=cell.pk) is not None
+    assert {key for (key,) in Hint.unscoped.values_list("key")} == {str(other.pk)}
