@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -17,7 +17,7 @@ from foundation.kept import Kept
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_jobs import Past
-from scheduling.models import HOLDING_STATES, Attempt, Claim, JobState, Task, TaskState, UserUsage
+from scheduling.models import HOLDING_STATES, Attempt, Claim, Job, JobState, Task, TaskState, UserUsage
 
 log = structlog.get_logger(__name__)
 
@@ -35,18 +35,18 @@ DRAINED_FOR: Final = timedelta(minutes=10)
 _DRAINED: Final = em.EvictRule.QUEUE_DRAINED.value
 
 
-def _evictions(cell: uuid.UUID) -> QuerySet[Attempt, tuple[uuid.UUID, int]]:
+def _evictions(jobs: list[uuid.UUID]) -> QuerySet[Attempt, tuple[uuid.UUID, int]]:
     lost = Attempt.unscoped.filter(
-        job__queue__cell_id=cell,
+        job__pk__any_of=jobs,
         job__state__in=(JobState.QUEUED, *HOLDING_STATES),
         end_reason__in=[rule.value for rule in PREEMPTED],
     )
     return lost.order_by().values_list("job_id").annotate(Count("id"))
 
 
-def _emptied(cell: uuid.UUID, since: datetime) -> QuerySet[Attempt, tuple[uuid.UUID]]:
+def _emptied(jobs: list[uuid.UUID], since: datetime) -> QuerySet[Attempt, tuple[uuid.UUID]]:
     return Attempt.unscoped.filter(
-        job__queue__cell_id=cell, job__state=JobState.QUEUED, end_reason=_DRAINED, ended_at__gt=since
+        job__pk__any_of=jobs, job__state=JobState.QUEUED, end_reason=_DRAINED, ended_at__gt=since
     ).values_list("job_id")
 
 
@@ -60,9 +60,13 @@ def _finished(cell: uuid.UUID) -> QuerySet[Task, tuple[uuid.UUID, uuid.UUID, int
 _EVICTIONS: Final = Kept(_evictions)
 _EMPTIED: Final = Kept(_emptied)
 _FINISHED: Final = Kept(_finished)
+# Few, of all cells together; a cell's jobs are many.
+_PROMISED: Final = Kept(lambda: Claim.unscoped.order_by().values_list("job_id"))
 _CLAIMS: Final = Kept(
-    lambda cell: Claim.unscoped.filter(
-        job__queue__cell_id=cell, job__state__in=(JobState.QUEUED, JobState.EVICTING)
+    lambda jobs, cell: Claim.unscoped.filter(
+        job__pk__any_of=jobs,
+        job__queue__cell_id=cell,
+        job__state__in=(JobState.QUEUED, JobState.EVICTING),
     ).order_by("job_id")
 )
 _USAGE: Final = Kept(
@@ -81,7 +85,7 @@ def claim_content(claim: em.Claim) -> dict[str, Any]:
 def claims_of(cell_id: uuid.UUID) -> dict[str, em.Claim]:
     """The promises of a cell by job id."""
     found: dict[str, em.Claim] = {}
-    for row in _CLAIMS(cell_id):
+    for row in _CLAIMS.for_any([job_id for (job_id,) in _PROMISED()], cell_id):
         try:
             claim = engine.decode(em.Claim, row.content)
         except engine.CodecError as error:
@@ -107,10 +111,19 @@ def places_of_movers(snapshot: engine.Snapshot) -> Iterator[em.Allocation]:
             yield replace(place, job=f"{job_id} (moving)", charges=() if held else place.charges)
 
 
-def pasts_of(cell_id: uuid.UUID, promised: frozenset[str]) -> Mapping[uuid.UUID, Past]:
-    """Evictions, drains, finished tasks and promises of the jobs that have any; three queries."""
-    evictions = dict(_EVICTIONS(cell_id))
-    drained = {job_id for (job_id,) in _EMPTIED(cell_id, clock.now() - DRAINED_FOR)}
+def has_left(job: Job) -> bool:
+    """Whether an attempt of a job that waits or holds something has ended."""
+    return job.attempt_number > (job.state != JobState.QUEUED)
+
+
+def pasts_of(
+    cell_id: uuid.UUID, promised: frozenset[str], left: Collection[uuid.UUID]
+) -> Mapping[uuid.UUID, Past]:
+    """Evictions, drains, finished tasks and promises of the jobs that have any; `left` are those of which an
+    attempt has ended. Three queries at most."""
+    again = sorted(left)
+    evictions = dict(_EVICTIONS.for_any(again))
+    drained = {job_id for (job_id,) in _EMPTIED.for_any(again, clock.now() - DRAINED_FOR)}
     ended: defaultdict[uuid.UUID, dict[uuid.UUID, int]] = defaultdict(dict)
     for job_id, role_id, count in _FINISHED(cell_id):
         ended[job_id][role_id] = count

@@ -11,7 +11,7 @@ from typing import Final
 from clusters.services.grants import DeviceAmount, NodeAmount, devices_give_back, nodes_give_back
 from foundation import outbox
 from foundation.bulk import Guard, update_rows
-from foundation.kept import Kept
+from foundation.kept import Kept, KeptUpdate
 from quotas.services.ledger import LedgerKey, charges, ledger_free
 from scheduling.models import Allocation, DeviceSlice
 
@@ -19,6 +19,10 @@ _PARTS: Final = Kept(
     lambda allocations: DeviceSlice.unscoped.filter(
         allocation__pk__any_of=allocations, released=False
     ).values_list("device_id", "cores", "memory_mib")
+)
+_RELEASED: Final = KeptUpdate(
+    lambda allocations: DeviceSlice.unscoped.filter(allocation__pk__any_of=allocations, released=False),
+    lambda allocations: {"released": True},
 )
 
 
@@ -48,13 +52,14 @@ def allocations_release(allocations: Iterable[Allocation], *, now: datetime) -> 
     nodes_give_back(nodes)
     devices_give_back(_free_slices(won))
     for cell_id in sorted(cells):
-        outbox.hint(outbox.Topic.CYCLE, cell_id)
+        outbox.hint(outbox.Topic.FREED, cell_id)
     return len(won)
 
 
 def _free_slices(released: Collection[uuid.UUID]) -> dict[uuid.UUID, DeviceAmount]:
     amounts: defaultdict[uuid.UUID, DeviceAmount] = defaultdict(DeviceAmount)
-    for device, cores, memory_mib in _PARTS.for_any(list(released)):
+    allocations = list(released)
+    for device, cores, memory_mib in _PARTS.for_any(allocations):
         amounts[device] += DeviceAmount(cores, memory_mib, 1)
-    DeviceSlice.unscoped.filter(allocation__in=released, released=False).update(released=True)
+    _RELEASED(allocations)
     return dict(amounts)

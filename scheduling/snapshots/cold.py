@@ -20,7 +20,7 @@ from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_no
 from scheduling.snapshots.jobs import SEEN, allowances_of, below_cap, jobs_of, limited, most_cards
 from scheduling.snapshots.taken import CellSnapshot, names_in
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
-from scheduling.standing import claims_of, pasts_of, places_of_movers, usage_of
+from scheduling.standing import claims_of, has_left, pasts_of, places_of_movers, usage_of
 
 
 @row_scope.whole()
@@ -41,7 +41,8 @@ def cell_snapshot(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellSnapsh
     roles = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=SEEN).order_by(
         "job_id", "position"
     )
-    seen = jobs_of(jobs, roles, watched=watched, pasts=pasts_of(cell_id, frozenset(claims)))
+    pasts = pasts_of(cell_id, frozenset(claims), [job.pk for job in jobs if has_left(job)])
+    seen = jobs_of(jobs, roles, watched=watched, pasts=pasts)
     nodes, flavors = engine_nodes(cell_id, devices), engine_flavors(cell_id)
     live = Allocation.unscoped.filter(node__cluster__cell_id=cell_id, released_at__isnull=True)
     slices = DeviceSlice.unscoped.filter(released=False, allocation__node__cluster__cell_id=cell_id)

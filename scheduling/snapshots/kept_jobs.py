@@ -18,7 +18,7 @@ from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import Past, RoleRow, engine_job, watched_workspaces
 from scheduling.models import Job, JobRole
 from scheduling.snapshots.jobs import SEEN, limited
-from scheduling.standing import pasts_of
+from scheduling.standing import has_left, pasts_of
 
 PORTION: Final = 500
 """Rows that are loaded by their keys at a time: SQLite bounds the parameters of a statement."""
@@ -83,6 +83,7 @@ class KeptJobs:
     pending: dict[str, None] = field(default_factory=dict)
     _rows: dict[uuid.UUID, Job] = field(default_factory=dict)
     _roles: dict[uuid.UUID, list[RoleRow]] = field(default_factory=dict)
+    _left: set[uuid.UUID] = field(default_factory=set)
     _pasts: Mapping[uuid.UUID, Past] = field(default_factory=dict)
     _speakers: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)
     _capped: set[str] = field(default_factory=set)
@@ -95,14 +96,16 @@ class KeptJobs:
         is, and is told by its time otherwise.
         """
         changed, gone = self._read_marks(alone=alone)
-        pasts = pasts_of(self.cell_id, promised)
-        ours = self._pasts
-        moved = (pk for pk in ours.keys() | pasts.keys() if ours.get(pk, _NEW) != pasts.get(pk, _NEW))
-        changed.update(pk for pk in moved if pk in self._rows and pk not in gone)
         rows = self._load(changed)
         gone.update(pk for pk in changed if pk in self._rows and pk not in rows)  # ended meanwhile
         for pk in sorted(gone):
             self._forget(pk)
+        for pk, row in rows.items():
+            (self._left.add if has_left(row) else self._left.discard)(pk)
+        pasts = pasts_of(self.cell_id, promised, self._left)
+        ours = self._pasts
+        moved = (pk for pk in ours.keys() | pasts.keys() if ours.get(pk, _NEW) != pasts.get(pk, _NEW))
+        rows |= {pk: self._rows[pk] for pk in moved if pk in self._rows and pk not in rows}
         rows |= self._watch(rows)
         self._pasts = pasts
         self._convert(rows)
@@ -179,4 +182,5 @@ class KeptJobs:
         for kept in (self.plain, self.told, self.pending):
             kept.pop(name, None)
         self._speakers.pop(pk, None)
+        self._left.discard(pk)
         self._capped.discard(name)
