@@ -95,15 +95,18 @@ def _terminate(moment: Moment, pods: life.Pods, grace_s: int) -> None:
 
 
 def _leaving_ms(now_ms: int, grace_s: int) -> Combinable:
-    """When a pod is gone: one with containers uses a part of its grace, any other needs a second."""
+    """When a pod is gone: one with containers uses a part of its grace, one that waits needs a second, and
+    one that had ended before none."""
     quick = Value(now_ms + 1000 * min(grace_s, 1))
+    over = Q(phase__in=[SimulatedPhase.SUCCEEDED, SimulatedPhase.FAILED]) & ~Q(reason=NODE_LOST)
+    ended = When(over, then=Value(now_ms))
     if grace_s <= 1:
-        return quick
+        return Case(ended, default=quick, output_field=BigIntegerField())
     within_grace = ExpressionWrapper(
         Value(now_ms + 1000) + F("leave_permille") * Value(grace_s - 1), output_field=BigIntegerField()
     )
     with_containers = When(phase__in=[SimulatedPhase.STARTING, SimulatedPhase.RUNNING], then=within_grace)
-    return Case(with_containers, default=quick, output_field=BigIntegerField())
+    return Case(ended, with_containers, default=quick, output_field=BigIntegerField())
 
 
 def _ensure(
