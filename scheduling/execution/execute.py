@@ -22,8 +22,8 @@ from clusters.backends.registry import backend_for
 from clusters.models import Cluster
 from clusters.selectors.cluster import cluster_by_key
 from foundation import clock, faults, leases, outbox
-from foundation.bulk import Guard, lock_in_order, update_rows
-from foundation.kept import Kept
+from foundation.bulk import Guard, locking_in_order, update_rows
+from foundation.kept import Kept, KeptUpdate
 from scheduling.execution import gangs
 from scheduling.execution.task_specs import task_specs
 from scheduling.models import Allocation, Job, JobState
@@ -74,6 +74,12 @@ def _unwanted(cluster: uuid.UUID, sent_before: datetime) -> QuerySet[Allocation]
     )
 
 
+_LOCKED: Final = Kept(
+    lambda keys: locking_in_order(Allocation.unscoped.filter(pk__any_of=keys)).values_list("pk")
+)
+_SENT: Final = KeptUpdate(
+    lambda keys, now: Allocation.unscoped.filter(pk__any_of=keys), lambda keys, now: {"removal_sent_at": now}
+)
 _WANTED: Final = Kept(_wanted)
 _UNWANTED: Final[Kept[Any]] = Kept(_unwanted)
 
@@ -124,7 +130,7 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
 def _note_ensured(known: list[tuple[Allocation, Outcome]]) -> None:
     now = clock.now()
     with transaction.atomic():
-        lock_in_order(Allocation.unscoped.filter(pk__in=[allocation.pk for allocation, _ in known]))
+        _LOCKED.for_any([allocation.pk for allocation, _ in known])
         noted = [(allocation.pk, now, outcome.uid) for allocation, outcome in known]
         new = Guard(where={"ensured_at": None})
         update_rows(Allocation, ("ensured_at", "pod_uid"), noted, guard=new)
@@ -165,10 +171,8 @@ def _remove(cluster: Cluster, backend: ClusterBackend) -> int:
     done = [pk for grace_s, some in sorted(by_grace.items()) for pk in _removed(backend, some, grace_s)]
     faults.point("execute.after_remove")
     with transaction.atomic():
-        for start in range(0, len(done), _BATCH):
-            rows = Allocation.unscoped.filter(pk__in=done[start : start + _BATCH])
-            list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk"))
-            rows.update(removal_sent_at=now)
+        _LOCKED.for_any(done)
+        _SENT(done, now)
     return len(done)
 
 

@@ -84,6 +84,14 @@ _ALLOCATIONS: Final = Kept(
         .defer("attempt__borrowed", *(f"task__role__{name}" for name in _OF_THE_POD))
     )
 )
+_STATES: Final[Kept[tuple[uuid.UUID, str, str]]] = Kept(
+    lambda jobs: (
+        Task.unscoped.filter(job__pk__any_of=jobs)
+        .exclude(state=_S.WAITING)
+        .order_by("id")
+        .values_list("job_id", "role__name", "state")
+    )
+)
 
 
 @transaction.atomic
@@ -227,8 +235,7 @@ def _states(jobs: Sequence[Job]) -> dict[Job, dict[str, list[str]]]:
     if not found:
         return found
     by_id = {job.pk: job for job in jobs}
-    tasks = Task.unscoped.filter(job__in=jobs).exclude(state=_S.WAITING).order_by("id")
-    for job_id, role, state in tasks.values_list("job_id", "role__name", "state"):
+    for job_id, role, state in _STATES.for_any(list(by_id)):
         found[by_id[job_id]].setdefault(role, []).append(state)
     return found
 
