@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import socket
@@ -16,11 +17,12 @@ import httpx
 import pytest
 import yaml
 
+from allotment.celery import QUEUES
 from tests.fixtures.valkey import ValkeyServer
 from tests.fixtures.wait import descendants, kill_hard, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("migrate", "web", "worker", "beat", "relay")
+OURS = ("migrate", "web", "worker", "cycles", "beat", "relay")
 VARIABLES = {
     "ALLOTMENT_SECRET_KEY": "an-example-of-a-key-" + "0123456789abcdef" * 3,
     "POSTGRES_PASSWORD": "example",
@@ -29,7 +31,7 @@ VARIABLES = {
 
 
 def _expand(text: str) -> str:
-    """Compose's own substitution: `${NAME:-default}` and `${NAME:?complaint}`."""
+    """Compose's own substitution: `${NAME:-default}`, `${NAME:?complaint}`, and `$$` for a dollar sign."""
 
     def value(match: re.Match[str]) -> str:
         name, operator, rest = match["name"], match["operator"], match["rest"] or ""
@@ -38,7 +40,7 @@ def _expand(text: str) -> str:
         assert operator == ":-", f"{name} is required, and the test does not set it"
         return rest
 
-    return re.sub(r"\$\{(?P<name>\w+)(?:(?P<operator>:[-?])(?P<rest>[^}]*))?\}", value, text)
+    return re.sub(r"\$\{(?P<name>\w+)(?:(?P<operator>:[-?])(?P<rest>[^}]*))?\}", value, text).replace("$$", "$")
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +132,11 @@ def test_every_service_is_safe_from_shadowing_and_knows_its_servers(services: di
         assert "@redis:6379/" in environment["ALLOTMENT_BROKER_URL"]
 
 
+def test_the_workers_read_every_queue(services: dict[str, Any]) -> None:
+    read = [services[name]["command"][5].split(",") for name in ("worker", "cycles")]
+    assert sorted(itertools.chain(*read)) == sorted(QUEUES)
+
+
 def test_the_image_collects_its_static_files(installation: Installation) -> None:
     dockerfile = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
     assert "PYTHONSAFEPATH=1" in dockerfile
@@ -155,15 +162,20 @@ def test_web_answers(installation: Installation) -> None:
 
 
 @pytest.mark.server
-def test_worker_beat_and_relay_work_together(installation: Installation) -> None:
-    with installation.started("worker") as worker, installation.started("beat") as beat:
+def test_workers_beat_and_relay_work_together(installation: Installation) -> None:
+    with (
+        installation.started("worker") as worker,
+        installation.started("cycles") as cycles,
+        installation.started("beat") as beat,
+    ):
         _says(worker, "ready")
+        _says(cycles, "ready")
         _says(beat, "is starting")
         ping = ["celery", "-A", "allotment", "inspect", "ping", "--timeout", "10"]
         result = installation.run("worker", ping)
         assert result.returncode == 0, result.stdout + result.stderr
         with installation.started("relay"):
-            for name in ("worker", "beat", "relay"):
+            for name in ("worker", "cycles", "beat", "relay"):
                 check = installation.services[name]["healthcheck"]["test"][1:]
                 wait_until(
                     lambda check=check, name=name: installation.run(name, check).returncode == 0,
