@@ -40,7 +40,8 @@ def _expand(text: str) -> str:
         assert operator == ":-", f"{name} is required, and the test does not set it"
         return rest
 
-    return re.sub(r"\$\{(?P<name>\w+)(?:(?P<operator>:[-?])(?P<rest>[^}]*))?\}", value, text).replace("$$", "$")
+    filled = re.sub(r"\$\{(?P<name>\w+)(?:(?P<operator>:[-?])(?P<rest>[^}]*))?\}", value, text)
+    return filled.replace("$$", "$")
 
 
 @pytest.fixture(scope="module")
