@@ -9,7 +9,6 @@ searches early.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -207,8 +206,7 @@ class _Sweep:
         """The rows that could give seats, those first that look easiest to clear for one more."""
         crowd, gain = self._prospect.crowd, self._prospect.gain
         some = np.flatnonzero(gain > 0)
-        rough = self._hardness()[some]
-        some = some[np.lexsort((some, rough))][: max(MOST_ROWS, self._batch)]
+        some = some[np.argsort(self._hardness()[some], kind="stable")][: max(MOST_ROWS, self._batch)]
         rows: list[int] = crowd.rows[some].tolist()
         self._gain = dict(zip(rows, gain[some].tolist(), strict=True))
         return rows
@@ -232,7 +230,10 @@ class _Sweep:
             return None
         state = self._seats.at(row)
         before, chosen = state.slots(), list[Candidate]()
-        for candidate in sorted(filter(self._may_ask, self._here(row)), key=_by_cost):
+        legal = self._prospect.legal
+        for number, candidate in self._ground.on_row(row):
+            if not legal[number] or not self._may_ask(candidate):
+                continue
             self._lift(state, candidate, row, 1)
             chosen.append(candidate)
             if state.slots() > before:
@@ -254,11 +255,6 @@ class _Sweep:
             row,
             tuple(chosen),
         )
-
-    def _here(self, row: int) -> Iterator[Candidate]:
-        for number in self._ground.on_row(row):
-            if self._prospect.legal[number]:
-                yield from self._ground.candidates(number, row)
 
     def _may_ask(self, candidate: Candidate) -> bool:
         if candidate.queue not in self.open or candidate.id in self._refused or candidate.id in self._gone:
@@ -294,7 +290,3 @@ class _Sweep:
         for task in candidate.tasks:
             if self._ground.fleet.row.get(task.node) == row and not self._contest.trial.took(task):
                 state.book(task, sign)
-
-
-def _by_cost(candidate: Candidate) -> tuple[bool, bool, int, float, str]:
-    return (not candidate.leaving, candidate.whole, candidate.job.priority, candidate.cost, candidate.id)

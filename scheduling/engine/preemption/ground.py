@@ -162,7 +162,7 @@ class Ground:
         self._level = level.astype(np.float64) * PRIORITY
         self._row: Ints = row[self.standing]
         self._who: Ints = owner[self.standing]
-        self._on_row: dict[int, list[int]] = {}
+        self._on_row: dict[int, list[tuple[int, Candidate]]] = {}
         self._sites: dict[bytes, Site] = {}
         self._holding: dict[frozenset[FlavorResource], Bools] = {}
         # As `legal` needs them for every search.
@@ -193,15 +193,17 @@ class Ground:
             known = self._sites[key] = Site(self, np.flatnonzero(rows))
         return known
 
-    def on_row(self, row: int) -> list[int]:
-        """The numbers of the holdings of which a task stands on a row."""
+    def on_row(self, row: int) -> list[tuple[int, Candidate]]:
+        """The candidates of which a task stands on a row, cheapest first, each with its holding's number."""
         known = self._on_row.get(row)
         if known is None:
             first, end = np.searchsorted(self._row, (row, row + 1))
-            known = self._on_row[row] = list(dict.fromkeys(self._who[first:end].tolist()))
+            numbers = dict.fromkeys(self._who[first:end].tolist())
+            found = [(number, candidate) for number in numbers for candidate in self._candidates(number, row)]
+            known = self._on_row[row] = sorted(found, key=lambda each: by_cost(each[1]))
         return known
 
-    def candidates(self, number: int, row: int) -> Iterator[Candidate]:
+    def _candidates(self, number: int, row: int) -> Iterator[Candidate]:
         """A holding as a whole, and its tasks on a row that can be spared, each as a candidate."""
         yield self._roster.whole(number)
         for spared in self._roster.spared(number):
@@ -273,3 +275,8 @@ class Ground:
             else:
                 self._gone[number] = True
         self._told = there
+
+
+def by_cost(candidate: Candidate) -> tuple[bool, bool, int, float, str]:
+    """The order of candidates on one row."""
+    return (not candidate.leaving, candidate.whole, candidate.job.priority, candidate.cost, candidate.id)

@@ -186,15 +186,19 @@ def test_it_is_hardest_to_take_a_whole_job_then_by_priority_then_by_cost() -> No
 def test_holders_are_found_by_row() -> None:
     found, roster = ground()
     names = {holding.number: holding.job.id for holding in roster.register.holdings if holding}
-    rows = [sorted(names[number] for number in found.on_row(row)) for row in (0, 1, 0)]
-    assert rows == [["high", "low", "young"], ["elastic", "high"], ["high", "low", "young"]]
-    (elastic,) = [number for number, name in names.items() if name == "elastic"]
-    assert [one.id for one in found.candidates(elastic, 1)] == [
-        "elastic",
-        "elastic/worker/2",
-        "elastic/worker/1",
+    rows = [
+        [names[number] for number, candidate in found.on_row(row) if candidate.whole] for row in (0, 1, 0)
     ]
-    assert [one.id for one in found.candidates(elastic, 0)] == ["elastic"]
+    assert rows == [["low", "young", "high"], ["elastic", "high"], ["low", "young", "high"]]
+
+
+def test_what_can_be_spared_on_a_row_goes_first_and_the_cheapest_before_others() -> None:
+    found, _ = ground()
+    on_both = [[candidate.id for _, candidate in found.on_row(row)] for row in (0, 1)]
+    assert on_both == [
+        ["low", "young", "high"],
+        ["elastic/worker/2", "elastic/worker/1", "elastic", "high"],
+    ]
 
 
 def test_a_site_adds_up_what_stands_on_its_rows() -> None:
@@ -219,9 +223,9 @@ def test_a_site_adds_up_what_stands_on_its_rows() -> None:
 
 
 def test_a_crowd_knows_the_rows_on_which_it_stands() -> None:
-    found, _ = ground()
+    found, roster = ground()
     here = found.site(np.array([True, True]))
-    names = [next(found.candidates(int(number), 0)).job.id for number in here.who]
+    names = [roster.whole(int(number)).job.id for number in here.who]
     elastic = here.crowd(np.array([name == "elastic" for name in names]))
     assert elastic.rows.tolist() == [1]
     assert elastic.sums(here.cores).tolist() == [80]
