@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
+_CYCLE: Final = (
+    "cycle.leased",
+    "cycle.before_commit",
+    "commit.before_write",
+    "commit.after_write",
+    "cycle.after_commit",
+)
+_ASLEEP_IN_CYCLE: Final = ("cycle.leased", "cycle.before_commit")
+
 POINTS: Final = {
     "web": ("submit.before_commit", "submit.after_commit"),
     "sweep": ("sweep.before_hints",),
     "relay": ("relay.before_publish", "relay.after_publish"),
-    "cycle": (
-        "cycle.leased",
-        "cycle.before_commit",
-        "commit.before_write",
-        "commit.after_write",
-        "cycle.after_commit",
-    ),
+    "cycle": _CYCLE,
+    "freed": _CYCLE,
     "execute": (
         "execute.leased",
         "execute.before_remove",
@@ -39,7 +43,8 @@ POINTS: Final = {
 """Points by step, in the order in which a process comes by."""
 
 ASLEEP: Final = {
-    "cycle": ("cycle.leased", "cycle.before_commit"),
+    "cycle": _ASLEEP_IN_CYCLE,
+    "freed": _ASLEEP_IN_CYCLE,
     "execute": (
         "execute.leased",
         "execute.before_ensure",

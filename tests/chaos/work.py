@@ -47,6 +47,7 @@ class Work:
             "sweep": self._beat,
             "relay": lambda _: outbox.publish_due(),
             "cycle": lambda _: cycle_run(cell_id=stage.cell.pk),
+            "freed": lambda _: cycle_run(cell_id=stage.cell.pk, freed=True),
             "execute": lambda _: execute_cluster(cluster_id=stage.cluster.pk),
             "observe": lambda _: observe_cluster(cluster_id=stage.cluster.pk),
         }
