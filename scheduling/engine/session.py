@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from scheduling.engine.actions.admission.allowances import Allowances
 from scheduling.engine.actions.equivalence import likes_of, refusals_of
+from scheduling.engine.actions.ranks import Kind, ranks_of
 from scheduling.engine.config import EngineConfig, resolve_config
 from scheduling.engine.model import (
     Considered,
@@ -51,6 +52,7 @@ class Session:
         self.considered: list[Considered] = []
         self.likes = likes_of(snapshot)
         self.refusals = refusals_of(snapshot)
+        self._ranks = ranks_of(snapshot, self.likes)
         # By what a job asks for and where: that it never fits or is beyond limits, what it is charged in its
         # first choice, and its smallest size in each flavor.
         self.never: Table[Outcome | None] = _table(snapshot.memo, "never", self.likes, self.tools.rule)
@@ -107,12 +109,16 @@ class Session:
         """
         return job_key(self._criteria(queue))
 
-    def in_turn(self, queue: Queue) -> Iterator[Job]:
-        """The waiting jobs of a queue in the order in which they have their turn."""
-        ids: Iterator[str] = iter(self.line(queue))
-        if self.users.counts(queue):
-            ids = self.users.line(queue, ids, self.snapshot.jobs)
-        return (self.snapshot.jobs[job_id] for job_id in ids)
+    def ranks(self, queue: Queue) -> Mapping[Kind, Line]:
+        """The waiting jobs of a queue by what they are like, each rank in the queue's order.
+
+        Raises:
+            ConfigError: when the queue's ordering is not configured.
+        """
+        if len(self.line(queue)):
+            self.users.count(queue)  # what is used before anything of this queue is decided
+        chain = self._chain(queue)
+        return self._ranks.of(queue.id, chain, job_key(chain))
 
     def _chain(self, queue: Queue) -> tuple[Order, ...]:
         chain = self._criteria(queue)

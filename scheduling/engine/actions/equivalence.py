@@ -88,22 +88,41 @@ class Refusals:
     """
 
     def __init__(self) -> None:
-        self.told: dict[str, Outcome] = {}
-        self._of: dict[tuple[str, int], Outcome] = {}
+        self._of: dict[tuple[str, int], _Told] = {}
 
-    def same(self, queue: str, like: int, outcome: Outcome) -> Outcome:
-        """The answer of the last cycle for jobs of a queue that are alike, where this one is no other."""
+    def told(self, queue: str, like: int, outcome: Outcome) -> Mapping[str, Outcome]:
+        """This answer for any job of a queue, by its id, given to one with the equivalence `like`."""
         known = self._of.get((queue, like))
-        if known is not None and replace(known, job=outcome.job) == outcome:
-            return known
-        self._of[queue, like] = outcome
-        return outcome
+        if known is None or replace(known.first, job=outcome.job) != outcome:
+            known = self._of[queue, like] = _Told(outcome)
+        return known
+
+    @property
+    def size(self) -> int:
+        """How many answers are kept."""
+        return sum(map(len, self._of.values()))
+
+
+class _Told(dict[str, Outcome]):
+    """One answer for every job that was told so, made when it is first asked for."""
+
+    def __init__(self, first: Outcome) -> None:
+        super().__init__()
+        self.first = first
+
+    def __missing__(self, job_id: str) -> Outcome:
+        first = self.first
+        # As often as there are jobs: `replace` takes three times as long.
+        told = self[job_id] = Outcome(
+            job=job_id, status=first.status, reason=first.reason, numbers=first.numbers, help=first.help
+        )
+        return told
 
 
 def refusals_of(snapshot: Snapshot) -> Refusals:
     """The answers kept with a snapshot; made anew where most are of jobs that are gone."""
     known = snapshot.job_memo.get(Refusals)
-    if not isinstance(known, Refusals) or len(known.told) > KEPT + 2 * len(snapshot.jobs):
+    if not isinstance(known, Refusals) or known.size > KEPT + 2 * len(snapshot.jobs):
         known = snapshot.job_memo[Refusals] = Refusals()
     return known
 

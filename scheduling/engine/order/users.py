@@ -7,8 +7,8 @@ one who used nothing. Source: Kueue's usage-based admission fair sharing.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 
 from scheduling.engine.model import Allocation, Instant, Job, JobState, Queue, ResourceName, UserUsage
 from scheduling.engine.options import UserShares
@@ -68,25 +68,10 @@ class Users:
             self._loads.pop((queue.id, job.user), None)
             _add(self._of(queue)[job.user], placed, self._entry)
 
-    def line(self, queue: Queue, ids: Iterable[str], jobs: Mapping[str, Job]) -> Iterator[str]:
-        """A queue's line with the users' past put before everything else.
-
-        The jobs of one user keep their order. Who comes next is decided when it is asked.
-        """
-        line = list(ids)
-        if line:
-            self._of(queue)  # what is used before anything of this queue is decided
-        if len({jobs[job_id].user for job_id in line}) == 1:
-            yield from line
-            return
-        waiting: defaultdict[str, deque[tuple[int, str]]] = defaultdict(deque)
-        for position, job_id in enumerate(line):
-            waiting[jobs[job_id].user].append((position, job_id))
-        while waiting:
-            user = min(waiting, key=lambda name: (self.load(queue.id, name), waiting[name][0]))
-            yield waiting[user].popleft()[1]
-            if not waiting[user]:
-                del waiting[user]
+    def count(self, queue: Queue) -> None:
+        """Count what is used at this moment, where it decides anything: what is decided later adds to it."""
+        if self.counts(queue):
+            self._of(queue)
 
     @property
     def _entry(self) -> float:

@@ -7,7 +7,7 @@ where a copy of everything would cost milliseconds.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from quotas.tree import QuotaTree
@@ -92,6 +92,10 @@ class Books:
         """How many tasks of a job hold something."""
         held = self._held.get(job_id)
         return 0 if held is None else len(held)
+
+    def holding(self) -> Set[str]:
+        """The ids of all jobs of which tasks hold something."""
+        return self._held.keys()
 
     def short(self, wanted: Mapping[str, int]) -> list[str]:
         """The ids of jobs that hold something, but for fewer tasks than they want, in no particular order."""

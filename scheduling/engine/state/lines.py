@@ -16,6 +16,9 @@ from scheduling.engine.model import Job, JobState
 JobKey = Callable[[Job], tuple[Any, ...]]
 """A total order on jobs: a tuple that ends in the job's id."""
 
+Entry = tuple[tuple[Any, ...], str]
+"""A job in a line: its key, and its id."""
+
 WAITING = (JobState.QUEUED, JobState.SUSPENDED)
 
 
@@ -24,7 +27,7 @@ class Line:
 
     def __init__(self, key: JobKey, jobs: Iterable[Job]) -> None:
         self._key = key
-        self._entries = sorted((key(job), job.id) for job in jobs)
+        self._entries: list[Entry] = sorted((key(job), job.id) for job in jobs)
 
     def __iter__(self) -> Iterator[str]:
         return (job_id for _, job_id in self._entries)
@@ -35,6 +38,18 @@ class Line:
     def at(self, position: int) -> str:
         """The id of the job at a position, 0 being the head."""
         return self._entries[position][1]
+
+    def entry(self, position: int) -> Entry:
+        """The entry at a position, to be compared with those of other lines in this order."""
+        return self._entries[position]
+
+    def before(self, entry: Entry) -> int:
+        """How many stand before an entry of a line in this order."""
+        return bisect_left(self._entries, entry)
+
+    def between(self, first: int, end: int) -> list[str]:
+        """The ids of the jobs from one position to before another."""
+        return [job_id for _, job_id in self._entries[first:end]]
 
     def add(self, job: Job) -> None:
         """Put a job in its place."""

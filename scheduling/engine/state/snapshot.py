@@ -11,7 +11,7 @@ books of its own, so that going from one to the other costs nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
 from foundation.quantities import Resource
@@ -152,6 +152,10 @@ class Snapshot:
     def holds(self, job_id: str) -> int:
         """How many tasks of a job hold something."""
         return self._books.holds(job_id)
+
+    def holding(self) -> Set[str]:
+        """The ids of all jobs of which tasks hold something."""
+        return self._books.holding()
 
     def held(self, job_id: str) -> tuple[Allocation, ...]:
         """What a job's tasks hold, by id."""

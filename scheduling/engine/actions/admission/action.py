@@ -61,7 +61,7 @@ class _Run:
             drain(session, self._outlook)
         self._keep_promises()
         turns = {
-            queue.id: Turn(session, queue, self._outlook.holds, partial(self._foregone, queue))
+            queue.id: Turn(session, queue, self._outlook.unseen, partial(self._foregone, queue))
             for queue in session.queues()
             if queue.stop_policy is StopPolicy.NONE
         }

@@ -6,7 +6,7 @@ that place before, but a job that would fit there needs nobody else to leave for
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -44,9 +44,9 @@ class Outlook:
         keys = (key for node in nodes for key in self._on.get(node, ()))
         return tuple(key for key in keys if self._snapshot.standing(key) is not None)
 
-    def holds(self, job_id: str) -> bool:
-        """Whether tasks of a job that are leaving are shown as gone at the moment."""
-        return self._shown_later and job_id in self._jobs
+    def unseen(self) -> Set[str]:
+        """The jobs of which tasks that are leaving are shown as gone at the moment."""
+        return self._jobs if self._shown_later else frozenset()
 
     def later(self) -> None:
         """Show everything that is leaving as gone."""
