@@ -31,7 +31,7 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
             _timed(config.stopwatch, timings, action.name, lambda run=action.run: run(session))  # type: ignore[misc]
         if config.explain is Explain.ALL:
             _timed(config.stopwatch, timings, "explain", lambda: explain_rest(session))
-    outcomes = tuple(session.outcomes[job_id] for job_id in sorted(session.outcomes))
+    outcomes = tuple(map(session.outcomes.__getitem__, sorted(session.outcomes)))
     session.counters["considered"] = len(outcomes)
     return CycleResult(
         decisions=tuple(session.decisions),

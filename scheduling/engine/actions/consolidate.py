@@ -84,10 +84,11 @@ class Consolidate:
         inside what their queue owns come first."""
         candidates: list[Candidate] = []
         tree = session.snapshot.quota
+        told = {key for key, known in session.outcomes.items() if known.reason is not Reason.NO_ROOM}
         for queue in session.queues():
             if queue.stop_policy is not StopPolicy.NONE:
                 continue
-            roomless = (job_id for job_id in session.line(queue) if self._lacks_room(session, job_id))
+            roomless = [job_id for job_id in session.line(queue) if job_id not in told]
             ready = [job for job in map(session.job, roomless) if self._may_be_helped(session, job)]
             if queue.strategy is Strategy.STRICT_FIFO:
                 del ready[1:]
@@ -97,10 +98,6 @@ class Consolidate:
             candidates += [Candidate(job) for job, _ in running(session) if job.preemptible]
         for candidate in sorted(session.in_order(candidates), key=OWNED.key):
             yield session.snapshot.queues[candidate.job.queue], candidate.job
-
-    def _lacks_room(self, session: Session, job_id: str) -> bool:
-        known = session.outcomes.get(job_id)
-        return known is None or known.reason is Reason.NO_ROOM
 
     def _may_be_helped(self, session: Session, job: Job) -> bool:
         """Whether a job that lacks room, as far as is known, might be given some."""

@@ -26,9 +26,12 @@ def explain_rest(session: Session) -> None:
     """Record an outcome for each waiting job that has none, the most fundamental reason first."""
     outcomes, waiting, denied = session.outcomes, OutcomeStatus.WAITING, Reason.POLICY_DENIED
     for queue in session.queues():
-        ahead = 0
+        line, ahead = session.line(queue), 0
+        # Mostly all have been told already, and there may be thousands.
+        if all(map(outcomes.__contains__, line)):
+            continue
         head: str | None = None
-        for job_id in session.line(queue):
+        for job_id in line:
             known = outcomes.get(job_id)
             if known is None:
                 session.record(explain(session, queue, session.job(job_id), head=head, ahead=ahead))

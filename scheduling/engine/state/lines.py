@@ -6,7 +6,7 @@ an ordering and then updated by bisection.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
@@ -28,16 +28,18 @@ class Line:
     def __init__(self, key: JobKey, jobs: Iterable[Job]) -> None:
         self._key = key
         self._entries: list[Entry] = sorted((key(job), job.id) for job in jobs)
+        # The same order; whole lines are read in every cycle.
+        self._ids = [job_id for _, job_id in self._entries]
 
     def __iter__(self) -> Iterator[str]:
-        return (job_id for _, job_id in self._entries)
+        return iter(self._ids)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._ids)
 
     def at(self, position: int) -> str:
         """The id of the job at a position, 0 being the head."""
-        return self._entries[position][1]
+        return self._ids[position]
 
     def entry(self, position: int) -> Entry:
         """The entry at a position, to be compared with those of other lines in this order."""
@@ -49,16 +51,19 @@ class Line:
 
     def between(self, first: int, end: int) -> list[str]:
         """The ids of the jobs from one position to before another."""
-        return [job_id for _, job_id in self._entries[first:end]]
+        return self._ids[first:end]
 
     def add(self, job: Job) -> None:
         """Put a job in its place."""
-        insort(self._entries, (self._key(job), job.id))
+        entry = (self._key(job), job.id)
+        position = self.before(entry)
+        self._entries.insert(position, entry)
+        self._ids.insert(position, job.id)
 
     def remove(self, job: Job) -> None:
         """Take a job out."""
-        position = bisect_left(self._entries, (self._key(job), job.id))
-        del self._entries[position]
+        position = self.before((self._key(job), job.id))
+        del self._entries[position], self._ids[position]
 
 
 class Lines:
