@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from scheduling.engine.model import Job, Outcome, Queue, Reason, Strategy
@@ -18,12 +20,21 @@ _Place = tuple[float, Entry]
 
 @dataclass(slots=True)
 class _Rank:
-    """Jobs of one user that are alike, in the queue's order; those before `at` had their turn."""
+    """Jobs of one user that are alike, in the queue's order; those before `at` had their turn.
+
+    `told`: what its jobs are told once their turn has come, where they are like one that waits.
+    """
 
     user: str
     like: int
     line: Line
     at: int = 0
+    told: Mapping[str, Outcome] | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether all had their turn."""
+        return self.at == len(self.line)
 
 
 class Turn:
@@ -48,8 +59,14 @@ class Turn:
             for kind, line in session.ranks(queue).items()
             if kind.ready_at is None or kind.ready_at <= session.now
         ]
-        # Ranks of jobs like one that waits, with what they are told once their turn has come.
-        self._passed: list[tuple[_Rank, Mapping[str, Outcome]]] = []
+        self._alike: defaultdict[int, list[int]] = defaultdict(list)
+        for number, rank in enumerate(self._ranks):
+            self._alike[rank.like].append(number)
+        # Heaps of the ranks by the place of their next job: those that are judged, and those that are told.
+        # What a user used only grows within a cycle, so that no place is before the one that is noted.
+        self._ahead = [(self._place(rank), number) for number, rank in enumerate(self._ranks)]
+        heapify(self._ahead)
+        self._passed: list[tuple[_Place, int]] = []
         self._tries_left = session.config.heads_per_queue
         self.head: Job | None = None
         self._advance()
@@ -74,8 +91,9 @@ class Turn:
         if outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
             like = self._session.likes.of(job)
             told = self._session.refusals.told(self.queue.id, like, outcome)
-            self._passed += ((rank, told) for rank in self._ranks if rank.like == like)
-            self._ranks = [rank for rank in self._ranks if rank.like != like]
+            for number in self._alike.pop(like, ()):
+                self._ranks[number].told = told
+                self._stand(self._passed, number)
         if self._tries_left is not None:
             self._tries_left -= 1
         # Whom a limit of their own holds up does not hold up those behind.
@@ -83,10 +101,8 @@ class Turn:
         return not blocks and self._tries_left != 0
 
     def _advance(self) -> None:
-        while (first := min(self._places(), default=None)) is not None:
-            place, rank = first[0], self._ranks[first[1]]
-            rank.at += 1
-            job = self._session.job(place[1][1])
+        while (following := self._next()) is not None:
+            place, job = following
             if self._odd({job.id}):
                 continue
             answer = self._foregone(job)
@@ -101,29 +117,57 @@ class Turn:
         self._pass_over(None)
         self._close()
 
-    def _places(self) -> Iterator[tuple[_Place, int]]:
-        """Where the next job of each rank stands: who used less goes first, and then by the queue's order."""
-        for number, rank in enumerate(self._ranks):
-            if rank.at < len(rank.line):
-                yield (self._used(rank), rank.line.entry(rank.at)), number
+    def _next(self) -> tuple[_Place, Job] | None:
+        """Take the next job that is to be judged out of its rank."""
+        while self._ahead:
+            noted, number = heappop(self._ahead)
+            rank = self._ranks[number]
+            if rank.told is not None:
+                continue
+            place = self._place(rank)
+            if place > noted:
+                heappush(self._ahead, (place, number))
+                continue
+            rank.at += 1
+            self._stand(self._ahead, number)
+            return place, self._session.job(place[1][1])
+        return None
 
-    def _used(self, rank: _Rank) -> float:
-        """What the user of a rank used lately, where it counts."""
-        return self._session.users.load(self.queue.id, rank.user) or 0.0
+    def _stand(self, heap: list[tuple[_Place, int]], number: int) -> None:
+        """Put a rank into a heap, if it has a next job."""
+        rank = self._ranks[number]
+        if not rank.over:
+            heappush(heap, (self._place(rank), number))
 
-    def _pass_over(self, place: _Place | None) -> None:
+    def _place(self, rank: _Rank) -> _Place:
+        """Where the next job of a rank stands: who used less lately goes first, where that counts, and then
+        it goes by the queue's order."""
+        return self._session.users.load(self.queue.id, rank.user) or 0.0, rank.line.entry(rank.at)
+
+    def _pass_over(self, until: _Place | None) -> None:
         """Answer the jobs before a place (None: all) that are like one that waits."""
-        for rank, told in self._passed:
-            end = len(rank.line)
-            if place is not None and (used := self._used(rank)) >= place[0]:
-                end = max(rank.at, rank.line.before(place[1])) if used == place[0] else rank.at
-            ids = rank.line.between(rank.at, end)
-            rank.at = end
-            answers = dict(zip(ids, map(told.__getitem__, ids), strict=True))
-            for job_id in self._odd(answers.keys()):
-                del answers[job_id]
-            self._session.counters["skipped_as_equivalent"] += len(answers)
-            self._session.outcomes.update(answers)
+        while self._passed and (until is None or self._passed[0][0] < until):
+            _, number = heappop(self._passed)
+            rank = self._ranks[number]
+            place = self._place(rank)
+            if until is None or place[0] < until[0]:
+                self._tell(rank, len(rank.line))
+            elif place < until:
+                self._tell(rank, rank.line.before(until[1]))
+            self._stand(self._passed, number)
+
+    def _tell(self, rank: _Rank, end: int) -> None:
+        """Answer the jobs of a rank up to a position."""
+        told = rank.told
+        if told is None:
+            return
+        ids = rank.line.between(rank.at, end)
+        rank.at = end
+        answers = dict(zip(ids, map(told.__getitem__, ids), strict=True))
+        for job_id in self._odd(answers.keys()):
+            del answers[job_id]
+        self._session.counters["skipped_as_equivalent"] += len(answers)
+        self._session.outcomes.update(answers)
 
     def _odd(self, ids: Set[str]) -> Set[str]:
         """Those of some jobs that have no turn: they were answered, or an earlier attempt still holds

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from scheduling.engine import Delta, EngineConfig, JobGone, JobPut, Snapshot, run_cycle
 from scheduling.engine.actions.turn import Turn
 from scheduling.engine.model import Instant, Job, Outcome, OutcomeStatus, Reason
+from scheduling.engine.order.users import Users
 from scheduling.engine.session import Session
 from tests.unit.scheduling.engine.builders import NOW, job, node, quotas, role, world
 
@@ -59,3 +62,18 @@ def test_who_is_told_the_same_keeps_the_answer() -> None:
     first = {told.job: told for told in run_cycle(kept, config, NOW).outcomes}
     again = {told.job: told for told in run_cycle(kept, config, NOW).outcomes}
     assert all(again[name] is first[name] for name in ("x1", "x2"))
+
+
+def test_the_next_of_many_is_found_without_looking_at_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    many, looked = 200, list[str]()
+    load = Users.load
+
+    def counted(users: Users, queue_id: str, user: str) -> float | None:
+        looked.append(user)
+        return load(users, queue_id, user)
+
+    monkeypatch.setattr(Users, "load", counted)
+    jobs = [replace(asking(f"x{number}", 1, number), user=f"u{number}") for number in range(many)]
+    snapshot = world([node("n1", many)], jobs, teams={"a": quotas(many)})
+    assert len(run_cycle(snapshot, EngineConfig(), NOW).decisions) == many
+    assert len(looked) < 10 * many
