@@ -110,6 +110,10 @@ def _changes(api: Api, pods_version: str, nodes_version: str) -> ObservedBatch:
 
     with ThreadPoolExecutor(max_workers=2) as both:
         pods_seen, nodes_seen = both.map(follow, _SOURCES, (pods_version, nodes_version))
+    if _any_gone(pods_seen):
+        # Who drains a node cordons it first: what led to an end is known with it, or the next attempt would
+        # be placed there again.
+        nodes_seen = _after(nodes_seen, follow(_ALL_NODES, nodes_seen.version))
     seen = [
         source.read(api, change.item, change.at, change.gone)
         for source, followed in zip(_SOURCES, (pods_seen, nodes_seen), strict=True)
@@ -122,7 +126,17 @@ def _changes(api: Api, pods_version: str, nodes_version: str) -> ObservedBatch:
 def _again_s(seen: Followed) -> float | None:
     if seen.more:
         return _REST_S
-    return _OTHERS_S if any(change.gone for change in seen.found) else None
+    return _OTHERS_S if _any_gone(seen) else None
+
+
+def _any_gone(seen: Followed) -> bool:
+    return any(change.gone for change in seen.found)
+
+
+def _after(first: Followed, then: Followed) -> Followed:
+    """Both as one; of an object that changed twice the later state."""
+    latest = {change.item["metadata"]["uid"]: change for change in (*first.found, *then.found)}
+    return Followed(list(latest.values()), then.version, then.more)
 
 
 def changes(api: Api, path: str, query: Mapping[str, str | int], version: str) -> Followed:
@@ -170,4 +184,5 @@ def _node(api: Api, item: Json, now: datetime, gone: bool) -> Observation:
 
 
 _PODS_OF_OURS: Final = _Source(PODS, {"labelSelector": pods.SELECTOR}, _pod)
-_SOURCES: Final = (_PODS_OF_OURS, _Source(_NODES, {}, _node))
+_ALL_NODES: Final = _Source(_NODES, {}, _node)
+_SOURCES: Final = (_PODS_OF_OURS, _ALL_NODES)
