@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from threading import Event
 
 import pytest
 
 from benchmarks.control_plane import ControlPlane
 from clusters.backends.base import NodeObservation, OutcomeKind, PodObservation, PodPhase, TaskRef
 from clusters.backends.kubernetes import logs, watch
+from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.pods import manifest
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json
@@ -179,6 +182,32 @@ def test_nodes_that_come_change_and_go_are_observed(kept: Harness, cluster: Clus
     assert facts["whole-02"] is None
     assert facts["whole-01"] is not None
     assert facts["whole-01"].cordoned
+
+
+def test_with_a_pod_that_a_drain_took_its_node_is_known_to_be_cordoned(
+    kept: Harness, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.backend.ensure(kept.spec("a"))
+    cursor, changes = kept.backend.observe(None).cursor, watch.changes
+    nodes_done, drained = Event(), list[str]()
+
+    def in_turn(api: Api, path: str, query: Mapping[str, str | int], version: str) -> watch.Followed:
+        """The nodes' watch ends, then the node is drained, and the pods' watch tells of it."""
+        if path == watch.PODS:
+            assert nodes_done.wait(20)
+            cluster.call("PATCH", "/api/v1/nodes/whole-01", {"spec": {"unschedulable": True}})
+            cluster.call("DELETE", f"{TEAM}/a", {"gracePeriodSeconds": 0})
+            drained.append("whole-01")
+        found = changes(api, path, query, version)
+        nodes_done.set()
+        return found
+
+    monkeypatch.setattr(watch, "changes", in_turn)
+    seen = kept.backend.observe(cursor).observations
+    assert drained == ["whole-01"]
+    assert [pod.phase for pod in seen if isinstance(pod, PodObservation)] == [PodPhase.GONE]
+    facts = [node.fact for node in seen if isinstance(node, NodeObservation)]
+    assert [fact.cordoned for fact in facts if fact is not None and fact.name == "whole-01"] == [True]
 
 
 def test_a_cluster_is_looked_at_again_soon_while_pods_go_and_while_more_is_told(
