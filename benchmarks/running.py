@@ -52,7 +52,7 @@ def _part(pid: int) -> str:
     """Which part of the platform a process is, "" if it has ended; Celery writes titles of its own."""
     try:
         title = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or before it was read
         title = ""
     if not title:
         return ""
