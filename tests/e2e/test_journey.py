@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from benchmarks.running import Running, large_team, platform
-from tests.fixtures.browser import chromium, chromium_path
+from tests.fixtures.browser import chromium_path, page_of
 
 pytestmark = pytest.mark.browser
 
@@ -29,10 +29,7 @@ def running() -> Iterator[Running]:
 
 @pytest.fixture
 def page(running: Running) -> Iterator[Page]:
-    with chromium() as browser:
-        context = browser.new_context(base_url=running.url, viewport={"width": 1280, "height": 900})
-        opened = context.new_page()
-        opened.set_default_timeout(SOON_MS)
+    with page_of(running.url, soon_ms=SOON_MS) as opened:
         yield opened
 
 

@@ -14,10 +14,14 @@ from playwright.sync_api import Page, expect
 
 from benchmarks.running import Running, large_team, platform
 from tests.e2e.test_journey import SOON_MS, sign_in, submit
-from tests.fixtures.browser import chromium, chromium_path
+from tests.fixtures.browser import chromium_path, page_of
 
 pytestmark = pytest.mark.browser
 
+AT_ONCE = "".join(
+    f'event: line\ndata: {{"task": "main-0", "at": "2999-01-01T00:00:00+00:00", "text": "{text}"}}\n\n'
+    for text in ("printed at once", "printed at once as well")
+)
 LOG = "document.getElementById('log-lines')"
 
 
@@ -33,10 +37,7 @@ def running() -> Iterator[Running]:
 
 @pytest.fixture
 def page(running: Running) -> Iterator[Page]:
-    with chromium() as browser:
-        context = browser.new_context(base_url=running.url, viewport={"width": 1280, "height": 900})
-        opened = context.new_page()
-        opened.set_default_timeout(2 * SOON_MS)
+    with page_of(running.url, soon_ms=2 * SOON_MS) as opened:
         yield opened
 
 
@@ -95,4 +96,12 @@ def test_a_log_is_followed_through_a_lost_connection_to_its_end(page: Page, runn
     other.locator("#job-head").get_by_role("button", name="Cancel").click()
     other.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
     expect(state).to_have_text("Its last container has ended.")
+
+    # Lines of the same moment are shown, all of them.
+    said = AT_ONCE + 'event: end\ndata: {"code": "ENDED"}\n\n'
+    page.route(
+        re.compile("follow=true"), lambda route: route.fulfill(content_type="text/event-stream", body=said)
+    )
+    switch.check()
+    expect(page.locator("#log-lines").get_by_text("printed at once")).to_have_count(2)
     assert wrong == []

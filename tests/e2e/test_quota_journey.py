@@ -17,7 +17,7 @@ from scheduling.models import WorkspacePolicy
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.fixtures.api_server import api_server
-from tests.fixtures.browser import chromium, chromium_path
+from tests.fixtures.browser import chromium_path, page_of
 from tests.fixtures.postgres import PostgresServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.server]
@@ -44,10 +44,8 @@ def page(address: str) -> Iterator[Page]:
     """A browser in which the administrator is signed in."""
     # Playwright runs a loop in this thread, beside which Django refuses its synchronous database calls.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    with chromium() as browser:
+    with page_of(address, soon_ms=20_000) as opened:
         _forget_connection()
-        opened = browser.new_context(base_url=address, viewport={"width": 1280, "height": 900}).new_page()
-        opened.set_default_timeout(20_000)
         opened.goto("/login")
         opened.get_by_label("Username").fill("boss")
         opened.get_by_label("Password").fill("a long password 1")

@@ -1,7 +1,8 @@
 // Follows what the tasks of a job print: the lines of the API's stream come below those that are shown.
 //
 // The place to go on from is what is shown: the last time of each task. After a lost connection the stream
-// is asked for what came after the earliest of them, and what a task had told already is left out.
+// is asked for what came after the earliest of them, and what a task had told already is left out. Within one
+// stream nothing comes twice: lines of the same microsecond are as many lines.
 (() => {
   "use strict";
   const LINES_MAX = 2000;
@@ -44,11 +45,11 @@
   }
 
   function append(run, found) {
-    const { log, last } = run;
+    const { log, last, told } = run;
     const piece = document.createDocumentFragment();
     for (const line of found) {
-      if (line.at && line.at <= (last.get(line.task) ?? "")) continue;
-      if (line.at) last.set(line.task, line.at);
+      if (line.at && line.at <= (told.get(line.task) ?? "")) continue;
+      if (line.at > (last.get(line.task) ?? "")) last.set(line.task, line.at);
       piece.append(lineOf(line));
     }
     if (!piece.children.length) return;
@@ -87,6 +88,7 @@
   async function read(run) {
     const call = new AbortController();
     run.call = call;
+    run.told = new Map(run.last);
     const watch = () => { clearTimeout(run.silence); run.silence = setTimeout(() => call.abort(), SILENT_MS); };
     watch();
     const answer = await fetch(address(run), { headers: { Accept: "text/event-stream" }, signal: call.signal });
