@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -116,6 +117,17 @@ def test_logs_follow_the_life_of_the_pod(sim: Any) -> None:
     assert "python train.py on whole-01" in lines[0]
     assert sum("loss" in line for line in lines) == 6
     assert lines[-1].endswith("exit code 2")
+
+
+def test_logs_go_on_after_the_time_of_any_line(sim: Any) -> None:
+    faults.set_speed(sim.cluster.pk, 30)  # then few of the times are whole milliseconds
+    sim.backend.ensure(sim.spec("a", simulate={"run_s": 60}))
+    sim.until("a", PodPhase.SUCCEEDED)
+    sim.pass_time(1)
+    lines = list(sim.backend.logs(TaskRef("team", "a")))
+    for told, line in enumerate(lines, 1):
+        since = datetime.fromisoformat(line.split(" ")[0])
+        assert list(sim.backend.logs(TaskRef("team", "a"), since=since)) == lines[told:]
 
 
 def test_following_logs_ends_with_the_pod(sim: Any, monkeypatch: Any) -> None:

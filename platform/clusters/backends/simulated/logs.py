@@ -31,7 +31,8 @@ def logs(
     """Lines of a pod, each with its time in front, those after `since` only and the `last` so many of them;
     none if it is absent.
 
-    With `follow` the lines go on until the pod has ended.
+    The times are told as fine as they are: who asks again after one of them is told nothing twice. With
+    `follow` the lines go on until the pod has ended.
     """
     while True:
         moment = life.advance(cluster_id)
@@ -42,7 +43,7 @@ def logs(
         last = None  # what comes after is told whole
         for at, text in lines:
             since = at
-            yield f"{at.isoformat(timespec='milliseconds')} {text}"
+            yield f"{at.isoformat(timespec='microseconds')} {text}"
         if not follow or not pod.holds:
             return
         time.sleep(_POLL_S)
