@@ -1,8 +1,8 @@
 """The `allotment` command; `python manage.py` is the same thing.
 
 Three kinds of command hide behind one name. Offline ones (`pack`, `replay`, `conformance`) run the engine on
-files and must work in an installation without Django. `up` is the supervisor, which only starts other
-processes. All others are Django management commands of the packages here.
+files and must work in an installation without Django, as must the `agent` on a node. `up` is the supervisor,
+which only starts other processes. All others are Django management commands of the packages here.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ OFFLINE: Final = {
     "pack": "Pack a trace of pods onto nodes and measure allocation and fragmentation",
     "replay": "Replay a trace of jobs in virtual time and measure waiting and fairness",
     "conformance": "Run case tables of other schedulers through the engine",
+    "agent": "Change the memory of running parts of cards on this GPU node",
 }
-OFFLINE_MODULES: Final = {"conformance": "scheduling.interop.cli"}
+OFFLINE_MODULES: Final = {"conformance": "scheduling.interop.cli", "agent": "telemetry.agent.cli"}
 UP_HELP: Final = "Run the whole platform on this machine: database, broker, web, workers"
 OWN_PACKAGES: Final = (
     "allotment", "foundation", "tenants", "clusters", "quotas", "scheduling", "telemetry", "frontend",
 )  # fmt: skip
 
 GROUPS: Final = {
-    "Run": ("up", "doctor", "relay", "seed_demo"),
+    "Run": ("up", "doctor", "relay", "agent", "seed_demo"),
     "Administer": ("cluster", "flavor", "tenant", "quota", "job", "access-key"),
     "Study": (
         "pack",

@@ -28,7 +28,7 @@ def run(tmp_path: Path, *arguments: str, django: bool = True) -> subprocess.Comp
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["pack", "replay", "conformance"])
+@pytest.mark.parametrize("name", ["pack", "replay", "conformance", "agent"])
 def test_offline_commands_work_without_django(tmp_path: Path, name: str) -> None:
     result = run(tmp_path, name, "--help", django=False)
     assert result.returncode == 0, result.stderr
@@ -56,6 +56,16 @@ def test_the_overview_has_a_line_for_each_command(tmp_path: Path) -> None:
     lines = [line.split(maxsplit=1) for line in result.stdout.splitlines() if line.startswith("  ")]
     assert all(len(line) == 2 for line in lines), "a command without a help text"
     assert {"up", "doctor", "relay", "pack", "replay", "migrate"} <= {line[0] for line in lines}
+
+
+def test_the_agent_says_what_it_lacks_outside_of_a_cluster(tmp_path: Path) -> None:
+    result = run(tmp_path, "agent", django=False)
+    assert (result.returncode, result.stderr) == (
+        2,
+        "--node is missing, and this is no pod of a cluster that would tell it\n",
+    )
+    told = ("agent", "--node", "n1", "--server", "https://127.0.0.1:1", "--token-file", "none")
+    assert run(tmp_path, *told, django=False).stderr == "there is no file none\n"
 
 
 def test_an_unknown_command_costs_one_line(tmp_path: Path) -> None:

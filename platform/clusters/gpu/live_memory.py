@@ -1,0 +1,146 @@
+"""What the platform and a node's agent tell each other about the memory of a running pod, as annotations.
+
+The platform says what it wants, the agent what became of it. An answer names the wish that it belongs to by
+its token, so that an old answer is never taken for one to a new wish. Before the agent touches anything it
+says that it has taken the wish, by compare and swap: so whoever takes a wish back before that knows that it
+will never be carried out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+WANTED: Final = "allotment.io/gpu-memory"
+"""Written by the platform alone."""
+ANSWER: Final = "allotment.io/gpu-memory-answer"
+"""Written by the agent alone, and nothing else is."""
+
+MEMORY_RESOURCE: Final = "nvidia.com/gpumem"
+"""By this name HAMi's container limits tell the MiB of each card with which the pod began."""
+
+Amounts = Mapping[str, int]
+"""MiB by the uuid of the card."""
+
+
+class LiveMemoryFormatError(ValueError):
+    """An annotation that neither side writes."""
+
+
+class AnswerState(StrEnum):
+    """`taken`: from here on it may be in effect at any moment. After `refused` nothing was changed."""
+
+    TAKEN = "taken"
+    APPLIED = "applied"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The memory that a pod's container is to have of each of its cards."""
+
+    token: str
+    memory_mib: Amounts
+
+    def text(self) -> str:
+        """The annotation's value."""
+        return _text({"token": self.token, "memory_mib": dict(sorted(self.memory_mib.items()))})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a wish. `at_most`: the most that may be in effect now; empty for what it began with."""
+
+    token: str
+    state: AnswerState
+    at_most: Amounts = field(default_factory=dict)
+    code: str = ""
+    message: str = ""
+
+    def text(self) -> str:
+        """The annotation's value."""
+        told: dict[str, Any] = {"token": self.token, "state": self.state.value}
+        told["at_most"] = dict(sorted(self.at_most.items()))
+        if self.code:
+            told |= {"code": self.code, "message": self.message}
+        return _text(told)
+
+
+def parse_wanted(text: str) -> Wanted:
+    """Read a wish. Raises: LiveMemoryFormatError."""
+    row = _row(WANTED, text)
+    amounts = _amounts(WANTED, row.get("memory_mib"))
+    if not amounts:
+        raise LiveMemoryFormatError(f"{WANTED} names no card")
+    return Wanted(_token(WANTED, row), amounts)
+
+
+def parse_answer(text: str) -> Answer:
+    """Read an answer. Raises: LiveMemoryFormatError."""
+    row = _row(ANSWER, text)
+    try:
+        state = AnswerState(str(row.get("state")))
+    except ValueError as error:
+        raise LiveMemoryFormatError(f"{ANSWER} has the state {row.get('state')!r}") from error
+    at_most = _amounts(ANSWER, row.get("at_most", {}))
+    code, message = str(row.get("code", ""))[:60], str(row.get("message", ""))[:300]
+    return Answer(_token(ANSWER, row), state, at_most, code, message)
+
+
+def in_effect(pod: Mapping[str, Any], cards: Iterable[str]) -> Amounts | None:
+    """The most that each of these cards of a pod may be used to now; None while that is being changed."""
+    answer = last_answer(pod)
+    if answer is not None and answer.state is AnswerState.TAKEN:
+        return None
+    began = began_with(pod)
+    told = answer.at_most if answer is not None else {}
+    return {uuid: told.get(uuid, began) for uuid in cards}
+
+
+def last_answer(pod: Mapping[str, Any]) -> Answer | None:
+    """What the agent said last, None for nothing; what cannot be read is as good as nothing."""
+    text = (pod["metadata"].get("annotations") or {}).get(ANSWER)
+    try:
+        return parse_answer(text) if text else None
+    except LiveMemoryFormatError:
+        return None
+
+
+def began_with(pod: Mapping[str, Any]) -> int:
+    """The MiB of each card with which the pod was made; 0 for a pod without parts of cards."""
+    limits = (pod["spec"]["containers"][0].get("resources") or {}).get("limits") or {}
+    text = str(limits.get(MEMORY_RESOURCE, "0"))
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _text(told: Mapping[str, Any]) -> str:
+    return json.dumps(told, separators=(",", ":"))
+
+
+def _row(key: str, text: str) -> dict[str, Any]:
+    try:
+        row = json.loads(text)
+    except ValueError as error:
+        raise LiveMemoryFormatError(f"{key} is not JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise LiveMemoryFormatError(f"{key} is not an object")
+    return row
+
+
+def _token(key: str, row: Mapping[str, Any]) -> str:
+    token = row.get("token")
+    if not isinstance(token, str) or not token:
+        raise LiveMemoryFormatError(f"{key} has no token")
+    return token
+
+
+def _amounts(key: str, value: Any) -> dict[str, int]:
+    if not isinstance(value, dict):
+        raise LiveMemoryFormatError(f"{key} tells no amounts by card")
+    for uuid, mib in value.items():
+        if isinstance(mib, bool) or not isinstance(mib, int) or mib < 1:
+            raise LiveMemoryFormatError(f"{key} wants {mib!r} of {uuid}, which is no number of MiB")
+    return dict(value)

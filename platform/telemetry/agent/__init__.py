@@ -1,0 +1,1 @@
+"""The program on each GPU node: standard library only, no Django."""

@@ -1,0 +1,72 @@
+"""The agent's loop: all pods of its node are looked at every so often, and each one when it changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from telemetry.agent.api import Api, Forgotten, Unavailable
+from telemetry.agent.settle import Changed, Pod, settle
+
+log = logging.getLogger(__name__)
+LOOK_S: Final = 30
+"""Seconds between two looks at every pod."""
+LOOK_SOON_S: Final = 2
+"""The same while something is left to be done."""
+_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The agent of one node; `root`: where HAMi keeps the folders of containers."""
+
+    api: Api
+    node: str
+    root: Path
+
+    def run(self, *, pause: Callable[[float], None]) -> None:
+        """Go on for ever; `pause` waits for so many seconds when the API does not answer."""
+        pause_s = _PAUSE_S
+        while True:
+            try:
+                self.round()
+                pause_s = _PAUSE_S
+            except Unavailable as error:
+                log.warning("%s; again in %.0f s", error, pause_s)
+                pause(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def round(self, *, most_s: int = LOOK_S) -> None:
+        """Look at every pod once, then at those that change, until it is time to look at all again.
+
+        Raises: Unavailable.
+        """
+        version, settled = self.look()
+        seconds = most_s if settled else min(most_s, LOOK_SOON_S)
+        try:
+            for pod in self.api.changes(self.node, version, seconds=seconds):
+                self._settle([pod])
+        except Forgotten as error:
+            log.info("watch begins anew: %s", error)
+
+    def look(self) -> tuple[str, bool]:
+        """Look at every pod once; returns the version to watch from, and whether nothing is left to be done.
+
+        Raises: Unavailable.
+        """
+        pods, version = self.api.pods(self.node)
+        return version, self._settle(pods)
+
+    def _settle(self, pods: Iterable[Pod]) -> bool:
+        done = True
+        for pod in pods:
+            try:
+                done = settle(self.api, self.root, pod) and done
+            except Changed as error:
+                log.info("looked at again: %s", error)
+                done = False
+        return done

@@ -1,0 +1,196 @@
+"""One pod brought in line with what is wanted of it.
+
+Nothing is remembered between two looks: the wish and the last answer stand on the pod, the limits in the
+container's file. So it may be done twice, late, or by the next agent after this one was killed.
+
+An answer is final only before anything was touched. From `taken` on the wish is tried until it is in effect,
+because what a refusal promises, that all is as it was, could no longer be kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from clusters.gpu.live_memory import (
+    ANSWER,
+    WANTED,
+    Answer,
+    AnswerState,
+    LiveMemoryFormatError,
+    Wanted,
+    began_with,
+    last_answer,
+    parse_wanted,
+)
+from telemetry.agent.regions import (
+    MIB,
+    Absent,
+    NotReady,
+    Region,
+    Unusable,
+    folder_of,
+    read_regions,
+    write_limits,
+)
+
+Pod = Mapping[str, Any]
+log = logging.getLogger(__name__)
+_UNKNOWN_LAYOUT: Final = "UNKNOWN_LAYOUT"
+_NO_REGION: Final = "NOT_IN_USE"
+_BELOW_USE: Final = "BELOW_USE"
+
+
+class Changed(Exception):
+    """The pod was changed by somebody else since it was read: it has to be looked at again."""
+
+
+class Pods(Protocol):
+    """The cluster's pods, as far as the agent may do something with them."""
+
+    def annotate(self, pod: Pod, annotations: Mapping[str, str]) -> Pod:
+        """Write annotations on exactly this pod as it was read. Raises: Changed."""
+
+
+class _Refusal(Exception):
+    """Why the wish is not carried out."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
+def settle(pods: Pods, root: Path, pod: Pod) -> bool:
+    """Do what is wanted of a pod; returns whether nothing is left to be done for now.
+
+    Raises: Changed, and what `annotate` raises besides.
+    """
+    wanted = _wanted(pod)
+    if wanted is None:
+        return True
+    answer = last_answer(pod)
+    said = answer.state if answer is not None and answer.token == wanted.token else None
+    if said is AnswerState.REFUSED:
+        return True
+    try:
+        folder = _folder(root, pod)
+        if said is AnswerState.APPLIED:
+            _keep(folder, wanted, pod)
+            return True
+        if said is None:
+            pod = _take(pods, folder, pod, wanted)
+    except NotReady as error:
+        log.info("%s: %s", _name(pod), error)
+        return False
+    except _Refusal as refusal:
+        _refuse(pods, pod, wanted, refusal)
+        return True
+    return _apply(pods, folder, pod, wanted)
+
+
+def _wanted(pod: Pod) -> Wanted | None:
+    text = (pod["metadata"].get("annotations") or {}).get(WANTED)
+    if text is None or not _runs(pod):
+        return None
+    try:
+        return parse_wanted(text)
+    except LiveMemoryFormatError as error:
+        log.warning("%s: %s", _name(pod), error)
+        return None
+
+
+def _take(pods: Pods, folder: Path, pod: Pod, wanted: Wanted) -> Pod:
+    """Say that it is begun, if it can be done. Raises: _Refusal, NotReady; Changed."""
+    try:
+        _check(folder, wanted)
+    except Unusable as error:
+        raise _Refusal(_UNKNOWN_LAYOUT, str(error)) from error
+    return pods.annotate(pod, {ANSWER: _taken(pod, wanted).text()})
+
+
+def _apply(pods: Pods, folder: Path, pod: Pod, wanted: Wanted) -> bool:
+    try:
+        write_limits(folder, wanted.memory_mib)
+    except (Absent, NotReady, Unusable) as error:
+        log.warning("%s: not settled yet: %s", _name(pod), error)
+        return False
+    pods.annotate(pod, {ANSWER: Answer(wanted.token, AnswerState.APPLIED, wanted.memory_mib).text()})
+    log.info("%s: memory set to %s", _name(pod), _amounts(wanted.memory_mib))
+    return True
+
+
+def _check(folder: Path, wanted: Wanted) -> None:
+    """Whether it can be done, before it is begun. Raises: _Refusal, NotReady, Unusable."""
+    try:
+        regions = read_regions(folder)
+    except Absent as error:
+        text = "no process of the container has used its card yet, so there is no limit to change"
+        raise _Refusal(_NO_REGION, text) from error
+    for region in regions:
+        if missing := sorted(wanted.memory_mib.keys() - region.limits.keys()):
+            raise Unusable(f"{region.name} knows no card {missing[0]}")
+        _check_use(region, wanted)
+
+
+def _check_use(region: Region, wanted: Wanted) -> None:
+    for uuid, mib in sorted(wanted.memory_mib.items()):
+        lowered = region.limits[uuid] == 0 or mib * MIB < region.limits[uuid]
+        used_mib = -(-region.used[uuid] // MIB)
+        if lowered and used_mib > mib:
+            raise _Refusal(
+                _BELOW_USE, f"its processes use {used_mib} MiB of {uuid}; {mib} MiB were asked for"
+            )
+
+
+def _keep(folder: Path, wanted: Wanted, pod: Pod) -> None:
+    """What was put into effect once is so still: a container that starts again may have made a new file."""
+    try:
+        regions = read_regions(folder)
+        if any(r.limits.get(uuid) != mib * MIB for r in regions for uuid, mib in wanted.memory_mib.items()):
+            write_limits(folder, wanted.memory_mib)
+            log.info("%s: memory set again to %s", _name(pod), _amounts(wanted.memory_mib))
+    except (Absent, NotReady, Unusable) as error:
+        log.info("%s: %s", _name(pod), error)
+
+
+def _folder(root: Path, pod: Pod) -> Path:
+    try:
+        return folder_of(root, pod["metadata"]["uid"], pod["spec"]["containers"][0]["name"])
+    except Unusable as error:
+        raise _Refusal(_UNKNOWN_LAYOUT, str(error)) from error
+
+
+def _taken(pod: Pod, wanted: Wanted) -> Answer:
+    most = _at_most(pod, wanted)
+    amounts = {uuid: max(mib, most[uuid]) for uuid, mib in wanted.memory_mib.items()}
+    return Answer(wanted.token, AnswerState.TAKEN, amounts)
+
+
+def _at_most(pod: Pod, wanted: Wanted) -> dict[str, int]:
+    """What may be in effect of these cards, an earlier wish that was taken and not finished counted in."""
+    answer, began = last_answer(pod), began_with(pod)
+    told = answer.at_most if answer is not None else {}
+    return {uuid: told.get(uuid, began) for uuid in wanted.memory_mib}
+
+
+def _refuse(pods: Pods, pod: Pod, wanted: Wanted, refusal: _Refusal) -> None:
+    log.warning("%s: refused %s: %s", _name(pod), _amounts(wanted.memory_mib), refusal.message)
+    # Nothing below 1 MiB can be told: a pod that began with no part of a card has nothing in effect.
+    most = {uuid: mib for uuid, mib in _at_most(pod, wanted).items() if mib}
+    told = Answer(wanted.token, AnswerState.REFUSED, most, refusal.code, refusal.message[:300])
+    pods.annotate(pod, {ANSWER: told.text()})
+
+
+def _runs(pod: Pod) -> bool:
+    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return not ended and bool(pod["spec"].get("containers"))
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _amounts(memory_mib: Mapping[str, int]) -> str:
+    return ", ".join(f"{mib} MiB of {uuid}" for uuid, mib in sorted(memory_mib.items()))
