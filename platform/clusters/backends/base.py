@@ -22,7 +22,8 @@ Variable = str | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do. `admits`: it decides admission itself, and the ledger follows it."""
+    """What a backend can do. `admits`: it decides admission itself, and the ledger follows it. `resize`: it
+    changes the memory of parts of cards while their pod runs."""
 
     slices: bool = False
     mig: bool = False
@@ -355,6 +356,16 @@ class ClusterBackend(Protocol):
     def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
         """Ask for the end of each pod; one outcome per reference, in their order."""
         return [self.remove(ref, grace_s) for ref in refs]
+
+    def resize(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
+        """Give a running pod other amounts of memory of the cards it has, which are all of them named; the
+        cores stay.
+
+        Done: that much holds now, and nothing else is under way. Unknown: it was asked for, so what it had
+        or what is wanted may hold; ask again, or for the old amounts, which takes it back. Refused: nothing
+        of it was done, nor will be.
+        """
+        return Outcome.refused("UNSUPPORTED", "this kind of cluster changes no memory of running pods")
 
     def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
         """Remove what gangs had in common, after their last pod; one outcome each, absent is done."""

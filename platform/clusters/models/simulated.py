@@ -112,6 +112,9 @@ class SimulatedPod(BaseModel):
     leave_permille = models.PositiveSmallIntegerField()
     utilisation = models.FloatField()
     exit_code = models.IntegerField(default=0)
+    # The memory in MiB that its slices are to have, and when the node will have done it; null for nothing.
+    resize_mib = models.PositiveIntegerField(null=True, blank=True)
+    resize_ms = models.BigIntegerField(null=True, blank=True)
 
     phase = models.CharField(max_length=10, choices=SimulatedPhase.choices)
     holds = models.BooleanField(default=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -36,6 +36,7 @@ from clusters.backends.registry import backend_for
 from clusters.backends.simulated import NodeGroup, build_cluster
 from clusters.gpu import hami
 from clusters.models import Cell, Cluster
+from tests.fixtures.agents import Agents
 from tests.fixtures.kubelet import Cluster as KubeCluster
 from tests.fixtures.kubelet import Kubelets
 from tests.fixtures.kubelet_logs import serving_logs
@@ -51,11 +52,14 @@ NODE_GROUPS = (
 
 @dataclass
 class Harness:
-    """A cluster under test. `pass_time` lets that many seconds go by in the cluster."""
+    """A cluster under test. `pass_time` lets that many seconds go by in the cluster, `agents_sleep` has
+    nobody on the nodes change anything any more."""
 
     cluster: Cluster
     backend: ClusterBackend
     pass_time: Callable[[float], None]
+    agents_sleep: Callable[[], object] = lambda: None
+    agents: Agents | None = None
     seen: dict[str, PodObservation] = field(default_factory=dict)
     cursor: str | None = None
 
@@ -100,6 +104,17 @@ class Harness:
             outcomes = self.backend.ensure_many(specs)
         return outcomes
 
+    def resize(self, spec: TaskSpec, memory_mib: int, limit_s: float = 60) -> Outcome:
+        """Ask for another memory until the answer is known, as the platform's sweep does."""
+        wanted = [replace(grant, memory_mib=memory_mib) for grant in spec.devices]
+        outcome, passed = self.backend.resize(spec.ref, wanted), 0.0
+        while outcome.kind is OutcomeKind.UNKNOWN:
+            assert passed < limit_s, f"not known after {limit_s} s: {outcome}"
+            self.pass_time(1)
+            passed += 1
+            outcome = self.backend.resize(spec.ref, wanted)
+        return outcome
+
     def look(self) -> dict[str, PodObservation]:
         """Observe as the platform does, from the last cursor, and return the latest of each pod name."""
         batch = self.backend.observe(self.cursor)
@@ -132,6 +147,7 @@ class Scripted(ClusterBackend):
 
     def __init__(self, backend: ClusterBackend, kubelets: Kubelets) -> None:
         self._backend, self._kubelets, self.capabilities = backend, kubelets, backend.capabilities
+        self.resizes = False
 
     def ensure(self, spec: TaskSpec) -> Outcome:
         return self.ensure_many([spec])[0]
@@ -149,6 +165,10 @@ class Scripted(ClusterBackend):
 
     def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
         return self._backend.remove_many(refs, grace_s)
+
+    def resize(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
+        self.resizes = True
+        return self._backend.resize(ref, devices)
 
     def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
         return self._backend.dissolve(gangs)
@@ -180,15 +200,20 @@ def kubernetes(
     connection = {"kind": "kubeconfig", "path": str(plane.kubeconfig(plane.platform_token))}
     cluster = Cluster.unscoped.create(cell=cell, name="kube", backend=backend, connection=connection)
 
+    scripted, agents = Scripted(backend_for(cluster), kubelets), Agents(plane)
+    asleep: list[bool] = []
+
     def pass_time(seconds: float) -> None:
         traveller.shift(timedelta(seconds=seconds))
         kubelets.step()
+        if scripted.resizes and not asleep:
+            agents.step()
 
     with serving_logs(kubelets.lines) as port:
         for group in NODE_GROUPS:
             _kube_nodes(api, group, port)
         try:
-            yield Harness(cluster, Scripted(backend_for(cluster), kubelets), pass_time)
+            yield Harness(cluster, scripted, pass_time, lambda: asleep.append(True), agents)
         finally:
             api.clear()
 

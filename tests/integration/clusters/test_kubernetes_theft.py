@@ -13,7 +13,8 @@ import yaml
 from benchmarks.control_plane import ControlPlane
 from clusters.backends.base import OutcomeKind
 from clusters.backends.kubernetes.pods import MANAGED
-from clusters.gpu import reserved
+from clusters.gpu import live_memory, reserved
+from tests.fixtures import agents
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.wait import wait_until
 from tests.integration.clusters.conftest import Harness, kubernetes
@@ -83,6 +84,8 @@ THEFTS: dict[str, Json] = {
     "an allocation of one's own": pod(metadata={"annotations": {"hami.io/vgpu-devices-allocated": "x"}}),
     "a card of one's choice": pod(metadata={"annotations": {"nvidia.com/use-gpuuuid": "GPU-a"}}),
     "the platform's annotation": pod(metadata={"annotations": {"allotment.io/job": "x"}}),
+    "more memory by a wish": pod(metadata={"annotations": {live_memory.WANTED: "x"}}),
+    "more memory by an answer": pod(metadata={"annotations": {live_memory.ANSWER: "x"}}),
     "another scheduler": pod({"schedulerName": "hami-scheduler"}),
     "the platform's scheduler": pod({"schedulerName": "allotment"}),
     "priority of the system": pod({"priorityClassName": "system-node-critical"}),
@@ -131,7 +134,9 @@ def _there(cluster: Cluster, path: str, body: Json) -> None:
 def guarded(kube: ControlPlane) -> Iterator[Cluster]:
     """The policies as they are shipped, the platform being the user of `platform_token`, and a tenant."""
     cluster = Cluster(kube)
-    text = FILE.read_text(encoding="utf-8").replace("system:serviceaccount:allotment:allotment", "allotment")
+    text = FILE.read_text(encoding="utf-8").replace(
+        "'system:serviceaccount:allotment:allotment'", "'allotment'"
+    )
     parts = list(yaml.safe_load_all(text))
     for part in parts:
         cluster.call("POST", KINDS[part["kind"]], part)
@@ -205,9 +210,10 @@ def test_a_debugging_container_gets_none_either(guarded: Cluster) -> None:
 
 def test_labels_cannot_be_added_later(guarded: Cluster) -> None:
     guarded.call("POST", PODS, pod(metadata={"name": "changed"}))
-    body = {"metadata": {"annotations": {"hami.io/bind-phase": "success"}}}
-    status, answer = guarded.answer("PATCH", f"{PODS}/changed?dryRun=All", body, TENANT)
-    assert status == 422, answer
+    for key in ("hami.io/bind-phase", live_memory.WANTED, live_memory.ANSWER):
+        body = {"metadata": {"annotations": {key: "x"}}}
+        status, answer = guarded.answer("PATCH", f"{PODS}/changed?dryRun=All", body, TENANT)
+        assert status == 422, answer
 
 
 @pytest.mark.parametrize("label", ["app.kubernetes.io/managed-by", "pod-security.kubernetes.io/enforce"])
@@ -227,3 +233,73 @@ def test_the_platform_itself_still_places_pods(guarded: Cluster, kube: ControlPl
         assert isinstance(harness, Harness)
         outcomes = harness.place(harness.spec("a"), harness.sliced("b", cores=30))
         assert [outcome.kind for outcome in outcomes] == [OutcomeKind.DONE] * 2
+
+
+HIS_NODE: Final = {"authentication.kubernetes.io/node-name": "n1"}
+AGENT: Final = ("system:serviceaccount:allotment:allotment-agent", ["system:serviceaccounts"])
+MEDDLING: dict[str, Json] = {
+    "the wish itself": {"metadata": {"annotations": {live_memory.WANTED: "y"}}},
+    "HAMi's books": {"metadata": {"annotations": {"hami.io/vgpu-devices-allocated": "x"}}},
+    "a note taken away": {"metadata": {"annotations": {"note": None}}},
+    "a label": {"metadata": {"labels": {"app": "other"}}},
+    "a label taken away": {"metadata": {"labels": {"app": None}}},
+    "a finalizer": {"metadata": {"finalizers": ["allotment.io/x"]}},
+    "another image": {"spec": {"containers": [{**GOOD["spec"]["containers"][0], "image": "evil"}]}},
+    "a shorter life": {"spec": {"activeDeadlineSeconds": 1}},
+}
+
+
+@pytest.fixture(scope="module")
+def asked(guarded: Cluster) -> str:
+    """The path of a pod on node n1 of which another memory is wanted."""
+    agents.put(guarded, "/api/v1/namespaces", {"metadata": {"name": "allotment"}})
+    parts = {part["kind"]: part for part in yaml.safe_load_all(agents.FILE.read_text(encoding="utf-8"))}
+    for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding"):
+        agents.put(guarded, agents.PATHS[kind], parts[kind])
+    made = pod({"nodeName": "n1"}, metadata={"name": "asked"})
+    made["metadata"]["annotations"] = {"note": "x", live_memory.WANTED: "x"}
+    agents.put(guarded, PODS, made)
+    agents.put(guarded, PODS, pod({"nodeName": "n1"}, metadata={"name": "not-asked"}))
+    path = f"{PODS}/asked?dryRun=All"
+    meddling = MEDDLING["a label"]
+    wait_until(
+        lambda: guarded.answer("PATCH", path, meddling, AGENT, HIS_NODE)[0] == 422,
+        "the rule holds",
+        within_s=30,
+    )
+    return path
+
+
+ANSWERING: Final[Json] = {"metadata": {"annotations": {live_memory.ANSWER: "x"}}}
+
+
+def test_the_agent_writes_its_answer(guarded: Cluster, asked: str) -> None:
+    status, answer = guarded.answer("PATCH", asked, ANSWERING, AGENT, HIS_NODE)
+    assert status == 200, answer
+
+
+@pytest.mark.parametrize("name", sorted(MEDDLING))
+def test_the_agent_writes_nothing_else(guarded: Cluster, asked: str, name: str) -> None:
+    status, answer = guarded.answer("PATCH", asked, MEDDLING[name], AGENT, HIS_NODE)
+    assert status == 422, answer
+    assert "allotment-agent" in answer
+
+
+def test_the_agent_of_another_node_answers_nothing(guarded: Cluster, asked: str) -> None:
+    for node in ({}, {"authentication.kubernetes.io/node-name": "n2"}):
+        status, answer = guarded.answer("PATCH", asked, ANSWERING, AGENT, node)
+        assert status == 422, answer
+
+
+def test_the_agent_answers_no_pod_of_which_nothing_is_wanted(guarded: Cluster, asked: str) -> None:
+    path = asked.replace("/asked", "/not-asked")
+    assert guarded.answer("PATCH", path, ANSWERING, AGENT, HIS_NODE)[0] == 422
+
+
+def test_the_agent_makes_and_removes_nothing(guarded: Cluster, asked: str) -> None:
+    assert guarded.answer("POST", f"{PODS}?dryRun=All", pod(), AGENT, HIS_NODE)[0] == 403
+    assert guarded.answer("DELETE", asked, {}, AGENT, HIS_NODE)[0] == 403
+    status = asked.replace("/asked", "/asked/status")
+    assert guarded.answer("PATCH", status, {"status": {"phase": "Failed"}}, AGENT, HIS_NODE)[0] == 403
+    assert guarded.answer("GET", "/api/v1/nodes", None, AGENT, HIS_NODE)[0] == 403
+    assert guarded.answer("GET", "/api/v1/secrets", None, AGENT, HIS_NODE)[0] == 403

@@ -11,6 +11,7 @@ from functools import lru_cache
 from clusters.backends.base import (
     Capabilities,
     ClusterBackend,
+    DeviceGrant,
     DeviceSample,
     ForeignBatch,
     GangRef,
@@ -23,7 +24,17 @@ from clusters.backends.base import (
     TaskSpec,
     TenantLimits,
 )
-from clusters.backends.kubernetes import events, foreign, gangs, logs, placing, removing, tenants, watch
+from clusters.backends.kubernetes import (
+    events,
+    foreign,
+    gangs,
+    logs,
+    placing,
+    removing,
+    resizing,
+    tenants,
+    watch,
+)
 from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.breaker import Breaker
 from clusters.backends.kubernetes.connection import open_client
@@ -36,7 +47,7 @@ class KubernetesBackend(ClusterBackend):
     Raises: BackendUnavailable when the connection cannot be opened.
     """
 
-    capabilities = Capabilities(slices=True, mig=True, bind=True, logs=True, gangs=True)
+    capabilities = Capabilities(slices=True, mig=True, bind=True, resize=True, logs=True, gangs=True)
 
     def __init__(self, cluster: Cluster) -> None:
         self._api = _api(cluster.name, json.dumps(cluster.connection, sort_keys=True), os.getpid())
@@ -55,6 +66,9 @@ class KubernetesBackend(ClusterBackend):
 
     def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
         return removing.remove_many(self._api, refs, grace_s)
+
+    def resize(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
+        return resizing.resize(self._api, ref, devices)
 
     def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
         return removing.dissolve(self._api, gangs)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from clusters.backends.base import BackendUnavailable, TaskSpec
+from clusters.backends.base import BackendUnavailable, DeviceGrant, TaskSpec
 from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.gpu import hami
@@ -39,7 +39,7 @@ def reserve(api: Api, spec: TaskSpec) -> dict[str, str]:
     node = _lock(api, spec)
     faults.point("kubernetes.locked")
     try:
-        _check_room(api, spec, node)
+        _check_room(api, node, spec.devices, but=(spec.ref.namespace, spec.ref.name))
     except NoRoom:
         _unlock(api, spec)
         raise
@@ -126,20 +126,28 @@ def _end(api: Api, pod: Json) -> None:
             raise
 
 
-def _check_room(api: Api, spec: TaskSpec, node: Json) -> None:
+def check_room(api: Api, pod: Json, wanted: Sequence[DeviceGrant]) -> None:
+    """Whether a pod may hold that much of its cards beside what others hold. Raises: NoRoom."""
+    metadata = pod["metadata"]
+    node = api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
+    _check_room(api, node, wanted, but=(metadata["namespace"], metadata["name"]))
+
+
+def _check_room(api: Api, node: Json, wanted: Sequence[DeviceGrant], but: tuple[str, str]) -> None:
     """A second line behind the ledger: what others hold of each card, by the cluster's own word."""
+    name = node["metadata"]["name"]
     register = (node["metadata"].get("annotations") or {}).get(hami.REGISTER, "")
     cards = {card.uuid: card for card in hami.parse_register(register)}
-    on_node, _ = api.listing("/api/v1/pods", fieldSelector=f"spec.nodeName={spec.node}")
-    cores, memory = _held(on_node, but=(spec.ref.namespace, spec.ref.name))
-    for grant in spec.devices:
+    on_node, _ = api.listing("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
+    cores, memory = _held(on_node, but=but)
+    for grant in wanted:
         card = cards.get(grant.uuid)
         if card is None:
-            raise NoRoom(f"node {spec.node} has no card {grant.uuid}")
+            raise NoRoom(f"node {name} has no card {grant.uuid}")
         free_cores, free_memory = card.cores - cores[grant.uuid], card.memory_mib - memory[grant.uuid]
         if grant.cores > free_cores or grant.memory_mib > free_memory:
             raise NoRoom(
-                f"card {grant.uuid} of node {spec.node} has {free_cores} % and {free_memory} MiB left; "
+                f"card {grant.uuid} of node {name} has {free_cores} % and {free_memory} MiB left; "
                 f"the pod needs {grant.cores} % and {grant.memory_mib} MiB"
             )
 

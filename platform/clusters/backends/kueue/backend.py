@@ -13,10 +13,11 @@ class KueueBackend(KubernetesBackend):
     """Kueue says who starts and who leaves; the nodes and cards of what it admitted are still ours to choose.
 
     So parts of cards, placement policies and one holder per card work as elsewhere, and nothing is bound by
-    two schedulers. Raises: BackendUnavailable when the connection cannot be opened.
+    two schedulers. What Kueue counted for a workload stands while it runs, so nothing is resized.
+    Raises: BackendUnavailable when the connection cannot be opened.
     """
 
-    capabilities = replace(KubernetesBackend.capabilities, admits=True)
+    capabilities = replace(KubernetesBackend.capabilities, admits=True, resize=False)
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)

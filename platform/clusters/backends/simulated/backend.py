@@ -8,6 +8,7 @@ from datetime import datetime
 from clusters.backends.base import (
     Capabilities,
     ClusterBackend,
+    DeviceGrant,
     DeviceSample,
     Inventory,
     ObservedBatch,
@@ -16,7 +17,7 @@ from clusters.backends.base import (
     TaskRef,
     TaskSpec,
 )
-from clusters.backends.simulated import events, logs, pods, samples, watch
+from clusters.backends.simulated import events, logs, pods, resizing, samples, watch
 from clusters.models import Cluster
 
 
@@ -26,7 +27,7 @@ class SimulatedBackend(ClusterBackend):
     All calls raise `BackendUnavailable` while the cluster is not built or made unreachable.
     """
 
-    capabilities = Capabilities(slices=True, bind=True, logs=True)
+    capabilities = Capabilities(slices=True, bind=True, resize=True, logs=True)
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster_id = cluster.pk
@@ -45,6 +46,9 @@ class SimulatedBackend(ClusterBackend):
 
     def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
         return pods.remove_many(self._cluster_id, refs, grace_s)
+
+    def resize(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
+        return resizing.resize(self._cluster_id, ref, devices)
 
     def observe(self, cursor: str | None) -> ObservedBatch:
         return watch.observe(self._cluster_id, cursor)

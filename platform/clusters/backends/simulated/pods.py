@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from django.db.models import BigIntegerField, Case, ExpressionWrapper, F, Q, Value, When
@@ -40,7 +41,7 @@ _CARDS: Final[Kept[Any]] = Kept(
 _HOLDERS: Final = Kept(
     lambda names, simulation: SimulatedPod.unscoped.filter(
         simulation=simulation, holds=True, node_name__any_of=names
-    ).values_list("node_name", "cpu_millicores", "memory_mib", "devices")
+    ).values_list("node_name", "cpu_millicores", "memory_mib", "devices", "resize_mib")
 )
 
 T = TypeVar("T")
@@ -188,15 +189,25 @@ def _kubelets(moment: Moment, names: Sequence[str]) -> dict[str, Kubelet]:
             kubelets[node.name] = Kubelet(node.name, not node.failed, node.cpu_millicores, node.memory_mib)
         for device in _CARDS.for_any(chunk, moment.row.pk):
             kubelets[device.node_name].cards[device.uuid] = CardUse(device)
-        for name, cpu, memory, devices in _HOLDERS.for_any(chunk, moment.row.pk):
+        for name, cpu, memory, devices, resize_mib in _HOLDERS.for_any(chunk, moment.row.pk):
             if (kubelet := kubelets.get(name)) is not None:
-                kubelet.book(cpu, memory, grants(devices))
+                kubelet.book(cpu, memory, at_most(grants(devices), resize_mib))
     return kubelets
 
 
 def grants(devices: Iterable[tuple[str, int, int]]) -> list[DeviceGrant]:
     """Read the `devices` column of a pod."""
     return [DeviceGrant(card, cores, memory_mib) for card, cores, memory_mib in devices]
+
+
+def at_most(held: Sequence[DeviceGrant], resize_mib: int | None) -> list[DeviceGrant]:
+    """What a pod may be using of its cards while it is to have another memory of each."""
+    return [replace(grant, memory_mib=max(grant.memory_mib, resize_mib or 0)) for grant in held]
+
+
+def kubelet_of(moment: Moment, node: str) -> Kubelet | None:
+    """A node with everything that is held on it."""
+    return _kubelets(moment, [node]).get(node)
 
 
 def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -1,0 +1,164 @@
+"""The way of a wish about memory through a real API server: HAMi's books, the agent's answers, its rights."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks.control_plane import ControlPlane
+from clusters.backends.base import DeviceGrant, Outcome, OutcomeKind, PodPhase, TaskSpec
+from clusters.gpu import hami
+from clusters.gpu.live_memory import ANSWER, WANTED, Answer, AnswerState, parse_answer
+from telemetry.agent.settle import Changed
+from tests.builders.regions import put_region, region
+from tests.fixtures.agents import token
+from tests.fixtures.kubelet import Cluster
+from tests.fixtures.wait import wait_until
+
+pytestmark = pytest.mark.server
+NODE = "slice-01"
+
+
+@pytest.fixture
+def running(kept: Any) -> TaskSpec:
+    spec: TaskSpec = kept.sliced("a", cores=30, memory_mib=8192, simulate={})
+    kept.place(spec)
+    kept.until("a", PodPhase.RUNNING)
+    kept.backend.resizes = True
+    kept.pass_time(1)  # its container has used the card by now
+    return spec
+
+
+@pytest.fixture
+def admin(kube: ControlPlane) -> Cluster:
+    return Cluster(kube)
+
+
+def ask(harness: Any, spec: TaskSpec, mib: int) -> Outcome:
+    wanted = [replace(grant, memory_mib=mib) for grant in spec.devices]
+    outcome: Outcome = harness.backend.resize(spec.ref, wanted)
+    return outcome
+
+
+def pod(admin: Cluster) -> Any:
+    return admin.call("GET", "/api/v1/namespaces/team/pods/a")
+
+
+def books(admin: Cluster) -> int:
+    """The MiB that HAMi counts for the pod."""
+    ((share,),) = hami.decode_shares(pod(admin)["metadata"]["annotations"][hami.ALLOCATED])
+    assert share.cores == 30
+    return share.memory_mib
+
+
+def answer(admin: Cluster) -> Answer:
+    return parse_answer(pod(admin)["metadata"]["annotations"][ANSWER])
+
+
+def test_growing_is_booked_before_and_shrinking_after(kept: Any, running: TaskSpec, admin: Cluster) -> None:
+    assert kept.agents.limits("a") == [8192]
+    assert ask(kept, running, 10_000).kind is OutcomeKind.UNKNOWN
+    assert (books(admin), kept.agents.limits("a")) == (10_000, [8192])
+    kept.agents.step()
+    assert kept.agents.limits("a") == [10_000]
+    assert ask(kept, running, 10_000).kind is OutcomeKind.DONE
+    assert ask(kept, running, 5000).kind is OutcomeKind.UNKNOWN
+    assert (books(admin), kept.agents.limits("a")) == (10_000, [10_000])
+    kept.agents.step()
+    assert (books(admin), kept.agents.limits("a")) == (10_000, [5000])
+    assert ask(kept, running, 5000).kind is OutcomeKind.DONE
+    assert books(admin) == 5000
+
+
+def test_below_what_is_used_is_refused_by_the_node(kept: Any, running: TaskSpec, admin: Cluster) -> None:
+    uuid = running.devices[0].uuid
+    put_region(kept.agents.root, pod(admin)["metadata"]["uid"], region({uuid: 8192}, used_mib=[{uuid: 6000}]))
+    outcome = kept.resize(running, 4096)
+    assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "BELOW_USE")
+    assert "6000 MiB" in outcome.message
+    assert (books(admin), kept.agents.limits("a")) == (8192, [8192])
+    # It is not tried again behind the platform's back, and can be asked anew.
+    kept.agents.step()
+    assert kept.agents.limits("a") == [8192]
+    assert kept.resize(running, 6000).kind is OutcomeKind.DONE
+
+
+def test_what_an_agent_has_taken_cannot_be_taken_back_by_a_word(
+    kept: Any, running: TaskSpec, admin: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("telemetry.agent.settle._apply", lambda *_: False)  # it dies having taken the wish
+    assert ask(kept, running, 10_000).kind is OutcomeKind.UNKNOWN
+    kept.agents.step()
+    assert answer(admin).state is AnswerState.TAKEN
+    assert ask(kept, running, 8192).kind is OutcomeKind.UNKNOWN
+    assert books(admin) == 10_000
+    monkeypatch.undo()
+    kept.agents.step()  # the next one
+    assert kept.agents.limits("a") == [8192]
+    assert ask(kept, running, 8192).kind is OutcomeKind.DONE
+    assert books(admin) == 8192
+
+
+def test_an_agent_that_read_a_wish_before_it_was_taken_back_changes_nothing(
+    kept: Any, running: TaskSpec, admin: Cluster
+) -> None:
+    ask(kept, running, 10_000)
+    stale = pod(admin)
+    assert ask(kept, running, 8192).kind is OutcomeKind.DONE
+    with pytest.raises(Changed):
+        kept.agents.agent(NODE).api.annotate(stale, {ANSWER: Answer("x", AnswerState.TAKEN).text()})
+    kept.agents.step()
+    assert kept.agents.limits("a") == [8192]
+
+
+def test_a_watching_agent_answers_within_its_watch(kept: Any, running: TaskSpec, admin: Cluster) -> None:
+    agent = kept.agents.agent(NODE)
+    watching = threading.Thread(target=agent.round, kwargs={"most_s": 3})
+    watching.start()
+    ask(kept, running, 10_000)
+    wait_until(lambda: kept.agents.limits("a") == [10_000], "the agent has seen the wish", within_s=20)
+    watching.join(20)
+    assert not watching.is_alive()
+    assert ask(kept, running, 10_000).kind is OutcomeKind.DONE
+
+
+def test_a_wish_that_is_refused_by_the_api_was_never_made(
+    kept: Any, running: TaskSpec, admin: Cluster
+) -> None:
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/allotment"
+    rules = admin.call("GET", role)["rules"]
+    without = [dict(rule) for rule in rules]
+    (of_pods,) = (rule for rule in without if rule["resources"] == ["pods"])
+    of_pods["verbs"] = [verb for verb in of_pods["verbs"] if verb != "patch"]
+    admin.call("PATCH", role, {"rules": without})
+    try:
+        wait_until(
+            lambda: ask(kept, running, 10_000).kind is OutcomeKind.REFUSED, "the right is gone", within_s=20
+        )
+        assert ask(kept, running, 10_000).code == "Forbidden"
+        assert WANTED not in pod(admin)["metadata"]["annotations"]
+    finally:
+        admin.call("PATCH", role, {"rules": rules})
+
+
+def test_a_pod_that_was_not_given_parts_of_cards_has_nothing_to_change(kept: Any) -> None:
+    spec = kept.spec("whole")
+    kept.place(spec)
+    outcome = kept.backend.resize(spec.ref, [DeviceGrant(spec.devices[0].uuid, 100, 10)])
+    assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "NOT_ITS_CARD")
+
+
+def test_the_agent_alone_needs_no_more_than_its_own_rights(
+    kept: Any, kube: ControlPlane, admin: Cluster
+) -> None:
+    """Its token names its node, which is what the policy of admission.yaml goes by."""
+    bearer = token(kube, NODE)
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": bearer}}
+    user = admin.call("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)["status"]["user"]
+    assert user["username"] == "system:serviceaccount:allotment:allotment-agent"
+    assert user["extra"]["authentication.kubernetes.io/node-name"] == [NODE]
+    assert json.dumps(user["groups"])
