@@ -125,7 +125,7 @@ class LookAhead(GridScore):
 
     @property
     def _pressing(self) -> float:
-        return self._weights.bound_models / self._tables.card
+        return self._weights.bound_models / self._tables.extent.card
 
     def _facts(self) -> tuple[Tables, tuple[GroupRisk, ...], Foresight]:
         return self._tables, self._risks, self._weights
@@ -137,7 +137,7 @@ class LookAhead(GridScore):
         # Code -1, a node without cards, finds the last entry of tables by model.
         model = np.maximum.reduce(cards.model, axis=1, initial=-1)
         pressed = tables.pressure.take(model, mode="wrap") * self._pressing
-        gain = wanted.whole_cards * (tables.waste[-1] / tables.card) - wanted.need[1:] * pressed
+        gain = wanted.whole_cards * (tables.waste[-1] / tables.extent.card) - wanted.need[1:] * pressed
         column = np.full(gain.shape, BY_PICKER, np.int64)
         kept = np.maximum(empty - wanted.opened, 0)
         if len(sliced):
@@ -152,7 +152,7 @@ class LookAhead(GridScore):
         """Less waste on each card, in cards, for the sliced shapes. `[sliced, nodes, cards]`."""
         waste, fitting = self._tables.waste, cards.fitting.take(wanted.sliced, axis=0)
         gains = waste.take(left, mode="clip") - waste.take(left - wanted.parts, mode="clip")
-        gains *= 1 / self._tables.card
+        gains *= 1 / self._tables.extent.card
         return np.where(fitting, gains, -1.0)
 
 

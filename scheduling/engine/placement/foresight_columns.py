@@ -48,7 +48,7 @@ class LookAheadColumns:
         self._sliced: list[bool] = asked.sliced.tolist()
         self._cpu, self._need = _after_nothing(asked.cpu), _after_nothing(asked.need)
         self._cards = _after_nothing(np.where(asked.sliced, 0, asked.cards))
-        self._whole_worth = tables.waste[-1] / tables.card
+        self._whole_worth = tables.waste[-1] / tables.extent.card
         self._model: list[int] = fleet.model.max(axis=1, initial=-1).tolist()
         self._gains, self._part = _gains(asked, tables)
         self._parts: list[int] = self._part.tolist()
@@ -134,9 +134,9 @@ def _gains(asked: ShapeTable, tables: Tables) -> tuple[Floats, Ints]:
     `[card + 1, parts + 1]`, -1 where the part does not fit; the last is no part, with a gain of 0.
     """
     parts = np.unique(asked.cores[asked.sliced])
-    left = np.arange(tables.card + 1)[:, None]
+    left = np.arange(tables.extent.card + 1)[:, None]
     gains = tables.waste.take(left, mode="clip") - tables.waste.take(left - parts, mode="clip")
-    gains *= 1 / tables.card
+    gains *= 1 / tables.extent.card
     gains = np.where(left >= parts, gains, -1.0)
     part = np.where(asked.sliced, parts.searchsorted(asked.cores), len(parts))
     return np.concatenate([gains, np.zeros_like(left, np.float64)], axis=1), part

@@ -59,7 +59,8 @@ def card_leftover(sizes: Iterable[tuple[int, int]], card: int, choice: float) ->
     share = np.array([counts[size] for size in taken.tolist()], np.float64) / max(counts.total(), 1)
     waste = np.arange(card + 1, dtype=np.float64)
     fitting = np.searchsorted(taken, np.arange(card + 1), side="right").tolist()
-    for free in range(1, card + 1):
+    # What is too little for anybody is waste as it stands.
+    for free in range(max(1, min(counts, default=card + 1)), card + 1):
         ends = waste[free - taken[: fitting[free]]]
         order = ends.argsort(kind="stable")
         nobody = _nobody(share[order], choice)
@@ -67,26 +68,35 @@ def card_leftover(sizes: Iterable[tuple[int, int]], card: int, choice: float) ->
     return waste
 
 
-def node_leftover(demands: Sequence[Demand], cores: int, cpu: int, choice: float) -> Table:
-    """Expected waste of a node with T steps of core units and c steps of CPU free. `[cores + 1, cpu + 1]`.
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeLeftover:
+    """Expected waste of nodes, in steps of core units: all sizes of tasks are multiples of `measure` steps,
+    and `table` `[measures free, steps of CPU free]` is in measures."""
 
-    In steps of core units. CPU that is short shows as cores that nobody can take. The table is kept, and
-    must not be written to.
-    """
+    measure: int
+    table: Table
+
+    def of(self, cores: NDArray[np.int64]) -> Table:
+        """The waste of nodes with so many steps of core units free. `[cores, cpu + 1]`.
+
+        CPU that is short shows as cores that nobody can take.
+        """
+        # What is beyond the common measure is never taken: it is waste on top of the rest.
+        measures, rest = np.divmod(cores, self.measure)
+        waste: Table = self.table[measures] * np.float32(self.measure) + rest.astype(np.float32)[:, None]
+        return waste
+
+
+def node_leftover(demands: Sequence[Demand], cores: int, cpu: int, choice: float) -> NodeLeftover:
+    """Expected waste of nodes with up to so many steps of core units and of CPU free."""
     return _node_leftover(tuple(demands), cores, cpu, choice)
 
 
 @lru_cache(maxsize=KEPT_TABLES)
-def _node_leftover(demands: tuple[Demand, ...], cores: int, cpu: int, choice: float) -> Table:
-    # What is beyond a common measure of all demands is never taken: it is waste on top of the rest.
+def _node_leftover(demands: tuple[Demand, ...], cores: int, cpu: int, choice: float) -> NodeLeftover:
     measure = math.gcd(*(demand.cores for demand in demands)) or 1
     measured = [replace(demand, cores=demand.cores // measure) for demand in demands]
-    rows = _table(measured, cores // measure, cpu, choice)
-    steps = np.arange(cores + 1)
-    rest = (steps % measure).astype(np.float32)
-    waste = rows[steps // measure] * np.float32(measure) + rest[:, None]
-    waste.flags.writeable = False
-    return waste
+    return NodeLeftover(measure, _table(measured, cores // measure, cpu, choice))
 
 
 def _table(demands: Sequence[Demand], cores: int, cpu: int, choice: float) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -203,8 +204,8 @@ def test_counting_on_equals_counting_anew(steps: list[tuple[int, bool]]) -> None
 
 def test_a_common_measure_changes_no_table() -> None:
     """In steps of a tenth of the least demand the table is the same, with what nobody takes on top."""
-    coarse = node_leftover([Demand(1, 1, 0.5), Demand(3, 2, 0.5)], 8, 6, 2.5)
-    fine = node_leftover([Demand(10, 1, 0.5), Demand(30, 2, 0.5)], 85, 6, 2.5)
+    coarse = node_leftover([Demand(1, 1, 0.5), Demand(3, 2, 0.5)], 8, 6, 2.5).of(np.arange(9))
+    fine = node_leftover([Demand(10, 1, 0.5), Demand(30, 2, 0.5)], 85, 6, 2.5).of(np.arange(86))
     assert fine[::10] == pytest.approx(10 * coarse, rel=1e-5)
     assert fine[85] == pytest.approx(fine[80] + 5, rel=1e-5)
 

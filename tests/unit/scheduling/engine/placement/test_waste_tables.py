@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from scheduling.engine.placement.leftover import Demand, card_leftover, demands_of, node_leftover
+from scheduling.engine.placement.foresight_tables import WEIGHTS
+from scheduling.engine.placement.leftover import Demand, Table, card_leftover, demands_of, node_leftover
+from scheduling.engine.placement.node_costs import Extent, NodeCosts
 from scheduling.engine.placement.workload import Workload, WorkloadShape
+
+
+def of_nodes(demands: Sequence[Demand], cores: int, cpu: int, choice: float) -> Table:
+    return node_leftover(demands, cores, cpu, choice).of(np.arange(cores + 1))
 
 
 def test_without_work_all_is_waste() -> None:
     assert card_leftover([], 4, 3.0).tolist() == [0, 1, 2, 3, 4]
-    assert node_leftover([], 3, 1, 2.5).tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
+    assert of_nodes([], 3, 1, 2.5).tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
 
 
 def test_one_size_leaves_the_remainder() -> None:
@@ -36,7 +44,7 @@ def test_a_longer_queue_wastes_less() -> None:
 
 def test_a_node_without_cpu_wastes_its_cards() -> None:
     """One kind: 2 steps of cores with 1 of CPU. Cores without CPU stay."""
-    waste = node_leftover([Demand(2, 1, 1.0)], 4, 2, 2.5)
+    waste = of_nodes([Demand(2, 1, 1.0)], 4, 2, 2.5)
     assert waste.tolist() == [[0, 0, 0], [1, 1, 1], [2, 0, 0], [3, 1, 1], [4, 2, 0]]
 
 
@@ -45,7 +53,7 @@ def test_a_node_is_filled_by_the_best_of_two() -> None:
 
     With 2 steps the larger leaves nothing, 3/4 of the time; the smaller leaves one step, 1/4.
     """
-    waste = node_leftover([Demand(1, 1, 0.5), Demand(2, 1, 0.5)], 2, 1, 2.0)
+    waste = of_nodes([Demand(1, 1, 0.5), Demand(2, 1, 0.5)], 2, 1, 2.0)
     assert waste[2, 1] == pytest.approx(1 / 4)
     assert waste[1, 1] == pytest.approx(1 / 4), "only the smaller fits; nobody is chosen 1 time in 4"
 
@@ -54,7 +62,7 @@ def test_blocks_of_rows_do_not_change_the_table() -> None:
     """The least demand sets how many rows are worked out at once; a rare small one must not matter."""
     demands = [Demand(4, 1, 0.6), Demand(6, 2, 0.4)]
     small = [*demands, Demand(1, 9, 1e-12)]
-    assert node_leftover(demands, 20, 5, 2.5) == pytest.approx(node_leftover(small, 20, 5, 2.5), abs=1e-4)
+    assert of_nodes(demands, 20, 5, 2.5) == pytest.approx(of_nodes(small, 20, 5, 2.5), abs=1e-4)
 
 
 def test_demands_are_steps_of_the_frequent_kinds() -> None:
@@ -76,4 +84,23 @@ def test_tables_are_whole_for_many_kinds() -> None:
     demands = demands_of(Workload(counts), 10, 500)
     assert len(demands) == 255
     assert sum(demand.share for demand in demands) == pytest.approx(1)
-    assert np.isfinite(node_leftover(demands, 12, 30, 2.5)).all()
+    assert np.isfinite(of_nodes(demands, 12, 30, 2.5)).all()
+
+
+@pytest.mark.parametrize("cards", [8, 40])
+def test_rows_of_costs_do_not_depend_on_what_was_asked_before(cards: int) -> None:
+    """Of nodes with many cards rows are worked out when they are met."""
+    usual = Workload(((WorkloadShape(2000, 100, 1), 5), (WorkloadShape(500, 25, 1), 3)))
+    extent = Extent(card=100, most_cards=cards, most_cpu=64000, most_cores=cards * 100, average_cpu=80.0)
+    asked = np.array([350, 0, 125, -3, cards * 100 + 7])
+    at_once, piecewise = (NodeCosts(usual, extent, WEIGHTS) for _ in range(2))
+    rows = at_once.rows(asked)
+    assert [int(piecewise.rows(asked[[at]])[0]) for at in (4, 2, 0, 1, 3)] == rows[[4, 2, 0, 1, 3]].tolist()
+    both = np.concatenate([rows, rows + at_once.flat.size // 2])
+    entries = both[:, None] + np.arange(257)
+    assert np.array_equal(at_once.flat[entries], piecewise.flat[entries])
+    assert rows[1] == rows[3] == 0
+    wasted, paid = at_once.flat[entries[:5]], at_once.flat[entries[5:]]
+    assert (wasted >= 0).all(), wasted.min()
+    assert (paid >= wasted).all()
+    assert paid[4, -1] - wasted[4, -1] == pytest.approx(WEIGHTS.free_cards + WEIGHTS.free_cpu)
