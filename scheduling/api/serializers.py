@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from scheduling.api.job_file import JobFileSerializer
-from scheduling.models import DecisionKind, Job, JobKind, JobState, TaskState
+from scheduling.models import DecisionKind, Job, JobKind, JobState, ResizeState, TaskState
 from scheduling.selectors.job import JobRow, job_cards, job_position, job_row, job_tasks_asked
 from scheduling.spec import to_mapping
 from tenants.api.bodies import StrictSerializer
@@ -195,6 +195,33 @@ class TaskSerializer(serializers.Serializer[Any]):
     finished_at = serializers.DateTimeField(source="task.finished_at", allow_null=True)
     allocation = TaskAllocationSerializer(allow_null=True)
     devices = TaskDeviceSerializer(many=True, source="slices")
+
+
+class ResizeSerializer(serializers.Serializer[Any]):
+    """A change of the memory that a running task has of each of its cards, in MiB."""
+
+    id = serializers.UUIDField()
+    role = serializers.CharField(source="allocation.task.role.name")
+    index = serializers.IntegerField(source="allocation.task.index")
+    from_mib = serializers.IntegerField()
+    to_mib = serializers.IntegerField()
+    state = serializers.ChoiceField(
+        choices=ResizeState.choices,
+        help_text="`taking_back`: it was not confirmed in time, and what is not confirmed is not done.",
+    )
+    code = serializers.CharField(help_text="Why it was refused.")
+    message = serializers.CharField()
+    asked_by = serializers.CharField()
+    asked_at = serializers.DateTimeField(source="created_at")
+    ended_at = serializers.DateTimeField(allow_null=True)
+
+
+class ResizeRequestSerializer(StrictSerializer):
+    """Which task, and how much memory each of its cards is to have, with its unit as in a job file."""
+
+    role = serializers.CharField(max_length=63, default="main")
+    index = serializers.IntegerField(min_value=0, max_value=2**31 - 1, default=0)
+    memory = serializers.CharField(max_length=20, help_text="For example `20480Mi` or `20Gi`.")
 
 
 class NodeHoldSerializer(serializers.Serializer[Any]):

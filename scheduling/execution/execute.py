@@ -24,7 +24,7 @@ from clusters.selectors.cluster import cluster_by_key
 from foundation import clock, faults, leases, outbox
 from foundation.bulk import Guard, locking_in_order, update_rows
 from foundation.kept import Kept, KeptUpdate
-from scheduling.execution import gangs
+from scheduling.execution import gangs, resizing
 from scheduling.execution.task_specs import task_specs
 from scheduling.models import Allocation, Job, JobState
 from scheduling.services.lifecycle import begin_eviction
@@ -95,6 +95,8 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
         try:
             backend = backend_for(cluster)
             answered = _remove(cluster, backend) + _ensure(cluster, backend)
+            if backend.capabilities.resize:
+                resizing.resize(cluster, backend)
             if backend.capabilities.gangs:
                 answered += gangs.dissolve(cluster, backend)
         except BackendUnavailable as error:

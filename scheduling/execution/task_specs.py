@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
+from django.db.models.functions import Coalesce
+
 from clusters.backends.base import DeviceGrant, Gang, TaskRef, TaskSpec
 from foundation.kept import Kept
 from scheduling.execution.peers import Peers, peers_of
@@ -20,7 +22,8 @@ _PARTS: Final[Kept[tuple[Any, ...]]] = Kept(
     lambda allocations: (
         DeviceSlice.unscoped.filter(allocation__pk__any_of=allocations)
         .order_by("device__index", "id")
-        .values_list("allocation_id", "device__uuid", "cores", "memory_mib")
+        # A pod that is made again while its memory is being changed begins with what it is to have.
+        .values_list("allocation_id", "device__uuid", "cores", Coalesce("wanted_mib", "memory_mib"))
     )
 )
 _MEMBERS: Final = Kept(

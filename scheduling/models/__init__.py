@@ -1,4 +1,11 @@
-from scheduling.models.allocation import Allocation, Attempt, Claim, DeviceSlice
+from scheduling.models.allocation import (
+    Allocation,
+    Attempt,
+    Claim,
+    DeviceSlice,
+    MemoryResize,
+    ResizeState,
+)
 from scheduling.models.history import Decision, DecisionKind, JobEvent
 from scheduling.models.job import (
     HOLDING_STATES,
@@ -33,8 +40,10 @@ __all__ = [
     "JobKind",
     "JobRole",
     "JobState",
+    "MemoryResize",
     "PriorityClass",
     "PriorityGrant",
+    "ResizeState",
     "Task",
     "TaskState",
     "UserUsage",

@@ -57,6 +57,8 @@ class Allocation(BaseModel):
     cpu_millicores = models.PositiveIntegerField()
     memory_mib = models.PositiveIntegerField()
     charge = models.JSONField(help_text="resource -> amount taken from the ledger")
+    # Raised with every change of what is held, so that what is kept of it elsewhere is known to be old.
+    revision = models.PositiveIntegerField(default=0)
     namespace = models.CharField(max_length=63)
     pod_name = models.CharField(max_length=63)
     # While `ensured_at` is unset: the uid of a predecessor by the same name, which is gone.
@@ -102,6 +104,8 @@ class DeviceSlice(BaseModel):
     device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="slices")
     cores = models.PositiveSmallIntegerField()
     memory_mib = models.PositiveIntegerField()
+    # What the pod is to have while it is being resized; the greater of the two is held until it has it.
+    wanted_mib = models.PositiveIntegerField(null=True, blank=True)
     exclusive = models.BooleanField()
     released = models.BooleanField(default=False)
 
@@ -117,6 +121,53 @@ class DeviceSlice(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.cores} % of {self.device}"
+
+
+class ResizeState(models.TextChoices):
+    """`ended`: the pod ended before it was known. While it is `taking_back` it was not confirmed in time."""
+
+    ASKED = "asked", "Asked"
+    TAKING_BACK = "taking_back", "Taking back"
+    DONE = "done", "Done"
+    REFUSED = "refused", "Refused"
+    ENDED = "ended", "Ended"
+
+
+class MemoryResize(BaseModel):
+    """One change of the memory that a running task has of each of its cards, in MiB.
+
+    Until the cluster has confirmed it, the greater amount is charged. `code` and `message` say why it was
+    refused, `deadline_at` when it is given up if nothing is known.
+    """
+
+    allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="resizes")
+    asked_by = models.CharField(max_length=150)
+    from_mib = models.PositiveIntegerField()
+    to_mib = models.PositiveIntegerField()
+    state = models.CharField(max_length=12, choices=ResizeState.choices, default=ResizeState.ASKED)
+    code = models.CharField(max_length=60, blank=True, default="")
+    message = models.CharField(max_length=300, blank=True, default="")
+    deadline_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["allocation"], condition=Q(ended_at__isnull=True), name="resize_one_live_per_task"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.from_mib} to {self.to_mib} MiB of {self.allocation}"
+
+    @property
+    def grows(self) -> bool:
+        return self.to_mib > self.from_mib
+
+    @property
+    def wanted_mib(self) -> int:
+        """What the pod is to have, as things are."""
+        return self.from_mib if self.state == ResizeState.TAKING_BACK else self.to_mib
 
 
 class Claim(BaseModel):

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from foundation.actor import Actor
+from foundation.errors import NotFound
 from foundation.kept import Kept
 from scheduling.models import Allocation, DeviceSlice, Job, Task
 from tenants import permissions
@@ -66,6 +68,16 @@ def job_tasks(*, viewer: Actor, job: Job, offset: int = 0, limit: int = 100) -> 
     rows = [_row(task, allocations.get(task.pk), slices) for task in shown]
     following = offset + len(shown)
     return TaskPage(rows, total, following if shown and following < total else None)
+
+
+def task_get(*, viewer: Actor, job: Job, role: str, index: int) -> Task:
+    """One task of a job, with the job as it is at hand. Raises: NotFound, PermissionDenied."""
+    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    task = Task.unscoped.filter(job=job, role__name=role, index=index).select_related("role").first()
+    if task is None:
+        raise NotFound(_("There is no task %(role)s-%(index)s") % {"role": role, "index": index})
+    task.job = job
+    return task
 
 
 def _allocations(tasks: Sequence[Task]) -> dict[uuid.UUID, Allocation]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 from foundation import audit, clock, faults, outbox
 from foundation.bulk import insert_rows
 from foundation.errors import Conflict
-from foundation.versions import require_current
 from scheduling import transitions
 from scheduling.models import (
     TERMINAL_STATES,
@@ -23,15 +22,14 @@ from scheduling.models import (
 )
 from scheduling.policy import Effective
 from scheduling.services import lifecycle
+from scheduling.services.acting import act_on, require_stop
 from scheduling.services.job_check import granted_priority, job_check
 from scheduling.services.job_rows import create_rows
 from scheduling.spec import JobSpec
-from scheduling.transitions import StaleJob, transition
+from scheduling.transitions import transition
 from tenants import permissions
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
-
-_TRIES: Final = 3
 
 
 def job_submit(
@@ -81,8 +79,9 @@ def job_cancel(*, acting_user: User, job: Job, expected: int | None = None) -> J
     Raises: PermissionDenied, NotFound; Conflict when it has ended already; PreconditionFailed when it is
     not at the version `expected`.
     """
-    _require_stop(acting_user, job)
-    return _change(job, expected, lambda: _cancel(acting_user, job))
+    require_stop(acting_user, job)
+    act_on(job, expected, lambda: _cancel(acting_user, job))
+    return job
 
 
 def _cancel(user: User, job: Job) -> None:
@@ -103,8 +102,9 @@ def job_suspend(*, acting_user: User, job: Job, expected: int | None = None) -> 
 
     Raises: PermissionDenied, NotFound; Conflict when it is suspended, leaving or ended.
     """
-    _require_stop(acting_user, job)
-    return _change(job, expected, lambda: _suspend(acting_user, job))
+    require_stop(acting_user, job)
+    act_on(job, expected, lambda: _suspend(acting_user, job))
+    return job
 
 
 def _suspend(user: User, job: Job) -> None:
@@ -129,8 +129,9 @@ def job_resume(*, acting_user: User, job: Job, expected: int | None = None) -> J
 
     Raises: PermissionDenied, NotFound; Conflict when it is not suspended.
     """
-    _require_stop(acting_user, job)
-    return _change(job, expected, lambda: _resume(acting_user, job))
+    require_stop(acting_user, job)
+    act_on(job, expected, lambda: _resume(acting_user, job))
+    return job
 
 
 def _resume(user: User, job: Job) -> None:
@@ -158,10 +159,11 @@ def job_priority(*, acting_user: User, job: Job, priority_class: str, expected: 
     Raises: PermissionDenied, NotFound; Invalid for an unknown class; Refused for one that is not granted;
     Conflict when the job does not wait.
     """
-    _require_stop(acting_user, job)
+    require_stop(acting_user, job)
     permissions.require(acting_user, Permission.JOB_SUBMIT, job.workspace)
     priority = granted_priority(job.workspace, priority_class)
-    return _change(job, expected, lambda: _reprioritise(acting_user, job, priority))
+    act_on(job, expected, lambda: _reprioritise(acting_user, job, priority))
+    return job
 
 
 def _reprioritise(user: User, job: Job, priority: PriorityClass) -> None:
@@ -194,32 +196,6 @@ def _leave_queue(job: Job, to: JobState, code: str, user: User, now: datetime, *
     # What was promised to it goes to others, and whoever stood behind it moves up.
     lifecycle.end_claims([job])
     outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
-
-
-def _change(job: Job, expected: int | None, act: Callable[[], None]) -> Job:
-    """Run `act` in a transaction; when the engine was faster, look again and decide anew.
-
-    Only the version `expected` is changed, where one is given: each act is a compare-and-set on the version
-    that was checked here.
-    """
-    for _try in range(_TRIES - 1):
-        require_current(job, expected)
-        try:
-            with transaction.atomic():
-                act()
-            return job
-        except StaleJob:
-            job.refresh_from_db()
-    require_current(job, expected)
-    with transaction.atomic():
-        act()
-    return job
-
-
-def _require_stop(user: User, job: Job) -> None:
-    own = job.submitted_by_id == user.pk and permissions.may(user, Permission.JOB_STOP_OWN, job.workspace)
-    if not own:
-        permissions.require(user, Permission.JOB_STOP_ANY, job.workspace)
 
 
 def _record(

@@ -14,6 +14,7 @@ from foundation.bulk import Guard, update_rows
 from foundation.kept import Kept, KeptUpdate
 from quotas.services.ledger import LedgerKey, charges, ledger_free
 from scheduling.models import Allocation, DeviceSlice
+from scheduling.services.resize_settle import resizes_end
 
 _PARTS: Final = Kept(
     lambda allocations: DeviceSlice.unscoped.filter(
@@ -51,6 +52,7 @@ def allocations_release(allocations: Iterable[Allocation], *, now: datetime) -> 
     ledger_free(freed, now=now)
     nodes_give_back(nodes)
     devices_give_back(_free_slices(won))
+    resizes_end(won, now=now)
     for cell_id in sorted(cells):
         outbox.hint(outbox.Topic.FREED, cell_id)
     return len(won)

@@ -15,9 +15,18 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from clusters.models import ADMITS_ITSELF, Cell, Cluster, ClusterHealth
 from foundation import clock, faults, outbox
 from foundation.kept import Kept
-from scheduling.models import Allocation, Attempt, Claim, Job, JobState
+from scheduling.models import (
+    Allocation,
+    Attempt,
+    Claim,
+    Job,
+    JobState,
+    MemoryResize,
+    ResizeState,
+)
 from scheduling.services import unusable
 from scheduling.services.lifecycle import begin_eviction, settle
+from scheduling.services.resize_settle import resize_give_up
 from scheduling.transitions import StaleJob
 
 log = structlog.get_logger(__name__)
@@ -72,7 +81,20 @@ def _clusters_with_gangs_to_end() -> QuerySet[Allocation, tuple[uuid.UUID]]:
     return Allocation.unscoped.filter(attempt__in=gathered).values_list("node__cluster_id").distinct()
 
 
+def _open_resizes() -> QuerySet[MemoryResize, tuple[uuid.UUID]]:
+    """Clusters of which another memory of running tasks is wanted."""
+    there = {"allocation__ensured_at__isnull": False, "allocation__removal_asked_at__isnull": True}
+    live = MemoryResize.unscoped.filter(ended_at__isnull=True, **there)
+    return live.values_list("allocation__node__cluster_id").distinct()
+
+
 _CELLS_WITH_NEWS: Final = Kept(_cells_with_news)
+_OPEN_RESIZES: Final = Kept(_open_resizes)
+_OVERDUE: Final = Kept(
+    lambda now: MemoryResize.unscoped.filter(
+        ended_at__isnull=True, state=ResizeState.ASKED, deadline_at__lte=now
+    ).values_list("pk")
+)
 _NOT_READY: Final = Kept(_not_ready)
 _WITHOUT_PODS: Final = Kept(_without_pods)
 _OWED: Final = Kept(_clusters_owed)
@@ -90,6 +112,7 @@ def sweep() -> None:
     _evict_not_ready(now)
     _settle_leaving(now)
     _end_claims(now)
+    _give_up_resizes(now)
     faults.point("sweep.before_hints")
     _hint_cells(now)
     _hint_clusters()
@@ -103,7 +126,7 @@ def _hint_cells(now: datetime) -> None:
 
 
 def _hint_clusters() -> None:
-    for (cluster_id,) in sorted({*_OWED(), *_GANGS_TO_END()}):
+    for (cluster_id,) in sorted({*_OWED(), *_GANGS_TO_END(), *_OPEN_RESIZES()}):
         outbox.hint(outbox.Topic.EXECUTE, cluster_id)
     for (cluster_id,) in _THAT_ADMIT():
         outbox.hint(outbox.Topic.DELEGATE, cluster_id)
@@ -164,6 +187,12 @@ def _end_claims(now: datetime) -> None:
         Claim.unscoped.filter(expires_at__lte=now).delete()
         for (cell_id,) in sorted(cells):
             outbox.hint(outbox.Topic.CYCLE, cell_id)
+
+
+def _give_up_resizes(now: datetime) -> None:
+    """Changes of memory that no cluster has confirmed in time."""
+    for (resize_id,) in sorted(_OVERDUE(now)):
+        resize_give_up(resize_id=resize_id, now=now)
 
 
 def _settle_leaving(now: datetime) -> None:

@@ -31,15 +31,17 @@ _PARTS: Final[Kept[tuple[Any, ...]]] = Kept(
         .values_list(*PART)
     )
 )
-_MARKS: Final = Kept(lambda cell: _live(cell).values_list("pk", _LEAVING))
+_MARKS: Final[Kept[tuple[Any, ...]]] = Kept(lambda cell: _live(cell).values_list("pk", _LEAVING, "revision"))
 
 
 @dataclass(slots=True)
 class KeptHolds:
-    """Allocations by the key of their row. All that can change of one is whether it is leaving."""
+    """Allocations by the key of their row. All that can change of one is whether it is leaving, and with its
+    revision what it holds."""
 
     cell_id: uuid.UUID
     known: dict[uuid.UUID, em.Allocation] = field(default_factory=dict)
+    _marks: dict[uuid.UUID, tuple[bool, int]] = field(default_factory=dict)
 
     def follow(
         self, watched: Collection[uuid.UUID], turned: Collection[uuid.UUID]
@@ -49,11 +51,9 @@ class KeptHolds:
         `watched` are the workspaces in which jobs meet each other, `turned` those in which that is new, or
         no longer so.
         """
-        marks = dict(_MARKS(self.cell_id))
+        marks = {pk: (bool(leaving), revision) for pk, leaving, revision in _MARKS(self.cell_id)}
         known = self.known
-        changed = {
-            pk for pk, leaving in marks.items() if pk not in known or known[pk].leaving != bool(leaving)
-        }
+        changed = {pk for pk, mark in marks.items() if pk not in known or self._marks.get(pk) != mark}
         if turned:
             met_otherwise = _live(self.cell_id).filter(attempt__job__workspace__in=turned)
             changed |= set(met_otherwise.values_list("pk", flat=True)) & marks.keys()
@@ -65,4 +65,5 @@ class KeptHolds:
         fresh = {pk: held for pk, held in found.items() if known.get(pk) != held}
         out = [known.pop(pk) for pk in gone] + [known[pk] for pk in fresh if pk in known]
         known.update(fresh)
+        self._marks = marks
         return out, list(fresh.values())

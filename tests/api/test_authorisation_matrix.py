@@ -34,6 +34,8 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "workspaces/{ws}/queues": {"name": "second", "flavors": ["a100"]},
     "workspaces/{ws}/queues/{queue}": {"stop_policy": "none"},
     "workspaces/{ws}/queues/{queue}/preset": {"preset": "balanced"},
+    "admin/clusters/{cluster}": {"live_resize": True},
+    "workspaces/{ws}/jobs/{job}/resize": {"role": "main", "index": 0, "memory": "4Gi"},
     "admin/priority-classes": {"name": "urgent", "value": 10},
     "admin/priority-classes/{name}": {"value": 10},
     "tenants/{tenant}/policy": {"maximum": {"max_run_s": 864000}},
@@ -72,6 +74,9 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("workspaces/{ws}/jobs/{job}/suspend", "POST"): STOPPERS,
     ("workspaces/{ws}/jobs/{job}/resume", "POST"): (401, 404, 403, 409, 409, 409),
     ("workspaces/{ws}/jobs/{job}/priority", "POST"): STOPPERS,
+    ("workspaces/{ws}/jobs/{job}/resize", "GET"): MEMBERS,
+    # The job of the table waits.
+    ("workspaces/{ws}/jobs/{job}/resize", "POST"): (401, 404, 403, 409, 409, 409),
     ("workspaces/{ws}/jobs/{job}/clone", "POST"): (401, 404, 403, 202, 202, 202),
     ("workspaces/{ws}/jobs/{job}/explain", "GET"): MEMBERS,
     ("workspaces/{ws}/job-actions", "POST"): (401, 404, 200, 200, 200, 200),
@@ -107,6 +112,8 @@ TABLE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("admin/audit", "GET"): OPERATORS,
     ("admin/audit/export", "GET"): OPERATORS,
     ("admin/clusters", "GET"): OPERATORS,
+    ("admin/clusters/{cluster}", "GET"): OPERATORS,
+    ("admin/clusters/{cluster}", "PATCH"): OPERATORS,
     ("admin/nodes", "GET"): OPERATORS,
     ("admin/nodes/{name}", "GET"): OPERATORS,
     ("admin/nodes/{name}/holds", "GET"): OPERATORS,
@@ -146,7 +153,7 @@ def address(route: str, w: World, job: Job, **places: str) -> str:
     values |= {**access_tenancy.VALUES, **access_asking.VALUES, "tenant": str(w.workspace.pk)}
     values["uuid"] = w.nodes[0].devices.first().uuid
     values |= {"node": str(w.queue.node_id), "revision": str(w.cell.pk), "grant": str(w.cell.pk)}
-    values |= {"queue": w.queue.name, **places}
+    values |= {"queue": w.queue.name, "cluster": w.cluster.name, **places}
     return "/api/v1/" + re.sub(r"\{(\w+)\}", lambda match: values[match[1]], route) + QUERY.get(route, "")
 
 

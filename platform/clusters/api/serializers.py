@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from clusters.models import BackendKind, Cluster, ClusterHealth, GpuMode
 from foundation.listing import Column, Kind
+from tenants.api.bodies import StrictSerializer
 from tenants.api.query import ListQuery
 
 
@@ -74,10 +75,17 @@ class ClusterSerializer(serializers.Serializer[Any]):
     health = serializers.ChoiceField(choices=ClusterHealth.choices)
     health_message = serializers.CharField()
     observed_at = serializers.DateTimeField(allow_null=True)
+    live_resize = serializers.BooleanField(
+        help_text="Experimental: the memory of running parts of cards may be changed."
+    )
     flavors = serializers.SerializerMethodField()
 
     def get_flavors(self, cluster: Cluster) -> list[str]:
         return sorted(flavor.name for flavor in cluster.flavors.all())
+
+
+class ClusterChangeSerializer(StrictSerializer):
+    live_resize = serializers.BooleanField()
 
 
 class CardSerializer(serializers.Serializer[Any]):

@@ -8,6 +8,7 @@ from clusters.api import views
 
 urlpatterns = [
     path("admin/clusters", views.ClustersView.as_view(), name="admin-clusters"),
+    path("admin/clusters/<str:cluster>", views.ClusterView.as_view(), name="admin-cluster"),
     path("admin/nodes", views.NodesView.as_view(), name="admin-nodes"),
     path("admin/nodes/<str:name>", views.NodeView.as_view(), name="admin-node"),
     path("admin/devices", views.DevicesView.as_view(), name="admin-devices"),

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clusters.api.serializers import (
+    ClusterChangeSerializer,
     ClusterQuery,
     ClusterSerializer,
     DeviceQuery,
@@ -16,6 +17,7 @@ from clusters.api.serializers import (
     NodeQuery,
     NodeSerializer,
 )
+from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import (
     DeviceFilter,
     NodeFilter,
@@ -25,10 +27,12 @@ from clusters.selectors.node import (
     node_get,
     node_list,
 )
+from clusters.services.cluster import cluster_set
+from foundation.versions import etag, if_match
 from tenants.api.base import PlatformView
 from tenants.api.pages import list_of, listed, listed_by
 from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import IF_MATCH, problems
 from tenants.permissions import Permission
 
 _NODE_FILTERS: Final = ("cluster", "flavor", "name", "ready", "cordoned")
@@ -54,6 +58,45 @@ class ClustersView(OperatorView):
     def get(self, request: Request) -> Response:
         """Answer one page of clusters by name."""
         return listed(request, ClusterQuery, cluster_list(viewer=self.viewer), ClusterSerializer)
+
+
+class ClusterView(OperatorView):
+    """One cluster."""
+
+    points = {**OperatorView.points, "PATCH": Permission.CLUSTER_EDIT}
+
+    @extend_schema(
+        operation_id="cluster_get",
+        summary="One cluster",
+        responses={200: ClusterSerializer, **problems(400, 404)},
+        tags=["clusters"],
+    )
+    def get(self, request: Request, cluster: str) -> Response:
+        """Answer the cluster of that name."""
+        read_query(request, NoQuery)
+        found = cluster_get(viewer=self.viewer, name=cluster)
+        return Response(ClusterSerializer(found).data, headers=etag(found))
+
+    @extend_schema(
+        operation_id="cluster_update",
+        summary="Switch the live change of memory on or off",
+        description="Experimental, and not tried on hardware yet. In Kubernetes the agent has to run on the "
+        "GPU nodes.",
+        parameters=[IF_MATCH],
+        request=ClusterChangeSerializer,
+        responses={200: ClusterSerializer, **problems(400, 404, 422)},
+        tags=["clusters"],
+    )
+    def patch(self, request: Request, cluster: str) -> Response:
+        """Change what is named."""
+        read_query(request, NoQuery)
+        found, expected = cluster_get(viewer=self.viewer, name=cluster), if_match(request)
+        wanted = ClusterChangeSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        changed = cluster_set(
+            acting_user=self.viewer, cluster=found, expected=expected, **wanted.validated_data
+        )
+        return Response(ClusterSerializer(changed).data, headers=etag(changed))
 
 
 class NodesView(OperatorView):

@@ -9,7 +9,7 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from clusters.backends.base import ClusterBackend
+from clusters.backends.base import Capabilities, ClusterBackend
 from clusters.backends.delegation import Delegate
 from clusters.models import BackendKind, Cluster
 from foundation.errors import AllotmentError
@@ -39,6 +39,15 @@ def backend_for(cluster: Cluster) -> ClusterBackend:
         raise BackendMissing(message % {"name": cluster.name, "kind": cluster.backend, "known": known})
     factory: Callable[[Cluster], ClusterBackend] = import_string(name)
     return factory(cluster)
+
+
+def capabilities_for(cluster: Cluster) -> Capabilities:
+    """What the backend of a cluster can do, asked without a connection; nothing for a kind not available."""
+    name = _FACTORIES.get(cluster.backend)
+    if name is None:
+        return Capabilities()
+    told: Capabilities = import_string(name).capabilities
+    return told
 
 
 def delegate_for(cluster: Cluster) -> Delegate:

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from foundation.models import BaseModel, Leased
+from foundation.models import BaseModel, Leased, Versioned
 
 
 class Cell(BaseModel, Leased):
@@ -39,13 +39,15 @@ class ClusterHealth(models.TextChoices):
     UNREACHABLE = "unreachable", "Unreachable"
 
 
-class Cluster(BaseModel, Leased):
+class Cluster(BaseModel, Leased, Versioned):
     """A cluster and what was last heard of it."""
 
     cell = models.ForeignKey(Cell, on_delete=models.PROTECT, related_name="clusters")
     name = models.SlugField(max_length=63, unique=True)
     backend = models.CharField(max_length=20, choices=BackendKind.choices)
     connection = models.JSONField(default=dict, blank=True)
+    # Experimental: the memory of parts of cards may be changed while their pods run.
+    live_resize = models.BooleanField(default=False)
     health = models.CharField(max_length=20, choices=ClusterHealth.choices, default=ClusterHealth.UNKNOWN)
     health_message = models.TextField(blank=True, default="")
     cursor = models.TextField(blank=True, default="")

@@ -12,11 +12,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.backends.base import BackendUnavailable, ConnectionInvalid, Inventory
-from clusters.backends.registry import backend_for, delegate_for
+from clusters.backends.registry import backend_for, capabilities_for, delegate_for
 from clusters.models import ADMITS_ITSELF, BackendKind, Cell, Cluster
 from clusters.services.foreign import foreign_observe
 from clusters.services.inventory import inventory_sync
-from foundation import audit, outbox
+from foundation import audit, outbox, versions
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid, Refused
 from tenants import permissions
@@ -66,6 +66,27 @@ def cluster_sync(*, acting_user: Actor, cluster: Cluster) -> int:
     """
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
     return inventory_sync(cluster=cluster, inventory=_asked(cluster))
+
+
+@transaction.atomic
+def cluster_set(
+    *, acting_user: Actor, cluster: Cluster, live_resize: bool, expected: int | None = None
+) -> Cluster:
+    """Switch on or off that the memory of running parts of cards may be changed in a cluster: experimental.
+
+    What is under way goes on. Raises: PermissionDenied; Refused for a cluster that cannot do it;
+    PreconditionFailed when it is not at the version `expected`.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    if live_resize and not capabilities_for(cluster).resize:
+        message = _("A cluster of this kind cannot change the memory of running tasks")
+        raise Refused(message, code="CANNOT_RESIZE", errors=[FieldError("live_resize", "REFUSED", message)])
+    versions.advance(cluster, expected=expected)
+    before = Cluster.unscoped.values_list("live_resize", flat=True).get(pk=cluster.pk)
+    Cluster.unscoped.filter(pk=cluster.pk).update(live_resize=live_resize)
+    cluster.live_resize = live_resize
+    _note(acting_user, "set", cluster, before={"live_resize": before}, after={"live_resize": live_resize})
+    return cluster
 
 
 @transaction.atomic

@@ -129,3 +129,11 @@ def jobs_now(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, U
 def workspaces_now(viewer: Actor) -> dict[uuid.UUID, UseNow]:
     """Workspace id → what its jobs use right now, for every workspace the viewer may see."""
     return _use_by(_visible(viewer), "workspace_id")
+
+
+def memory_now(allocation_id: uuid.UUID) -> dict[uuid.UUID, int]:
+    """Device id → MiB that an allocation uses of it right now; absent without a reading in the last 30 s."""
+    rows = _fresh().filter(channel__allocation_id=allocation_id)
+    read = rows.values_list("channel__device_id", "memory_used_mib")
+    # In order of time, so that the last one stays.
+    return {device: used for device, used in read if device is not None}

@@ -1,4 +1,4 @@
-"""`allotment cluster add|list|sync|remove`: the clusters of the platform from a shell."""
+"""`allotment cluster add|list|set|sync|remove`: the clusters of the platform from a shell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusters.api.serializers import ClusterSerializer
 from clusters.models import BackendKind, Cell, Cluster
 from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import cluster_list
-from clusters.services.cluster import cluster_add, cluster_remove, cluster_sync
+from clusters.services.cluster import cluster_add, cluster_remove, cluster_set, cluster_sync
 from tenants.management.results import FAILED, USAGE
 from tenants.management.verbs import VerbCommand, table_text
 from tenants.models import User
@@ -26,10 +26,10 @@ _CONNECTION: Final = {
 
 
 class Command(VerbCommand):
-    help = "Add, list, read again and remove clusters"
+    help = "Add, list, set up, read again and remove clusters"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|sync|remove")
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|set|sync|remove")
         add = verbs.add_parser("add", help="add a Kubernetes cluster, once it answers")
         add.add_argument("name", metavar="NAME")
         add.add_argument(
@@ -45,6 +45,14 @@ class Command(VerbCommand):
         verbs.add_parser("list", help="all clusters and what was last heard of them")
         for verb, text in (("sync", "read nodes and cards now"), ("remove", "forget it; nothing is stopped")):
             verbs.add_parser(verb, help=text).add_argument("name", metavar="NAME")
+        change = verbs.add_parser("set", help="switch what is experimental on or off")
+        change.add_argument("name", metavar="NAME")
+        change.add_argument(
+            "--live-resize",
+            choices=["on", "off"],
+            required=True,
+            help="whether the memory of running parts of cards may be changed (needs the agent on its nodes)",
+        )
         verbs.choices["remove"].add_argument("--yes", action="store_true", help="do not ask")
         self.common_arguments(verbs)
 
@@ -66,6 +74,14 @@ class Command(VerbCommand):
         columns = ("name", "cell", "backend", "health", "health_message")
         rows = [[str(row.get(column, "")) for column in columns] for row in clusters]
         return {"items": clusters}, table_text(columns, rows)
+
+    def _set(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        cluster = cluster_get(viewer=user, name=options["name"])
+        on = options["live_resize"] == "on"
+        cluster_set(acting_user=user, cluster=cluster, live_resize=on)
+        told = "may be changed (experimental)" if on else "is not changed"
+        text = f"cluster {cluster.name}: the memory of running parts of cards {told}"
+        return {**_told(cluster), "live_resize": on}, text
 
     def _sync(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_get(viewer=user, name=options["name"])

@@ -1,0 +1,77 @@
+"""`/api/v1/workspaces/{ws}/jobs/{job}/resize`: another memory for a running part of a card."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.errors import FieldError, Invalid
+from foundation.quantities import QuantityError
+from foundation.versions import if_match
+from scheduling.api.serializers import ResizeRequestSerializer, ResizeSerializer
+from scheduling.selectors.job import job_get
+from scheduling.selectors.resize import resize_list
+from scheduling.selectors.task import task_get
+from scheduling.services.resize import slice_memory_resize
+from scheduling.spec.memory import read_memory
+from tenants.api.base import WorkspaceView
+from tenants.api.query import NoQuery, read_query
+from tenants.api.schema import IF_MATCH_OPTIONAL, problems
+from tenants.key_scopes import scope_require
+from tenants.permissions import Permission
+
+
+class JobResizeView(WorkspaceView):
+    """Changes of memory of a job's running tasks."""
+
+    points: ClassVar = {"GET": Permission.JOB_VIEW, "POST": Permission.JOB_STOP_OWN}
+
+    @extend_schema(
+        operation_id="job_resize_list",
+        summary="Changes of memory while a job ran",
+        responses={200: ResizeSerializer(many=True), **problems(400, 404)},
+        tags=["jobs"],
+    )
+    def get(self, request: Request, ws: str, job: str) -> Response:
+        """Answer the latest hundred, newest first."""
+        read_query(request, NoQuery)
+        found = job_get(viewer=self.viewer, workspace=self.workspace, ref=job)
+        return Response(ResizeSerializer(resize_list(viewer=self.viewer, job=found), many=True).data)
+
+    @extend_schema(
+        operation_id="job_resize",
+        summary="Change the memory of a running part of a card",
+        description="Experimental, and only where the cluster has it switched on. It changes the memory "
+        "alone: other cores need a restart. More is charged at once, less when the cluster has confirmed it.",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=ResizeRequestSerializer,
+        responses={202: ResizeSerializer, **problems(404, 409, 422)},
+        tags=["jobs"],
+    )
+    def post(self, request: Request, ws: str, job: str) -> Response:
+        """Ask for it; what becomes of it is told here and in the job's events."""
+        read_query(request, NoQuery)
+        expected = if_match(request, required=False)
+        wanted = ResizeRequestSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        values, user = wanted.validated_data, self.viewer
+        found = job_get(viewer=user, workspace=self.workspace, ref=job)
+        if found.submitted_by_id != user.pk:
+            scope_require(request, Permission.JOB_STOP_ANY)
+        made = slice_memory_resize(
+            acting_user=user,
+            task=task_get(viewer=user, job=found, role=values["role"], index=values["index"]),
+            memory_mib=_mib(values["memory"]),
+            expected=expected,
+        )
+        return Response(ResizeSerializer(made).data, status=202)
+
+
+def _mib(text: str) -> int:
+    try:
+        return int(read_memory(text))
+    except QuantityError as error:
+        raise Invalid(errors=[FieldError("memory", "INVALID", str(error))]) from error

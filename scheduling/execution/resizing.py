@@ -1,0 +1,62 @@
+"""Carrying changes of memory out: the cluster is asked until it is known what became of what is wanted."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+from django.db.models import QuerySet
+
+from clusters.backends.base import ClusterBackend, DeviceGrant, OutcomeKind, TaskRef
+from clusters.models import Cluster
+from foundation import clock, faults, outbox
+from foundation.kept import Kept
+from scheduling.models import DeviceSlice, MemoryResize, ResizeState
+from scheduling.services.resize_settle import resize_settle
+
+_BATCH: Final = 50
+_ASK_AGAIN_S: Final = 1.0
+
+
+def _open(cluster: uuid.UUID) -> QuerySet[MemoryResize]:
+    """Those of pods that are there. One that is being made anew begins with what is wanted, and is asked
+    about when it is there."""
+    return (
+        MemoryResize.unscoped.filter(
+            ended_at__isnull=True,
+            allocation__node__cluster=cluster,
+            allocation__ensured_at__isnull=False,
+            allocation__removal_asked_at__isnull=True,
+            allocation__released_at__isnull=True,
+        )
+        .select_related("allocation")
+        .order_by("id")[:_BATCH]
+    )
+
+
+_OPEN: Final[Kept[Any]] = Kept(_open)
+
+
+def resize(cluster: Cluster, backend: ClusterBackend) -> int:
+    """Ask for every change that is open; returns how many are over now."""
+    waiting = _OPEN(cluster.pk)
+    over = sum(_one(backend, item) for item in waiting)
+    if over < len(waiting):
+        outbox.hint(outbox.Topic.EXECUTE, cluster.pk, delay_s=_ASK_AGAIN_S)
+    return over
+
+
+def _one(backend: ClusterBackend, item: MemoryResize) -> bool:
+    allocation = item.allocation
+    parts = DeviceSlice.unscoped.filter(allocation=allocation).order_by("device__index", "pk")
+    grants = [
+        DeviceGrant(card, cores, item.wanted_mib)
+        for card, cores in parts.values_list("device__uuid", "cores")
+    ]
+    faults.point("execute.before_resize")
+    outcome = backend.resize(TaskRef(allocation.namespace, allocation.pod_name, allocation.known_uid), grants)
+    faults.point("execute.after_resize")
+    if outcome.kind is OutcomeKind.UNKNOWN:
+        return False
+    state = ResizeState(item.state)
+    return resize_settle(resize_id=item.pk, asked=state, outcome=outcome, now=clock.now())

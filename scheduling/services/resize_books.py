@@ -1,0 +1,41 @@
+"""What a task is charged for the memory of its cards, changed while it holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from clusters.services.grants import DeviceAmount, devices_give_back, devices_take
+from foundation import outbox
+from foundation.quantities import Resource
+from quotas.services.ledger import LedgerKey, ledger_free, ledger_reserve
+from scheduling.models import Allocation, DeviceSlice, Job
+
+_MEMORY = Resource.GPU_MEMORY.value
+
+
+def charge_memory(
+    job: Job, allocation: Allocation, slices: Sequence[DeviceSlice], mib: int, *, now: datetime
+) -> None:
+    """Have a task hold so much of each of its cards from `now` on; its rows are locked by the caller.
+
+    For more the caller holds the cell's lock as well, and has checked the quota.
+    Raises: NoLongerFree when a card has no room; LedgerMismatch.
+    """
+    changes = {part: mib - part.memory_mib for part in slices}
+    more = sum(changes.values())
+    key = LedgerKey(job.queue.node_id, allocation.flavor_id, _MEMORY)
+    amounts = {part.device_id: DeviceAmount(memory_mib=abs(change)) for part, change in changes.items()}
+    if more > 0:
+        ledger_reserve({key: more}, now=now)
+        devices_take(amounts)
+    else:
+        ledger_free({key: -more}, now=now)
+        devices_give_back(amounts)
+        outbox.hint(outbox.Topic.FREED, job.queue.cell_id)
+    allocation.charge = {**allocation.charge, _MEMORY: allocation.charge.get(_MEMORY, 0) + more}
+    allocation.revision += 1
+    allocation.save(update_fields=["charge", "revision"])
+    DeviceSlice.unscoped.filter(allocation=allocation).update(memory_mib=mib)
+    for part in slices:
+        part.memory_mib = mib
