@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import django
 
 from allotment.startup import load_settings
@@ -11,6 +13,12 @@ load_settings()
 close_by_default()
 django.setup(set_prefix=False)
 
+from django.urls import get_resolver  # noqa: E402 (reads the settings)
+
 from allotment.web import OneThreadHandler  # noqa: E402 (reads the settings)
 
 application = OneThreadHandler()
+# Every page is loaded now, not while somebody waits for the first. What is loaded by then stays: a search for
+# reference cycles would walk through all of it each time, a tenth of a second in which nobody is answered.
+get_resolver().url_patterns  # noqa: B018 (read for what it loads)
+gc.freeze()
