@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
 from typing import Any, Final
 
 from django.conf import settings
+from django.db.models import Count
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -36,6 +36,16 @@ _QUEUE: Final = Kept(
     ).order_by()
 )
 _PRIORITY: Final = Kept(lambda name: PriorityClass.unscoped.filter(name=name).order_by())
+_PENDING: Final[Kept[tuple[Any, ...]]] = Kept(
+    # Counted through the queues: their index knows the state, the workspace's does not.
+    lambda workspace: (
+        Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
+        .order_by()
+        .values("queue__workspace")
+        .annotate(waiting=Count("*"))
+        .values_list("waiting")
+    )
+)
 
 
 class PolicyDenied(Refused):
@@ -113,9 +123,9 @@ class Checks:
             self._fitting.add(shape)
 
     def _check_pending(self, ahead: int) -> None:
-        if ahead and self._room is None:
+        if self._room is None:
             self._room = _room(self._workspace)
-        if _full(self._workspace) if self._room is None else ahead >= self._room:
+        if ahead >= self._room:
             message = _("The workspace has %(limit)s waiting jobs, and may not have more.")
             raise TooManyPending(message % {"limit": PENDING_MAX}, numbers={"limit": PENDING_MAX})
 
@@ -181,25 +191,7 @@ def _protection(spec: JobSpec, policy: Effective) -> int:
     return min(spec.min_run_s, MIN_RUN_MAX_S, *([limit.amount] if limit else []))
 
 
-@cache
-def _nth_pending(number: int) -> Kept[Any]:
-    """So many jobs of a workspace wait, in no order, when this finds one."""
-    # Counted through the queues: their index knows the state, the workspace's does not.
-    return Kept(
-        lambda workspace: (
-            Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
-            .order_by()
-            .values_list("pk")[number - 1 : number]
-        )
-    )
-
-
-def _full(workspace: Tenant) -> bool:
-    """Whether as many jobs wait as may."""
-    return _nth_pending(PENDING_MAX).first(workspace.pk) is not None
-
-
 def _room(workspace: Tenant) -> int:
-    """How many more jobs may wait; costs a look at each that does."""
-    waiting = Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES).order_by()
-    return PENDING_MAX - waiting[:PENDING_MAX].count()
+    """How many more jobs may wait."""
+    counted = _PENDING.first(workspace.pk)
+    return PENDING_MAX - (counted[0] if counted else 0)
