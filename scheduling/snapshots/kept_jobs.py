@@ -72,7 +72,8 @@ class KeptJobs:
     """Jobs that wait or hold something, as rows and as the engine sees them.
 
     `plain` are the jobs without what limits them, `watched` the workspaces in which jobs meet each other.
-    `told` is what a waiting job was last told, as long as its row is the one that says so.
+    `told` is what a waiting job was last told, as long as its row is the one that says so. `_versions` are
+    those of the rows: thousands are compared every time.
     """
 
     cell_id: uuid.UUID
@@ -82,6 +83,7 @@ class KeptJobs:
     watched: frozenset[uuid.UUID] = frozenset()
     pending: dict[str, None] = field(default_factory=dict)
     _rows: dict[uuid.UUID, Job] = field(default_factory=dict)
+    _versions: dict[str, int] = field(default_factory=dict)
     _roles: dict[uuid.UUID, list[RoleRow]] = field(default_factory=dict)
     _left: set[uuid.UUID] = field(default_factory=set)
     _pasts: Mapping[uuid.UUID, Past] = field(default_factory=dict)
@@ -123,19 +125,17 @@ class KeptJobs:
 
         Each key is looked up once: with thousands of jobs that is what costs.
         """
-        rows = self.by_id
         marks = (_VERSIONS if alone else _VERSIONS_AND_TIMES)(self.cell_id)
         if connection.vendor != "postgresql":  # which writes a key otherwise
             marks = [(str(uuid.UUID(name)), *mark) for name, *mark in marks]
-        found = [rows.get(mark[0]) for mark in marks]
-        changed = {
-            uuid.UUID(mark[0])
-            for mark, row in zip(marks, found, strict=True)
-            if row is None or row.version != mark[1] or not (alone or row.reason_at == mark[2])
-        }
-        if sum(row is not None for row in found) == len(rows):
-            return changed, set()
-        return changed, {rows[name].pk for name in rows.keys() - {mark[0] for mark in marks}}
+        rows, versions = self.by_id, self._versions
+        changed = {mark[0] for mark in marks if versions.get(mark[0]) != mark[1]}
+        if not alone:
+            changed |= {name for name, _, at in marks if name in rows and rows[name].reason_at != at}
+        new = len(changed - versions.keys())
+        some_left = len(marks) - new < len(versions)
+        gone = versions.keys() - {mark[0] for mark in marks} if some_left else set()
+        return {uuid.UUID(name) for name in changed}, {rows[name].pk for name in gone}
 
     def _load(self, keys: Collection[uuid.UUID]) -> dict[uuid.UUID, Job]:
         """Read new jobs with their roles, and of known ones what may have changed."""
@@ -169,6 +169,7 @@ class KeptJobs:
         for pk in sorted(rows):
             row, name, roles = rows[pk], str(pk), self._roles[pk]
             self._rows[pk] = self.by_id[name] = row
+            self._versions[name] = row.version
             self.told.pop(name, None)
             if roles:  # else it has ended meanwhile, or the next cycle sees it whole
                 job = engine_job(row, roles, watched=self.watched, past=self._pasts.get(pk, _NEW))
@@ -178,7 +179,7 @@ class KeptJobs:
 
     def _forget(self, pk: uuid.UUID) -> None:
         name = str(pk)
-        del self._rows[pk], self._roles[pk], self.by_id[name]
+        del self._rows[pk], self._roles[pk], self._versions[name], self.by_id[name]
         for kept in (self.plain, self.told, self.pending):
             kept.pop(name, None)
         self._speakers.pop(pk, None)
