@@ -24,9 +24,10 @@ from scheduling.snapshots.kept import borrow, keep
 log = structlog.get_logger(__name__)
 _RETRY_S = 0.1
 # Under a flood of submissions one cycle sees many of them; one for each would keep the database busy with
-# nothing else. So a cycle leaves others the time that it took, within bounds. After a quiet moment the next
-# still runs at once, and so it does when quota came back after one that gave nothing away: cards that nobody
-# uses wait for it. But not where each of its commits keeps every other writer waiting.
+# nothing else. So a cycle leaves others the time that it took, within bounds, and the longest time when it
+# gave nothing away: what is submitted to a full cell can wait. After a quiet moment the next still runs at
+# once, and so it does when quota came back: cards that nobody uses wait for it. But not where each of its
+# commits keeps every other writer waiting.
 _SHARE: Final = 2
 _CLOSEST_S: Final = 0.1
 _FARTHEST_S: Final = 0.5
@@ -47,8 +48,8 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
             outbox.hint(topic, cell_id, delay_s=_RETRY_S)
             return None
         now = clock.now()
-        at_once = freed and cell_id in _idle and connection.vendor == "postgresql"
-        if not at_once and (wait_s := _too_soon(cell_id, now)) > 0:
+        at_once = freed and connection.vendor == "postgresql"
+        if not at_once and (wait_s := _too_soon(cell_id, now, freed=freed)) > 0:
             outbox.hint(topic, cell_id, delay_s=wait_s)
             return None
         outbox.answered((outbox.Topic.CYCLE, outbox.Topic.FREED), cell_id)
@@ -89,9 +90,11 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     return done
 
 
-def _too_soon(cell_id: uuid.UUID, now: datetime) -> float:
+def _too_soon(cell_id: uuid.UUID, now: datetime, *, freed: bool) -> float:
     """Seconds until the next cycle is due; zero or less when it is now."""
     ((last,),) = _LAST(cell_id)
     # Another process may have run the last one; what it took there is not known here.
-    spacing_s = min(max(_SHARE * _took_s.get(cell_id, 0.0), _CLOSEST_S), _FARTHEST_S)
+    in_vain = cell_id in _idle and not freed
+    own_s = _FARTHEST_S if in_vain else _SHARE * _took_s.get(cell_id, 0.0)
+    spacing_s = min(max(own_s, _CLOSEST_S), _FARTHEST_S)
     return 0.0 if last is None else spacing_s - (now - last).total_seconds()
