@@ -31,7 +31,7 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
             _timed(config.stopwatch, timings, action.name, lambda run=action.run: run(session))  # type: ignore[misc]
         if config.explain is Explain.ALL:
             _timed(config.stopwatch, timings, "explain", lambda: explain_rest(session))
-    outcomes = tuple(map(session.outcomes.__getitem__, sorted(session.outcomes)))
+    outcomes = tuple(map(session.outcomes.__getitem__, _answered(session)))
     session.counters["considered"] = len(outcomes)
     return CycleResult(
         decisions=tuple(session.decisions),
@@ -40,6 +40,16 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
         considered=tuple(session.considered),
         timings=timings,
     )
+
+
+def _answered(session: Session) -> list[str]:
+    """The ids of the jobs that were answered, sorted; nearly all were answered in the last cycle, too."""
+    memo, outcomes = session.snapshot.job_memo, session.outcomes
+    last = memo.get("answered")
+    known = dict.fromkeys(filter(outcomes.__contains__, last)) if isinstance(last, list) else {}
+    # What is sorted but for its end is sorted in no time.
+    answered = memo["answered"] = sorted({**known, **outcomes})
+    return answered
 
 
 def never_fits(snapshot: Snapshot, job: Job, config: EngineConfig = DEFAULT_CONFIG) -> Outcome | None:

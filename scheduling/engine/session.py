@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
+from itertools import islice
 from typing import Any, TypeVar
 
 from scheduling.engine.actions.admission.allowances import Allowances
@@ -18,6 +19,7 @@ from scheduling.engine.model import (
     Job,
     Outcome,
     Queue,
+    Reason,
     Strategy,
 )
 from scheduling.engine.order.orders import Preempting, candidate_key, job_key
@@ -48,6 +50,8 @@ class Session:
         self.tools = _tools(snapshot, config)
         self.decisions: list[Decision] = []
         self.outcomes: dict[str, Outcome] = {}
+        # Those of them that lack nothing but room.
+        self.roomless: set[str] = set()
         self.counters: Counter[str] = Counter()
         self.considered: list[Considered] = []
         self.likes = likes_of(snapshot)
@@ -140,6 +144,16 @@ class Session:
     def record(self, outcome: Outcome) -> None:
         """Note how a job leaves the cycle; a later action may replace it."""
         self.outcomes[outcome.job] = outcome
+        if outcome.reason is Reason.NO_ROOM:
+            self.roomless.add(outcome.job)
+        else:
+            self.roomless.discard(outcome.job)
+
+    def record_alike(self, answers: Mapping[str, Outcome]) -> None:
+        """Note what jobs are told that were not told anything before, and all the same."""
+        self.outcomes.update(answers)
+        if any(outcome.reason is Reason.NO_ROOM for outcome in islice(answers.values(), 1)):
+            self.roomless.update(answers)
 
     def job(self, job_id: str) -> Job:
         """A job of the snapshot."""
@@ -174,10 +188,13 @@ def _placer(snapshot: Snapshot, tools: Toolbox) -> Placer:
 def _usual(snapshot: Snapshot) -> Workload:
     """What work is usual now, so coarse that most cycles find it as it was."""
     cores = int(snapshot.fleet.card_cores.max(initial=1))
-    census = snapshot.job_memo.get(Census)
-    if not isinstance(census, Census) or census.card_cores != cores:
-        census = snapshot.job_memo[Census] = Census(cores)
-    return census.of(snapshot.jobs).coarse()
+    known = snapshot.job_memo.get(Census)
+    census, seen = known if isinstance(known, tuple) else (None, -1)
+    if census is None or census.card_cores != cores:
+        census, seen = Census(cores), -1
+    changes = snapshot.changes
+    snapshot.job_memo[Census] = census, changes.number
+    return census.of(snapshot.jobs, None if seen < 0 else changes.since(seen)).coarse()
 
 
 def _table(memo: dict[Hashable, object], *name: Hashable) -> Table[Any]:

@@ -8,6 +8,7 @@ the old one.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from itertools import filterfalse
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.contender import estimate
@@ -84,11 +85,12 @@ class Consolidate:
         inside what their queue owns come first."""
         candidates: list[Candidate] = []
         tree = session.snapshot.quota
-        told = {key for key, known in session.outcomes.items() if known.reason is not Reason.NO_ROOM}
+        # Mostly all were told that they wait for something else, and there may be thousands.
+        told = session.outcomes.keys() - session.roomless if session.roomless else session.outcomes.keys()
         for queue in session.queues():
             if queue.stop_policy is not StopPolicy.NONE:
                 continue
-            roomless = [job_id for job_id in session.line(queue) if job_id not in told]
+            roomless = filterfalse(told.__contains__, session.line(queue))
             ready = [job for job in map(session.job, roomless) if self._may_be_helped(session, job)]
             if queue.strategy is Strategy.STRICT_FIFO:
                 del ready[1:]

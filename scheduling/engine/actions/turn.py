@@ -167,7 +167,7 @@ class Turn:
         for job_id in self._odd(answers.keys()):
             del answers[job_id]
         self._session.counters["skipped_as_equivalent"] += len(answers)
-        self._session.outcomes.update(answers)
+        self._session.record_alike(answers)
 
     def _odd(self, ids: Set[str]) -> Set[str]:
         """Those of some jobs that have no turn: they were answered, or an earlier attempt still holds

@@ -92,17 +92,21 @@ class Census:
         self._jobs: dict[str, Job] = {}
         self._counts: Counter[WorkloadShape] = Counter()
 
-    def of(self, jobs: Mapping[str, Job]) -> Workload:
-        """What these jobs, by id, ask for. It does not depend on what was counted before."""
-        for name, job in jobs.items():
-            known = self._jobs.get(name)
-            if known is not job:
-                self._count(known, -1)
-                self._count(job, 1)
+    def of(self, jobs: Mapping[str, Job], changed: Iterable[str] | None = None) -> Workload:
+        """What these jobs, by id, ask for. It does not depend on what was counted before.
+
+        `changed` are those that may be others than when it was last asked for; None where that is not known.
+        """
+        for name in {**self._jobs, **jobs} if changed is None else changed:
+            known, job = self._jobs.get(name), jobs.get(name)
+            if known is job:
+                continue
+            self._count(known, -1)
+            self._count(job, 1)
+            if job is None:
+                del self._jobs[name]
+            else:
                 self._jobs[name] = job
-        if len(self._jobs) > len(jobs):
-            for name in self._jobs.keys() - jobs.keys():
-                self._count(self._jobs.pop(name), -1)
         return Workload.counted(self._counts)
 
     def _count(self, job: Job | None, sign: int) -> None:

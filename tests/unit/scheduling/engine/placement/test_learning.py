@@ -192,14 +192,14 @@ def test_wishes_come_before_what_foresight_spares() -> None:
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=25))
 @settings(max_examples=60, deadline=None)
 def test_counting_on_equals_counting_anew(steps: list[tuple[int, bool]]) -> None:
-    census, jobs = Census(100), dict[str, Job]()
+    census, told, jobs = Census(100), Census(100), dict[str, Job]()
     for pick, leaves in steps:
         one = asked(pick)
         if leaves:
             jobs.pop(one.id, None)
         else:
             jobs[one.id] = replace(one, roles=asked(pick + len(jobs)).roles)
-        assert census.of(jobs) == workload_of(jobs.values(), 100)
+        assert census.of(jobs) == told.of(jobs, [one.id, "never"]) == workload_of(jobs.values(), 100)
 
 
 def test_a_common_measure_changes_no_table() -> None:
