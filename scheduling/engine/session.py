@@ -188,13 +188,10 @@ def _placer(snapshot: Snapshot, tools: Toolbox) -> Placer:
 def _usual(snapshot: Snapshot) -> Workload:
     """What work is usual now, so coarse that most cycles find it as it was."""
     cores = int(snapshot.fleet.card_cores.max(initial=1))
-    known = snapshot.job_memo.get(Census)
-    census, seen = known if isinstance(known, tuple) else (None, -1)
-    if census is None or census.card_cores != cores:
-        census, seen = Census(cores), -1
-    changes = snapshot.changes
-    snapshot.job_memo[Census] = census, changes.number
-    return census.of(snapshot.jobs, None if seen < 0 else changes.since(seen)).coarse()
+    census = snapshot.job_memo.get(Census)
+    if not isinstance(census, Census) or census.card_cores != cores:
+        census = snapshot.job_memo[Census] = Census(cores)
+    return census.follow(snapshot.jobs, snapshot.changes).coarse()
 
 
 def _table(memo: dict[Hashable, object], *name: Hashable) -> Table[Any]:

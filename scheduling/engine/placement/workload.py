@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduling.engine.model import GpuMode, GpuRequest, Job, Request
+from scheduling.engine.state.changes import Changes
 
 COVERAGE = 0.95
 # A share of one in so many tasks is the least that the coarse workload knows.
@@ -91,13 +92,20 @@ class Census:
         self.card_cores = card_cores
         self._jobs: dict[str, Job] = {}
         self._counts: Counter[WorkloadShape] = Counter()
+        self._seen = -1
 
-    def of(self, jobs: Mapping[str, Job], changed: Iterable[str] | None = None) -> Workload:
-        """What these jobs, by id, ask for. It does not depend on what was counted before.
+    def follow(self, jobs: Mapping[str, Job], changes: Changes) -> Workload:
+        """What these jobs, by id, ask for; always asked of the same jobs, of which these are the changes."""
+        changed = None if self._seen < 0 else changes.since(self._seen)
+        self._seen = changes.number
+        return self._counted_on(jobs, {**self._jobs, **jobs} if changed is None else changed)
 
-        `changed` are those that may be others than when it was last asked for; None where that is not known.
-        """
-        for name in {**self._jobs, **jobs} if changed is None else changed:
+    def of(self, jobs: Mapping[str, Job]) -> Workload:
+        """What these jobs, by id, ask for. It does not depend on what was counted before."""
+        return self._counted_on(jobs, {**self._jobs, **jobs})
+
+    def _counted_on(self, jobs: Mapping[str, Job], changed: Iterable[str]) -> Workload:
+        for name in changed:
             known, job = self._jobs.get(name), jobs.get(name)
             if known is job:
                 continue

@@ -39,6 +39,7 @@ from scheduling.engine.placement.leftover import Demand, node_leftover
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.placement.shape import resolve
 from scheduling.engine.placement.workload import Census
+from scheduling.engine.state.changes import Changes
 from scheduling.engine.state.fleet import Fleet
 from tests.unit.scheduling.engine.builders import commit, cycle, flavor, job, node, quotas, role, world
 
@@ -192,14 +193,16 @@ def test_wishes_come_before_what_foresight_spares() -> None:
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=25))
 @settings(max_examples=60, deadline=None)
 def test_counting_on_equals_counting_anew(steps: list[tuple[int, bool]]) -> None:
-    census, told, jobs = Census(100), Census(100), dict[str, Job]()
+    census, following, changes, jobs = Census(100), Census(100), Changes(), dict[str, Job]()
     for pick, leaves in steps:
         one = asked(pick)
         if leaves:
             jobs.pop(one.id, None)
         else:
             jobs[one.id] = replace(one, roles=asked(pick + len(jobs)).roles)
-        assert census.of(jobs) == told.of(jobs, [one.id, "never"]) == workload_of(jobs.values(), 100)
+        changes.note(one.id)
+        counted = workload_of(jobs.values(), 100)
+        assert census.of(jobs) == following.follow(jobs, changes) == counted
 
 
 def test_a_common_measure_changes_no_table() -> None:
