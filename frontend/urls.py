@@ -10,7 +10,7 @@ from frontend.pages.asking import limits, requests
 from frontend.pages.ops import audit
 from frontend.pages.quotas import page as quota_page
 from frontend.pages.rules import policies
-from frontend.pages.workspace import job, job_actions, job_cluster, job_new, jobs, overview
+from frontend.pages.workspace import job, job_actions, job_cluster, job_memory, job_new, jobs, overview
 
 app_name = "frontend"
 
@@ -31,6 +31,7 @@ _WORKSPACE = [
     path("jobs/<str:job>/charts/<slug:measure>", job.job_chart, name="job-chart"),
     path("jobs/<str:job>/cancel", job_actions.cancel, name="job-cancel"),
     path("jobs/<str:job>/suspend", job_actions.suspend, name="job-suspend"),
+    path("jobs/<str:job>/tasks/<uuid:task>/memory", job_memory.job_memory, name="job-memory"),
     path("jobs/<str:job>/resume", job_actions.resume, name="job-resume"),
     path("members", members.workspace_members, name="workspace-members"),
     path("policy", policies.workspace_policy, name="workspace-policy"),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
+
+from clusters.models import Cluster
 from foundation.actor import Actor
 from scheduling.models import Job, MemoryResize
 from tenants import permissions
@@ -15,3 +19,14 @@ def resize_list(*, viewer: Actor, job: Job) -> list[MemoryResize]:
     permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
     rows = MemoryResize.unscoped.filter(allocation__attempt__job=job)
     return list(rows.select_related("allocation__task__role").order_by("-created_at", "-pk")[:_SHOWN])
+
+
+def resizing_clusters() -> frozenset[uuid.UUID]:
+    """The clusters in which the memory of running tasks may be changed."""
+    return frozenset(Cluster.unscoped.filter(live_resize=True).values_list("pk", flat=True))
+
+
+def resizes_under_way(allocations: Sequence[uuid.UUID]) -> dict[uuid.UUID, MemoryResize]:
+    """What is being changed, by allocation; the caller may see their job."""
+    rows = MemoryResize.unscoped.filter(allocation__in=allocations, ended_at__isnull=True)
+    return {row.allocation_id: row for row in rows}

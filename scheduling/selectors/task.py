@@ -80,6 +80,16 @@ def task_get(*, viewer: Actor, job: Job, role: str, index: int) -> Task:
     return task
 
 
+def task_by_id(*, viewer: Actor, job: Job, key: uuid.UUID) -> Task:
+    """The same by its id. Raises: NotFound, PermissionDenied."""
+    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    task = Task.unscoped.filter(job=job, pk=key).select_related("role").first()
+    if task is None:
+        raise NotFound(_("There is no such task."))
+    task.job = job
+    return task
+
+
 def _allocations(tasks: Sequence[Task]) -> dict[uuid.UUID, Allocation]:
     return {row.task_id: row for row in _LATEST.for_any([task.pk for task in tasks])}
 

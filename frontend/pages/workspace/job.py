@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from foundation import clock
 from frontend import parts, words
 from frontend.pages.frame import frame, login_required, viewer
-from frontend.pages.workspace import job_facts, job_holding, story, why
+from frontend.pages.workspace import job_facts, job_holding, job_memory, story, why
 from frontend.pages.workspace.addresses import job_address, jobs_address, node_address
 from frontend.pages.workspace.job_charts import chart_of, span_of
 from frontend.pages.workspace.spec_text import job_text
@@ -69,6 +69,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     who, now = viewer(request), clock.now()
     rights = job_facts.rights_of(who, place)
     tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
+    offers = job_memory.offers(job, tasks.items, rights)
     return {
         "workspace": place,
         "job": job,
@@ -80,7 +81,9 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "kept": job_facts.kept(job),
         "back": {"next": job_address(place.slug, job.pk)},
         "tasks": tasks,
-        "task_lines": job_holding.task_lines(tasks.items, now, node_address if rights.operations else None),
+        "task_lines": job_holding.task_lines(
+            tasks.items, now, node_address if rights.operations else None, offers
+        ),
         "tasks_running": sum(row.task.state == "running" for row in tasks.items),
         "story": story.rows(job_events(viewer=who, job=job, limit=_EVENTS).items),
         "range": span_of(job, request.GET.get("range", "")),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from frontend import formats, words
 from frontend.pages.workspace.job_facts import cards_of, ran, waited
+from frontend.pages.workspace.job_memory import Offer
 from scheduling.models import Job, TaskState
 from scheduling.selectors.task import TaskRow
 from telemetry.series import UseNow
@@ -28,14 +30,17 @@ class TaskLine:
     cores: str
     memory: str
     ran: object
+    offer: Offer | None
 
 
-def task_lines(rows: Sequence[TaskRow], now: datetime, node_url: object) -> list[TaskLine]:
+def task_lines(
+    rows: Sequence[TaskRow], now: datetime, node_url: object, offers: Mapping[uuid.UUID, Offer]
+) -> list[TaskLine]:
     """Rows of the task table; `node_url` is a function of a node's name, or None for no links."""
-    return [_task_line(row, now, node_url) for row in rows]
+    return [_task_line(row, now, node_url, offers.get(row.task.pk)) for row in rows]
 
 
-def _task_line(row: TaskRow, now: datetime, node_url: object) -> TaskLine:
+def _task_line(row: TaskRow, now: datetime, node_url: object, offer: Offer | None) -> TaskLine:
     task, role, allocation = row.task, row.task.role, row.allocation
     node = allocation.node.name if allocation else ""
     if row.slices:
@@ -51,7 +56,7 @@ def _task_line(row: TaskRow, now: datetime, node_url: object) -> TaskLine:
     end = task.finished_at or (now if task.state == TaskState.RUNNING else None)
     span = end - task.started_at if end and task.started_at else None
     url = node_url(node) if node and callable(node_url) else ""
-    return TaskLine(row, node, url, cards, cores, memory, span)
+    return TaskLine(row, node, url, cards, cores, memory, span, offer)
 
 
 def _places(indices: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from frontend import parts, words
+from frontend import formats, parts, words
 from frontend.pages.workspace.eviction import why
 from scheduling.models import JobEvent
 
@@ -178,6 +178,33 @@ def _priority(actor: str, numbers: Numbers) -> str:
     return _("%(user)s changed its priority class from %(from)s to %(to)s.") % names
 
 
+def _sizes(numbers: Numbers) -> dict[str, Any]:
+    named = {name: numbers.get(name, "") for name in ("role", "index")}
+    return named | {name: formats.memory(numbers.get(name)) for name in ("from", "to")}
+
+
+def _resizing(actor: str, numbers: Numbers) -> str:
+    told = _sizes(numbers) | {"user": actor or _("The platform")}
+    return _("%(user)s wants %(to)s instead of %(from)s for each card of %(role)s-%(index)s.") % told
+
+
+def _resized(actor: str, numbers: Numbers) -> str:
+    return _("Each card of %(role)s-%(index)s has %(to)s now, after %(from)s.") % _sizes(numbers)
+
+
+def _resize_overdue(actor: str, numbers: Numbers) -> str:
+    return _(
+        "Nobody confirmed %(to)s for %(role)s-%(index)s in time: it is taken back. What is charged stays"
+        " until the cluster confirms that."
+    ) % _sizes(numbers)
+
+
+def _resize_refused(actor: str, numbers: Numbers) -> str:
+    return _("The memory of %(role)s-%(index)s stays at %(from)s for each card; %(to)s was refused.") % (
+        _sizes(numbers)
+    )
+
+
 _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "submitted": _submitted,
     "admitted": _admitted,
@@ -198,4 +225,8 @@ _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "role_restarting": _role_restarting,
     "moved": _moved,
     "priority": _priority,
+    "resizing": _resizing,
+    "resized": _resized,
+    "resize_overdue": _resize_overdue,
+    "resize_refused": _resize_refused,
 }

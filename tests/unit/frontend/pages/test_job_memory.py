@@ -1,0 +1,126 @@
+"""Another memory for a running part of a card, asked for on the job's page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import time_machine
+from django.test import Client
+from django.utils import translation
+
+from clusters.models import GpuMode
+from foundation.quantities import Resource
+from frontend.pages.workspace import story
+from quotas.models import LedgerEntry
+from scheduling.models import GpuRequestMode, Job, JobEvent, MemoryResize, ResizeState, Task
+from tenants.models import Role
+from tests.builders import jobs, pipeline, tenancy
+from tests.builders.stage import Stage
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def stage() -> Stage:
+    made = Stage(mode=GpuMode.SLICE)
+    made.cluster.live_resize = True
+    made.cluster.save(update_fields=["live_resize"])
+    role = jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=30, gpu_memory=8192)
+    with time_machine.travel("2026-03-02T08:00:00Z", tick=False):
+        made.submit("a", role, run_s=100_000)
+    pipeline.run_for(made.cell, made.cluster, 24)
+    return made
+
+
+def page() -> str:
+    return f"/w/team-a/jobs/{Job.unscoped.get().pk}"
+
+
+def dialog() -> str:
+    return f"{page()}/tasks/{Task.unscoped.get().pk}/memory"
+
+
+def read(client: Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200, answer.content[-1500:]
+    return answer.content.decode()
+
+
+def ask(client: Client, memory: Any) -> str:
+    answer = client.post(dialog(), {"memory": memory}, follow=True)
+    assert answer.redirect_chain == [(page(), 302)]
+    return answer.content.decode()
+
+
+def charged() -> int:
+    return sum(LedgerEntry.unscoped.filter(resource=Resource.GPU_MEMORY).values_list("used", flat=True))
+
+
+def test_the_dialog_tells_size_and_room_and_that_it_is_experimental(client: Client, stage: Stage) -> None:
+    client.force_login(stage.user)
+    assert dialog() in read(client, page())
+    text = read(client, dialog())
+    for part in ("experimental", "8 GiB", "up to 40 GiB", 'max="40960"', 'value="8192"', "main-0"):
+        assert part in text
+
+
+def test_it_is_asked_followed_and_told(client: Client, stage: Stage) -> None:
+    client.force_login(stage.user)
+    text = ask(client, 20_480)
+    assert "20 GiB" in text
+    assert "changing: 8 GiB → 20 GiB" in text
+    assert dialog() not in text, "one change at a time"
+    assert charged() == 20_480
+    pipeline.run_for(stage.cell, stage.cluster, 12)
+    text = read(client, page())
+    assert "Each card of main-0 has 20 GiB now, after 8 GiB." in text
+    assert dialog() in text
+
+
+@pytest.mark.parametrize(
+    ("memory", "word"), [("x", "whole number"), ("0", "whole number"), ("50000", "a card of this kind has")]
+)
+def test_a_refusal_is_said_where_one_is(client: Client, stage: Stage, memory: str, word: str) -> None:
+    client.force_login(stage.user)
+    assert word in ask(client, memory)
+    assert not MemoryResize.unscoped.exists()
+
+
+def test_nobody_is_offered_what_they_may_not_do(client: Client, stage: Stage) -> None:
+    other = tenancy.user("other", stage.queue.node.tenant, Role.EDITOR)
+    client.force_login(other)
+    assert dialog() not in read(client, page())
+    assert client.get(dialog()).status_code == 403
+    assert client.post(dialog(), {"memory": 9000}).status_code == 403
+    client.force_login(tenancy.user("stranger", tenancy.workspace("team-b"), Role.ADMIN))
+    assert client.get(dialog()).status_code == 404
+
+
+def test_where_it_is_off_nothing_is_offered(client: Client, stage: Stage) -> None:
+    client.force_login(stage.user)
+    stage.cluster.live_resize = False
+    stage.cluster.save(update_fields=["live_resize"])
+    assert dialog() not in read(client, page())
+    assert "not switched on" in read(client, dialog())
+
+
+def test_every_step_has_its_sentence_in_both_languages(stage: Stage) -> None:
+    job = Job.unscoped.get()
+    numbers = {"role": "main", "index": 0, "from": 8192, "to": 512}
+    for code in ("resizing", "resized", "resize_overdue", "resize_refused"):
+        event = JobEvent.unscoped.create(job=job, at=job.submitted_at, code=code, actor="ed", numbers=numbers)
+        told = []
+        for language in ("en", "zh-hans"):
+            with translation.override(language):
+                (row,) = story.rows([event])
+                told.append(str(row.text))
+                assert "512 MiB" in told[-1]
+        assert told[0] != told[1]
+
+
+def test_what_is_taken_back_is_said(client: Client, stage: Stage) -> None:
+    client.force_login(stage.user)
+    ask(client, 20_480)
+    MemoryResize.unscoped.update(state=ResizeState.TAKING_BACK)
+    assert "back to 8 GiB: not confirmed in time" in read(client, page())
