@@ -10,22 +10,24 @@ from typing import Final
 from django.db import connection
 
 from clusters.gpu import hami
-from scheduling.models import TERMINAL_STATES, WAITING_STATES, Allocation, Job
+from scheduling.models import TERMINAL_STATES, WAITING_STATES, Allocation, DeviceSlice, Job
 from tests.builders.kube_stage import KubeStage
 from tests.chaos.commit_laws import assert_every_commit_kept_the_laws
+from tests.fixtures.agents import Agents
 from tests.fixtures.kubelet import Json
 from tests.integration.scheduling.books import assert_books, assert_jobs
 
 _ENDED: Final = ("Succeeded", "Failed")
 _OVERFULL: Final = ("OutOf", "UnexpectedAdmissionError")
+_CARD_MIB: Final = 40_960
 Key = tuple[str, str]
 
 
 class Look:
     """Looks at the cluster again and again. What its nodes do, they do between two looks (`again`)."""
 
-    def __init__(self, stage: KubeStage) -> None:
-        self._stage = stage
+    def __init__(self, stage: KubeStage, agents: Agents) -> None:
+        self._stage, self._agents = stage, agents
         self._running: set[Key] = set()
 
     def again(self) -> None:
@@ -48,7 +50,18 @@ class Look:
         twice = [task for task, count in Counter(tasks[key] for key in running).items() if count > 1]
         assert not twice, f"{after}: two live pods of tasks {twice}"
         _assert_cards(pods)
+        self._assert_limits(pods)
         self._running = running
+
+    def _assert_limits(self, pods: Iterable[Json]) -> None:
+        """No pod may use more of a card than is charged for it."""
+        held = DeviceSlice.unscoped.filter(allocation__released_at__isnull=True)
+        charged = dict(held.values_list("allocation__pod_uid", "memory_mib"))
+        for pod in pods:
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            if name in self._agents.files and uid in charged:
+                (limit,) = self._agents.limits(name)
+                assert limit <= charged[uid], f"{name} may use {limit} MiB, charged are {charged[uid]}"
 
     @staticmethod
     def assert_accepted(accepted: set[str]) -> None:
@@ -88,11 +101,14 @@ def _holds(pod: Json) -> bool:
 
 def _assert_cards(pods: Iterable[Json]) -> None:
     cores: Counter[str] = Counter()
+    memory: Counter[str] = Counter()
     for pod in pods:
         shares = (pod["metadata"].get("annotations") or {}).get(hami.ALLOCATED)
         for share in hami.decode_shares(shares)[0] if shares else ():
             cores[share.uuid] += share.cores
+            memory[share.uuid] += share.memory_mib
     assert not {card: used for card, used in cores.items() if used > 100}, cores
+    assert not {card: used for card, used in memory.items() if used > _CARD_MIB}, memory
 
 
 def _key(pod: Json) -> Key:

@@ -31,6 +31,9 @@ POINTS: Final = {
         "execute.after_ensure",
         "execute.after_note",
         "execute.after_dissolve",
+        "execute.before_resize",
+        "kubernetes.after_resize",
+        "execute.after_resize",
     ),
     "observe": (
         "observe.leased",

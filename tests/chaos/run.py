@@ -33,6 +33,7 @@ from tests.chaos.machine import Machine
 from tests.chaos.places import ASLEEP, CALLING, POINTS
 from tests.chaos.servers import ServerFault
 from tests.chaos.work import Work
+from tests.fixtures.agents import Agents
 from tests.fixtures.wait import wait_until
 
 _STEP: Final = timedelta(seconds=3)
@@ -98,7 +99,10 @@ class ChaosRun:
         self._planted = self._folder / "planted"
         self._planted.mkdir()
         self._work = Work(stage, self._folder, monkeypatch)
-        self._look = Look(stage)
+        self._agents = Agents(plane)
+        self._look = Look(stage, self._agents)
+        stage.cluster.live_resize = True
+        stage.cluster.save(update_fields=["live_resize"])
         self._actor: Actor | None = None
         self._listed: list[Fault] = []
         self._wanted = 0
@@ -204,6 +208,7 @@ class ChaosRun:
         self.stage.traveller.shift(step)
         self._machine.passes(step.total_seconds())
         self.stage.kubelets.step()
+        self._agents.step()
         self._look.again()
 
     # Faults

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,6 +14,7 @@ from pytest_django import Settings
 
 from benchmarks.control_plane import ControlPlane
 from clusters.backends.kubernetes import api
+from scheduling.models import MemoryResize
 from tests.builders import jobs
 from tests.builders.kube_stage import KubeStage, kube_stage
 from tests.chaos.commit_laws import commits_looked_at, watch_commits
@@ -61,5 +63,7 @@ def test_no_fault_loses_takes_twice_or_frees_too_early(
     assert run.injected.total() == share
     assert any(fault.startswith("server") for fault in run.injected)
     assert commits_looked_at(connection) > 0
+    assert not MemoryResize.unscoped.filter(ended_at=None).exists()
+    print("changes of size:", dict(Counter(MemoryResize.unscoped.values_list("state", flat=True))))
     for fault, times in sorted(run.injected.items()):
         print(f"{times:5} {fault}")

@@ -16,12 +16,13 @@ import pytest
 
 from clusters.backends.kubernetes import api
 from foundation import outbox
-from foundation.errors import Conflict
+from foundation.errors import Conflict, Invalid, Refused
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
-from scheduling.models import TERMINAL_STATES, Job
+from scheduling.models import TERMINAL_STATES, GpuRequestMode, Job, Task, TaskState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.job import job_cancel, job_resume, job_submit, job_suspend
+from scheduling.services.resize import slice_memory_resize
 from scheduling.services.sweep import hint_observation, sweep
 from scheduling.spec import parse_job
 from tests.builders.kube_stage import KubeStage
@@ -31,6 +32,8 @@ from tests.chaos.api_faults import BadDay
 _LIVE: Final = 8
 _INTERFERENCE: Final = 0.3
 _IMPATIENT_S: Final = 0.2
+_RESIZED: Final = 0.6
+_CARD_MIB: Final = 40_960
 
 
 class Work:
@@ -83,6 +86,16 @@ class Work:
             service = draw.choice((job_suspend, job_resume, job_resume, job_cancel))
             with suppress(Conflict):
                 service(acting_user=self._stage.user, job=draw.choice(live))
+        self._resize(draw)
+
+    def _resize(self, draw: random.Random) -> None:
+        """And have running parts of cards made larger and smaller."""
+        running = Task.unscoped.filter(state=TaskState.RUNNING, role__gpu_mode=GpuRequestMode.SLICE)
+        for task in running.select_related("role", "job__queue", "job__workspace").order_by("id"):
+            if draw.random() < _RESIZED:
+                with suppress(Conflict, Invalid, Refused):
+                    mib = draw.randrange(1, _CARD_MIB)
+                    slice_memory_resize(acting_user=self._stage.user, task=task, memory_mib=mib)
 
     @staticmethod
     def _beat(_: random.Random) -> None:
