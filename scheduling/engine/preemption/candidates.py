@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from heapq import merge
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from quotas.tree import QuotaTree
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job
 from scheduling.engine.options import PreemptionOptions, VictimOrder
-from scheduling.engine.preemption.register import NOBODY, Floats, Holding, register_of, worth
+from scheduling.engine.preemption.register import Floats, Holding, register_of, together, worth
 from scheduling.engine.state.fleet import Bools, Ints
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -227,8 +228,17 @@ class Roster:
 
     def numbers(self, queue: str) -> Ints:
         """The eligible holdings of a queue."""
-        at = self.register.queues.get(queue, NOBODY)
-        return np.flatnonzero(self.eligible & (self.register.jobs["queue"] == at))
+        at = self.register.queues.get(queue)
+        order, starts = self._in_queues
+        return order[:0] if at is None else order[starts[at] : starts[at + 1]]
+
+    @cached_property
+    def _in_queues(self) -> tuple[Ints, list[int]]:
+        """The eligible holdings queue by queue, and where the queues of the register begin among them."""
+        queues, numbers = self.register.jobs["queue"], np.flatnonzero(self.eligible)
+        order = numbers[together(queues[numbers])]
+        starts = np.searchsorted(queues[order], np.arange(len(self.register.queues) + 1))
+        return order, starts.tolist()
 
     def _assess(self) -> None:
         """What depends on the moment, for all holdings at once."""

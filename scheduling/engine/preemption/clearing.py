@@ -114,7 +114,7 @@ class Clearing:
     def _prospect(self, legal: Bools) -> Prospect:
         seats = self._seats
         site = self._ground.site(seats.board.lasting())
-        crowd = site.crowd(legal[site.who])
+        crowd = site.crowd(legal.take(site.who))
         most = np.minimum(_potential(site, crowd, seats), seats.needed)
         gain = most - np.minimum(seats.counts[crowd.rows], seats.needed)
         return Prospect(legal, crowd, gain, seats.total + int(np.maximum(gain, 0).sum()))

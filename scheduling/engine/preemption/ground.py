@@ -11,7 +11,7 @@ from scheduling.engine.model import FlavorResource
 from scheduling.engine.preemption.candidates import Candidate, Roster
 from scheduling.engine.preemption.contest import Contest
 from scheduling.engine.preemption.policy import highest_priority
-from scheduling.engine.preemption.register import Floats
+from scheduling.engine.preemption.register import Floats, together
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 
 # What weighs as much as so many GPU-seconds: one level of priority, and a job as a whole.
@@ -35,7 +35,8 @@ class Groups:
     @staticmethod
     def ranked(tasks: Ints, group: Ints, hard: Floats, given: Ints) -> Groups:
         """Tasks in any order, put into theirs."""
-        ranks = np.lexsort((given, hard / np.maximum(1, given), group))
+        ranks = np.lexsort((given, hard / np.maximum(1, given)))
+        ranks = ranks[together(group[ranks])]
         return Groups(tasks[ranks], group[ranks], hard[ranks])
 
     def some(self, asked: Bools) -> Groups:
@@ -87,8 +88,10 @@ class Site:
         self.memory: Ints = places["memory"][tasks]
         self.sharing: Bools = places["card"][tasks] >= 0
         sharing = np.flatnonzero(self.sharing)
-        card = found.group * self.width + places["card"][tasks]
-        self.by_card = Groups.ranked(sharing, card[sharing], found.hard[sharing], self.cores[sharing])
+        card = (found.group * self.width + places["card"][tasks])[sharing]
+        # Those of one card are of one row, and so in their order already.
+        ranks = together(card)
+        self.by_card = Groups(sharing[ranks], card[ranks], found.hard[sharing[ranks]])
 
     def crowd(self, asked: Bools) -> Crowd:
         """Those of the tasks that are marked."""
@@ -156,8 +159,8 @@ class Ground:
         owner, row = self.places["owner"], self.places["row"]
         standing = np.flatnonzero((owner >= 0) & (row >= 0))
         standing = standing[roster.eligible[owner[standing]]]
-        self.standing: Ints = standing[np.argsort(row[standing], kind="stable")]
-        _, level = np.unique(jobs["priority"], return_inverse=True)
+        self.standing: Ints = standing[together(row[standing])]
+        level = np.searchsorted(np.unique(jobs["priority"]), jobs["priority"])
         self._cost = np.rint(roster.cost / np.maximum(1, jobs["tasks"])) + 1.0
         self._level = level.astype(np.float64) * PRIORITY
         self._row: Ints = row[self.standing]

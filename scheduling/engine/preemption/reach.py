@@ -1,19 +1,21 @@
 """What could be freed at most: upper bounds that end hopeless searches before they begin.
 
-For every queue and every quota, the amounts held by its candidates up to a priority, summed over all
-candidates at once when a priority is first asked for.
+For every queue and every quota, the amounts held by its candidates up to each priority, summed over all
+candidates at once when they are first asked for.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from quotas.tree import QuotaTree
 from scheduling.engine.model import FlavorResource
 from scheduling.engine.preemption.candidates import Roster
+from scheduling.engine.preemption.register import together
 from scheduling.engine.state.fleet import Ints
 
 _Where = tuple[QuotaTree[FlavorResource], str, frozenset[FlavorResource]]
@@ -24,14 +26,10 @@ class Reach:
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
-        jobs = roster.register.jobs
         self.keys = list(roster.register.keys)
-        # Candidates in the order of their queues, and where in it each queue begins.
-        candidates = np.flatnonzero(roster.eligible)
-        of_queue = jobs["queue"][candidates]
-        self._order = candidates[np.argsort(of_queue, kind="stable")]
-        self._present, self._starts = np.unique(np.sort(of_queue), return_index=True)
-        self._priorities: list[int] = np.unique(jobs["priority"][candidates]).tolist()
+        self._candidates = np.flatnonzero(roster.eligible)
+        self._priority: Ints = roster.register.jobs["priority"][self._candidates]
+        self._priorities: list[int] = np.unique(self._priority).tolist()
         self._known: dict[int, Ints] = {}
         self._sums: dict[tuple[int, tuple[str, ...]], dict[FlavorResource, int]] = {}
         self._borrowers: dict[_Where, tuple[int, tuple[str, ...]]] = {}
@@ -70,11 +68,23 @@ class Reach:
 
     def _summed(self, levels: int) -> Ints:
         """What candidates of the lowest so many priorities hold. `[queues, keys]`."""
-        register, order = self._roster.register, self._order
-        found = np.zeros((len(register.queues), len(self.keys)), np.int64)
-        if levels:
-            asked = register.jobs["priority"][order] <= self._priorities[levels - 1]
-            for column, key in enumerate(self.keys):
-                amounts = np.where(asked, register.charges(key)[order], 0)
-                found[self._present, column] = np.add.reduceat(amounts, self._starts)
+        found = np.zeros((len(self._roster.register.queues), len(self.keys)), np.int64)
+        queue, level, amounts = self._cells
+        if len(queue):
+            present, starts = np.unique(queue, return_index=True)
+            found[present] = np.add.reduceat(np.where(level < levels, amounts, 0), starts, axis=1).T
         return found
+
+    @cached_property
+    def _cells(self) -> tuple[Ints, Ints, Ints]:
+        """The queues, ascending, and the levels of priority that some candidates share, and what these hold
+        together `[keys, cells]`."""
+        register, candidates, levels = self._roster.register, self._candidates, max(1, len(self._priorities))
+        cells = register.jobs["queue"][candidates] * levels
+        cells += np.searchsorted(self._priorities, self._priority)
+        order = together(cells)
+        taken, starts = np.unique(cells[order], return_index=True)
+        amounts = np.zeros((len(self.keys), len(taken)), np.int64)
+        for number, key in enumerate(self.keys if len(taken) else ()):
+            amounts[number] = np.add.reduceat(register.charges(key)[candidates[order]], starts)
+        return taken // levels, taken % levels, amounts

@@ -242,6 +242,14 @@ def grown(table: NDArray[Any], columns: int, rows: int = 1) -> NDArray[Any]:
     return larger
 
 
+def together(groups: Ints) -> Ints:
+    """The order that puts equal numbers together, ascending; equal ones stay in theirs. None is negative."""
+    # Short numbers are sorted by their digits, in a small part of the time.
+    short = int(groups.max(initial=0)) <= np.iinfo(np.uint16).max
+    order: Ints = np.argsort(groups.astype(np.uint16) if short else groups, kind="stable")
+    return order
+
+
 def _holdings(snapshot: Snapshot, job: Job) -> Sequence[Holding]:
     held = snapshot.held(job.id) if job.state in HOLDING else ()
     if not held:
