@@ -116,6 +116,16 @@ def test_grace_bounds_how_long_a_pod_takes_to_leave(sim: Any) -> None:
     assert {sim.look()[name].phase for name in "abc"} == {PodPhase.GONE}
 
 
+def test_a_pod_that_is_to_leave_does_not_outlive_its_own_end(sim: Any) -> None:
+    sim.backend.ensure(sim.spec("a", simulate={"run_s": 30}))
+    sim.until("a", PodPhase.RUNNING)
+    ends_ms = SimulatedPod.unscoped.get().next_ms
+    sim.backend.remove(TaskRef("team", "a"), 3000)
+    assert SimulatedPod.unscoped.get().next_ms == ends_ms
+    sim.pass_time(30)
+    assert sim.look()["a"].phase is PodPhase.GONE
+
+
 def test_a_second_removal_shortens_the_grace_and_never_extends_it(sim: Any) -> None:
     sim.backend.ensure(sim.spec("a", simulate={}))
     sim.until("a", PodPhase.RUNNING)

@@ -96,8 +96,8 @@ def _terminate(moment: Moment, pods: life.Pods, grace_s: int) -> None:
 
 
 def _leaving_ms(now_ms: int, grace_s: int) -> Combinable:
-    """When a pod is gone: one with containers uses a part of its grace, one that waits needs a second, and
-    one that had ended before none."""
+    """When a pod is gone: one with containers uses a part of its grace but does not outlive its own end, one
+    that waits needs a second, and one that had ended before none."""
     quick = Value(now_ms + 1000 * min(grace_s, 1))
     over = Q(phase__in=[SimulatedPhase.SUCCEEDED, SimulatedPhase.FAILED]) & ~Q(reason=NODE_LOST)
     ended = When(over, then=Value(now_ms))
@@ -106,8 +106,9 @@ def _leaving_ms(now_ms: int, grace_s: int) -> Combinable:
     within_grace = ExpressionWrapper(
         Value(now_ms + 1000) + F("leave_permille") * Value(grace_s - 1), output_field=BigIntegerField()
     )
+    done = When(phase=SimulatedPhase.RUNNING, next_ms__lt=within_grace, then=F("next_ms"))
     with_containers = When(phase__in=[SimulatedPhase.STARTING, SimulatedPhase.RUNNING], then=within_grace)
-    return Case(ended, with_containers, default=quick, output_field=BigIntegerField())
+    return Case(ended, done, with_containers, default=quick, output_field=BigIntegerField())
 
 
 def _ensure(
