@@ -15,7 +15,7 @@ from foundation.quantities import Resource
 from quotas.models import Budget, Override, OverrideAmount, QuotaRequest, UserLimit
 from quotas.services.quota import quota_set
 from quotas.services.quota_plan import Keep, QuotaAmount
-from scheduling.models import Job, JobState, PriorityGrant, WorkspacePolicy
+from scheduling.models import Job, JobState, MemoryResize, PriorityGrant, WorkspacePolicy
 from tenants import permissions, row_policies
 from tenants.models import Role, Tenant, User
 from tenants.permissions import Permission
@@ -28,6 +28,7 @@ from tests.builders.world import World
 server = pytest.mark.server
 _OF_NODE: Final = ("Quota", "LedgerEntry", "GpuUse", "QuotaChange", "QuotaRequest")
 _OF_JOB: Final = ("JobRole", "Task", "Attempt", "Claim", "Decision", "JobEvent")
+_OF_ALLOCATION: Final = ("DeviceSlice", "MemoryResize")
 _OF_CHANNEL: Final = ("Reading", "Tick", "RollUp")
 TO_TENANT: Final = {
     "tenants.Tenant": "pk",
@@ -48,7 +49,7 @@ TO_TENANT: Final = {
     "scheduling.WorkspacePolicy": "tenant",
     "scheduling.UserUsage": "queue__workspace",
     "scheduling.Allocation": "attempt__job__workspace",
-    "scheduling.DeviceSlice": "allocation__attempt__job__workspace",
+    **{f"scheduling.{name}": "allocation__attempt__job__workspace" for name in _OF_ALLOCATION},
     **{f"scheduling.{name}": "job__workspace" for name in _OF_JOB},
     "telemetry.Channel": "workspace_id",
     **{f"telemetry.{name}": "channel__workspace_id" for name in _OF_CHANNEL},
@@ -94,6 +95,10 @@ def _filled(w: World) -> dict[str, str]:
         node=node, asker=w.editor, reason="more", asked=[], current=[], expires_at=now + timedelta(days=1)
     )
     WorkspacePolicy.unscoped.create(tenant=team, idle_timeout_s=600)
+    held = jobs.allocate(jobs.job(w.queue, w.editor, "held"), w.nodes[0]).allocations.get()
+    MemoryResize.unscoped.create(
+        allocation=held, asked_by="nobody", from_mib=1, to_mib=2, deadline_at=now + timedelta(minutes=2)
+    )
     robot = tenancy.service_account("robot", team)
     made = {
         "member": w.editor.memberships.get(),
