@@ -59,7 +59,7 @@ class Look:
         charged = dict(held.values_list("allocation__pod_uid", "memory_mib"))
         for pod in pods:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-            if name in self._agents.files and uid in charged:
+            if uid in charged and self._agents.runs(name, uid):
                 (limit,) = self._agents.limits(name)
                 assert limit <= charged[uid], f"{name} may use {limit} MiB, charged are {charged[uid]}"
 
