@@ -6,15 +6,13 @@ import json
 from typing import Any
 
 import pytest
-import time_machine
 
-from clusters.models import GpuMode
 from foundation.models import Hint
 from quotas.models import LedgerEntry
-from scheduling.models import GpuRequestMode, Job, MemoryResize
+from scheduling.models import Job, MemoryResize
 from tests.api.conftest import As
-from tests.builders import jobs, pipeline
-from tests.builders.stage import Stage
+from tests.builders import pipeline
+from tests.builders.stage import Stage, stage_with_slice
 
 pytestmark = pytest.mark.django_db
 BASE = "/api/v1/workspaces/team-a/jobs/a/resize"
@@ -22,14 +20,7 @@ BASE = "/api/v1/workspaces/team-a/jobs/a/resize"
 
 @pytest.fixture
 def stage() -> Stage:
-    made = Stage(mode=GpuMode.SLICE)
-    made.cluster.live_resize = True
-    made.cluster.save(update_fields=["live_resize"])
-    role = jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=30, gpu_memory=8192)
-    with time_machine.travel("2026-03-02T08:00:00Z", tick=False):
-        made.submit("a", role, run_s=100_000)
-    pipeline.run_for(made.cell, made.cluster, 24)
-    return made
+    return stage_with_slice()
 
 
 def post(client: Any, memory: Any, query: str = "", **headers: str) -> Any:

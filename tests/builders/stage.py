@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import time_machine
+
 from clusters.models import Cell, Cluster, Device, Flavor, GpuMode, Node
 from quotas.models import LedgerEntry, Queue
-from scheduling.models import Allocation, DeviceSlice, Job
+from scheduling.models import Allocation, DeviceSlice, GpuRequestMode, Job
 from tenants.models import Role, User
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy
 
@@ -43,3 +45,15 @@ class Stage:
 def state(job: Job) -> str:
     job.refresh_from_db()
     return job.state
+
+
+def stage_with_slice() -> Stage:
+    """A stage on which job "a" runs in 30 % and 8 GiB of a card, and whose cluster changes memory live."""
+    made = Stage(mode=GpuMode.SLICE)
+    made.cluster.live_resize = True
+    made.cluster.save(update_fields=["live_resize"])
+    role = jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=30, gpu_memory=8192)
+    with time_machine.travel("2026-03-02T08:00:00Z", tick=False):
+        made.submit("a", role, run_s=100_000)
+    made.run(24)
+    return made

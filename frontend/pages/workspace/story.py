@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 from frontend import formats, parts, words
 from frontend.pages.workspace.eviction import why
 from scheduling.models import JobEvent
+from scheduling.services.resize_settle import NOT_CONFIRMED
 
 Numbers = Mapping[str, Any]
 
@@ -200,9 +201,15 @@ def _resize_overdue(actor: str, numbers: Numbers) -> str:
 
 
 def _resize_refused(actor: str, numbers: Numbers) -> str:
-    return _("The memory of %(role)s-%(index)s stays at %(from)s for each card; %(to)s was refused.") % (
-        _sizes(numbers)
-    )
+    sentence = _("The memory of %(role)s-%(index)s stays at %(from)s for each card; %(to)s was refused.")
+    return " ".join(filter(None, (sentence % _sizes(numbers), _refusal(numbers))))
+
+
+def _refusal(numbers: Numbers) -> str:
+    if numbers.get("code") == NOT_CONFIRMED:
+        return _("It was not confirmed in time.")
+    message = numbers.get("message")
+    return _("The cluster says: %(message)s") % {"message": message} if message else ""
 
 
 _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {

@@ -70,18 +70,11 @@ def test_one_size_follows_another(able: Any) -> None:
 
 
 @able_ones
-def test_what_is_asked_for_is_kept_from_others_before_it_is_there(able: Any) -> None:
-    spec = running(able, "a", 8192)
+@pytest.mark.parametrize(("now", "later"), [(8192, 20_000), (20_000, 8192)])
+def test_the_greater_amount_is_kept_from_others_until_it_is_there(able: Any, now: int, later: int) -> None:
+    spec = running(able, "a", now)
     able.agents_sleep()
-    assert able.backend.resize(spec.ref, wanted(spec, 20_000)).kind is OutcomeKind.UNKNOWN
-    assert not fits(able, "b", ROOM - 20_000 + 1)
-
-
-@able_ones
-def test_what_shrinks_is_not_free_before_it_is_confirmed(able: Any) -> None:
-    spec = running(able, "a", 20_000)
-    able.agents_sleep()
-    assert able.backend.resize(spec.ref, wanted(spec, 8192)).kind is OutcomeKind.UNKNOWN
+    assert able.backend.resize(spec.ref, wanted(spec, later)).kind is OutcomeKind.UNKNOWN
     assert not fits(able, "b", ROOM - 20_000 + 1)
 
 

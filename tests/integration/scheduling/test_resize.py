@@ -281,7 +281,7 @@ def test_more_than_is_granted_may_be_measured(stage: Slices, used: dict[Any, int
     """A library that lets a little more through must not keep its task from growing."""
     task = stage.running()
     used[Device.unscoped.get(holders=1).pk] = 9000
-    stage.ask(task, 8500)
+    assert stage.ask(task, 8500).state == ResizeState.ASKED
 
 
 def conflict(stage: Slices, task: Task, mib: int = 9000) -> str:

@@ -5,32 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import time_machine
 from django.test import Client
 from django.utils import translation
 
-from clusters.models import GpuMode
 from foundation.quantities import Resource
 from frontend.pages.workspace import story
 from quotas.models import LedgerEntry
-from scheduling.models import GpuRequestMode, Job, JobEvent, MemoryResize, ResizeState, Task
+from scheduling.models import Job, JobEvent, MemoryResize, ResizeState, Task
 from tenants.models import Role
-from tests.builders import jobs, pipeline, tenancy
-from tests.builders.stage import Stage
+from tests.builders import pipeline, tenancy
+from tests.builders.stage import Stage, stage_with_slice
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def stage() -> Stage:
-    made = Stage(mode=GpuMode.SLICE)
-    made.cluster.live_resize = True
-    made.cluster.save(update_fields=["live_resize"])
-    role = jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=30, gpu_memory=8192)
-    with time_machine.travel("2026-03-02T08:00:00Z", tick=False):
-        made.submit("a", role, run_s=100_000)
-    pipeline.run_for(made.cell, made.cluster, 24)
-    return made
+    return stage_with_slice()
 
 
 def page() -> str:
@@ -117,6 +108,21 @@ def test_every_step_has_its_sentence_in_both_languages(stage: Stage) -> None:
                 told.append(str(row.text))
                 assert "512 MiB" in told[-1]
         assert told[0] != told[1]
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ({"code": "BELOW_USE", "message": "its processes use 9 MiB"}, "its processes use 9 MiB"),
+        ({"code": "NOT_CONFIRMED", "message": ""}, "It was not confirmed in time."),
+    ],
+)
+def test_the_story_says_why_it_was_refused(stage: Stage, why: dict[str, str], said: str) -> None:
+    job = Job.unscoped.get()
+    numbers = {"role": "main", "index": 0, "from": 8192, "to": 512, **why}
+    event = JobEvent.unscoped.create(job=job, at=job.submitted_at, code="resize_refused", numbers=numbers)
+    (row,) = story.rows([event])
+    assert str(row.text).endswith(said)
 
 
 def test_what_is_taken_back_is_said(client: Client, stage: Stage) -> None:
