@@ -17,7 +17,7 @@ from scheduling.engine.gang.where import binds
 from scheduling.engine.model import Allocation, Flavor, Job, Queue
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.placement.question import card_parts, members
+from scheduling.engine.placement.question import members
 from scheduling.engine.placement.shape import resolve
 from scheduling.engine.preemption.seats import Seats, countable, slots_of
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
@@ -62,27 +62,27 @@ class Counted:
         self.board = board
         self.slots = slots_of(board)
         self.each = task.cards if task.whole else task.cores * task.cards
+        self._whole = task.whole
         self._free: Ints = np.zeros(0, np.int64)
         self._seen = self._epoch = -1
 
     def free(self) -> Ints:
         """`[rows]`, not to be written to."""
         fleet = self.board.question.fleet
+        if self._whole:
+            self.slots.now()
+            return self.slots.cards
         if self._epoch != fleet.epoch:
             self._free = self._freely(ALL_ROWS)
         elif self._seen < len(fleet.touched):
-            rows = np.array(sorted(set(fleet.touched[self._seen :])), np.int64)
+            rows = fleet.touched_since(self._seen)
             self._free[rows] = self._freely(rows)
         self._epoch, self._seen = fleet.epoch, len(fleet.touched)
         return self._free
 
     def _freely(self, rows: Rows) -> Ints:
         question = self.board.question
-        if question.task.whole:
-            amounts = card_parts(question, rows)
-        else:
-            amounts = np.where(question.usable[rows], question.fleet.cores_free[rows], 0)
-        total: Ints = amounts.sum(axis=1)
+        total: Ints = np.where(question.usable[rows], question.fleet.cores_free[rows], 0).sum(axis=1)
         return total
 
 
@@ -119,7 +119,7 @@ def seats_left(board: Board, needed: int) -> int | None:
     """How many of so many tasks find seats one after the other; None where counting is not exact."""
     if not countable(board):
         return None
-    return min(needed, int(np.minimum(slots_of(board).now(), needed).sum()))
+    return slots_of(board).left(needed)
 
 
 def _shelf_of(fleet: Fleet) -> _Shelf:
@@ -139,7 +139,6 @@ class Bounds:
         if shelf.kinds is not kinds or len(shelf.lacking) > KEPT:
             shelf.kinds, shelf.lacking = kinds, {}
         self._free: dict[Board, tuple[int, int, tuple[int, int] | None]] = {}
-        self._totals: dict[tuple[Board, int], tuple[int, tuple[int, int, int]]] = {}
         self._reaches: dict[str, Bools] = {}
 
     def lacking(self, queue: Queue, job: Job) -> Lacking:
@@ -226,13 +225,7 @@ class Bounds:
 
     def total(self, board: Board, needed: int) -> int:
         """How many of so many tasks find seats as things stand."""
-        fleet = board.question.fleet
-        state = (fleet.epoch, len(fleet.touched), len(fleet.revised))
-        known = self._totals.get((board, needed))
-        if known is None or known[1] != state:
-            total = int(np.minimum(self.counted(board).slots.now(), needed).sum())
-            known = self._totals[board, needed] = (total, state)
-        return known[0]
+        return self.counted(board).slots.left(needed)
 
     def seats_more(self, board: Board, needed: int, freed: Freed) -> Ints | None:
         """How many seats more each of the freed rows could have for so many tasks, at most `[freed]`; None

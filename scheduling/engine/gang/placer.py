@@ -264,8 +264,8 @@ class _Seating:
                 self._undo(mark)
                 return self._refused(board, entry, number, done, alone=alone)
             taken[row] += 1
-            if slots is not None and taken[row] == slots[row]:
-                board.filled(row)
+            if slots is not None:
+                board.seated(row, full=taken[row] == slots[row])
         return True
 
     def _refused(self, board: Board, entry: RoleTasks, number: int, seated: int, *, alone: bool) -> bool:

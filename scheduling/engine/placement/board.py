@@ -98,12 +98,13 @@ class Board:
             total = np.where(within, total, INFEASIBLE)
         return int(total.argmax())
 
-    def filled(self, row: int) -> None:
-        """The task that was just seated took a row's last room for such tasks: it needs no new judgement."""
+    def seated(self, row: int, *, full: bool) -> None:
+        """Such a task was just seated on a row, and it is known whether it took the last room there for them:
+        the row needs no new judgement."""
         fleet = self.question.fleet
         if self._epoch == fleet.epoch and fleet.touched[self._seen :] == [row]:
             self._seen += 1
-            self._feasible[row] = self._unscored[row] = False
+            self._feasible[row] = self._unscored[row] = not full
             self._single[row] = INFEASIBLE
 
     def cards(self, row: int, picker: DevicePicker, question: Question | None = None) -> tuple[int, ...]:
@@ -145,10 +146,9 @@ class Board:
             self._epoch, self._elsewhere, self._seen = fleet.epoch, elsewhere, len(fleet.touched)
             self._rescore(ALL_ROWS)
         elif self._seen < len(fleet.touched):
-            changed = sorted(set(fleet.touched[self._seen :]))
+            changed = fleet.touched_since(self._seen)
             self._seen = len(fleet.touched)
-            few = 2 * len(changed) < len(fleet)
-            self._rescore(np.array(changed, np.int64) if few else ALL_ROWS)
+            self._rescore(changed if 2 * len(changed) < len(fleet) else ALL_ROWS)
 
     def _select(self) -> bool:
         """Keep the scores that concern the task; whether they are others than before."""

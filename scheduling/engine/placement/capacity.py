@@ -97,8 +97,7 @@ class _Held:
         return self._most
 
     def _changed(self) -> Ints:
-        touched = self._board.question.fleet.touched[self._seen[2] :]
-        return np.array(sorted(set(touched)), np.int64)
+        return self._board.question.fleet.touched_since(self._seen[2])
 
     def _count(self, rows: Rows) -> None:
         feasible, question = self._board.feasible(), self._board.question

@@ -40,8 +40,8 @@ class FragmentationGauge:
         fleet = self._fleet
         if self._epoch != fleet.epoch:
             self._known = self.unusable(ALL_ROWS)
-        elif changed := sorted(set(fleet.touched[self._seen :])):
-            rows = np.array(changed, np.int64)
+        elif self._seen < len(fleet.touched):
+            rows = fleet.touched_since(self._seen)
             self._known[rows] = self.unusable(rows)
         self._seen, self._epoch = len(fleet.touched), fleet.epoch
         idle = int(self.idle(ALL_ROWS).sum())

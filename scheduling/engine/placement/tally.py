@@ -49,7 +49,7 @@ class Tally:
         if version != self._version:
             self._judge(ALL_ROWS)
         elif self._seen < len(touched):
-            self._judge(np.array(sorted(set(touched[self._seen :])), np.int64))
+            self._judge(self._question.fleet.touched_since(self._seen))
         self._version, self._seen = version, len(touched)
 
     def free_cards(self) -> FreeCards:

@@ -16,7 +16,7 @@ from scheduling.engine.model import Allocation
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.capacity import slots
 from scheduling.engine.placement.question import card_parts
-from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 # Vetoes whose answer follows from the amounts that are free on a row.
 COUNTED = frozenset(("pods", "cpu", "memory", "card-cores", "card-memory"))
@@ -41,8 +41,9 @@ class Slots:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        # Cards of each row of which the shape could have a part.
+        # Cards of each row of which the shape could have a part, and the slots of all rows together.
         self.cards: Ints = np.zeros(0, np.int64)
+        self.total = 0
         self._counts: Ints = np.zeros(0, np.int64)
         self._seen = self._epoch = -1
         self._plain = countable(board) and board.question.task.cards > 0
@@ -55,29 +56,40 @@ class Slots:
         fleet = self.board.question.fleet
         rows: Rows = ALL_ROWS
         if self._epoch == fleet.epoch:
-            # Rows of which something lasting changed are among those that were touched.
-            changed = sorted(set(fleet.touched[self._seen :]))
-            if not changed:
+            if self._seen == len(fleet.touched):
                 return self._counts
-            rows = np.array(changed, np.int64)
+            # Rows of which something lasting changed are among those that were touched.
+            rows = fleet.touched_since(self._seen)
         self._seen, self._epoch = len(fleet.touched), fleet.epoch
         # What lasts is brought up to date first: the cards that count are part of it.
         mask = self.board.lasting()
-        if self._plain and not isinstance(rows, slice) and len(changed) <= FEW:
-            for row in changed:
-                state = self._kept(row)
-                self._counts[row] = state.slots() if mask[row] else 0
-                self.cards[row] = state.open_cards()
+        if self._plain and not isinstance(rows, slice) and len(rows) <= FEW:
+            self._count_singly(rows.tolist(), mask)
             return self._counts
         lasting, question = mask[rows], self.board.question
         parts = card_parts(question, rows)
-        free = np.where(lasting, slots(question, rows, parts), 0)
+        free = np.where(lasting, np.minimum(slots(question, rows, parts), PLENTY), 0)
         cards = np.count_nonzero(parts, axis=1)
         if isinstance(rows, slice):
             self._counts, self.cards = free, cards
         else:
             self._counts[rows], self.cards[rows] = free, cards
+        self.total = int(self._counts.sum())
         return self._counts
+
+    def left(self, needed: int) -> int:
+        """How many of so many tasks find seats."""
+        self.now()
+        return min(needed, self.total)
+
+    def _count_singly(self, rows: list[int], mask: Bools) -> None:
+        counts = self._counts
+        for row in rows:
+            state = self._kept(row)
+            now = state.slots() if mask[row] else 0
+            self.total += now - int(counts[row])
+            counts[row] = now
+            self.cards[row] = state.open_cards()
 
     def row(self, row: int) -> Row:
         """One row as it is now, to go its own way."""
@@ -88,9 +100,9 @@ class Slots:
         self._rows_at = fleet.epoch, len(fleet.touched)
         if epoch != fleet.epoch:
             self._rows.clear()
-        else:
-            for touched in fleet.touched[seen:]:
-                self._rows.pop(touched, None)
+        elif seen < len(fleet.touched) and self._rows:
+            for touched in self._rows.keys() & fleet.touched_since(seen).tolist():
+                del self._rows[touched]
         known = self._rows.get(row)
         if known is None:
             known = self._rows[row] = Row(self.board, row)
@@ -218,7 +230,10 @@ class Seats:
         self.board, self.needed, self._counted = counted.board, needed, counted
         self.counts = counted.now()
         self.empty = counted.cards
-        self.total = int(np.minimum(self.counts, needed).sum())
+        self.total = counted.total
+        if self.fit:
+            # On no row do more count than are needed; where all together do not suffice none has as many.
+            self.total = int(np.minimum(self.counts, needed).sum())
         self._lasting = self.board.lasting()
         self._rows: dict[int, tuple[Row, int]] = {}
 

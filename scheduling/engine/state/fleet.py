@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scheduling.engine.model import Device, DeviceSlice, Extended, GpuMode, Node, ZoneShare
 from scheduling.engine.state.bare import emptied, intact, lasting, layout, normal
 from scheduling.engine.state.presence import Presences
+from scheduling.engine.state.touches import Touches
 from scheduling.engine.state.zones import ZoneStock, aligns
 
 Ints = NDArray[np.int64]
@@ -84,8 +85,7 @@ class Fleet:
         self.row = {node.id: index for index, node in enumerate(self.nodes)}
         self.models = sorted({device.model for node in self.nodes for device in node.devices})
         self.hypothetical = hypothetical
-        self.touched: list[int] = []
-        self.revised: list[int] = []
+        self._start_log()
         self.epoch = 0
         self.memo: dict[object, object] = {}
         self.presences = Presences()
@@ -108,13 +108,17 @@ class Fleet:
         twin.extended_free = {name: free.copy() for name, free in self.extended_free.items()}
         twin.presences = self.presences.copy()
         twin.zones = None if self.zones is None else self.zones.copy()
-        twin.touched, twin.revised = [], []
+        twin._start_log()
         twin.memo = {
             key: item
             for key, item in self.memo.items()
             if key == "empty" or not getattr(item, "follows_fleet", False)
         }
         return twin
+
+    def touched_since(self, seen: int) -> Ints:
+        """The rows in `touched` after its first `seen` entries, each once, ascending."""
+        return self._touches.since(seen)
 
     def device(self, row: int, column: int) -> Device:
         """The card's fixed facts; usage inside it is as of the load."""
@@ -222,9 +226,13 @@ class Fleet:
         return tuple(Extended(name, amount) for name, amount in used if amount)
 
     def _forget_changes(self) -> None:
-        self.touched.clear()
-        self.revised.clear()
+        self._start_log()
         self.epoch += 1
+
+    def _start_log(self) -> None:
+        self.touched: list[int] = []
+        self.revised: list[int] = []
+        self._touches = Touches(self.touched, len(self.nodes))
 
     def take(self, row: int, cpu: int, memory: int, cards: Parts, sign: int = 1) -> None:
         """As `hold`, or with -1 `release`, of what most tasks take; `cards` as in a `Hold`."""

@@ -203,10 +203,11 @@ def test_rows_are_counted_again_where_something_changed() -> None:
     snapshot = site([2, 2, 2], {"a": 6}, [on("j", "a", "n1:0", "n1:1"), on("k", "a", "n2:0@10")])
     whole, part = Slots(board_of(snapshot, role(1, 1))), Slots(board_of(snapshot, role(1, 1, cores=50)))
     assert (whole.now().tolist(), part.now().tolist()) == ([2, 0, 1], [4, 0, 3])
+    assert (whole.left(2), whole.left(9), part.left(9)) == (2, 3, 7)
     with snapshot.statement() as statement:
         statement.release("j/worker/0")
         assert (whole.now().tolist(), part.now().tolist()) == ([2, 1, 1], [4, 2, 3])
-        assert whole.cards.tolist() == [2, 1, 1]
+        assert (whole.cards.tolist(), whole.left(9), part.left(9)) == ([2, 1, 1], 4, 9)
         statement.release("k/worker/0")
         assert (whole.now().tolist(), part.now().tolist()) == ([2, 1, 2], [4, 2, 4])
     assert (whole.now().tolist(), part.now().tolist()) == ([2, 0, 1], [4, 0, 3])
