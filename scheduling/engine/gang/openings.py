@@ -18,7 +18,8 @@ from scheduling.engine.gang.bounds import Counted
 from scheduling.engine.gang.moves import Unit
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.board import Board
-from scheduling.engine.preemption.seats import Row, countable
+from scheduling.engine.placement.row import Row
+from scheduling.engine.preemption.seats import countable
 from scheduling.engine.state.fleet import Bools, Ints
 
 # Nodes that one search looks at, and sets of them that it names.
@@ -194,7 +195,7 @@ def _units(cleared: Sequence[Cleared]) -> tuple[Unit, ...]:
 def _clearable(counted: Counted, rows: Sequence[int], movable: Movable) -> Iterator[Cleared]:
     nodes = counted.board.question.fleet.nodes
     for row in _hopeful(counted, rows, movable):
-        units = _enough(Row(counted.board, row), movable.standing_on(nodes[row].id))
+        units = _enough(Row(counted.board.question, row), movable.standing_on(nodes[row].id))
         if units:
             moved = sum(len(entry.slices) or 1 for unit in units for entry in unit.tasks)
             newest = max(unit.job.submitted_at for unit in units)

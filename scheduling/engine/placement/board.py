@@ -6,7 +6,7 @@ that only rows that changed since it was last looked at are scored again, all in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from scheduling.engine.placement.relevance import concerns, relevant
 from scheduling.engine.placement.scores import stretch
 from scheduling.engine.placement.tally import FreeCards, Tally
 from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Rows
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows
 
 Floats = NDArray[np.float64]
 INFEASIBLE = -np.inf
@@ -52,6 +52,8 @@ class Board:
         # Moves when more has changed than the rows that were touched since.
         self._version = 0
         self._tally: Tally | None = None
+        # How many such tasks each row takes, where somebody counts that exactly: it tells as well which fit.
+        self.counts: Callable[[], Ints] | None = None
         self._rescore(ALL_ROWS)
 
     def learn(self, scores: Sequence[tuple[Score, int]]) -> None:
@@ -160,9 +162,12 @@ class Board:
         return True
 
     def _rescore(self, rows: Rows) -> None:
-        feasible = self._lasting.mask[rows].copy()
-        for veto in self._decisive:
-            feasible &= veto.allows(self.question, rows)
+        if self.counts is not None:
+            feasible = self.counts()[rows] > 0
+        else:
+            feasible = self._lasting.mask[rows].copy()
+            for veto in self._decisive:
+                feasible &= veto.allows(self.question, rows)
         # Nobody looks at the score of a row that does not fit, and in a full cluster few do.
         self._feasible[rows] = self._unscored[rows] = feasible
         self._single[rows] = INFEASIBLE

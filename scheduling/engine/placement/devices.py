@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.row import Row
 from scheduling.engine.placement.shape import TaskShape, part_of
 from scheduling.engine.state.fleet import Fleet
 
@@ -39,8 +40,11 @@ class BestFitDevices:
 
     def pick(self, question: Question, row: int) -> tuple[int, ...]:
         """The columns of the best cards of a row that fits."""
-        fitting: list[int] = np.flatnonzero(question.fitting(slice(row, row + 1))[0]).tolist()
         fleet = question.fleet
+        if question.task.derived:
+            fitting: list[int] = np.flatnonzero(question.fitting(slice(row, row + 1))[0]).tolist()
+        else:
+            fitting = Row(question, row).fitting()
         left, memory = fleet.cores_free[row].tolist(), fleet.card_memory_free[row].tolist()
         return self.among(question.task, fitting, left, memory)
 

@@ -17,13 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.engine.options import ShareStrategy
+from scheduling.engine.placement.row import Row
 from scheduling.engine.preemption.candidates import Candidate
 from scheduling.engine.preemption.collect import add
 from scheduling.engine.preemption.contest import Contest, Victim
 from scheduling.engine.preemption.fair import FairField
 from scheduling.engine.preemption.ground import Crowd, Ground, Site
 from scheduling.engine.preemption.register import Floats
-from scheduling.engine.preemption.seats import Row, Seats
+from scheduling.engine.preemption.seats import Seats
 from scheduling.engine.state.fleet import Bools, Ints
 
 # Rows that are looked at together for each seat that is missing, and at least; and the most in all.

@@ -8,7 +8,7 @@ counted again, on plain numbers; the fleet stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -16,11 +16,11 @@ from scheduling.engine.model import Allocation
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.capacity import slots
 from scheduling.engine.placement.question import card_parts
+from scheduling.engine.placement.row import PLENTY, Row
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 # Vetoes whose answer follows from the amounts that are free on a row.
 COUNTED = frozenset(("pods", "cpu", "memory", "card-cores", "card-memory"))
-PLENTY = 2**31
 # Shapes of which the slots are kept with a fleet.
 KEPT = 4096
 # So few rows are counted faster one by one than as arrays.
@@ -34,6 +34,17 @@ def countable(board: Board) -> bool:
     loose = fleet.zones is None or not task.aligned
     known = all(veto.fixed or veto.name in COUNTED for veto in board.vetoes)
     return plain and loose and known and (task.whole or task.cards <= 1)
+
+
+def decisive(board: Board) -> bool:
+    """Whether a row takes one more task of the shape exactly if it has a slot: all that is counted is
+    asked for by a veto, too."""
+    task, fleet = board.question.task, board.question.fleet
+    counted = {"cpu": task.cpu, "memory": task.memory, "pods": fleet.pods is not None}
+    if task.cards:
+        counted |= {"card-cores": True, "card-memory": task.whole or task.card_memory}
+    asked = {veto.name for veto in board.vetoes}
+    return countable(board) and all(name in asked for name, counts in counted.items() if counts)
 
 
 class Slots:
@@ -89,7 +100,7 @@ class Slots:
             now = state.slots() if mask[row] else 0
             self.total += now - int(counts[row])
             counts[row] = now
-            self.cards[row] = state.open_cards()
+            self.cards[row] = len(state.fitting())
 
     def row(self, row: int) -> Row:
         """One row as it is now, to go its own way."""
@@ -105,7 +116,7 @@ class Slots:
                 del self._rows[touched]
         known = self._rows.get(row)
         if known is None:
-            known = self._rows[row] = Row(self.board, row)
+            known = self._rows[row] = Row(self.board.question, row)
         return known
 
 
@@ -127,100 +138,9 @@ def slots_of(board: Board) -> Slots:
     known = shelf.slots.get(board)
     if known is None:
         known = shelf.slots[board] = Slots(board)
+        if decisive(board):
+            board.counts = known.now
     return known
-
-
-class Row:
-    """The free amounts of one row as plain numbers, and what one shape makes of them."""
-
-    __slots__ = (
-        "_columns",
-        "_full",
-        "_task",
-        "_usable",
-        "cores",
-        "cpu",
-        "holders",
-        "memory",
-        "of_cards",
-        "pods",
-        "sole",
-    )
-
-    def __init__(self, board: Board, row: int) -> None:
-        question, fleet = board.question, board.question.fleet
-        self._task, self._columns = question.task, fleet.columns[row]
-        self._usable: list[bool] = question.usable[row].tolist()
-        self._full: tuple[list[int], list[int]] = (
-            fleet.card_cores[row].tolist(),
-            fleet.card_memory[row].tolist(),
-        )
-        self.cpu, self.memory = int(fleet.cpu_free[row]), int(fleet.memory_free[row])
-        self.pods = PLENTY if fleet.pods is None else int(fleet.pods[row] - fleet.used_pods[row])
-        self.cores: list[int] = fleet.cores_free[row].tolist()
-        self.of_cards: list[int] = fleet.card_memory_free[row].tolist()
-        self.holders: list[int] = fleet.holders[row].tolist()
-        self.sole: list[int] = fleet.exclusive[row].astype(int).tolist()
-
-    def copy(self) -> Row:
-        """The row as it is now, to go its own way."""
-        twin = object.__new__(Row)
-        twin._task, twin._columns = self._task, self._columns
-        twin._usable, twin._full = self._usable, self._full
-        twin.cpu, twin.memory, twin.pods = self.cpu, self.memory, self.pods
-        twin.cores, twin.of_cards = list(self.cores), list(self.of_cards)
-        twin.holders, twin.sole = list(self.holders), list(self.sole)
-        return twin
-
-    def book(self, task: Allocation, sign: int) -> None:
-        """A task leaves (`sign` 1) or comes back (-1)."""
-        columns = self._columns
-        self.cpu += sign * task.cpu
-        self.memory += sign * task.memory
-        self.pods += sign
-        for part in task.slices:
-            column = columns.get(part.device)
-            if column is not None:
-                self.cores[column] += sign * part.cores
-                self.of_cards[column] += sign * part.memory
-                self.holders[column] -= sign
-                self.sole[column] -= sign * part.exclusive
-
-    def slots(self) -> int:
-        """How many tasks of the shape stand here together."""
-        task = self._task
-        found = self.pods
-        if task.cpu:
-            found = min(found, self.cpu // task.cpu)
-        if task.memory:
-            found = min(found, self.memory // task.memory)
-        if task.cards and found > 0:
-            found = min(found, self._empty() // task.cards if task.whole else self._parts())
-        return max(0, found)
-
-    def open_cards(self) -> int:
-        """On how many cards a task of the shape, which asks for cards, could have a part."""
-        return self._empty() if self._task.whole else sum(parts > 0 for parts in self._parts_of_cards())
-
-    def _empty(self) -> int:
-        cards = zip(self._usable, self.holders, self.cores, self.of_cards, *self._full, strict=True)
-        return sum(
-            can and not holders and cores == all_cores and memory == all_memory
-            for can, holders, cores, memory, all_cores, all_memory in cards
-        )
-
-    def _parts(self) -> int:
-        return sum(self._parts_of_cards())
-
-    def _parts_of_cards(self) -> Iterator[int]:
-        task = self._task
-        for can, sole, cores, memory in zip(self._usable, self.sole, self.cores, self.of_cards, strict=True):
-            if not can or sole > 0 or cores < task.cores:
-                continue
-            parts = cores // task.cores
-            if task.card_memory:
-                parts = min(parts, memory // task.card_memory)
-            yield max(0, parts)
 
 
 class Seats:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from scheduling.engine import Delta, NodePut
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.row import Row
 from scheduling.engine.preemption import seats as seats_module
-from scheduling.engine.preemption.seats import Seats, Slots, countable, slots_of
+from scheduling.engine.preemption.seats import Seats, Slots, countable, decisive, slots_of
+from scheduling.engine.state.fleet import ALL_ROWS
 from tests.unit.scheduling.engine.builders import CARD_MIB, role
 from tests.unit.scheduling.engine.preemption.stand import board_of, on, site
 
@@ -183,6 +186,38 @@ def test_few_changed_rows_are_counted_as_many_are(case: Case, monkeypatch: pytes
             statement.release(task.id)
             told()
     assert told() == before
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_board_that_is_counted_answers_as_one_that_asks_its_vetoes(case: Case) -> None:
+    snapshot = site(case.cards, {"a": 9}, case.standing, **case.facts)
+    counted = board_of(snapshot, case.asked)
+    board = Board(counted.question, counted.vetoes, ())
+    slots_of(counted)
+    assert board.counts is None is not counted.counts
+
+    def told() -> list[bool]:
+        for row in (0, 1) if board.question.task.cards else ():
+            cards = np.flatnonzero(board.question.fitting(ALL_ROWS)[row]).tolist()
+            assert Row(board.question, row).fitting() == cards
+        expected: list[bool] = board.feasible().tolist()
+        assert counted.feasible().tolist() == expected
+        return expected
+
+    before = told()
+    with snapshot.statement() as statement:
+        for task in snapshot.held(case.gone):
+            statement.release(task.id)
+            told()
+    assert told() == before
+
+
+def test_a_board_is_not_told_by_slots_of_what_none_of_its_vetoes_asks() -> None:
+    board = board_of(site([2], {"a": 2}, []), role(1, 1))
+    assert decisive(board)
+    board.vetoes = tuple(veto for veto in board.vetoes if veto.name != "card-memory")
+    assert countable(board)
+    assert not decisive(board)
 
 
 def test_a_row_that_was_asked_for_goes_its_own_way() -> None:
