@@ -162,12 +162,12 @@ class Session:
 
 def _tools(snapshot: Snapshot, config: EngineConfig) -> Toolbox:
     """The resolved configuration; kept with the snapshot, as most cycles have that of the last one."""
-    known = snapshot.memo.get(Toolbox)
+    known = snapshot.kept.get(Toolbox)
     if isinstance(known, tuple) and known[0] is config:
         tools: Toolbox = known[1]
         return tools
     tools = resolve_config(config)
-    snapshot.memo[Toolbox] = (config, tools)
+    snapshot.kept[Toolbox] = (config, tools)
     return tools
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from scheduling.engine.model import Job, Outcome, PlacementRules
 from scheduling.engine.quota.charges import ANYWHERE
@@ -93,7 +93,7 @@ class Refusals:
     def told(self, queue: str, like: int, outcome: Outcome) -> Mapping[str, Outcome]:
         """This answer for any job of a queue, by its id, given to one with the equivalence `like`."""
         known = self._of.get((queue, like))
-        if known is None or replace(known.first, job=outcome.job) != outcome:
+        if known is None or _said(known.first) != _said(outcome):
             known = self._of[queue, like] = _Told(outcome)
         return known
 
@@ -101,6 +101,11 @@ class Refusals:
     def size(self) -> int:
         """How many answers are kept."""
         return sum(map(len, self._of.values()))
+
+
+def _said(outcome: Outcome) -> tuple[object, ...]:
+    """All that an outcome says, but for whose it is."""
+    return outcome.status, outcome.reason, outcome.numbers, outcome.help
 
 
 class _Told(dict[str, Outcome]):

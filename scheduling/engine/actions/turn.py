@@ -103,7 +103,7 @@ class Turn:
     def _advance(self) -> None:
         while (following := self._next()) is not None:
             place, job = following
-            if self._odd({job.id}):
+            if any(job.id in those for those in self._without_turn()):
                 continue
             answer = self._foregone(job)
             if answer is None:
@@ -164,17 +164,15 @@ class Turn:
         ids = rank.line.between(rank.at, end)
         rank.at = end
         answers = dict(zip(ids, map(told.__getitem__, ids), strict=True))
-        for job_id in self._odd(answers.keys()):
+        for job_id in {job_id for those in self._without_turn() for job_id in those & answers.keys()}:
             del answers[job_id]
         self._session.counters["skipped_as_equivalent"] += len(answers)
         self._session.record_alike(answers)
 
-    def _odd(self, ids: Set[str]) -> Set[str]:
-        """Those of some jobs that have no turn: they were answered, or an earlier attempt still holds
-        something."""
+    def _without_turn(self) -> tuple[Set[str], ...]:
+        """Jobs that have no turn: they were answered, or an earlier attempt still holds something."""
         session = self._session
-        known: tuple[Set[str], ...] = (session.outcomes.keys(), session.snapshot.holding(), self._unseen())
-        return {job_id for part in known for job_id in part & ids}
+        return session.outcomes.keys(), session.snapshot.holding(), self._unseen()
 
     def _close(self) -> None:
         self.head = None

@@ -58,9 +58,11 @@ def openings(
     `within` says whether so many may move, and `shelter`, if given, whether they can be expected to find
     room elsewhere.
     """
-    slots = counted.slots.now()
-    short = needed - int(np.minimum(slots, needed).sum())
-    cleared = sorted(_clearable(counted, nearest(counted, needed), movable), key=lambda node: node.cost)
+    short = needed - counted.slots.left(needed)
+    hopeful = _hopeful(counted, nearest(counted, needed), movable)
+    if len(hopeful) < short:
+        return
+    cleared = sorted(_clearable(counted, hopeful, movable), key=lambda node: node.cost)
     known: set[tuple[int, ...]] = set()
     for start in range(min(SETS_NAMED, len(cleared) - short + 1)):
         chosen = _chosen(cleared[start:], short, within, shelter)
@@ -194,7 +196,7 @@ def _units(cleared: Sequence[Cleared]) -> tuple[Unit, ...]:
 
 def _clearable(counted: Counted, rows: Sequence[int], movable: Movable) -> Iterator[Cleared]:
     nodes = counted.board.question.fleet.nodes
-    for row in _hopeful(counted, rows, movable):
+    for row in rows:
         units = _enough(Row(counted.board.question, row), movable.standing_on(nodes[row].id))
         if units:
             moved = sum(len(entry.slices) or 1 for unit in units for entry in unit.tasks)

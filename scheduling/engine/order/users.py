@@ -46,6 +46,8 @@ class Users:
 
         In resource units times the weights of the configuration. A user of weight zero comes last.
         """
+        if self._shares is None:
+            return None
         whose = queue_id, user
         if whose not in self._loads:
             self._loads[whose] = self._load(self._snapshot.queues[queue_id], user)

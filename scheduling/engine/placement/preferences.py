@@ -45,7 +45,7 @@ class Affinity:
         granted = np.zeros(fleet.cpu[rows].shape, np.int64)
         total = 0
         if soft(fleet):
-            granted += TAINT_WEIGHT // (1 + disliked(fleet, question.task.tolerations)[rows])
+            granted += TAINT_WEIGHT // (1 + disliked(fleet, question.task.tolerations, rows))
             total += TAINT_WEIGHT
         if liking is not None:
             for wish in liking.nodes:

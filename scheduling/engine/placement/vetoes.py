@@ -121,7 +121,7 @@ class TaintToleration(_Always):
     name, fixed = "taint", True
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return ~repelled(question.fleet, question.task.tolerations)[rows]
+        return ~repelled(question.fleet, question.task.tolerations, rows)
 
 
 class Cards(_OfCards):

@@ -83,8 +83,9 @@ class Reach:
         cells = register.jobs["queue"][candidates] * levels
         cells += np.searchsorted(self._priorities, self._priority)
         order = together(cells)
-        taken, starts = np.unique(cells[order], return_index=True)
-        amounts = np.zeros((len(self.keys), len(taken)), np.int64)
+        cells, candidates = cells[order], candidates[order]
+        starts = np.flatnonzero(np.diff(cells, prepend=-1))
+        taken, amounts = cells[starts], np.zeros((len(self.keys), len(starts)), np.int64)
         for number, key in enumerate(self.keys if len(taken) else ()):
-            amounts[number] = np.add.reduceat(register.charges(key)[candidates[order]], starts)
+            amounts[number] = np.add.reduceat(register.charges(key)[candidates], starts)
         return taken // levels, taken % levels, amounts

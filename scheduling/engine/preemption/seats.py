@@ -111,7 +111,10 @@ class Slots:
         self._rows_at = fleet.epoch, len(fleet.touched)
         if epoch != fleet.epoch:
             self._rows.clear()
-        elif seen < len(fleet.touched) and self._rows:
+        elif len(fleet.touched) - seen < len(self._rows):
+            for touched in fleet.touched[seen:]:
+                self._rows.pop(touched, None)
+        elif self._rows:
             for touched in self._rows.keys() & fleet.touched_since(seen).tolist():
                 del self._rows[touched]
         known = self._rows.get(row)

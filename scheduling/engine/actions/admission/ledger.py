@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from scheduling.engine.session import Session
 
 Borrowed = dict[FlavorResource, int]
+# The counters of turns by what became of them.
+_TURNS = {verdict: f"turns_{verdict.value.replace('-', '_')}" for verdict in Verdict}
 
 
 class Ledger:
@@ -138,7 +140,7 @@ class Ledger:
         )
 
     def _trace(self, entry: Entry, verdict: Verdict) -> None:
-        self._session.counters[f"turns_{verdict.value.replace('-', '_')}"] += 1
+        self._session.counters[_TURNS[verdict]] += 1
         if self._session.config.trace:
             self._session.considered.append(entry.considered(verdict))
 
