@@ -214,6 +214,13 @@ class QuotaTree(Generic[K]):
         above = self._node(node_id).parent
         return None if above is None else above.id
 
+    def root(self, node_id: str) -> str:
+        """The id of the node above all others, seen from a node; its own where it is that."""
+        node = self._node(node_id)
+        while node.parent is not None:
+            node = node.parent
+        return node.id
+
     def path(self, node_id: str) -> Iterator[str]:
         """The ids from a node up to its root."""
         node: TreeNode[K] | None = self._node(node_id)

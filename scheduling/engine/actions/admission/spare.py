@@ -68,7 +68,7 @@ def _short(
     session: Session, queue: Queue, job: Job, usage: Mapping[FlavorResource, int], *, charged: bool
 ) -> Refusal | None:
     tree, leaf = session.snapshot.quota, queue.quota_node
-    root, permille = tuple(tree.path(leaf))[-1], session.config.preemption.spare_permille
+    root, permille = tree.root(leaf), session.config.preemption.spare_permille
     for key, amount in usage.items():
         card, owned, more = CARD.get(key.resource), tree.subtree_quota(root, key), 0 if charged else amount
         if owned is None or not amount or not tree.borrows(leaf, key, more):

@@ -68,6 +68,7 @@ def test_a_root_has_nobody_to_take_from() -> None:
 def test_the_tree_tells_its_shape() -> None:
     quotas = company()
     assert list(quotas.path("a")) == ["a", "dept", "unit", "root"]
+    assert [quotas.root(node) for node in quotas.path("a")] == ["root"] * 4
     assert [quotas.parent(node) for node in ("a", "root")] == ["dept", None]
     assert [quotas.children(node) for node in ("dept", "a")] == [("a", "b"), ()]
     assert [quotas.height(node) for node in ("root", "unit", "dept", "a")] == [3, 2, 1, 0]
