@@ -378,11 +378,11 @@ class Allocation:
     rules: PlacementRules | None = None
     domains: tuple[DomainTasks, ...] = ()
     each: tuple[Extended, ...] = ()
+    # The task's name inside the snapshot; asked for far more often than tasks come.
+    id: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def id(self) -> str:
-        """The task's name inside the snapshot."""
-        return f"{self.job}/{self.role}/{self.index}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", f"{self.job}/{self.role}/{self.index}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
