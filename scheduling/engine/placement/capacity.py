@@ -24,7 +24,7 @@ KEPT = 4096
 def slots(question: Question, rows: Rows = ALL_ROWS, parts: Ints | None = None) -> Ints:
     """For each row how many tasks could stand there at most, by all that a node counts.
 
-    `parts` are the rows' `card_parts`, where they are known.
+    `parts` is how many parts of cards each row has for them, where that is known.
     """
     fleet, task = question.fleet, question.task
     bounds = np.full(fleet.cpu_free[rows].shape, PLENTY, np.int64)
@@ -33,8 +33,8 @@ def slots(question: Question, rows: Rows = ALL_ROWS, parts: Ints | None = None) 
     if task.memory:
         bounds = np.minimum(bounds, np.maximum(fleet.memory_free[rows], 0) // task.memory)
     if task.cards:
-        parts = card_parts(question, rows) if parts is None else parts
-        bounds = np.minimum(bounds, parts.sum(axis=1) // task.cards)
+        parts = card_parts(question, rows).sum(axis=1) if parts is None else parts
+        bounds = np.minimum(bounds, parts // task.cards)
     for item in task.extended:
         free = fleet.extended_free.get(item.resource)
         bounds = np.minimum(bounds, 0 if free is None else np.maximum(free[rows], 0) // item.amount)

@@ -40,6 +40,11 @@ class Question:
         self._models = tuple(code for code, model in enumerate(fleet.models) if model in wanted)
         self.of_mode, self.of_profile, self.of_model, self.usable = self._cards()
 
+    @property
+    def accepted(self) -> tuple[tuple[GpuMode, ...], tuple[int, ...], str]:
+        """Which cards the task could ever use: their modes, codes of models, and profile."""
+        return self._modes, self._models, self.task.profile
+
     def revise(self, rows: Rows) -> None:
         """Look again at rows whose labels or cards' health changed."""
         self.members = members(self.fleet, self.flavor)
@@ -93,7 +98,7 @@ class Question:
     def _cards(self) -> tuple[Bools, Bools, Bools, Bools]:
         """Masks of cards, each narrower than the former; shared by all shapes that want the same."""
         fleet, profile = self.fleet, self.task.profile
-        key = ("cards", self._modes, self._models, profile)
+        key = ("cards", *self.accepted)
         known = fleet.memo.get(key)
         if known is None:
             of_mode = fleet.present & np.isin(fleet.mode, [MODES.index(mode) for mode in self._modes])

@@ -35,8 +35,10 @@ class Groups:
     @staticmethod
     def ranked(tasks: Ints, group: Ints, hard: Floats, given: Ints) -> Groups:
         """Tasks in any order, put into theirs."""
-        ranks = np.lexsort((given, hard / np.maximum(1, given)))
-        ranks = ranks[together(group[ranks])]
+        # One short number after the other, the least important first, is several times as fast as `lexsort`.
+        ranks = together(given)
+        for key in (_numbered(hard / np.maximum(1, given)), group):
+            ranks = ranks[together(key[ranks])]
         return Groups(tasks[ranks], group[ranks], hard[ranks])
 
     def some(self, asked: Bools) -> Groups:
@@ -278,6 +280,15 @@ class Ground:
             else:
                 self._gone[number] = True
         self._told = there
+
+
+def _numbered(values: Floats) -> Ints:
+    """Each value's number among those that there are, the lowest first."""
+    order = np.argsort(values)
+    ascending = values[order]
+    found = np.zeros(len(values), np.int64)
+    found[order[1:]] = np.cumsum(ascending[1:] > ascending[:-1])
+    return found
 
 
 def by_cost(candidate: Candidate) -> tuple[bool, bool, int, float, str]:

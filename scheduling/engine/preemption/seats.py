@@ -15,6 +15,7 @@ import numpy as np
 from scheduling.engine.model import Allocation
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.capacity import slots
+from scheduling.engine.placement.empty import empty_cards
 from scheduling.engine.placement.question import card_parts
 from scheduling.engine.placement.row import PLENTY, Row
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
@@ -78,9 +79,8 @@ class Slots:
             self._count_singly(rows.tolist(), mask)
             return self._counts
         lasting, question = mask[rows], self.board.question
-        parts = card_parts(question, rows)
+        parts, cards = self._on_cards(rows)
         free = np.where(lasting, np.minimum(slots(question, rows, parts), PLENTY), 0)
-        cards = np.count_nonzero(parts, axis=1)
         if isinstance(rows, slice):
             self._counts, self.cards = free, cards
         else:
@@ -92,6 +92,15 @@ class Slots:
         """How many of so many tasks find seats."""
         self.now()
         return min(needed, self.total)
+
+    def _on_cards(self, rows: Rows) -> tuple[Ints, Ints]:
+        """Parts of cards that each row has for such tasks, and cards of which it has any."""
+        question = self.board.question
+        if question.task.whole and question.task.cards:
+            empty = np.array(empty_cards(question).now()[rows])
+            return empty, empty
+        parts = card_parts(question, rows)
+        return parts.sum(axis=1), np.count_nonzero(parts, axis=1)
 
     def _count_singly(self, rows: list[int], mask: Bools) -> None:
         counts = self._counts
