@@ -94,18 +94,21 @@ class TreeNode(Generic[K]):
 
     def local_available(self, key: K) -> Amount:
         """What can be added before the parent notices."""
-        local = self.local(key)
-        return None if local is None else max(0, local - self.used(key))
+        local = self.kept.get(key, 0)
+        if not local:
+            return local
+        return max(0, local - self.usage.get(key, 0))
 
     def available(self, key: K, freed: Mapping[str, int] | None = None) -> Amount:
         """What can be added now; negative where others have used more than they own.
 
         `freed` is by how much the usage of nodes, by id, is to be taken as lower than it is.
         """
-        quota = self.quota(key)
+        quota, used = self.subtree.get(key, 0), self.usage.get(key, 0)
         if quota is None:
             return None
-        used = self.used(key) if freed is None else max(0, self.used(key) - freed.get(self.id, 0))
+        if freed is not None:
+            used = max(0, used - freed.get(self.id, 0))
         if self.parent is None:
             return quota - used
         above = self.parent.available(key, freed)
@@ -126,8 +129,8 @@ class TreeNode(Generic[K]):
 
     def exceeds(self, key: K, extra: int) -> bool:
         """Whether usage with `extra` would be above what the subtree owns."""
-        quota = self.quota(key)
-        return quota is not None and self.used(key) + extra > quota
+        quota = self.subtree.get(key, 0)
+        return quota is not None and self.usage.get(key, 0) + extra > quota
 
     def above(self, keys: Iterable[K]) -> bool:
         """Whether usage of any of the keys is above what the subtree owns."""

@@ -59,9 +59,6 @@ class Slots:
         self._counts: Ints = np.zeros(0, np.int64)
         self._seen = self._epoch = -1
         self._plain = countable(board) and board.question.task.cards > 0
-        # Rows that were looked at one by one, as they are until somebody touches them.
-        self._rows: dict[int, Row] = {}
-        self._rows_at = (-1, 0)
 
     def now(self) -> Ints:
         """How many more tasks each row could take. `[rows]`, not to be written to."""
@@ -105,7 +102,7 @@ class Slots:
     def _count_singly(self, rows: list[int], mask: Bools) -> None:
         counts = self._counts
         for row in rows:
-            state = self._kept(row)
+            state = self.row(row)
             now = state.slots() if mask[row] else 0
             self.total += now - int(counts[row])
             counts[row] = now
@@ -113,23 +110,7 @@ class Slots:
 
     def row(self, row: int) -> Row:
         """One row as it is now, to go its own way."""
-        return self._kept(row).copy()
-
-    def _kept(self, row: int) -> Row:
-        fleet, (epoch, seen) = self.board.question.fleet, self._rows_at
-        self._rows_at = fleet.epoch, len(fleet.touched)
-        if epoch != fleet.epoch:
-            self._rows.clear()
-        elif len(fleet.touched) - seen < len(self._rows):
-            for touched in fleet.touched[seen:]:
-                self._rows.pop(touched, None)
-        elif self._rows:
-            for touched in self._rows.keys() & fleet.touched_since(seen).tolist():
-                del self._rows[touched]
-        known = self._rows.get(row)
-        if known is None:
-            known = self._rows[row] = Row(self.board.question, row)
-        return known
+        return Row(self.board.question, row)
 
 
 class _Shelf:
