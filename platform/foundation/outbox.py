@@ -82,8 +82,10 @@ WHERE id IN (SELECT id FROM foundation_hint WHERE not_before <= %s ORDER BY id L
 RETURNING id, topic, key"""
 _ANSWERED: Final = "DELETE FROM foundation_hint WHERE topic IN ({}) AND key = %s"
 _HASTENED: Final = KeptUpdate(
-    lambda topic, key, now: Hint.unscoped.filter(topic=topic, key=key, not_before__gt=now).order_by(),
-    lambda topic, key, now: {"not_before": now},
+    lambda topic, key, now, until: Hint.unscoped.filter(
+        topic=topic, key=key, not_before__gt=now, not_before__lte=until
+    ).order_by(),
+    lambda topic, key, now, until: {"not_before": now},
 )
 
 
@@ -98,12 +100,15 @@ def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
     with preparing_cursor() as cursor:
         sql = _ASK_LATER if delay_s > 0 else _ASK
         cursor.execute(sql, [name, str(key), connection.ops.adapt_datetimefield_value(not_before)])
-    _wake_relay(topic)
+        written = cursor.rowcount
+    if written:  # whoever asked for the same before has told the relay
+        _wake_relay(topic)
 
 
-def hasten(topic: Topic, key: uuid.UUID | str) -> None:
-    """What somebody wanted later is wanted now: what it was put off for is over."""
-    if _HASTENED(topic.value + _LATER, str(key), clock.now()):
+def hasten(topic: Topic, key: uuid.UUID | str, *, within_s: float) -> None:
+    """What somebody wanted within this time is wanted now: what it was put off for is over."""
+    now = clock.now()
+    if _HASTENED(topic.value + _LATER, str(key), now, now + timedelta(seconds=within_s)):
         _wake_relay(topic)
 
 

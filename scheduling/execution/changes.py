@@ -12,6 +12,7 @@ from scheduling.models import Allocation, Task
 Row = Task | Allocation
 # As they were read: the rows are locked, so a guard that fails is a fault in the order of locks.
 _GUARDS: Final = {Task: Guard(same=("state",)), Allocation: Guard(where={"removed_at": None})}
+_HELD: Final = Guard(where={"removed_at": None, "released_at": None})
 
 
 class NotLocked(RuntimeError):
@@ -45,7 +46,8 @@ class Changes:
         for row, changed in self._names.items():
             alike[type(row), tuple(sorted(changed))].append(row)
         for (model, names), rows in alike.items():
-            written = update_rows(model, names, map(self._values, rows), guard=_GUARDS[model])
+            guard = _HELD if "released_at" in names else _GUARDS[model]
+            written = update_rows(model, names, map(self._values, rows), guard=guard)
             if len(written) < len(rows):
                 raise NotLocked(f"{len(rows) - len(written)} rows of {model.__name__} were changed meanwhile")
         self._names.clear()

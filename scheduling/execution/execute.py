@@ -33,7 +33,8 @@ from scheduling.transitions import StaleJob
 log = structlog.get_logger(__name__)
 _BATCH: Final = 200
 _ASK_AGAIN: Final = timedelta(seconds=30)
-_RETRY_S: Final = 0.3
+RETRY_S: Final = 0.3
+"""What finds the cluster's lease taken tries again after this time."""
 # No pod starts or goes sooner, and what came of all that was asked for meanwhile is seen together.
 _SEEN_S: Final = 0.1
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
@@ -61,7 +62,8 @@ def _wanted(cluster: uuid.UUID) -> QuerySet[Allocation]:
 
 
 def _unwanted(cluster: uuid.UUID, sent_before: datetime) -> QuerySet[Allocation]:
-    """Those of which the pods are to be removed, with the seconds that each has for it."""
+    """Those of which the pods are to be removed, with the seconds that each has for it; first those that hold
+    something, which others wait for."""
     unsent = Q(removal_sent_at__isnull=True) | Q(removal_sent_at__lt=sent_before)
     return (
         Allocation.unscoped.filter(
@@ -69,8 +71,10 @@ def _unwanted(cluster: uuid.UUID, sent_before: datetime) -> QuerySet[Allocation]
         )
         .annotate(grace=F("attempt__job__runtime__termination_grace_s"))
         .select_related("node")
-        .only("namespace", "pod_name", "pod_uid", "ensured_at", "node__present", "node__taints")
-        .order_by("id")[: 5 * _BATCH]
+        .only(
+            "namespace", "pod_name", "pod_uid", "ensured_at", "released_at", "node__present", "node__taints"
+        )
+        .order_by(F("released_at").asc(nulls_first=True), "id")[: 5 * _BATCH]
     )
 
 
@@ -88,13 +92,18 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
     """Bring the pods of one cluster in line with the rows; returns how many calls were answered."""
     with leases.held(Cluster, cluster_id) as epoch:
         if epoch is None:
-            outbox.hint(outbox.Topic.EXECUTE, cluster_id, delay_s=_RETRY_S)
+            outbox.hint(outbox.Topic.EXECUTE, cluster_id, delay_s=RETRY_S)
             return 0
         cluster = cluster_by_key(cluster_id)
         faults.point("execute.leased")
         try:
             backend = backend_for(cluster)
-            answered = _remove(cluster, backend) + _ensure(cluster, backend)
+            now = clock.now()
+            unwanted = _UNWANTED(cluster.pk, now - _ASK_AGAIN)
+            answered = _remove(backend, [one for one in unwanted if not one.released_at], now)
+            answered += _ensure(cluster, backend)
+            # Nobody waits for pods that have ended.
+            answered += _remove(backend, [one for one in unwanted if one.released_at], now)
             if backend.capabilities.resize:
                 resizing.resize(cluster, backend)
             if backend.capabilities.gangs:
@@ -160,9 +169,8 @@ def _refused(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
         log.info("job moved on before its refusal was noted", job=str(job.pk))
 
 
-def _remove(cluster: Cluster, backend: ClusterBackend) -> int:
-    now = clock.now()
-    unwanted = _UNWANTED(cluster.pk, now - _ASK_AGAIN)
+def _remove(backend: ClusterBackend, unwanted: Sequence[Any], now: datetime) -> int:
+    """Ask for these to be removed, rows of `_UNWANTED`; returns how many were."""
     if not unwanted:
         return 0
     faults.point("execute.before_remove")

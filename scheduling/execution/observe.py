@@ -33,17 +33,19 @@ from clusters.services.foreign import foreign_observe
 from clusters.services.inventory import inventory_sync, nodes_observe
 from foundation import clock, faults, leases, outbox
 from foundation.kept import KeptUpdate
+from scheduling.execution.execute import RETRY_S
 from scheduling.execution.progress import pods_apply
+from scheduling.execution.tidied import tidied
 from scheduling.models import Allocation, Attempt, TaskState
 
 log = structlog.get_logger(__name__)
 # Small: embedded, each transaction holds the one write lock that submissions wait for. Elsewhere the rows
-# alone are locked, and what a transaction costs by itself is shared by more.
+# alone are locked, and what a transaction costs by itself is shared by more; but what the first of them gives
+# back may be given away while the others are noted.
 _CHUNK: Final = 50
-_CHUNK_ON_POSTGRESQL: Final = 250
+_CHUNK_ON_POSTGRESQL: Final = (15, 250)
 _NAMES: Final = 500
 _LIST_EVERY: Final = timedelta(seconds=20)
-_RETRY_S: Final = 0.3
 
 
 def _seen(cluster: uuid.UUID, cursor: str, now: datetime) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     # The same lease as execution's: the two take turns, so a list is never read while pods are made.
     with leases.held(Cluster, cluster_id) as epoch:
         if epoch is None:
-            outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_RETRY_S)
+            outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=RETRY_S)
             return 0
         cluster = cluster_by_key(cluster_id)
         now = clock.now()
@@ -74,13 +76,15 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         except BackendUnavailable as error:
             _note_health(cluster, ClusterHealth.UNREACHABLE, str(error))
             return 0
+        read_at = clock.now()
         faults.point("observe.before_apply")
         _apply(cluster, batch, now)
         _remove_strays(cluster, backend, batch)
         if batch.again_s is not None and batch.again_s < settings.ALLOTMENT_OBSERVE_EVERY_S:
-            outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=batch.again_s)
+            took_s = (clock.now() - read_at).total_seconds()
+            outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=max(0.0, batch.again_s - took_s))
     # Execution that came meanwhile was put off; and nothing of ours depends on what follows.
-    outbox.hasten(outbox.Topic.EXECUTE, cluster_id)
+    outbox.hasten(outbox.Topic.EXECUTE, cluster_id, within_s=RETRY_S)
     foreign_observe(cluster=cluster, backend=backend)
     return len(batch.observations)
 
@@ -99,9 +103,7 @@ def _apply(cluster: Cluster, batch: ObservedBatch, now: datetime) -> None:
     elif nodes:
         nodes_observe(cluster=cluster, observations=nodes)
     news = _news(cluster, pods) if batch.complete else pods
-    for some in _chunks(news):
-        pods_apply(cluster=cluster, observations=some, now=now)
-        faults.point("observe.after_chunk")
+    _apply_pods(cluster, news, now)
     if batch.complete:
         _absent(cluster, pods, now)
     faults.point("observe.before_cursor")
@@ -134,14 +136,21 @@ def _absent(cluster: Cluster, pods: Sequence[PodObservation], now: datetime) -> 
         for allocation in settled.only("id", "namespace", "pod_name", "pod_uid", "ensured_at").order_by("id")
         if (allocation.namespace, allocation.pod_name) not in seen
     ]
-    gone = [_gone(allocation, now) for allocation in missing]
-    for some in _chunks(gone):
+    _apply_pods(cluster, [_gone(allocation, now) for allocation in missing], now)
+
+
+def _apply_pods(cluster: Cluster, observations: Sequence[PodObservation], now: datetime) -> None:
+    for some in _chunks(tidied(cluster=cluster, observations=observations, now=now)):
         pods_apply(cluster=cluster, observations=some, now=now)
+        faults.point("observe.after_chunk")
 
 
 def _chunks(observations: Sequence[PodObservation]) -> Iterator[Sequence[PodObservation]]:
-    most = _CHUNK_ON_POSTGRESQL if connection.vendor == "postgresql" else _CHUNK
-    return (observations[start : start + most] for start in range(0, len(observations), most))
+    size = _CHUNK
+    if connection.vendor == "postgresql":
+        least, most = _CHUNK_ON_POSTGRESQL
+        size = min(max(-(-len(observations) // 2), least), most)
+    return (observations[start : start + size] for start in range(0, len(observations), size))
 
 
 def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch) -> None:

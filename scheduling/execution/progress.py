@@ -22,7 +22,7 @@ from scheduling.execution import restart
 from scheduling.execution.changes import Changes
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.services.lifecycle import ask_removal, end_attempts, eviction, finish, settle
-from scheduling.services.release import allocations_release
+from scheduling.services.release import give_back
 from scheduling.services.retry import after_failed_task, after_failure, never_starts, rule_for
 from scheduling.transitions import Move, transition_all
 
@@ -122,12 +122,13 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
             continue
         if seen.phase in _ENDED:
             if allocation.released_at is None:
+                changes.set(allocation, released_at=now)
                 ended.append(allocation)
             left = left or allocation.attempt.gathered_at is not None
         if _apply_pod(allocation, seen, changes, now):
             touched.setdefault(allocation.attempt.job, []).append(seen)
     changes.write()
-    allocations_release(ended, now=now)
+    give_back(ended, now=now)
     _advance(touched, now)
     if restarted:
         outbox.hint(outbox.Topic.EXECUTE, cluster.pk)

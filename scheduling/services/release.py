@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from clusters.services.grants import DeviceAmount, NodeAmount, devices_give_back, nodes_give_back
 from foundation import outbox
-from foundation.bulk import Guard, update_rows
 from foundation.kept import Kept, KeptUpdate
 from quotas.services.ledger import LedgerKey, charges, ledger_free
 from scheduling.models import Allocation, DeviceSlice
@@ -27,41 +26,34 @@ _RELEASED: Final = KeptUpdate(
 )
 
 
-def allocations_release(allocations: Iterable[Allocation], *, now: datetime) -> int:
-    """Free ledger, cards and nodes of those allocations that are still held; returns how many were.
+def give_back(allocations: Sequence[Allocation], *, now: datetime) -> None:
+    """Free ledger, cards and nodes of allocations of which this transaction has set `released_at`.
 
-    Safe to repeat: whoever sets `released_at` first frees, everybody after finds nothing to do. Must
-    run inside the transaction that records why, which has locked them. `allocation.attempt.job.queue`
+    It has locked them and found them held: whoever sets that frees, once. `allocation.attempt.job.queue`
     should be selected.
     """
-    held = {allocation.pk: allocation for allocation in allocations}
-    unreleased = Guard(where={"released_at": None})
-    won = update_rows(Allocation, ("released_at",), [(pk, now) for pk in held], guard=unreleased)
-    if not won:
-        return 0
+    if not allocations:
+        return
     freed: Counter[LedgerKey] = Counter()
     nodes: defaultdict[uuid.UUID, NodeAmount] = defaultdict(NodeAmount)
     cells: set[uuid.UUID] = set()
-    for pk in won:
-        allocation = held[pk]
-        allocation.released_at = now
+    for allocation in allocations:
         queue = allocation.attempt.job.queue
         cells.add(queue.cell_id)
         freed.update(charges(queue.node_id, allocation.flavor_id, allocation.charge))
         nodes[allocation.node_id] += NodeAmount(allocation.cpu_millicores, allocation.memory_mib)
     ledger_free(freed, now=now)
     nodes_give_back(nodes)
-    devices_give_back(_free_slices(won))
-    resizes_end(won, now=now)
+    released = [allocation.pk for allocation in allocations]
+    devices_give_back(_free_slices(released))
+    resizes_end(released, now=now)
     for cell_id in sorted(cells):
         outbox.hint(outbox.Topic.FREED, cell_id)
-    return len(won)
 
 
-def _free_slices(released: Collection[uuid.UUID]) -> dict[uuid.UUID, DeviceAmount]:
+def _free_slices(allocations: Sequence[uuid.UUID]) -> dict[uuid.UUID, DeviceAmount]:
     amounts: defaultdict[uuid.UUID, DeviceAmount] = defaultdict(DeviceAmount)
-    allocations = list(released)
     for device, cores, memory_mib in _PARTS.for_any(allocations):
         amounts[device] += DeviceAmount(cores, memory_mib, 1)
-    _RELEASED(allocations)
+    _RELEASED(list(allocations))
     return dict(amounts)

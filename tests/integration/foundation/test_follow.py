@@ -92,15 +92,24 @@ def test_work_that_fails_leaves_the_other_hints(monkeypatch: pytest.MonkeyPatch,
     assert left() == ["cycle:cell-2"]
 
 
-def test_the_relay_is_told_at_once_of_what_others_do_and_once_of_what_is_left(worked: list[str]) -> None:
-    told: list[str] = []
+@pytest.fixture
+def told() -> Iterator[list[str]]:
+    """What the relay is told meanwhile."""
+    rung: list[str] = []
 
     def note(execute: object, sql: str, *rest: object) -> object:
-        told.extend([sql] if sql.startswith("NOTIFY") else [])
+        rung.extend([sql] if sql.startswith("NOTIFY") else [])
         return execute(sql, *rest)  # type: ignore[operator]
 
+    with connection.execute_wrapper(note):
+        yield rung
+
+
+def test_the_relay_is_told_at_once_of_what_others_do_and_once_of_what_is_left(
+    worked: list[str], told: list[str]
+) -> None:
     rings = 1 if connection.vendor == "postgresql" else 0
-    with connection.execute_wrapper(note), followed():
+    with followed():
         outbox.hint(Topic.EXECUTE, "cluster-1")
         assert len(told) == rings
         outbox.hint(Topic.CYCLE, "cell-1", delay_s=60)
@@ -108,3 +117,15 @@ def test_the_relay_is_told_at_once_of_what_others_do_and_once_of_what_is_left(wo
         assert len(told) == rings
 
     assert len(told) == 2 * rings
+
+
+def test_the_relay_is_told_once_of_what_is_asked_for_again(told: list[str]) -> None:
+    outbox.hint(Topic.CYCLE, "cell")
+    outbox.hint(Topic.CYCLE, "cell")
+    outbox.hint(Topic.CYCLE, "cell", delay_s=60)
+    outbox.hint(Topic.CYCLE, "cell", delay_s=90)
+    rings = 1 if connection.vendor == "postgresql" else 0
+    assert len(told) == 2 * rings
+
+    outbox.hint(Topic.CYCLE, "cell", delay_s=30)  # sooner
+    assert len(told) == 3 * rings

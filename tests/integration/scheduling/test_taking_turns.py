@@ -8,6 +8,7 @@ from clusters.backends.base import ObservedBatch
 from clusters.backends.simulated.backend import SimulatedBackend
 from foundation import clock
 from foundation.models import Hint
+from foundation.outbox import Topic, hint
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from tests.builders import clusters, pipeline
@@ -38,3 +39,11 @@ def test_an_observation_that_met_nobody_wakes_nobody() -> None:
     observe_cluster(cluster_id=cluster.pk)
 
     assert not Hint.unscoped.filter(topic__startswith="execute").exists()
+
+
+def test_what_may_wait_is_not_hastened() -> None:
+    cluster, _ = pipeline.simulated_cluster(clusters.cell(), nodes=1)
+    hint(Topic.EXECUTE, cluster.pk, delay_s=1.0)
+    observe_cluster(cluster_id=cluster.pk)
+
+    assert Hint.unscoped.get(topic="execute-later").not_before > clock.now()
