@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -16,8 +16,18 @@ from foundation import clock
 from foundation.kept import Kept
 from scheduling import engine
 from scheduling.engine import model as em
-from scheduling.engine_jobs import Past
-from scheduling.models import HOLDING_STATES, Attempt, Claim, Job, JobState, Task, TaskState, UserUsage
+from scheduling.engine_jobs import Past, RoleRow
+from scheduling.models import (
+    HOLDING_STATES,
+    Attempt,
+    Claim,
+    Job,
+    JobRole,
+    JobState,
+    Task,
+    TaskState,
+    UserUsage,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -50,9 +60,9 @@ def _emptied(jobs: list[uuid.UUID], since: datetime) -> QuerySet[Attempt, tuple[
     ).values_list("job_id")
 
 
-def _finished(cell: uuid.UUID) -> QuerySet[Task, tuple[uuid.UUID, uuid.UUID, int]]:
+def _finished(jobs: list[uuid.UUID]) -> QuerySet[Task, tuple[uuid.UUID, uuid.UUID, int]]:
     finished = Task.unscoped.filter(
-        job__queue__cell_id=cell, job__state__in=HOLDING_STATES, state=TaskState.SUCCEEDED
+        job__pk__any_of=jobs, job__state__in=HOLDING_STATES, state=TaskState.SUCCEEDED
     )
     return finished.order_by().values_list("job_id", "role_id").annotate(Count("id"))
 
@@ -116,16 +126,21 @@ def has_left(job: Job) -> bool:
     return job.attempt_number > (job.state != JobState.QUEUED)
 
 
+def has_parts(job: Job, roles: Iterable[JobRole | RoleRow]) -> bool:
+    """Whether a job holds something and has several tasks, of which some may have finished before others."""
+    return job.holds and sum(role.replicas for role in roles) > 1
+
+
 def pasts_of(
-    cell_id: uuid.UUID, promised: frozenset[str], left: Collection[uuid.UUID]
+    promised: frozenset[str], *, left: Collection[uuid.UUID], in_parts: Collection[uuid.UUID]
 ) -> Mapping[uuid.UUID, Past]:
     """Evictions, drains, finished tasks and promises of the jobs that have any; `left` are those of which an
-    attempt has ended. Three queries at most."""
+    attempt has ended, `in_parts` those that `has_parts` tells. Three queries at most."""
     again = sorted(left)
     evictions = dict(_EVICTIONS.for_any(again))
     drained = {job_id for (job_id,) in _EMPTIED.for_any(again, clock.now() - DRAINED_FOR)}
     ended: defaultdict[uuid.UUID, dict[uuid.UUID, int]] = defaultdict(dict)
-    for job_id, role_id, count in _FINISHED(cell_id):
+    for job_id, role_id, count in _FINISHED.for_any(sorted(in_parts)):
         ended[job_id][role_id] = count
     jobs = {*evictions, *drained, *ended, *(uuid.UUID(job_id) for job_id in promised)}
     return {

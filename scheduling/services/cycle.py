@@ -19,18 +19,17 @@ from scheduling.commit import Committed
 from scheduling.delegation.delegated import elsewhere
 from scheduling.engine.model import Instant
 from scheduling.engine_config import engine_config
-from scheduling.snapshots.kept import borrow, keep
+from scheduling.snapshots.kept import borrow, is_trusted, keep
 
 log = structlog.get_logger(__name__)
 _RETRY_S = 0.1
 # Under a flood of submissions one cycle sees many of them; one for each would keep the database busy with
-# nothing else. So a cycle leaves others the time that it took, within bounds, and the longest time when it
-# gave nothing away: what is submitted to a full cell can wait. After a quiet moment the next still runs at
+# nothing else. So a cycle leaves others the time that it took, within bounds, and several times as much when
+# it gave nothing away: what is submitted to a full cell can wait. After a quiet moment the next still runs at
 # once, and so it does when quota came back: cards that nobody uses wait for it. But not where each of its
 # commits keeps every other writer waiting.
-_SHARE: Final = 2
-_CLOSEST_S: Final = 0.1
-_FARTHEST_S: Final = 0.5
+_SHARE, _SHARE_IN_VAIN = 2, 5
+_BOUNDS_S, _BOUNDS_IN_VAIN_S = (0.1, 0.5), (0.5, 1.0)
 _took_s: Final[dict[uuid.UUID, float]] = {}
 _idle: Final[set[uuid.UUID]] = set()
 _LAST: Final = Kept(lambda cell: Cell.unscoped.filter(pk=cell).values_list("last_cycle_at"))
@@ -42,22 +41,24 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     In both cases the hint is kept for later. `freed`: quota came back for it.
     """
     topic = outbox.Topic.FREED if freed else outbox.Topic.CYCLE
+    at_once = freed and connection.vendor == "postgresql"
+    if not at_once and (wait_s := _too_soon(cell_id, clock.now(), freed=freed)) > 0:
+        outbox.hint(topic, cell_id, delay_s=wait_s)
+        return None
     with leases.held(Cell, cell_id) as epoch:
         if epoch is None:
             # The change that woke us may be newer than the running cycle's snapshot.
             outbox.hint(topic, cell_id, delay_s=_RETRY_S)
             return None
         now = clock.now()
-        at_once = freed and connection.vendor == "postgresql"
-        if not at_once and (wait_s := _too_soon(cell_id, now, freed=freed)) > 0:
-            outbox.hint(topic, cell_id, delay_s=wait_s)
-            return None
-        outbox.answered((outbox.Topic.CYCLE, outbox.Topic.FREED), cell_id)
+        # For what somebody changed of a job the cycle that was asked for then still comes.
+        briefly = at_once and is_trusted(cell_id)
+        outbox.answered((topic,) if briefly else (outbox.Topic.CYCLE, outbox.Topic.FREED), cell_id)
         faults.point("cycle.leased")
         begun = time.monotonic()
         with uncollected():
             others = elsewhere(cell_id)
-            taken, kept = borrow(cell_id, but=others)
+            taken, kept = borrow(cell_id, but=others, briefly=briefly)
             result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
         faults.point("cycle.before_commit")
         try:
@@ -70,7 +71,7 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     (_idle.discard if done.admitted else _idle.add)(cell_id)
     faults.point("cycle.after_commit")
     if kept is not None:
-        keep(kept, dropped=done.dropped > 0)
+        keep(kept, decided=(made.job for made in result.decisions), dropped=done.dropped > 0)
     for cluster_id in sorted(others.clusters):
         # Whatever woke us, a job or a quota, may be theirs.
         outbox.hint(outbox.Topic.DELEGATE, cluster_id)
@@ -95,6 +96,6 @@ def _too_soon(cell_id: uuid.UUID, now: datetime, *, freed: bool) -> float:
     ((last,),) = _LAST(cell_id)
     # Another process may have run the last one; what it took there is not known here.
     in_vain = cell_id in _idle and not freed
-    own_s = _FARTHEST_S if in_vain else _SHARE * _took_s.get(cell_id, 0.0)
-    spacing_s = min(max(own_s, _CLOSEST_S), _FARTHEST_S)
+    share, (least_s, most_s) = (_SHARE_IN_VAIN, _BOUNDS_IN_VAIN_S) if in_vain else (_SHARE, _BOUNDS_S)
+    spacing_s = min(max(share * _took_s.get(cell_id, 0.0), least_s), most_s)
     return 0.0 if last is None else spacing_s - (now - last).total_seconds()

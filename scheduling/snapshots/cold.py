@@ -38,10 +38,16 @@ def cell_snapshot(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellSnapsh
     claims = claims_of(cell_id)
     # What is used is read before who holds it: what is given back meanwhile then still counts as used.
     quota_nodes = engine_quota_nodes(cell_id)
-    roles = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=SEEN).order_by(
-        "job_id", "position"
+    roles = list(
+        JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=SEEN).order_by(
+            "job_id", "position"
+        )
     )
-    pasts = pasts_of(cell_id, frozenset(claims), [job.pk for job in jobs if has_left(job)])
+    pasts = pasts_of(
+        frozenset(claims),
+        left=[job.pk for job in jobs if has_left(job)],
+        in_parts=[job.pk for job in jobs if job.holds],
+    )
     seen = jobs_of(jobs, roles, watched=watched, pasts=pasts)
     nodes, flavors = engine_nodes(cell_id, devices), engine_flavors(cell_id)
     live = Allocation.unscoped.filter(node__cluster__cell_id=cell_id, released_at__isnull=True)

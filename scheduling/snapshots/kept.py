@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 import structlog
 
-from foundation import row_scope
+from foundation import clock, row_scope
 from foundation.moment import one_moment
 from scheduling import engine
 from scheduling.allowances import Allowances
@@ -25,7 +26,7 @@ from scheduling.snapshots.cold import cell_snapshot
 from scheduling.snapshots.frame import Frame
 from scheduling.snapshots.jobs import allowances_of, below_cap, most_cards
 from scheduling.snapshots.kept_holds import KeptHolds
-from scheduling.snapshots.kept_jobs import KeptJobs
+from scheduling.snapshots.kept_jobs import TRUSTED_FOR, KeptJobs
 from scheduling.snapshots.kept_nodes import KeptNodes, unlike_rows
 from scheduling.snapshots.taken import CellSnapshot, Contradiction
 from scheduling.standing import places_of_movers
@@ -54,16 +55,28 @@ class KeptCell:
         # Nodes to be read again although their marks may be as they were.
         self._again: set[uuid.UUID] = set()
 
+    @property
+    def is_trusted(self) -> bool:
+        """Whether all of its jobs were compared with their rows a moment ago."""
+        at = self._jobs.compared_at
+        return at is not None and timedelta(0) <= clock.now() - at < TRUSTED_FOR
+
+    def note(self, decided: Iterable[str]) -> None:
+        """About these jobs something was decided since it was brought up to date."""
+        self._jobs.decided.update(decided)
+
     @row_scope.whole()
-    def refresh(self) -> CellSnapshot:
+    def refresh(self, *, briefly: bool = False) -> CellSnapshot:
         """Bring it up to date; after a contradiction that can be tried again.
+
+        `briefly`: of the jobs only those that hold something, or did, and those submitted lately.
 
         Raises: Contradiction; SnapshotError, where all has to be read anew.
         """
         self._give_back_places()
         with one_moment():
             frame = Frame.read(self.cell_id)
-            self._follow_jobs(frame)
+            self._follow_jobs(frame, briefly=briefly)
             nodes = self._follow_nodes(frame)
             limits = allowances_of(self.cell_id)
         known, old = self._snapshot, self._frame
@@ -79,11 +92,11 @@ class KeptCell:
         self._frame = frame
         return self._taken(snapshot, frame)
 
-    def _follow_jobs(self, frame: Frame) -> None:
+    def _follow_jobs(self, frame: Frame, *, briefly: bool) -> None:
         """Bring jobs up to date, and the snapshot in what their tasks hold."""
         alone = self._frame is not None and frame.cycle == self._frame.cycle + 1
         before = self._jobs.watched
-        self._jobs.follow(frozenset(frame.claims), alone=alone)
+        self._jobs.follow(frozenset(frame.claims), alone=alone, briefly=briefly)
         watched = self._jobs.watched
         out, new = self._holds.follow(watched, before ^ watched)
         self._again.update(pk for held in (*out, *new) for pk in self._nodes.elsewhere(held))
@@ -148,11 +161,22 @@ class KeptCell:
             self._snapshot.give_back(self._places.pop())
 
 
-def borrow(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> tuple[CellSnapshot, KeptCell | None]:
+def is_trusted(cell_id: uuid.UUID) -> bool:
+    """Whether a brief look at what is kept of a cell is enough for a cycle."""
+    with _lock:
+        kept = _kept.get(cell_id)
+        return kept is not None and kept.is_trusted
+
+
+def borrow(
+    cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE, briefly: bool = False
+) -> tuple[CellSnapshot, KeptCell | None]:
     """A cell's snapshot of this moment, and what is to be handed to `keep` when its decisions are written.
 
     Until then nobody else has it, and it is lost if that never happens. Where others decide about a part of
-    the cell, nothing is kept: they write reasons and books of their own.
+    the cell, nothing is kept: they write reasons and books of their own. `briefly`: what somebody changed of
+    jobs that were waiting before need not be seen; none of them is started on terms that no longer hold,
+    since what is written looks at their versions.
     """
     with _lock:
         kept = _kept.pop(cell_id, None)
@@ -163,8 +187,9 @@ def borrow(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> tuple[CellSnapsho
     while tries:
         known = tries.pop()
         try:
-            return known.refresh(), known
+            return known.refresh(briefly=briefly), known
         except Contradiction as error:
+            briefly = False
             log.info("snapshot read again", cell=str(cell_id), why=str(error))
         except engine.SnapshotError as error:
             log.warning("snapshot not kept", cell=str(cell_id), why=str(error))
@@ -172,12 +197,14 @@ def borrow(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> tuple[CellSnapsho
     return cell_snapshot(cell_id), None
 
 
-def keep(known: KeptCell, *, dropped: bool = False) -> None:
+def keep(known: KeptCell, *, decided: Iterable[str] = (), dropped: bool = False) -> None:
     """Keep it for the next cycle; the one that was used longest ago has to go.
 
-    `dropped`: a decision no longer held. Somebody was faster then; when it happens again and again it may be
-    what is kept that is wrong, and the next cycle reads all of it anew.
+    `decided` are the jobs that the cycle decided about. `dropped`: a decision no longer held. Somebody was
+    faster then; when it happens again and again it may be what is kept that is wrong, and the next cycle
+    reads all of it anew.
     """
+    known.note(decided)
     known.doubts = known.doubts + 1 if dropped else 0
     if known.doubts >= MOST_DOUBTS:
         return

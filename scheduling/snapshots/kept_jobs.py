@@ -5,35 +5,49 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
+from foundation import clock
 from foundation.kept import Kept
 from scheduling.allowances import Allowances
 from scheduling.engine import model as em
 from scheduling.engine_config import engine_config
 from scheduling.engine_jobs import Past, RoleRow, engine_job, watched_workspaces
-from scheduling.models import Job, JobRole
+from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
 from scheduling.snapshots.jobs import SEEN, limited
-from scheduling.standing import has_left, pasts_of
+from scheduling.standing import has_left, has_parts, pasts_of
 
 PORTION: Final = 500
 """Rows that are loaded by their keys at a time: SQLite bounds the parameters of a statement."""
+TRUSTED_FOR: Final = timedelta(seconds=1)
+"""So long after all versions were compared a brief look is enough where quota came back."""
+_SUBMITTING: Final = timedelta(seconds=1)
+"""A job may be there so much later than it says; one that takes longer waits for the next whole look."""
 _NEW: Final = Past()
 
 
-def _seen(cell: uuid.UUID) -> QuerySet[Job]:
-    return Job.unscoped.filter(queue__cell_id=cell, state__in=SEEN)
+def _in(cell: uuid.UUID, *states: JobState) -> QuerySet[Job]:
+    return Job.unscoped.filter(queue__cell_id=cell, state__in=states)
 
 
 # Of thousands of keys texts are read and looked up several times as fast.
 _NAME: Final = Cast("pk", TextField())
-_VERSIONS: Final[Kept[tuple[Any, ...]]] = Kept(lambda cell: _seen(cell).values_list(_NAME, "version"))
+_VERSIONS: Final[Kept[tuple[Any, ...]]] = Kept(lambda cell: _in(cell, *SEEN).values_list(_NAME, "version"))
 _VERSIONS_AND_TIMES: Final[Kept[tuple[Any, ...]]] = Kept(
-    lambda cell: _seen(cell).values_list(_NAME, "version", "reason_at")
+    lambda cell: _in(cell, *SEEN).values_list(_NAME, "version", "reason_at")
+)
+_HOLDING: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda cell: _in(cell, *HOLDING_STATES).values_list(_NAME, "version")
+)
+_LATELY: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda cell, since: (
+        _in(cell, JobState.QUEUED).filter(submitted_at__gt=since).values_list(_NAME, "version")
+    )
 )
 
 
@@ -73,7 +87,8 @@ class KeptJobs:
 
     `plain` are the jobs without what limits them, `watched` the workspaces in which jobs meet each other.
     `told` is what a waiting job was last told, as long as its row is the one that says so. `_versions` are
-    those of the rows: thousands are compared every time.
+    those of the rows: thousands are compared each time that all are, last `compared_at`. Jobs `decided` about
+    since may have held something and ended before anybody looked.
     """
 
     cell_id: uuid.UUID
@@ -82,29 +97,42 @@ class KeptJobs:
     plain: dict[str, em.Job] = field(default_factory=dict)
     watched: frozenset[uuid.UUID] = frozenset()
     pending: dict[str, None] = field(default_factory=dict)
+    compared_at: datetime | None = None
+    decided: set[str] = field(default_factory=set)
     _rows: dict[uuid.UUID, Job] = field(default_factory=dict)
     _versions: dict[str, int] = field(default_factory=dict)
     _roles: dict[uuid.UUID, list[RoleRow]] = field(default_factory=dict)
     _left: set[uuid.UUID] = field(default_factory=set)
+    _holding: set[str] = field(default_factory=set)
+    _in_parts: set[uuid.UUID] = field(default_factory=set)
     _pasts: Mapping[uuid.UUID, Past] = field(default_factory=dict)
     _speakers: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)
     _capped: set[str] = field(default_factory=set)
     _limited: bool = False
 
-    def follow(self, promised: frozenset[str], *, alone: bool) -> None:
+    def follow(self, promised: frozenset[str], *, alone: bool, briefly: bool = False) -> None:
         """Read what has changed; what may have is `pending` until it is `complete`.
 
         `alone`: nobody but the keeper of these jobs has written why they wait. That leaves the version as it
-        is, and is told by its time otherwise.
+        is, and is told by its time otherwise. `briefly`: only what moves without anybody's doing, not what
+        somebody may have changed of a job that has been waiting; whoever changed it asks for a whole look.
         """
-        changed, gone = self._read_marks(alone=alone)
+        gone: set[uuid.UUID] = set()
+        if briefly and alone and self.compared_at is not None:
+            changed = self._read_moving(self.compared_at - _SUBMITTING)
+        else:
+            self.compared_at = clock.now()
+            changed, gone = self._read_marks(alone=alone)
+        self.decided.clear()
         rows = self._load(changed)
         gone.update(pk for pk in changed if pk in self._rows and pk not in rows)  # ended meanwhile
         for pk in sorted(gone):
             self._forget(pk)
         for pk, row in rows.items():
             (self._left.add if has_left(row) else self._left.discard)(pk)
-        pasts = pasts_of(self.cell_id, promised, self._left)
+            (self._holding.add if row.holds else self._holding.discard)(str(pk))
+            (self._in_parts.add if has_parts(row, self._roles[pk]) else self._in_parts.discard)(pk)
+        pasts = pasts_of(promised, left=self._left, in_parts=self._in_parts)
         ours = self._pasts
         moved = (pk for pk in ours.keys() | pasts.keys() if ours.get(pk, _NEW) != pasts.get(pk, _NEW))
         rows |= {pk: self._rows[pk] for pk in moved if pk in self._rows and pk not in rows}
@@ -125,9 +153,7 @@ class KeptJobs:
 
         Each key is looked up once: with thousands of jobs that is what costs.
         """
-        marks = (_VERSIONS if alone else _VERSIONS_AND_TIMES)(self.cell_id)
-        if connection.vendor != "postgresql":  # which writes a key otherwise
-            marks = [(str(uuid.UUID(name)), *mark) for name, *mark in marks]
+        marks = _plain((_VERSIONS if alone else _VERSIONS_AND_TIMES)(self.cell_id))
         rows, versions = self.by_id, self._versions
         changed = {mark[0] for mark in marks if versions.get(mark[0]) != mark[1]}
         if not alone:
@@ -136,6 +162,14 @@ class KeptJobs:
         some_left = len(marks) - new < len(versions)
         gone = versions.keys() - {mark[0] for mark in marks} if some_left else set()
         return {uuid.UUID(name) for name in changed}, {rows[name].pk for name in gone}
+
+    def _read_moving(self, since: datetime) -> set[uuid.UUID]:
+        """The keys of changed jobs among those that hold or may have held something, or came `since` then."""
+        marks = _plain([*_HOLDING(self.cell_id), *_LATELY(self.cell_id, since)])
+        changed = {name for name, version in marks if self._versions.get(name) != version}
+        moved = self._holding | (self.decided & self.by_id.keys())
+        changed |= moved - {name for name, _ in marks}
+        return {uuid.UUID(name) for name in changed}
 
     def _load(self, keys: Collection[uuid.UUID]) -> dict[uuid.UUID, Job]:
         """Read new jobs with their roles, and of known ones what may have changed."""
@@ -184,4 +218,12 @@ class KeptJobs:
             kept.pop(name, None)
         self._speakers.pop(pk, None)
         self._left.discard(pk)
+        self._in_parts.discard(pk)
+        self._holding.discard(name)
         self._capped.discard(name)
+
+
+def _plain(marks: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    if connection.vendor == "postgresql":
+        return marks
+    return [(str(uuid.UUID(name)), *mark) for name, *mark in marks]  # elsewhere a key is written otherwise

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.django_db
         (True, 0.2, 0.4),
         (True, 2.0, 0.5),
         (False, 0.01, 0.5),
+        (False, 0.15, 0.75),
+        (False, 2.0, 1.0),
     ],
 )
 def test_the_next_cycle_leaves_others_the_time_of_the_last_and_more_when_that_was_in_vain(

@@ -1,0 +1,140 @@
+"""Where quota came back, a cycle looks at the jobs that move by themselves, not at all that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import time_machine
+from django.db import connection
+
+from clusters.models import SimulatedPod
+from foundation import clock
+from foundation.models import Hint
+from foundation.outbox import Topic, hint
+from scheduling.execution.execute import execute_cluster
+from scheduling.execution.observe import observe_cluster
+from scheduling.models import Job, JobState
+from scheduling.services import cycle
+from scheduling.snapshots import cell_snapshot, kept
+from scheduling.transitions import advance
+from tests.builders import jobs
+from tests.builders.stage import Stage, state
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def traveller() -> Iterator[time_machine.Traveller]:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as found:
+        yield found
+
+
+class Scene(Stage):
+    """A cluster of which one job is admitted in the first cycle, and what happens to it after that."""
+
+    def __init__(self, traveller: time_machine.Traveller) -> None:
+        super().__init__()
+        self._traveller = traveller
+        observe_cluster(cluster_id=self.cluster.pk)
+        self.job = self.submit("first", run_s=20)
+        self.decide()
+
+    def decide(self) -> None:
+        self._traveller.shift(1)
+        assert cycle.cycle_run(cell_id=self.cell.pk) is not None
+
+    def pass_by(self, seconds: float) -> None:
+        execute_cluster(cluster_id=self.cluster.pk)
+        self._traveller.shift(seconds)
+        observe_cluster(cluster_id=self.cluster.pk)
+
+    def look(self) -> str:
+        """What the next cycle would see at a brief look, as text."""
+        taken, keeper = kept.borrow(self.cell.pk, briefly=True)
+        assert keeper is not None
+        return taken.snapshot.to_json()
+
+
+def it_ends_before_anybody_looked(scene: Scene) -> None:
+    scene.pass_by(60)
+    assert state(scene.job) == JobState.SUCCEEDED
+
+
+def it_runs(scene: Scene) -> None:
+    scene.pass_by(10)
+    assert state(scene.job) == JobState.RUNNING
+
+
+def it_goes_back_after_it_was_seen_running(scene: Scene) -> None:
+    scene.pass_by(10)
+    scene.decide()
+    SimulatedPod.unscoped.all().delete()
+    scene.pass_by(30)
+    scene.pass_by(30)
+    assert state(scene.job) == JobState.QUEUED
+
+
+def it_ends_after_it_was_seen_running(scene: Scene) -> None:
+    scene.pass_by(10)
+    scene.decide()
+    it_ends_before_anybody_looked(scene)
+
+
+def another_is_submitted(scene: Scene) -> None:
+    scene.submit("second")
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        it_ends_before_anybody_looked,
+        it_runs,
+        it_goes_back_after_it_was_seen_running,
+        it_ends_after_it_was_seen_running,
+        another_is_submitted,
+    ],
+)
+def test_what_moves_by_itself_is_seen(
+    meanwhile: Callable[[Scene], None], traveller: time_machine.Traveller
+) -> None:
+    scene = Scene(traveller)
+    before = cell_snapshot(scene.cell.pk).snapshot.to_json()
+    meanwhile(scene)
+    new = cell_snapshot(scene.cell.pk).snapshot.to_json()
+
+    assert new != before
+    assert scene.look() == new
+
+
+def test_what_somebody_changed_of_a_waiting_job_is_seen_at_the_next_whole_look(
+    traveller: time_machine.Traveller,
+) -> None:
+    scene = Scene(traveller)
+    waiting = scene.submit("waits", jobs.RoleOf(cards=8, replicas=3))
+    scene.decide()
+    before = cell_snapshot(scene.cell.pk).snapshot.to_json()
+    rank = jobs.priority_class("urgent", 100)
+    row = Job.unscoped.get(pk=waiting.pk)
+    advance(row, code="priority", now=clock.now(), priority_class=rank, priority=rank.value)
+    traveller.shift(3)
+
+    assert scene.look() == before
+    taken, _ = kept.borrow(scene.cell.pk)
+    assert taken.snapshot.to_json() == cell_snapshot(scene.cell.pk).snapshot.to_json() != before
+
+
+@pytest.mark.parametrize(("later_s", "brief"), [(0.2, True), (1.2, False)])
+def test_a_brief_look_leaves_the_cycle_that_somebody_asked_for_to_come(
+    later_s: float, brief: bool, traveller: time_machine.Traveller
+) -> None:
+    scene = Scene(traveller)
+    Hint.unscoped.all().delete()
+    for topic in (Topic.CYCLE, Topic.FREED):
+        hint(topic, scene.cell.pk)
+    traveller.shift(later_s)
+    assert cycle.cycle_run(cell_id=scene.cell.pk, freed=True) is not None
+    left = set(Hint.unscoped.filter(key=str(scene.cell.pk)).values_list("topic", flat=True))
+
+    # Embedded, each cycle looks at all: it waits its turn anyway.
+    assert left == ({Topic.CYCLE.value} if brief and connection.vendor == "postgresql" else set())
