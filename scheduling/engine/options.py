@@ -74,7 +74,9 @@ class PreemptionOptions:
     only its like and non-preemptible jobs stand against it there, and the queue's other jobs are the
     borrowers; off, it waits until everything that the queue uses leaves room inside the nominal.
     `repeat_s` is what each earlier eviction adds to the loss of a victim, in seconds of its cards, so that
-    jobs which just started again are not taken again and again.
+    jobs which just started again are not taken again and again. `wait_s` is what a whole job adds that
+    leaves, in seconds of one card, whatever its size: it goes back into the line, so that a few jobs leave
+    rather than many of which each has run a little less.
 
     Under fair sharing a queue that borrows takes from another that borrows more only jobs which cost at
     most `share_loss_s` for each of their cards (None: whatever they cost): what the one gains the other
@@ -91,8 +93,9 @@ class PreemptionOptions:
     beside_preemptible: bool = False
     beside_capped: bool = True
     repeat_s: int = 3_600
+    wait_s: int = 43_200
     share_loss_s: int | None = 600
-    spare_permille: int = 8
+    spare_permille: int = 16
     budget: int = 2_000
     oracle_budget: int = 256
     claim_s: int = 300

@@ -33,10 +33,10 @@ Segments = tuple[tuple["Candidate", ...], ...]
 class Candidate:
     """A job, or one task that its job can spare, that could leave.
 
-    `charges` is what that gives back. `lost` are the GPU-seconds thrown away, `cost` the same with the job's
-    earlier evictions weighed in. `guarded` and
-    `guarded_borrowing` are until when its guaranteed run time protects it: where its queue stands
-    inside its nominal, and where it borrows. `rank` orders candidates of different queues.
+    `charges` is what that gives back. `lost` are the GPU-seconds thrown away, `work` the same with the job's
+    earlier evictions weighed in, and `cost` with its waiting again as well, by which candidates are compared.
+    `guarded` and `guarded_borrowing` are until when its guaranteed run time protects it: where its queue
+    stands inside its nominal, and where it borrows. `rank` orders candidates of different queues.
     """
 
     job: Job
@@ -46,6 +46,7 @@ class Candidate:
     whole: bool = True
     leaving: bool = False
     lost: float = 0.0
+    work: float = 0.0
     cost: float = 0.0
     load: float | None = None
     guarded: float = float("-inf")
@@ -110,8 +111,8 @@ class Roster:
     Facts are those of the moment when the roster is made; a job that has left since holds nothing and is
     passed over by the search. Only jobs that run or are leaving stand in it: what this cycle admits, it
     does not evict. Arrays are by the number of a holding in the register: `eligible` says that nobody
-    protects it, `worn` what each of its cards would cost, in seconds; `cost`, `guarded` and
-    `guarded_borrowing` are those of its candidate.
+    protects it, `worn` what each of its cards would lose, in seconds; `work`, `cost`, `guarded`
+    and `guarded_borrowing` are those of its candidate.
     """
 
     def __init__(
@@ -194,6 +195,7 @@ class Roster:
                 charges=holding.charges,
                 whole=True,
                 lost=float(self._lost[number]),
+                work=float(self.work[number]),
                 cost=float(self.cost[number]),
                 guarded=float(self.guarded[number]),
                 guarded_borrowing=float(self.guarded_borrowing[number]),
@@ -211,7 +213,7 @@ class Roster:
         return known
 
     def cheapest(self, queue: str) -> float:
-        """What a queue's cheapest candidate costs for each of its cards, in seconds; infinite without any."""
+        """What a queue's cheapest candidate loses for each of its cards, in seconds; infinite without any."""
         known = self._cheapest.get(queue)
         if known is None:
             known = self._cheapest[queue] = float(self.worn[self.numbers(queue)].min(initial=np.inf))
@@ -253,7 +255,8 @@ class Roster:
         cards = np.where(leaving, 0.0, times["cards"])
         self._lost: Floats = cards * self._unsaved
         self.worn: Floats = np.where(leaving, 0.0, self._unsaved + jobs["evictions"] * options.repeat_s)
-        self.cost: Floats = cards * self.worn
+        self.work: Floats = cards * self.worn
+        self.cost: Floats = self.work + np.where(leaving, 0.0, options.wait_s)
         # Comparing with what is unknown is false.
         promised = ~leaving & (times["min_run"] >= 0)
         since, least = self.now - ran, times["min_run"]
@@ -278,6 +281,7 @@ class Roster:
             charges=charges,
             whole=False,
             lost=cards * unsaved,
+            work=cards * (unsaved + again),
             cost=cards * (unsaved + again),
         )
 

@@ -9,9 +9,9 @@ searches early.
 
 from __future__ import annotations
 
+from collections import deque
 from functools import cached_property
-from heapq import heapify, heappop, heappush
-from itertools import islice
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -36,12 +36,10 @@ NEVER = 2**40
 
 
 class Step(NamedTuple):
-    """Candidates of one row with which it holds one more task, in the order of the platform: whether a job
-    goes as a whole, priority, cost. Steps of equal cost go by row."""
+    """Candidates of one row with which it holds one more task, and how hard they are to take together, in the
+    order of the platform. Equally hard steps go by row."""
 
-    whole: bool
-    priority: float
-    cost: float
+    hard: float
     tasks: int
     row: int
     candidates: tuple[Candidate, ...]
@@ -179,41 +177,45 @@ class _Sweep:
         seats, heap = self._seats, list[Step]()
         if self.hopeless:
             return False
-        waiting = iter(self._promising())
+        waiting = deque(self._promising())
         while not seats.fit:
-            if not heap:
-                batch = list(islice(waiting, self._batch))
-                if not batch:
-                    return False
-                heap = [step for step in map(self._step, batch) if step is not None]
-                heapify(heap)
+            # No row is easier to clear than is told of it before: those left cannot beat the best known.
+            if waiting and (not heap or waiting[0][0] < heap[0].hard):
+                for _, row in (waiting.popleft() for _ in range(min(self._batch, len(waiting)))):
+                    self._note(heap, row)
                 continue
-            if not self._contest.effort.spend():
+            if not heap or not self._contest.effort.spend():
                 return False
             step = heappop(heap)
             if all(map(self._may_take, step.candidates)):
                 self._take(step)
-            following = None if seats.fit else self._step(step.row)
-            if following is not None:
-                heappush(heap, following)
+            if not seats.fit:
+                self._note(heap, step.row)
         return True
+
+    def _note(self, heap: list[Step], row: int) -> None:
+        step = self._step(row)
+        if step is not None:
+            heappush(heap, step)
 
     @property
     def _batch(self) -> int:
         """Rows that are looked at together."""
         return max(FEWEST_ROWS, ROWS_PER_SEAT * (self._seats.needed - self._seats.total))
 
-    def _promising(self) -> list[int]:
-        """The rows that could give seats, those first that look easiest to clear for one more."""
+    def _promising(self) -> list[tuple[float, int]]:
+        """The rows that could give seats, and how hard it is at least to clear each for one more; the easiest
+        first."""
         crowd, gain = self._prospect.crowd, self._prospect.gain
         some = np.flatnonzero(gain > 0)
-        some = some[np.argsort(self._hardness()[some], kind="stable")][: max(MOST_ROWS, self._batch)]
+        hard = self._hardness()
+        some = some[np.argsort(hard[some], kind="stable")][: max(MOST_ROWS, self._batch)]
         rows: list[int] = crowd.rows[some].tolist()
         self._gain = dict(zip(rows, gain[some].tolist(), strict=True))
-        return rows
+        return list(zip(hard[some].tolist(), rows, strict=True))
 
     def _hardness(self) -> Floats:
-        """Roughly, by priority and cost, what one more seat costs on each row of the crowd."""
+        """What one more seat costs on each row of the crowd at least, as far as cards tell."""
         crowd, seats = self._prospect.crowd, self._seats
         question, rows = seats.board.question, crowd.rows
         task = question.task
@@ -248,14 +250,8 @@ class _Sweep:
             else:
                 self._lift(state, candidate, row, 1)
         staying = [candidate for candidate in chosen if not candidate.leaving]
-        return Step(
-            any(c.whole for c in staying),
-            max((c.job.priority for c in staying), default=float("-inf")),
-            sum(c.cost for c in staying),
-            sum(len(c.tasks) for c in staying),
-            row,
-            tuple(chosen),
-        )
+        hard = self._ground.hardness(staying)
+        return Step(hard, sum(len(each.tasks) for each in staying), row, tuple(chosen))
 
     def _may_ask(self, candidate: Candidate) -> bool:
         if candidate.queue not in self.open or candidate.id in self._refused or candidate.id in self._gone:

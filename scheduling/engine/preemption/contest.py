@@ -209,7 +209,7 @@ class Contest:
     def too_dear(self, candidate: Candidate) -> bool:
         """Whether a borrower would throw away more of a candidate's work than one may of another's."""
         bearable = self.bearable(candidate.queue)
-        return bearable < float("inf") and candidate.cost > bearable * gpus(candidate.charges)
+        return bearable < float("inf") and candidate.work > bearable * gpus(candidate.charges)
 
     def _borrows_from(self, queue: str) -> bool:
         mine = self._side(queue)

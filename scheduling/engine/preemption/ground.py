@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,37 +14,38 @@ from scheduling.engine.preemption.policy import highest_priority
 from scheduling.engine.preemption.register import Floats, together
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 
-# What weighs as much as so many GPU-seconds: one level of priority, and a job as a whole.
-PRIORITY, WHOLE = 1e8, 1e10
+# What weighs as much as so many GPU-seconds: one level, of those that `Ground` tells. More than all jobs of
+# a row may lose together, and sums stay exact.
+LEVEL = 1e12
 
 
 class Groups:
     """Some tasks by where they stand, in each group those first that are easiest to take for what they give.
 
-    `order` are the tasks of all groups, `group` and `hard` their groups and how hard each is to take; `taken`
-    are the groups in which somebody stands, ascending.
+    `order` are the tasks of all groups, `group`, `level` and `cost` their groups and how hard each is to
+    take; `taken` are the groups in which somebody stands, ascending.
     """
 
-    def __init__(self, order: Ints, group: Ints, hard: Floats) -> None:
-        self.order, self.group, self.hard = order, group, hard
+    def __init__(self, order: Ints, group: Ints, level: Ints, cost: Floats) -> None:
+        self.order, self.group, self.level, self.cost = order, group, level, cost
         first = np.ones(len(order), np.bool_)
         first[1:] = group[1:] != group[:-1]
         self._starts = np.flatnonzero(first)
         self.taken: Ints = group[self._starts]
 
     @staticmethod
-    def ranked(tasks: Ints, group: Ints, hard: Floats, given: Ints) -> Groups:
-        """Tasks in any order, put into theirs."""
+    def ranked(tasks: Ints, group: Ints, level: Ints, cost: Floats, given: Ints) -> Groups:
+        """Tasks in any order, put into theirs: the lower level first, then less cost for what is given."""
         # One short number after the other, the least important first, is several times as fast as `lexsort`.
         ranks = together(given)
-        for key in (_numbered(hard / np.maximum(1, given)), group):
+        for key in (_numbered(cost / np.maximum(1, given)), level, group):
             ranks = ranks[together(key[ranks])]
-        return Groups(tasks[ranks], group[ranks], hard[ranks])
+        return Groups(tasks[ranks], group[ranks], level[ranks], cost[ranks])
 
     def some(self, asked: Bools) -> Groups:
         """Those of the tasks that are marked; `asked` goes by `order`."""
         some = np.flatnonzero(asked)
-        return Groups(self.order[some], self.group[some], self.hard[some])
+        return Groups(self.order[some], self.group[some], self.level[some], self.cost[some])
 
     def sums(self, amounts: Ints) -> Ints:
         """Amounts of the tasks in their order, summed for each group. `[taken]`."""
@@ -52,18 +53,20 @@ class Groups:
         return found
 
     def easiest(self, amounts: Ints, wanted: Ints) -> Floats:
-        """How hard it is to have in each group the wanted amount, the easiest first; infinite where all of
-        them together do not suffice. `[taken]`, as `wanted` is."""
+        """How hard it is at least to have in each group the wanted amount: the highest level, and the cost of
+        the easiest with the last of them in part; infinite where all of them together do not suffice.
+        `[taken]`, as `wanted` is."""
         if not len(self.taken):
             return np.zeros(0)
         # Everything before the group, so that a difference tells of the group alone.
-        given, hard = np.cumsum(amounts), np.cumsum(self.hard)
-        before = np.where(self._starts > 0, given[self._starts - 1], 0)
+        given, cost = np.cumsum(amounts), np.cumsum(self.cost)
+        before = given[self._starts] - amounts[self._starts]
         last = np.searchsorted(given, before + wanted)
-        easy = hard[np.minimum(last, len(hard) - 1)]
-        easy -= np.where(self._starts > 0, hard[self._starts - 1], 0.0)
-        ends = np.append(self._starts[1:], len(hard))
-        found: Floats = np.where(last < ends, easy, np.inf)
+        ends = np.append(self._starts[1:], len(given))
+        at = np.minimum(last, len(given) - 1)
+        too_much = (given[at] - before - wanted) / np.maximum(1, amounts[at])
+        least = cost[at] - cost[self._starts] + self.cost[self._starts] - self.cost[at] * too_much
+        found: Floats = np.where(last < ends, self.level[at] * LEVEL + least, np.inf)
         return found
 
 
@@ -80,9 +83,9 @@ class Site:
         places = ground.places
         standing = ground.standing[np.isin(places["row"][ground.standing], rows)]
         of_row = np.searchsorted(rows, places["row"][standing])
-        found = Groups.ranked(standing, of_row, ground.hard(standing), places["cores"][standing])
+        found = Groups.ranked(standing, of_row, *ground.hard(standing), places["cores"][standing])
         tasks = found.order
-        self.by_row = Groups(np.arange(len(tasks)), found.group, found.hard)
+        self.by_row = Groups(np.arange(len(tasks)), found.group, found.level, found.cost)
         self.who: Ints = places["owner"][tasks]
         self.cards: Ints = places["cards"][tasks]
         self.cores: Ints = places["cores"][tasks]
@@ -93,7 +96,8 @@ class Site:
         card = (found.group * self.width + places["card"][tasks])[sharing]
         # Those of one card are of one row, and so in their order already.
         ranks = together(card)
-        self.by_card = Groups(sharing[ranks], card[ranks], found.hard[sharing[ranks]])
+        sharing = sharing[ranks]
+        self.by_card = Groups(sharing, card[ranks], found.level[sharing], found.cost[sharing])
 
     def crowd(self, asked: Bools) -> Crowd:
         """Those of the tasks that are marked."""
@@ -162,9 +166,13 @@ class Ground:
         standing = np.flatnonzero((owner >= 0) & (row >= 0))
         standing = standing[roster.eligible[owner[standing]]]
         self.standing: Ints = standing[together(row[standing])]
-        level = np.searchsorted(np.unique(jobs["priority"]), jobs["priority"])
-        self._cost = np.rint(roster.cost / np.maximum(1, jobs["tasks"])) + 1.0
-        self._level = level.astype(np.float64) * PRIORITY
+        priorities, level = np.unique(jobs["priority"], return_inverse=True)
+        self._levels = {priority: number for number, priority in enumerate(priorities.tolist(), 1)}
+        self._level: Ints = level + 1
+        # Of a job that stays, a task that goes waits for nothing.
+        tasks = np.maximum(1, jobs["tasks"])
+        self._cost: Floats = np.floor(roster.cost / tasks)
+        self._work: Floats = np.floor(roster.work / tasks)
         self._row: Ints = row[self.standing]
         self._who: Ints = owner[self.standing]
         self._on_row: dict[int, list[tuple[int, Candidate]]] = {}
@@ -178,13 +186,27 @@ class Ground:
         self._told: list[int] = []
         self._gone: Bools = np.zeros(jobs.size, np.bool_)
 
-    def hard(self, tasks: Ints) -> Floats:
-        """Roughly how hard it is to take tasks: what can be spared first, then by priority, then by cost; in
-        whole numbers, so that sums do not depend on their order."""
-        owner = self.places["owner"][tasks]
-        whole = np.float64(not self._roster.spares) + 1.0 - self.places["spared"][tasks]
-        found: Floats = self._cost[owner] + self._level[owner] + np.minimum(whole, 1.0) * WHOLE
-        return found
+    def hard(self, tasks: Ints) -> tuple[Ints, Floats]:
+        """How hard it is to take each of some tasks: its level, and its part of the job's cost, in whole
+        numbers, so that sums do not depend on their order."""
+        owner, whole = self.places["owner"][tasks], self.places["spared"][tasks] == 0
+        levels: Ints = np.where(whole, self._level[owner] + len(self._levels), self._level[owner])
+        costs: Floats = np.where(whole, self._cost[owner], self._work[owner])
+        return np.where(self._register.jobs["leaving"][owner] > 0, 0, levels), costs
+
+    def hardness(self, candidates: Sequence[Candidate]) -> float:
+        """How hard it is to take candidates together: the highest level, then what they cost.
+
+        Nobody is harder to take than who leaves anyway, then what can be spared, then whole jobs; each of
+        these by priority.
+        """
+        return max(map(self._level_of, candidates), default=0) * LEVEL + sum(each.cost for each in candidates)
+
+    def _level_of(self, candidate: Candidate) -> int:
+        if candidate.leaving:
+            return 0
+        level = self._levels[candidate.job.priority]
+        return level + len(self._levels) if candidate.whole else level
 
     def told(self, jobs: Iterable[str]) -> None:
         """These jobs were told to leave: once they hold nothing, they are asked no more."""

@@ -177,7 +177,7 @@ class VictimSearch:
                 best = self._settled(contest, Choice.LOOSE)
             if not best or contest.whether or not self.roster.least_loss or contest.effort.exhausted:
                 return best
-            if not any(victim.candidate.cost for victim in best):
+            if not any(victim.candidate.work for victim in best):
                 return best
             contest.weighed = frozenset(victim.candidate.queue for victim in best)
             other = self._settled(contest, Choice.WEIGHED)

@@ -26,6 +26,7 @@ from tests.unit.scheduling.engine.preemption.stand import (
 
 Standing = tuple[Job, tuple[Allocation, ...]]
 LONG, SHORT = {"admitted_at": Instant(1_000)}, {"admitted_at": Instant(9_900)}
+AGES = {"admitted_at": Instant(-90_000)}
 LEAVING = {"state": JobState.LEAVING}
 WHOLE_NODE = ("0", "1", "2", "3")
 
@@ -86,6 +87,36 @@ CASES: dict[str, Case] = {
         asked=role(1, 4),
         leave={"whole": ()},
         lost=400,
+    ),
+    "many that lose little before one of many nodes that lose more": Case(
+        standing=[
+            *(fill(f"long{n}", "b", f"n{n}", **AGES) for n in range(12)),
+            *(fill(f"short{n}", "b", "n12", str(n), **SHORT) for n in range(4)),
+        ],
+        asked=role(1, 4),
+        leave={f"short{n}": () for n in range(4)},
+        lost=400,
+        cards=(4,) * 13,
+        nominal={"a": 4, "b": 48},
+    ),
+    "one job before many that lose a little less": Case(
+        standing=[
+            fill("one", "b", "n0", **LONG),
+            *(fill(f"single{n}", "b", "n1", str(n), **SHORT) for n in range(4)),
+        ],
+        asked=role(1, 4),
+        leave={"one": ()},
+        lost=36_000,
+    ),
+    "many where their waiting counts nothing": Case(
+        standing=[
+            fill("one", "b", "n0", **LONG),
+            *(fill(f"single{n}", "b", "n1", str(n), **SHORT) for n in range(4)),
+        ],
+        asked=role(1, 4),
+        leave={f"single{n}": () for n in range(4)},
+        lost=400,
+        options=replace(PLATFORM, wait_s=0),
     ),
     "no more of a node than is needed": Case(
         standing=[

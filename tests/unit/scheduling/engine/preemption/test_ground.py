@@ -16,63 +16,70 @@ from foundation.quantities import Resource
 from scheduling.engine.model import FlavorResource, Instant, PreemptOthers
 from scheduling.engine.preemption.candidates import Roster
 from scheduling.engine.preemption.contest import Contest, Effort
-from scheduling.engine.preemption.ground import Ground, Groups
+from scheduling.engine.preemption.ground import LEVEL, Ground, Groups
 from scheduling.engine.preemption.trial import Trial
 from tests.unit.scheduling.engine.builders import role
 from tests.unit.scheduling.engine.preemption.stand import CORES, NOW, PLATFORM, on, site, wants
 
-Task = tuple[int, int, int, bool]
-"""Group, amount, how hard it is to take, and whether it may be asked."""
+Task = tuple[int, int, int, int, bool]
+"""Group, amount, level and cost, and whether it may be asked."""
 
 GROUPS = 4
-tasks = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(1, 4), st.integers(1, 9), st.booleans()))
+tasks = st.lists(
+    st.tuples(
+        st.integers(0, GROUPS - 1), st.integers(1, 4), st.integers(1, 2), st.integers(1, 9), st.booleans()
+    )
+)
 
 
 @given(tasks, st.lists(st.integers(1, 8), min_size=GROUPS, max_size=GROUPS))
 @settings(max_examples=200, deadline=None)
-def test_amounts_are_had_as_easily_as_the_easiest_first_allow(drawn: list[Task], wanted: list[int]) -> None:
-    group, given_, hard, asked = (np.array([task[n] for task in drawn], np.int64) for n in range(4))
-    everyone = Groups.ranked(np.arange(len(drawn)), group, hard.astype(np.float64), given_)
+def test_no_amount_is_had_more_easily_than_is_told(drawn: list[Task], wanted: list[int]) -> None:
+    group, given_, level, cost, asked = (np.array([task[n] for task in drawn], np.int64) for n in range(5))
+    everyone = Groups.ranked(np.arange(len(drawn)), group, level, cost.astype(np.float64), given_)
     groups = everyone.some(asked.astype(np.bool_)[everyone.order])
-    asking = {number for number, _, _, may in drawn if may}
+    asking = {task[0] for task in drawn if task[4]}
     assert groups.taken.tolist() == sorted(asking)
     amounts, taken = given_[groups.order], groups.taken.tolist()
     sums = dict(zip(taken, groups.sums(amounts).tolist(), strict=True))
     easiest = groups.easiest(amounts, np.array(wanted)[groups.taken])
     found = dict(zip(taken, easiest.tolist(), strict=True))
     for number in asking:
-        here = [task for task in drawn if task[0] == number and task[3]]
+        here = [task for task in drawn if task[0] == number and task[4]]
         assert sums[number] == sum(task[1] for task in here)
         if sums[number] < wanted[number]:
             assert np.isinf(found[number])
             continue
-        least = min(
-            sum(task[2] for task in some)
+        enough = [
+            (max(task[2] for task in some), sum(task[3] for task in some))
             for size in range(1, len(here) + 1)
             for some in combinations(here, size)
             if sum(task[1] for task in some) >= wanted[number]
-        )
-        # The easiest for what they give come first: at most one task more than the best set needs.
-        assert least <= found[number] <= least + max(task[2] for task in here)
+        ]
+        level_, cost_ = divmod(found[number], LEVEL)
+        assert level_ == min(enough)[0]
+        if level_ == min(task[2] for task in here):
+            # The last of the easiest counts in part: the best set costs less than the whole of it more.
+            assert cost_ - 1e-3 <= min(enough)[1] < cost_ + max(task[3] for task in here)
 
 
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
         # Group 0 gives 2 for 2, then 4 for 12; group 3 gives 3 for 6, and 1 for 5 if it is asked.
-        ([1, 1], [2.0, 6.0]),
+        ([1, 1], [1.0, 2.0]),
         ([2, 3], [2.0, 6.0]),
-        ([3, 4], [14.0, np.inf]),
-        ([6, 9], [14.0, np.inf]),
-        ([7, 1], [np.inf, 6.0]),
+        ([3, 4], [LEVEL + 5.0, np.inf]),
+        ([6, 9], [LEVEL + 14.0, np.inf]),
+        ([7, 1], [np.inf, 2.0]),
     ],
 )
 def test_of_each_group_the_easiest_for_what_they_give_come_first(
     wanted: list[int], found: list[float]
 ) -> None:
-    tasks = np.array([10, 11, 12, 13])
+    tasks, levels = np.array([10, 11, 12, 13]), np.array([0, 1, 0, 0])
     group, given_ = np.array([3, 0, 3, 0]), np.array([1, 4, 3, 2])
-    groups = Groups.ranked(tasks, group, np.array([5.0, 12.0, 6.0, 2.0]), given_)
+    groups = Groups.ranked(tasks, group, levels, np.array([5.0, 12.0, 6.0, 2.0]), given_)
     assert groups.order.tolist() == [13, 11, 12, 10]
     asked = groups.some(np.array([True, True, True, False]))
     assert (asked.order.tolist(), asked.taken.tolist()) == ([13, 11, 12], [0, 3])
@@ -82,9 +89,17 @@ def test_of_each_group_the_easiest_for_what_they_give_come_first(
     assert groups.sums(np.array([2, 4, 3, 1])).tolist() == [6, 4]
 
 
+def test_a_lower_level_comes_before_less_cost() -> None:
+    levels, costs, amounts = np.array([2, 1]), np.array([1.0, 9.0]), np.array([1, 1])
+    groups = Groups.ranked(np.arange(2), np.zeros(2, np.int64), levels, costs, amounts)
+    assert groups.order.tolist() == [1, 0]
+    assert groups.easiest(amounts, np.array([1])).tolist() == [LEVEL + 9]
+    assert groups.easiest(amounts, np.array([2])).tolist() == [2 * LEVEL + 10]
+
+
 def test_where_nobody_stands_nothing_is_to_be_had() -> None:
     none = np.zeros(0, np.int64)
-    groups = Groups.ranked(none, none, none.astype(np.float64), none)
+    groups = Groups.ranked(none, none, none, none.astype(np.float64), none)
     assert groups.taken.tolist() == groups.sums(none).tolist() == groups.easiest(none, none).tolist() == []
 
 
@@ -96,12 +111,12 @@ LEVELS = [
     on("young", "c", "n0:3", min_run_s=500, admitted_at=Instant(9_970)),
     on("away", "b", "elsewhere:0"),
 ]
-WHOLE_JOB, LEVEL = 1e10, 1e8
+WAITING = 10_000
 
 
-def ground(**facts: object) -> tuple[Ground, Roster]:
+def ground() -> tuple[Ground, Roster]:
     snapshot = site([4, 4], {"a": 4, "b": 1, "c": 1}, LEVELS)
-    roster = Roster(snapshot, replace(PLATFORM, **facts), NOW)  # type: ignore[arg-type]
+    roster = Roster(snapshot, replace(PLATFORM, wait_s=WAITING), NOW)
     return Ground(roster, snapshot.fleet), roster
 
 
@@ -165,22 +180,36 @@ def test_who_was_told_to_leave_is_asked_until_he_is_gone() -> None:
         assert "low" not in jobs_of(found, roster, found.legal(asked, "bc"))
 
 
+# Levels count from the lowest priority, and from there again for whole jobs.
+SPARED, LOW, FIRM, HIGH = 2 * LEVEL, 4 * LEVEL, 5 * LEVEL, 6 * LEVEL
+
+
 def test_it_is_hardest_to_take_a_whole_job_then_by_priority_then_by_cost() -> None:
     found, roster = ground()
     names = {holding.number: holding.job.id for holding in roster.register.holdings if holding}
-    owner = found.places["owner"]
+    owner, spared = found.places["owner"], found.places["spared"]
+    levels, costs = found.hard(found.standing)
     hard = {
-        (names[int(owner[task])], int(spared)): float(value)
-        for task, spared, value in zip(
-            found.standing, found.places["spared"][found.standing], found.hard(found.standing), strict=True
-        )
+        (names[int(owner[task])], int(spared[task])): float(level * LEVEL + cost)
+        for task, level, cost in zip(found.standing, levels, costs, strict=True)
     }
-    # Levels of priority count from the lowest; costs are for each task.
-    assert hard["low", 0] == WHOLE_JOB + 0 * LEVEL + 700 + 1
-    assert hard["high", 0] == WHOLE_JOB + 2 * LEVEL + 500 + 1
-    assert hard["elastic", 0] == WHOLE_JOB + 1 * LEVEL + 267 + 1
-    assert hard["elastic", 1] == 1 * LEVEL + 267 + 1
+    # Costs are for each task; of what can be spared nobody waits again.
+    assert hard["low", 0] == LOW + 700 + WAITING // 2
+    assert hard["high", 0] == HIGH + 500 + WAITING // 2
+    assert hard["elastic", 0] == FIRM + (800 + WAITING) // 3
+    assert hard["elastic", 1] == SPARED + 266
     assert ("fixed", 0) not in hard and ("away", 0) not in hard
+
+
+def test_candidates_are_as_hard_to_take_as_the_hardest_and_all_they_cost() -> None:
+    found, _ = ground()
+    by_id = {candidate.id: candidate for row in (0, 1) for _, candidate in found.on_row(row)}
+    low, high, elastic = by_id["low"], by_id["high"], by_id["elastic/worker/2"]
+    going = replace(high, leaving=True, cost=0.0)
+    assert found.hardness([]) == found.hardness([going]) == 0.0
+    assert found.hardness([elastic]) == SPARED + elastic.cost
+    assert found.hardness([high, low, elastic]) == HIGH + high.cost + low.cost + elastic.cost
+    assert found.hardness([going, low]) == LOW + 1_400 + WAITING
 
 
 def test_holders_are_found_by_row() -> None:
@@ -230,9 +259,9 @@ def test_a_crowd_knows_the_rows_on_which_it_stands() -> None:
     assert elastic.rows.tolist() == [1]
     assert elastic.sums(here.cores).tolist() == [80]
     assert elastic.of_cards().tolist() == [[0, 60, 20, 0]]
-    spared = 1 * LEVEL + 268
-    assert elastic.easiest_cards(np.array([2])).tolist() == [2 * spared]
-    assert elastic.easiest_part(np.array([[1, 61, 20, 1]])).tolist() == [spared]
+    assert elastic.easiest_cards(np.array([2])).tolist() == [SPARED + 2 * 266]
+    # The second card has 20 core units, and all of them are wanted.
+    assert elastic.easiest_part(np.array([[101, 61, 20, 1]])).tolist() == [SPARED + 266]
     assert elastic.easiest_part(np.array([[1, 61, 21, 1]])).tolist() == [np.inf]
 
 
@@ -240,11 +269,11 @@ def test_how_hard_cards_and_parts_of_a_row_are_to_have() -> None:
     found, roster = ground()
     here = found.site(np.array([True, True]))
     legal = here.crowd(found.legal(contest_of(roster, priority=9), ["b", "c"])[here.who])
-    spared, low, high = 1 * LEVEL + 268, WHOLE_JOB + 701, WHOLE_JOB + 2 * LEVEL + 501
-    assert legal.easiest_cards(np.array([1, 1])).tolist() == [low, spared]
-    # For what they give whole cards are easier than the part of one.
-    assert legal.easiest_cards(np.array([2, 2])).tolist() == [low + high, 2 * spared]
-    assert legal.easiest_cards(np.array([3, 9])).tolist() == [2 * low + high, np.inf]
+    low, high = 700 + WAITING // 2, 500 + WAITING // 2
+    assert legal.easiest_cards(np.array([1, 1])).tolist() == [LOW + low, SPARED + 266]
+    assert legal.easiest_cards(np.array([2, 2])).tolist() == [LOW + 2 * low, SPARED + 2 * 266]
+    assert legal.easiest_cards(np.array([3, 9])).tolist() == [HIGH + 2 * low + high, np.inf]
     wanted = np.array([[41, 40, 101, 101], [101, 31, 20, 1]])
-    assert legal.easiest_part(wanted).tolist() == [low, spared]
+    # Of the first card no more than a part would be taken.
+    assert legal.easiest_part(wanted).tolist() == [LOW + low * 0.41, SPARED + 266]
     assert legal.easiest_part(np.full((2, 4), 101)).tolist() == [np.inf, np.inf]

@@ -41,7 +41,7 @@ def line(found: Iterable[Candidate]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("facts", "lost", "cost", "guarded", "borrowing"),
+    ("facts", "lost", "work", "guarded", "borrowing"),
     [
         ({}, 2_000, 2_000, FOREVER, FOREVER),
         ({"evictions": 2}, 2_000, 2_000 + 2 * 2 * 3_600, FOREVER, FOREVER),
@@ -56,14 +56,16 @@ def line(found: Iterable[Candidate]) -> list[str]:
     ],
 )
 def test_what_it_would_cost_to_take_a_job(
-    facts: Mapping[str, object], lost: float, cost: float, guarded: float, borrowing: float
+    facts: Mapping[str, object], lost: float, work: float, guarded: float, borrowing: float
 ) -> None:
     known = roster([running("j", "a", 2, **facts)])
     (candidate,) = [one for segment in known.of("a") for one in segment]
-    assert (candidate.lost, candidate.cost) == (lost, cost)
+    assert (candidate.lost, candidate.work) == (lost, work)
+    # Who leaves anyway waits for nothing that is asked of it.
+    assert candidate.cost == work + (0 if candidate.leaving else PreemptionOptions().wait_s)
     assert (candidate.guarded, candidate.guarded_borrowing) == (guarded, borrowing)
     assert (candidate.id, candidate.whole, candidate.charges) == ("j", True, {CARDS: 2})
-    assert known.cheapest("a") == cost / 2
+    assert known.cheapest("a") == work / 2
 
 
 @pytest.mark.parametrize(
