@@ -33,6 +33,8 @@ ROWS_PER_SEAT, FEWEST_ROWS, MOST_ROWS = 2, 8, 256
 
 # More core units than any card has.
 NEVER = 2**40
+MOST_IN_VAIN = 2
+"""Batches of rows without one that is easier than the best known: after so many no more are looked at."""
 
 
 class Step(NamedTuple):
@@ -177,13 +179,16 @@ class _Sweep:
         seats, heap = self._seats, list[Step]()
         if self.hopeless:
             return False
-        waiting = deque(self._promising())
+        waiting, vain = deque(self._promising()), 0
         while not seats.fit:
             # No row is easier to clear than is told of it before: those left cannot beat the best known.
-            if waiting and (not heap or waiting[0][0] < heap[0].hard):
+            if waiting and (not heap or (vain < MOST_IN_VAIN and waiting[0][0] < heap[0].hard)):
+                best = heap[0].hard if heap else float("inf")
                 for _, row in (waiting.popleft() for _ in range(min(self._batch, len(waiting)))):
                     self._note(heap, row)
+                vain = vain + 1 if heap and heap[0].hard >= best else 0
                 continue
+            vain = 0
             if not heap or not self._contest.effort.spend():
                 return False
             step = heappop(heap)

@@ -11,6 +11,7 @@ import pytest
 from scheduling.engine import FairSharing, PreemptionOptions, ShareStrategy, VictimSearch
 from scheduling.engine.model import Allocation, EvictRule, Instant, Job, JobState, Role
 from scheduling.engine.placement.board import Board
+from scheduling.engine.preemption import clearing
 from tests.unit.scheduling.engine.builders import role
 from tests.unit.scheduling.engine.preemption.stand import (
     NOW,
@@ -377,6 +378,18 @@ def test_the_rule_is_named(queue: str, priority: int, rule: EvictRule) -> None:
 def test_who_leaves_already_is_marked_so() -> None:
     snapshot = site([4], {"a": 4, "b": 0}, [fill("j", "b", "n0", **LEAVING)])
     assert [target.already for target in search(snapshot, "a", role(1, 4)).targets] == [True]
+
+
+def test_nodes_that_are_all_alike_are_not_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    step = clearing._Sweep._step
+    monkeypatch.setattr(clearing._Sweep, "_step", lambda sweep, row: looked.append(row) or step(sweep, row))
+    # Half of the cards is wanted, and either task of a job alone tells of too little: both must leave.
+    gangs = [on(f"g{n}", "b", f"n{n}:0,1", f"n{n}:2,3") for n in range(100)]
+    found = search(site([4] * 100, {"a": 2, "b": 398}, gangs), "a", role(1, 2))
+
+    assert told(found) == {"g0": ()}
+    assert len(set(looked)) == (1 + clearing.MOST_IN_VAIN) * clearing.FEWEST_ROWS
 
 
 FINAL, INITIAL = ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE, ShareStrategy.LESS_INITIAL_SHARE
