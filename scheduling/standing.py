@@ -135,7 +135,7 @@ def pasts_of(
     promised: frozenset[str], *, left: Collection[uuid.UUID], in_parts: Collection[uuid.UUID]
 ) -> Mapping[uuid.UUID, Past]:
     """Evictions, drains, finished tasks and promises of the jobs that have any; `left` are those of which an
-    attempt has ended, `in_parts` those that `has_parts` tells. Three queries at most."""
+    attempt has ended, `in_parts` at least those that `has_parts` tells. Three queries at most."""
     again = sorted(left)
     evictions = dict(_EVICTIONS.for_any(again))
     drained = {job_id for (job_id,) in _EMPTIED.for_any(again, clock.now() - DRAINED_FOR)}

@@ -46,7 +46,8 @@ def tidied(
     with transaction.atomic():
         rows = _AT_REST([name for _, name in gone], cluster.pk)
         done = {(space, name): pk for pk, space, name, uid in rows if _is_it(gone.get((space, name)), uid)}
-        _REMOVED(sorted(done.values()), now)
+        if done:
+            _REMOVED(sorted(done.values()), now)
     return [seen for seen in observations if (seen.ref.namespace, seen.ref.name) not in done]
 
 

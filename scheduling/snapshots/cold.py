@@ -38,10 +38,8 @@ def cell_snapshot(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellSnapsh
     claims = claims_of(cell_id)
     # What is used is read before who holds it: what is given back meanwhile then still counts as used.
     quota_nodes = engine_quota_nodes(cell_id)
-    roles = list(
-        JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=SEEN).order_by(
-            "job_id", "position"
-        )
+    roles = JobRole.unscoped.filter(job__queue__cell_id=cell_id, job__state__in=SEEN).order_by(
+        "job_id", "position"
     )
     pasts = pasts_of(
         frozenset(claims),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from scheduling.engine import Delta, NodePut
+from scheduling.engine import Delta, NodePut, Snapshot
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.row import Row
@@ -167,6 +167,16 @@ def test_slots_are_counted_with_tasks_there_and_away(case: Case, needed: int) ->
     assert seats.counts.tolist() == case.now
 
 
+def while_they_leave(snapshot: Snapshot, case: Case, told: Callable[[], object]) -> None:
+    """Ask after each task that leaves, and whether all is as it was when they are back."""
+    before = told()
+    with snapshot.statement() as statement:
+        for task in snapshot.held(case.gone):
+            statement.release(task.id)
+            told()
+    assert told() == before
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_few_changed_rows_are_counted_as_many_are(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = site(case.cards, {"a": 9}, case.standing, **case.facts)
@@ -180,12 +190,7 @@ def test_few_changed_rows_are_counted_as_many_are(case: Case, monkeypatch: pytes
         assert (one_by_one.now().tolist(), one_by_one.cards.tolist()) == expected
         return expected
 
-    before = told()
-    with snapshot.statement() as statement:
-        for task in snapshot.held(case.gone):
-            statement.release(task.id)
-            told()
-    assert told() == before
+    while_they_leave(snapshot, case, told)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -204,12 +209,7 @@ def test_a_board_that_is_counted_answers_as_one_that_asks_its_vetoes(case: Case)
         assert counted.feasible().tolist() == expected
         return expected
 
-    before = told()
-    with snapshot.statement() as statement:
-        for task in snapshot.held(case.gone):
-            statement.release(task.id)
-            told()
-    assert told() == before
+    while_they_leave(snapshot, case, told)
 
 
 def test_a_board_is_not_told_by_slots_of_what_none_of_its_vetoes_asks() -> None:
