@@ -62,13 +62,16 @@ class PreemptionOptions:
     """How victims are searched for.
 
     `final_check` keeps a victim whose return would break the rule that allowed another one (the open
-    fill-back loop of the reference). `recompute_targets` searches again where an earlier entry of the
-    cycle took a target. With `beside_preemptible` a non-preemptible job is held to its queue's nominal by
-    what other non-preemptible jobs of the queue hold; preemptible ones then are the borrowers (the rule of
-    KAI-Scheduler). Off, everything that the queue uses counts. `grace_s` is how long borrowed use may be
-    protected, and how long at most a job that stays inside its queue's nominal waits for all who are.
-    `eviction_cap` is after how many evictions a job no longer borrows, `budget` the trials of one search,
-    `oracle_budget` those of one that only weighs flavors against each other.
+    fill-back loop of the reference). With `lasting` a job that borrows under classical preemption takes from
+    other queues only jobs that borrow as well: whom those that go before it in its queue leave room inside
+    what its side owns would take it back at once, and the two would take turns. `recompute_targets` searches
+    again where an earlier entry of the cycle took a target. With `beside_preemptible` a non-preemptible job
+    is held to its queue's nominal by what other non-preemptible jobs of the queue hold; preemptible ones
+    then are the borrowers (the rule of KAI-Scheduler). Off, everything that the queue uses counts. `grace_s`
+    is how long borrowed use may be protected, and how long at most a job that stays inside its queue's
+    nominal waits for all who are. `eviction_cap` is after how many evictions a job no longer borrows,
+    `budget` the trials of one search, `oracle_budget` those of one that only weighs flavors against each
+    other.
 
     A job at its cap is taken by nobody, so it counts as part of its queue's nominal. With `beside_capped`
     only its like and non-preemptible jobs stand against it there, and the queue's other jobs are the
@@ -87,6 +90,7 @@ class PreemptionOptions:
 
     victim_order: VictimOrder = VictimOrder.LEAST_LOSS
     final_check: bool = True
+    lasting: bool = True
     recompute_targets: bool = True
     grace_s: int = 60
     eviction_cap: int = 3

@@ -17,6 +17,7 @@ from itertools import chain
 
 from scheduling.engine.model import EvictRule, PreemptOthers
 from scheduling.engine.preemption.candidates import Candidate
+from scheduling.engine.preemption.comeback import comes_back
 from scheduling.engine.preemption.contest import Contest, Victim
 from scheduling.engine.preemption.policy import Policy, highest_priority, may_push_anyone
 
@@ -51,6 +52,7 @@ class ClassicalField:
         rules = contest.preemptor.queue.preemption
         self._own = Source(contest.preemptor.queue.id, rules.within_queue, own=True)
         self.others = tuple(self._other_sources())
+        self._lasting = contest.roster.options.lasting
 
     def runs(self) -> tuple[bool, ...]:
         """Whether the preemptor may borrow, attempt by attempt."""
@@ -96,9 +98,24 @@ class ClassicalField:
                 source.dry = True
                 continue
             removal = self.contest.trial.remove(candidate)
-            yield Victim(
+            victim = Victim(
                 candidate=candidate, rule=rule, removal=removal, justified=partial(self._exceeds, source)
             )
+            if self._lasting and borrow and rule is EvictRule.RECLAIM_WHILE_BORROWING:
+                if comes_back(self.contest, candidate):
+                    self.contest.trial.restore(removal)
+                    continue
+                victim.justified = partial(self._lasts, source, victim)
+            yield victim
+
+    def _lasts(self, source: Source, victim: Victim) -> bool:
+        """Whether a borrower may take a victim in the end, too; called with its charges put back."""
+        if not self._exceeds(source):
+            return False
+        self.contest.trial.uncharge(victim.removal)
+        back = comes_back(self.contest, victim.candidate)
+        self.contest.trial.charge(victim.removal)
+        return not back
 
     @property
     def _while_borrowing(self) -> bool:

@@ -40,6 +40,7 @@ Case = Mapping[str, Any]
 NORMATIVE = PreemptionOptions(
     victim_order=VictimOrder.NORMATIVE,
     final_check=False,
+    lasting=False,
     recompute_targets=True,
     eviction_cap=2**31,
     share_loss_s=None,
