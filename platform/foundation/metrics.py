@@ -14,8 +14,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from foundation import clock
-from foundation.models import Heartbeat, Hint
+from foundation import clock, outbox
+from foundation.models import Heartbeat
 
 Figures = Callable[[], Iterable[GaugeMetricFamily]]
 _figures: dict[str, Figures] = {}
@@ -42,7 +42,7 @@ def view(request: HttpRequest) -> HttpResponse:
 def own_figures() -> Iterable[GaugeMetricFamily]:
     """The outbox and the signs of life."""
     now = clock.now()
-    waiting = Hint.unscoped.order_by("not_before").values_list("not_before", flat=True)
+    waiting = outbox.unpublished().order_by("not_before").values_list("not_before", flat=True)
     oldest = waiting.first()
     yield GaugeMetricFamily("allotment_outbox_hints", "Hints not yet published.", value=waiting.count())
     yield GaugeMetricFamily(

@@ -4,6 +4,10 @@ A service inserts a hint in the transaction of its change; the relay publishes i
 deletes it. A request never talks to the broker, nor waits for a relay that does, so a hung broker cannot
 hang a request, and a lost message costs only time: every promise is kept by a sweep over rows as well.
 
+Cycles take long, and whatever happens meanwhile asks for the next. Of them one message at a time is under
+way, as a row tells: whoever takes it removes that row before it looks, and sees all that was asked for until
+then.
+
 PostgreSQL tells the relay of each commit that has a hint in it; elsewhere, and when that fails, the relay
 looks by itself.
 """
@@ -20,6 +24,7 @@ from enum import StrEnum
 from typing import Final
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 
 from foundation import clock, faults
 from foundation.kept import Kept, KeptUpdate
@@ -43,8 +48,12 @@ class Topic(StrEnum):
 
 CHANNEL: Final = "allotment_hint"
 _LATER: Final = "-later"
+_SENT: Final = "-sent"
+_ONE_AT_A_TIME: Final = frozenset({Topic.CYCLE, Topic.FREED})
 _CLAIMED: Final = "~"
 _CLAIM: Final = timedelta(seconds=10)
+# As often as the sweep asks anew for what may have been lost.
+_TAKEN_WITHIN: Final = timedelta(seconds=2)
 
 
 @dataclass(slots=True)
@@ -80,6 +89,7 @@ _TAKE_OVER: Final = """UPDATE foundation_hint
 SET topic = replace(topic, '~' || id, '') || '~' || id, not_before = %s
 WHERE id IN (SELECT id FROM foundation_hint WHERE not_before <= %s ORDER BY id LIMIT %s {})
 RETURNING id, topic, key"""
+_NOTE_SENT: Final = f"{_INSERT} DO NOTHING RETURNING key"
 _ANSWERED: Final = "DELETE FROM foundation_hint WHERE topic IN ({}) AND key = %s"
 _HASTENED: Final = KeptUpdate(
     lambda topic, key, now, until: Hint.unscoped.filter(
@@ -166,18 +176,36 @@ def work_one(topics: Sequence[Topic]) -> None:
         taken = cursor.fetchone()
     if taken is not None:
         name, key = taken
-        _workers[name.removesuffix(_LATER)](key)
+        _workers[_plain(name)](key)
 
 
 def answered(topics: Sequence[Topic], key: uuid.UUID | str) -> None:
     """What was asked for until now is about to be done: whoever does it looks at everything after this."""
-    names = _names(topics)
+    _forget(_names(topics), key)
+
+
+def put_off(topic: Topic, key: uuid.UUID | str, *, delay_s: float) -> None:
+    """What was asked for cannot be done yet by whoever took it: it is asked for again."""
+    hint(topic, key, delay_s=delay_s)
+    _forget([topic.value + _SENT], key)
+
+
+def _forget(names: Sequence[str], key: uuid.UUID | str) -> None:
     with preparing_cursor() as cursor:
         cursor.execute(_ANSWERED.format(", ".join(["%s"] * len(names))), [*names, str(key)])
 
 
 def _names(topics: Sequence[Topic]) -> list[str]:
-    return [name for topic in topics for name in (topic.value, topic.value + _LATER)]
+    return [topic.value + suffix for topic in topics for suffix in ("", _LATER, _SENT)]
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix(_LATER).removesuffix(_SENT)
+
+
+def unpublished() -> QuerySet[Hint]:
+    """The hints of which no message is under way."""
+    return Hint.unscoped.exclude(topic__endswith=_SENT)
 
 
 def due_in() -> float | None:
@@ -191,7 +219,8 @@ def publish_due(limit: int = 200) -> int:
 
     They are claimed first, in a short transaction: from then on the same may be asked for anew, and nobody
     who does so waits for the broker. If it fails, they are due at once again; if this process dies, after
-    `_CLAIM`. What the broker took nevertheless is published twice, which is harmless.
+    `_CLAIM`. What the broker took nevertheless is published twice, which is harmless; and so is, where one
+    message at a time is enough, one that nobody takes in time.
     """
     # Looked at first without writing: embedded, that takes the one write lock.
     if not _ANY.first(clock.now()):
@@ -199,8 +228,8 @@ def publish_due(limit: int = 200) -> int:
     rows = _claim(limit)
     faults.point("relay.before_publish")
     try:
-        for row in rows:
-            _publishers[row.topic.removesuffix(_LATER)](row.key)
+        for topic, key in _messages(rows):
+            _publishers[topic](key)
     except Exception:
         _put_back(rows)
         raise
@@ -222,10 +251,28 @@ def _claim(limit: int) -> list[Hint]:
     return [Hint(id=pk, topic=topic, key=key, not_before=now) for pk, topic, key in own]
 
 
+def _messages(rows: Sequence[Hint]) -> Iterator[tuple[str, str]]:
+    """What is to be published, each right before it is. Noted as sent before it can be taken: who takes it
+    finds the note."""
+    for topic, key in dict.fromkeys((_plain(row.topic), row.key) for row in rows):
+        if topic not in _ONE_AT_A_TIME or _note_sent(topic, key):
+            yield topic, key
+
+
+def _note_sent(topic: str, key: str) -> bool:
+    """Note that a message is under way; whether none was."""
+    due = connection.ops.adapt_datetimefield_value(clock.now() + _TAKEN_WITHIN)
+    with preparing_cursor() as cursor:
+        cursor.execute(_NOTE_SENT, [topic + _SENT, key, due])
+        return cursor.fetchone() is not None
+
+
 @transaction.atomic
 def _put_back(rows: Sequence[Hint]) -> None:
     """Let hints be due at once, in place of their like that came meanwhile."""
     Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
+    for topic, key in {(_plain(row.topic), row.key) for row in rows}:
+        _forget([topic + _SENT], key)
     again = {(row.topic, row.key): row for row in reversed(rows)}
     for row in again.values():
         row.pk = None

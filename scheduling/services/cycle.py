@@ -43,12 +43,12 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     topic = outbox.Topic.FREED if freed else outbox.Topic.CYCLE
     at_once = freed and connection.vendor == "postgresql"
     if not at_once and (wait_s := _too_soon(cell_id, clock.now(), freed=freed)) > 0:
-        outbox.hint(topic, cell_id, delay_s=wait_s)
+        outbox.put_off(topic, cell_id, delay_s=wait_s)
         return None
     with leases.held(Cell, cell_id) as epoch:
         if epoch is None:
             # The change that woke us may be newer than the running cycle's snapshot.
-            outbox.hint(topic, cell_id, delay_s=_RETRY_S)
+            outbox.put_off(topic, cell_id, delay_s=_RETRY_S)
             return None
         now = clock.now()
         # For what somebody changed of a job the cycle that was asked for then still comes.

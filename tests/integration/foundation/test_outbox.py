@@ -30,7 +30,7 @@ def test_many_changes_make_one_message(published: list[str]) -> None:
 
     assert outbox.publish_due() == 2
     assert published == ["cell-1", "cell-2"]
-    assert not Hint.unscoped.exists()
+    assert not outbox.unpublished().exists()
 
 
 def test_a_delayed_hint_waits(published: list[str]) -> None:
@@ -46,7 +46,7 @@ def test_what_is_wanted_at_once_does_not_wait_for_what_is_wanted_later(published
 
     assert outbox.publish_due() == 1
     assert published == ["cell-1"]
-    assert Hint.unscoped.count() == 1
+    assert outbox.unpublished().count() == 1
 
 
 def test_of_two_that_are_wanted_later_the_sooner_counts(published: list[str]) -> None:
@@ -105,13 +105,13 @@ def test_what_a_relay_died_over_is_published_later(
     def die(key: str) -> None:
         raise KeyboardInterrupt  # no failure of the broker: nobody is left to tidy up
 
-    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, die)
+    monkeypatch.setitem(outbox._publishers, Topic.EXECUTE.value, die)
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
-        outbox.hint(Topic.CYCLE, "cell-1")
+        outbox.hint(Topic.EXECUTE, "cell-1")
         with pytest.raises(KeyboardInterrupt):
             outbox.publish_due()
-        outbox.hint(Topic.CYCLE, "cell-1")
-        monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, published.append)
+        outbox.hint(Topic.EXECUTE, "cell-1")
+        monkeypatch.setitem(outbox._publishers, Topic.EXECUTE.value, published.append)
 
         assert outbox.publish_due() == 1, "the new wish waits for nobody"
         assert outbox.publish_due() == 0
@@ -119,4 +119,50 @@ def test_what_a_relay_died_over_is_published_later(
 
         assert outbox.publish_due() == 1
     assert published == ["cell-1", "cell-1"]
+    assert not Hint.unscoped.exists()
+
+
+def test_one_message_at_a_time_is_under_way_until_somebody_takes_it(published: list[str]) -> None:
+    for _ in range(2):
+        outbox.hint(Topic.CYCLE, "cell-1")
+        assert outbox.publish_due() == 1
+    assert published == ["cell-1"]
+
+    outbox.answered([Topic.CYCLE], "cell-1")
+    outbox.hint(Topic.CYCLE, "cell-1")
+    assert outbox.publish_due() == 1
+    assert published == ["cell-1", "cell-1"]
+
+
+def test_what_is_put_off_comes_again_and_so_does_what_is_asked_for_anew(published: list[str]) -> None:
+    outbox.hint(Topic.CYCLE, "cell-1")
+    assert outbox.publish_due() == 1
+
+    outbox.put_off(Topic.CYCLE, "cell-1", delay_s=60)
+    assert [hint.topic for hint in Hint.unscoped.all()] == ["cycle-later"]
+    outbox.hint(Topic.CYCLE, "cell-1")
+    assert outbox.publish_due() == 1
+    assert published == ["cell-1", "cell-1"]
+
+
+def test_a_message_that_nobody_takes_is_sent_again(published: list[str]) -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        outbox.hint(Topic.CYCLE, "cell-1")
+        assert outbox.publish_due() == 1
+        traveller.shift(1)
+        assert outbox.publish_due() == 0
+        for _ in range(2):
+            traveller.shift(2)
+            assert outbox.publish_due() == 1
+    assert published == ["cell-1"] * 3
+
+
+def test_what_may_be_published_beside_its_like_is(
+    published: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(outbox._publishers, Topic.EXECUTE.value, published.append)
+    for _ in range(2):
+        outbox.hint(Topic.EXECUTE, "cluster-1")
+        assert outbox.publish_due() == 1
+    assert published == ["cluster-1", "cluster-1"]
     assert not Hint.unscoped.exists()

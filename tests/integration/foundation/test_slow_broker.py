@@ -22,7 +22,7 @@ def test_who_wishes_the_same_while_it_is_published_waits_for_nobody(
         try:
             with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute("SET LOCAL lock_timeout = '2s'")
-                outbox.hint(Topic.CYCLE, "cell-1")
+                outbox.hint(Topic.EXECUTE, "cell-1")
         finally:
             connection.close()
 
@@ -30,11 +30,11 @@ def test_who_wishes_the_same_while_it_is_published_waits_for_nobody(
         with ThreadPoolExecutor(1) as another:
             another.submit(wish).result()
 
-    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, publish)
-    outbox.hint(Topic.CYCLE, "cell-1")
+    monkeypatch.setitem(outbox._publishers, Topic.EXECUTE.value, publish)
+    outbox.hint(Topic.EXECUTE, "cell-1")
 
     assert outbox.publish_due() == 1
 
-    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, lambda key: None)
+    monkeypatch.setitem(outbox._publishers, Topic.EXECUTE.value, lambda key: None)
     assert outbox.publish_due() == 1, "the second wish was lost with the first"
     assert not Hint.unscoped.exists()

@@ -132,6 +132,7 @@ def test_a_brief_look_leaves_the_cycle_that_somebody_asked_for_to_come(
     Hint.unscoped.all().delete()
     for topic in (Topic.CYCLE, Topic.FREED):
         hint(topic, scene.cell.pk)
+    cycle._took_s.pop(scene.cell.pk, None)  # on a busy machine the next would come too soon
     traveller.shift(later_s)
     assert cycle.cycle_run(cell_id=scene.cell.pk, freed=True) is not None
     left = set(Hint.unscoped.filter(key=str(scene.cell.pk)).values_list("topic", flat=True))
