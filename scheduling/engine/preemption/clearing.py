@@ -115,7 +115,7 @@ class Clearing:
     def _prospect(self, legal: Bools) -> Prospect:
         seats = self._seats
         site = self._ground.site(seats.board.lasting())
-        crowd = site.crowd(legal.take(site.who))
+        crowd = site.crowd(legal.take(site.who) & self._ground.there(site.tasks))
         most = np.minimum(_potential(site, crowd, seats), seats.needed)
         gain = most - np.minimum(seats.counts[crowd.rows], seats.needed)
         return Prospect(legal, crowd, gain, seats.total + int(np.maximum(gain, 0).sum()))

@@ -23,14 +23,13 @@ class Groups:
     """Some tasks by where they stand, in each group those first that are easiest to take for what they give.
 
     `order` are the tasks of all groups, `group`, `level` and `cost` their groups and how hard each is to
-    take; `taken` are the groups in which somebody stands, ascending.
+    take, `floor` what the cheapest of its group and level costs; `taken` are the groups in which somebody
+    stands, ascending.
     """
 
-    def __init__(self, order: Ints, group: Ints, level: Ints, cost: Floats) -> None:
-        self.order, self.group, self.level, self.cost = order, group, level, cost
-        first = np.ones(len(order), np.bool_)
-        first[1:] = group[1:] != group[:-1]
-        self._starts = np.flatnonzero(first)
+    def __init__(self, order: Ints, group: Ints, level: Ints, cost: Floats, floor: Floats) -> None:
+        self.order, self.group, self.level, self.cost, self.floor = order, group, level, cost, floor
+        self._starts = np.flatnonzero(_changes(group))
         self.taken: Ints = group[self._starts]
 
     @staticmethod
@@ -40,12 +39,14 @@ class Groups:
         ranks = together(given)
         for key in (_numbered(cost / np.maximum(1, given)), level, group):
             ranks = ranks[together(key[ranks])]
-        return Groups(tasks[ranks], group[ranks], level[ranks], cost[ranks])
+        group, level, cost = group[ranks], level[ranks], cost[ranks]
+        return Groups(tasks[ranks], group, level, cost, _floor(group, level, cost))
 
     def some(self, asked: Bools) -> Groups:
         """Those of the tasks that are marked; `asked` goes by `order`."""
         some = np.flatnonzero(asked)
-        return Groups(self.order[some], self.group[some], self.level[some], self.cost[some])
+        group, level, cost, floor = self.group[some], self.level[some], self.cost[some], self.floor[some]
+        return Groups(self.order[some], group, level, cost, floor)
 
     def sums(self, amounts: Ints) -> Ints:
         """Amounts of the tasks in their order, summed for each group. `[taken]`."""
@@ -54,8 +55,8 @@ class Groups:
 
     def easiest(self, amounts: Ints, wanted: Ints) -> Floats:
         """How hard it is at least to have in each group the wanted amount: the highest level, and the cost of
-        the easiest with the last of them in part; infinite where all of them together do not suffice.
-        `[taken]`, as `wanted` is."""
+        the easiest with the last of them in part, though no less than any of that level costs; infinite where
+        all of them together do not suffice. `[taken]`, as `wanted` is."""
         if not len(self.taken):
             return np.zeros(0)
         # Everything before the group, so that a difference tells of the group alone.
@@ -66,6 +67,7 @@ class Groups:
         at = np.minimum(last, len(given) - 1)
         too_much = (given[at] - before - wanted) / np.maximum(1, amounts[at])
         least = cost[at] - cost[self._starts] + self.cost[self._starts] - self.cost[at] * too_much
+        least = np.maximum(least, self.floor[at])
         found: Floats = np.where(last < ends, self.level[at] * LEVEL + least, np.inf)
         return found
 
@@ -84,8 +86,8 @@ class Site:
         standing = ground.standing[np.isin(places["row"][ground.standing], rows)]
         of_row = np.searchsorted(rows, places["row"][standing])
         found = Groups.ranked(standing, of_row, *ground.hard(standing), places["cores"][standing])
-        tasks = found.order
-        self.by_row = Groups(np.arange(len(tasks)), found.group, found.level, found.cost)
+        self.tasks = tasks = found.order
+        self.by_row = Groups(np.arange(len(tasks)), found.group, found.level, found.cost, found.floor)
         self.who: Ints = places["owner"][tasks]
         self.cards: Ints = places["cards"][tasks]
         self.cores: Ints = places["cores"][tasks]
@@ -97,7 +99,8 @@ class Site:
         # Those of one card are of one row, and so in their order already.
         ranks = together(card)
         sharing = sharing[ranks]
-        self.by_card = Groups(sharing, card[ranks], found.level[sharing], found.cost[sharing])
+        card, level, cost = card[ranks], found.level[sharing], found.cost[sharing]
+        self.by_card = Groups(sharing, card, level, cost, _floor(card, level, cost))
 
     def crowd(self, asked: Bools) -> Crowd:
         """Those of the tasks that are marked."""
@@ -170,9 +173,12 @@ class Ground:
         self._levels = {priority: number for number, priority in enumerate(priorities.tolist(), 1)}
         self._level: Ints = level + 1
         # Of a job that stays, a task that goes waits for nothing.
-        tasks = np.maximum(1, jobs["tasks"])
-        self._cost: Floats = np.floor(roster.cost / tasks)
-        self._work: Floats = np.floor(roster.work / tasks)
+        self._work: Floats = np.floor(roster.work / np.maximum(1, jobs["tasks"]))
+        # Who leaves a row leaves it as a whole, whatever else he has elsewhere.
+        self._cost: Floats = np.zeros(self.places.size)
+        holding = owner[self.standing] * len(fleet.present) + row[self.standing]
+        _, which, beside = np.unique(holding, return_inverse=True, return_counts=True)
+        self._cost[self.standing] = np.floor(roster.cost[owner[self.standing]] / beside[which])
         self._row: Ints = row[self.standing]
         self._who: Ints = owner[self.standing]
         self._on_row: dict[int, list[tuple[int, Candidate]]] = {}
@@ -183,15 +189,15 @@ class Ground:
         self._of_queue: dict[str, Ints] = {}
         self._guarding: dict[str, bool] = {}
         self._unguarded: Bools = roster.guarded_borrowing <= roster.now
-        self._told: list[int] = []
-        self._gone: Bools = np.zeros(jobs.size, np.bool_)
+        self._told: dict[str, int] = {}
+        self._there: Bools = np.ones(self.places.size, np.bool_)
 
     def hard(self, tasks: Ints) -> tuple[Ints, Floats]:
-        """How hard it is to take each of some tasks: its level, and its part of the job's cost, in whole
-        numbers, so that sums do not depend on their order."""
+        """How hard it is to take each of some tasks: its level, and its part of what it costs to have all of
+        its job leave the row, in whole numbers, so that sums do not depend on their order."""
         owner, whole = self.places["owner"][tasks], self.places["spared"][tasks] == 0
         levels: Ints = np.where(whole, self._level[owner] + len(self._levels), self._level[owner])
-        costs: Floats = np.where(whole, self._cost[owner], self._work[owner])
+        costs: Floats = np.where(whole, self._cost[tasks], self._work[owner])
         return np.where(self._register.jobs["leaving"][owner] > 0, 0, levels), costs
 
     def hardness(self, candidates: Sequence[Candidate]) -> float:
@@ -208,9 +214,21 @@ class Ground:
         level = self._levels[candidate.job.priority]
         return level + len(self._levels) if candidate.whole else level
 
-    def told(self, jobs: Iterable[str]) -> None:
-        """These jobs were told to leave: once they hold nothing, they are asked no more."""
-        self._told.extend(holding.number for job in jobs for holding in self._register.of(job))
+    def told(self, candidates: Iterable[Candidate]) -> None:
+        """These were told to leave: what they hold counts no more once it is gone."""
+        for candidate in candidates:
+            tasks = {task.id for task in candidate.tasks}
+            for holding in self._register.of(candidate.job.id):
+                standing = zip(holding.tasks, holding.places, strict=True)
+                self._told.update((task.id, place) for task, place in standing if task.id in tasks)
+
+    def there(self, tasks: Ints) -> Bools:
+        """Which of some tasks still stand, as far as anybody was told to leave."""
+        held = self._roster.snapshot.allocations
+        gone = [task for task in self._told if task not in held]
+        self._there[[self._told.pop(task) for task in gone]] = False
+        found: Bools = self._there[tasks]
+        return found
 
     def site(self, rows: Bools) -> Site:
         """The marked rows."""
@@ -253,8 +271,6 @@ class Ground:
         legal &= self._holders(contest.preemptor.contested)[asked]
         if contest.guards_borrowed_use:
             legal &= self._unguarded[asked]
-        self._note_gone()
-        legal &= ~self._gone[asked]
         found[asked[legal]] = True
         return found
 
@@ -293,15 +309,19 @@ class Ground:
             self._holding[contested] = known
         return known
 
-    def _note_gone(self) -> None:
-        there: list[int] = []
-        for number in self._told:
-            holding = self._register.holdings[number]
-            if holding is not None and self._roster.snapshot.holds(holding.job.id):
-                there.append(number)
-            else:
-                self._gone[number] = True
-        self._told = there
+
+def _changes(groups: Ints) -> Bools:
+    """Where another group begins, and at the first of all."""
+    found = np.ones(len(groups), np.bool_)
+    found[1:] = groups[1:] != groups[:-1]
+    return found
+
+
+def _floor(group: Ints, level: Ints, cost: Floats) -> Floats:
+    """For each task what the cheapest of its group and level costs; these stand together."""
+    first = _changes(group) | _changes(level)
+    starts = np.flatnonzero(first)
+    return np.minimum.reduceat(cost, starts)[np.cumsum(first) - 1] if len(cost) else cost
 
 
 def _numbered(values: Floats) -> Ints:

@@ -116,7 +116,7 @@ class VictimSearch:
             victims = self._solve(contest)
             if victims:
                 if self._ground is not None:
-                    self._ground.told(v.candidate.job.id for v in victims if v.candidate.whole)
+                    self._ground.told(victim.candidate for victim in victims)
                 return _answer(victims, effort)
             return TargetSet(
                 protected_until=self._protected_until(contest),

@@ -392,6 +392,35 @@ def test_nodes_that_are_all_alike_are_not_all_looked_at(monkeypatch: pytest.Monk
     assert len(set(looked)) == (1 + clearing.MOST_IN_VAIN) * clearing.FEWEST_ROWS
 
 
+def test_what_a_job_loses_on_other_nodes_counts_on_each() -> None:
+    # Of each wide job a node has half: what it loses there alone is less than the narrow one loses.
+    wide = [on(f"wide{n}", "b", f"n{2 * n}:0,1", f"n{2 * n + 1}:0,1") for n in range(20)]
+    narrow = on("narrow", "b", "n40:0,1", admitted_at=Instant(8_900))
+    found = search(site([2] * 41, {"a": 2, "b": 80}, [*wide, narrow]), "a", role(1, 2))
+    assert told(found) == {"narrow": ()}
+
+
+def test_what_was_spared_before_is_not_to_be_had_again() -> None:
+    standing = [on(f"b{n}", "b", f"n{n}:0", f"n{n}:1", least=1) for n in range(40)]
+    snapshot = site([2] * 40, {"a": 40, "b": 40}, standing)
+    asked, cycle = role(1, 1), VictimSearch(snapshot, options=PLATFORM, now=NOW, fair=FairSharing())
+    found = []
+    with snapshot.statement() as statement:
+        for number in range(40):
+            victims = cycle.find(wants(snapshot, "a", asked), never, lambda: (board_of(snapshot, asked), 1))
+            ((job, gone),) = told(victims).items()
+            found.append(gone)
+            for key in gone or tuple(held.id for held in snapshot.held(job)):
+                statement.release(key)
+            statement.allocate(_in_place_of(f"new{number}", job))
+    assert sorted(found) == sorted(tasks(f"b{n}", 1)[f"b{n}"] for n in range(40))
+
+
+def _in_place_of(name: str, job: str) -> Allocation:
+    _, (held,) = on(name, "a", f"n{job[1:]}:1", preemptible=False)
+    return held
+
+
 FINAL, INITIAL = ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE, ShareStrategy.LESS_INITIAL_SHARE
 
 

@@ -67,11 +67,11 @@ def test_no_amount_is_had_more_easily_than_is_told(drawn: list[Task], wanted: li
     ("wanted", "found"),
     [
         # Group 0 gives 2 for 2, then 4 for 12; group 3 gives 3 for 6, and 1 for 5 if it is asked.
-        ([1, 1], [1.0, 2.0]),
+        ([1, 1], [2.0, 5.0]),
         ([2, 3], [2.0, 6.0]),
-        ([3, 4], [LEVEL + 5.0, np.inf]),
+        ([3, 4], [LEVEL + 12.0, np.inf]),
         ([6, 9], [LEVEL + 14.0, np.inf]),
-        ([7, 1], [np.inf, 2.0]),
+        ([7, 1], [np.inf, 5.0]),
     ],
 )
 def test_of_each_group_the_easiest_for_what_they_give_come_first(
@@ -168,16 +168,26 @@ def test_who_holds_nothing_that_is_contested_is_not_asked() -> None:
     assert jobs_of(found, roster, found.legal(asked, "bc")) == ["away", "elastic", "high", "low"]
 
 
-def test_who_was_told_to_leave_is_asked_until_he_is_gone() -> None:
+def test_what_was_told_to_leave_counts_until_it_is_gone() -> None:
     found, roster = ground()
-    asked = contest_of(roster, priority=9)
-    found.told(["low", "nobody"])
-    assert "low" in jobs_of(found, roster, found.legal(asked, "bc"))
+    by_id = {candidate.id: candidate for row in (0, 1) for _, candidate in found.on_row(row)}
+    here = found.site(np.array([True, True]))
+    names = [roster.whole(int(number)).job.id for number in here.who]
+    found.told([by_id["low"], by_id["elastic/worker/2"]])
+
+    def standing() -> list[str]:
+        there = found.there(here.tasks)
+        return sorted(name for name, stands in zip(names, there, strict=True) if stands)
+
+    assert standing() == sorted(names)
     with roster.snapshot.statement() as statement:
-        statement.release("low/worker/0")
-        assert "low" in jobs_of(found, roster, found.legal(asked, "bc"))
-        statement.release("low/worker/1")
-        assert "low" not in jobs_of(found, roster, found.legal(asked, "bc"))
+        # Of whom nobody was told to leave, nobody is looked for.
+        for task in ("low/worker/0", "high/worker/0"):
+            statement.release(task)
+        assert standing() == ["elastic", "elastic", "elastic", "high", "high", "low", "young"]
+        for task in ("low/worker/1", "elastic/worker/2"):
+            statement.release(task)
+        assert standing() == ["elastic", "elastic", "high", "high", "young"]
 
 
 # Levels count from the lowest priority, and from there again for whole jobs.
@@ -193,9 +203,9 @@ def test_it_is_hardest_to_take_a_whole_job_then_by_priority_then_by_cost() -> No
         (names[int(owner[task])], int(spared[task])): float(level * LEVEL + cost)
         for task, level, cost in zip(found.standing, levels, costs, strict=True)
     }
-    # Costs are for each task; of what can be spared nobody waits again.
+    # Tasks on one row share what their job costs; of what can be spared nobody waits again.
     assert hard["low", 0] == LOW + 700 + WAITING // 2
-    assert hard["high", 0] == HIGH + 500 + WAITING // 2
+    assert hard["high", 0] == HIGH + 1_000 + WAITING
     assert hard["elastic", 0] == FIRM + (800 + WAITING) // 3
     assert hard["elastic", 1] == SPARED + 266
     assert ("fixed", 0) not in hard and ("away", 0) not in hard
@@ -269,11 +279,11 @@ def test_how_hard_cards_and_parts_of_a_row_are_to_have() -> None:
     found, roster = ground()
     here = found.site(np.array([True, True]))
     legal = here.crowd(found.legal(contest_of(roster, priority=9), ["b", "c"])[here.who])
-    low, high = 700 + WAITING // 2, 500 + WAITING // 2
+    low, high = 700 + WAITING // 2, 1_000 + WAITING
     assert legal.easiest_cards(np.array([1, 1])).tolist() == [LOW + low, SPARED + 266]
     assert legal.easiest_cards(np.array([2, 2])).tolist() == [LOW + 2 * low, SPARED + 2 * 266]
     assert legal.easiest_cards(np.array([3, 9])).tolist() == [HIGH + 2 * low + high, np.inf]
     wanted = np.array([[41, 40, 101, 101], [101, 31, 20, 1]])
-    # Of the first card no more than a part would be taken.
-    assert legal.easiest_part(wanted).tolist() == [LOW + low * 0.41, SPARED + 266]
+    # A part of the first card costs no less than all of it.
+    assert legal.easiest_part(wanted).tolist() == [LOW + low, SPARED + 266]
     assert legal.easiest_part(np.full((2, 4), 101)).tolist() == [np.inf, np.inf]
