@@ -9,7 +9,6 @@ searches early.
 
 from __future__ import annotations
 
-from collections import deque
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -29,8 +28,8 @@ from scheduling.engine.state.fleet import Bools, Ints
 
 # Rows that are looked at together for each seat that is missing, and at least; and the most in all.
 ROWS_PER_SEAT, FEWEST_ROWS, MOST_ROWS = 2, 8, 256
-
-
+# How many times as many rows are known each time that those known are too few.
+MORE_ROWS = 8
 # More core units than any card has.
 NEVER = 2**40
 MOST_IN_VAIN = 2
@@ -47,14 +46,50 @@ class Step(NamedTuple):
     candidates: tuple[Candidate, ...]
 
 
-class Prospect(NamedTuple):
-    """What some queues could give: `legal` `[holdings]` marks who may be asked, `crowd` are their tasks,
-    `gain` bounds the seats that each row of these could have more, `seats` how many there could be."""
+class Prospect:
+    """What some queues could give: `legal` `[holdings]` marks who may be asked, `rows` are those that could
+    give seats and how hard it is at least to clear each for one more, `gain` bounds how many that would be.
 
-    legal: Bools
-    crowd: Crowd
-    gain: Ints
-    seats: int
+    The easiest rows come first, and more of them as they are asked for: what a row could give takes longer
+    to tell than how hard it is.
+    """
+
+    def __init__(self, legal: Bools, site: Site, crowd: Crowd, seats: Seats) -> None:
+        self.legal = legal
+        self.rows: list[tuple[float, int]] = []
+        self.gain: dict[int, int] = {}
+        self._site, self._crowd, self._seats = site, crowd, seats
+        self._hard = _hardness(crowd, seats)
+        self._seen, self._lacking = 0, seats.needed - seats.total
+
+    def reaches(self, count: int) -> bool:
+        """Whether there are so many rows; as many are known then."""
+        while len(self.rows) < count and self._look_on():
+            pass
+        return len(self.rows) >= count
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether there would be too few seats with everybody gone."""
+        while self._lacking > 0 and self._look_on():
+            pass
+        return self._lacking > 0
+
+    def _look_on(self) -> bool:
+        """Tell what some more rows could give; False where all are known."""
+        if self._seen == len(self._hard):
+            return False
+        picked = _lowest(self._hard, MORE_ROWS * max(FEWEST_ROWS, self._seen))[self._seen :]
+        self._seen += len(picked)
+        crowd, seats = self._crowd.on(picked), self._seats
+        most = np.minimum(_potential(self._site, crowd, seats), seats.needed)
+        gain = most - np.minimum(seats.counts[crowd.rows], seats.needed)
+        some = np.flatnonzero(gain > 0)
+        rows: list[int] = crowd.rows[some].tolist()
+        self.rows.extend(zip(self._hard[picked[some]].tolist(), rows, strict=True))
+        self.gain.update(zip(rows, gain[some].tolist(), strict=True))
+        self._lacking -= int(gain[some].sum())
+        return True
 
 
 class Clearing:
@@ -71,7 +106,7 @@ class Clearing:
 
         Tasks that can be spared are part of whole jobs, so they are counted.
         """
-        return self._of_all().seats < self._seats.needed
+        return self._of_all().hopeless
 
     def asks_as(self, other: Clearing) -> bool:
         """Whether nobody may be asked whom another one may not ask, and the reverse."""
@@ -113,12 +148,32 @@ class Clearing:
         return self._legal_of_all
 
     def _prospect(self, legal: Bools) -> Prospect:
-        seats = self._seats
-        site = self._ground.site(seats.board.lasting())
+        site = self._ground.site(self._seats.board.lasting())
         crowd = site.crowd(legal.take(site.who) & self._ground.there(site.tasks))
-        most = np.minimum(_potential(site, crowd, seats), seats.needed)
-        gain = most - np.minimum(seats.counts[crowd.rows], seats.needed)
-        return Prospect(legal, crowd, gain, seats.total + int(np.maximum(gain, 0).sum()))
+        return Prospect(legal, site, crowd, self._seats)
+
+
+def _hardness(crowd: Crowd, seats: Seats) -> Floats:
+    """What one more seat costs on each row of a crowd at least, as far as cards tell."""
+    question, rows = seats.board.question, crowd.rows
+    task = question.task
+    if task.cards and task.whole:
+        wanted = task.cards * (seats.counts[rows] + 1) - seats.empty[rows]
+        return crowd.easiest_cards(np.maximum(wanted, 1))
+    if task.cards:
+        cards = crowd.cards
+        usable, free = question.usable[cards], question.fleet.cores_free[cards] % task.cores
+        return crowd.easiest_part(np.where(usable, task.cores - free, NEVER))
+    return crowd.easiest_cards(np.ones(len(rows), np.int64))
+
+
+def _lowest(hard: Floats, count: int) -> Ints:
+    """So many places, those of the lowest values first; equal ones by place."""
+    places = np.arange(len(hard))
+    if count < len(hard):
+        places = np.flatnonzero(hard <= np.partition(hard, count)[count])
+    found: Ints = places[np.argsort(hard[places], kind="stable")][:count]
+    return found
 
 
 def _potential(site: Site, crowd: Crowd, seats: Seats) -> Ints:
@@ -136,7 +191,7 @@ def _potential(site: Site, crowd: Crowd, seats: Seats) -> Ints:
         free = fleet.cores_free[rows] + crowd.of_cards()
         parts = np.where(question.usable[rows], free // task.cores, 0).sum(axis=1)
         # Who has parts of several cards could complete a part on each of them.
-        more = crowd.sums(site.cores * ~site.sharing) // task.cores + crowd.sums(site.cards * ~site.sharing)
+        more = crowd.sums(site.several_cores) // task.cores + crowd.sums(site.several_cards)
         most = np.minimum(most, parts + more)
     return np.maximum(most, 0)
 
@@ -161,8 +216,8 @@ class _Sweep:
         self.open = field.accepting(self._contest.policies, strategy)
         self._clearing = clearing
         self._gone = {victim.candidate.id for victim in taken}
+        self._most = max(MOST_ROWS, self._batch)
         self._refused: set[str] = set()
-        self._gain: dict[int, int] = {}
 
     @cached_property
     def _prospect(self) -> Prospect:
@@ -172,20 +227,23 @@ class _Sweep:
     @property
     def hopeless(self) -> bool:
         """Whether there would be too few seats with all gone whom the strategy may let go."""
-        return self._prospect.seats < self._seats.needed
+        return self._prospect.hopeless
 
     def run(self) -> bool:
         """Whether there are seats now."""
         seats, heap = self._seats, list[Step]()
         if self.hopeless:
             return False
-        waiting, vain = deque(self._promising()), 0
+        prospect, looked, vain = self._prospect, 0, 0
         while not seats.fit:
             # No row is easier to clear than is told of it before: those left cannot beat the best known.
-            if waiting and (not heap or (vain < MOST_IN_VAIN and waiting[0][0] < heap[0].hard)):
+            if self._tempts(looked, heap, vain):
                 best = heap[0].hard if heap else float("inf")
-                for _, row in (waiting.popleft() for _ in range(min(self._batch, len(waiting)))):
+                upto = min(looked + self._batch, self._most)
+                prospect.reaches(upto)
+                for _, row in prospect.rows[looked:upto]:
                     self._note(heap, row)
+                looked = upto
                 vain = vain + 1 if heap and heap[0].hard >= best else 0
                 continue
             vain = 0
@@ -198,6 +256,12 @@ class _Sweep:
                 self._note(heap, step.row)
         return True
 
+    def _tempts(self, looked: int, heap: list[Step], vain: int) -> bool:
+        """Whether the next rows are looked at, before the best known step is taken."""
+        if looked >= self._most or not self._prospect.reaches(looked + 1):
+            return False
+        return not heap or (vain < MOST_IN_VAIN and self._prospect.rows[looked][0] < heap[0].hard)
+
     def _note(self, heap: list[Step], row: int) -> None:
         step = self._step(row)
         if step is not None:
@@ -208,33 +272,9 @@ class _Sweep:
         """Rows that are looked at together."""
         return max(FEWEST_ROWS, ROWS_PER_SEAT * (self._seats.needed - self._seats.total))
 
-    def _promising(self) -> list[tuple[float, int]]:
-        """The rows that could give seats, and how hard it is at least to clear each for one more; the easiest
-        first."""
-        crowd, gain = self._prospect.crowd, self._prospect.gain
-        some = np.flatnonzero(gain > 0)
-        hard = self._hardness()
-        some = some[np.argsort(hard[some], kind="stable")][: max(MOST_ROWS, self._batch)]
-        rows: list[int] = crowd.rows[some].tolist()
-        self._gain = dict(zip(rows, gain[some].tolist(), strict=True))
-        return list(zip(hard[some].tolist(), rows, strict=True))
-
-    def _hardness(self) -> Floats:
-        """What one more seat costs on each row of the crowd at least, as far as cards tell."""
-        crowd, seats = self._prospect.crowd, self._seats
-        question, rows = seats.board.question, crowd.rows
-        task = question.task
-        if task.cards and task.whole:
-            wanted = task.cards * (seats.counts[rows] + 1) - seats.empty[rows]
-            return crowd.easiest_cards(np.maximum(wanted, 1))
-        if task.cards:
-            usable, free = question.usable[rows], question.fleet.cores_free[rows] % task.cores
-            return crowd.easiest_part(np.where(usable, task.cores - free, NEVER))
-        return crowd.easiest_cards(np.ones(len(rows), np.int64))
-
     def _step(self, row: int) -> Step | None:
         """The first candidates of a row, cheapest first, with which it holds one task more."""
-        if self._seats.more(row) >= self._gain[row]:
+        if self._seats.more(row) >= self._prospect.gain[row]:
             return None
         state = self._seats.at(row)
         before, chosen = state.slots(), list[Candidate]()

@@ -23,14 +23,15 @@ class Groups:
     """Some tasks by where they stand, in each group those first that are easiest to take for what they give.
 
     `order` are the tasks of all groups, `group`, `level` and `cost` their groups and how hard each is to
-    take, `floor` what the cheapest of its group and level costs; `taken` are the groups in which somebody
-    stands, ascending.
+    take, `floor` what the cheapest of its group and level costs.
     """
 
-    def __init__(self, order: Ints, group: Ints, level: Ints, cost: Floats, floor: Floats) -> None:
-        self.order, self.group, self.level, self.cost, self.floor = order, group, level, cost, floor
-        self._starts = np.flatnonzero(_changes(group))
-        self.taken: Ints = group[self._starts]
+    def __init__(self, order: Ints, group: Ints, level: Ints, cost: Floats) -> None:
+        self.order, self.group, self.level, self.cost = order, group, level, cost
+        first = _changes(group) | _changes(level)
+        starts = np.flatnonzero(first)
+        least = np.minimum.reduceat(cost, starts) if len(order) else cost
+        self.floor: Floats = least[np.cumsum(first) - 1]
 
     @staticmethod
     def ranked(tasks: Ints, group: Ints, level: Ints, cost: Floats, given: Ints) -> Groups:
@@ -39,14 +40,41 @@ class Groups:
         ranks = together(given)
         for key in (_numbered(cost / np.maximum(1, given)), level, group):
             ranks = ranks[together(key[ranks])]
-        group, level, cost = group[ranks], level[ranks], cost[ranks]
-        return Groups(tasks[ranks], group, level, cost, _floor(group, level, cost))
+        return Groups(tasks[ranks], group[ranks], level[ranks], cost[ranks])
 
-    def some(self, asked: Bools) -> Groups:
+    def some(self, asked: Bools) -> Some:
         """Those of the tasks that are marked; `asked` goes by `order`."""
-        some = np.flatnonzero(asked)
-        group, level, cost, floor = self.group[some], self.level[some], self.cost[some], self.floor[some]
-        return Groups(self.order[some], group, level, cost, floor)
+        return Some(self, np.flatnonzero(asked))
+
+
+class Some:
+    """Some tasks of groups, at these places of their order; `taken` are the groups in which any stand.
+
+    Those of one group stand together; the groups ascend, unless they were picked in another order.
+    """
+
+    def __init__(self, groups: Groups, at: Ints) -> None:
+        self._groups, self._at = groups, at
+        group = groups.group[at]
+        self._starts = np.flatnonzero(_changes(group))
+        self.taken: Ints = group[self._starts]
+
+    @property
+    def order(self) -> Ints:
+        """The tasks."""
+        return self._groups.order[self._at]
+
+    @property
+    def sizes(self) -> Ints:
+        """How many there are of each group. `[taken]`."""
+        return np.diff(self._starts, append=len(self._at))
+
+    def only(self, picked: Ints) -> Some:
+        """Those of some groups alone, told by their places in `taken`, in that order."""
+        sizes = self.sizes[picked]
+        ends = np.cumsum(sizes)
+        steps = np.arange(ends[-1] if len(ends) else 0)
+        return Some(self._groups, self._at[np.repeat(self._starts[picked] - ends + sizes, sizes) + steps])
 
     def sums(self, amounts: Ints) -> Ints:
         """Amounts of the tasks in their order, summed for each group. `[taken]`."""
@@ -59,24 +87,27 @@ class Groups:
         all of them together do not suffice. `[taken]`, as `wanted` is."""
         if not len(self.taken):
             return np.zeros(0)
+        groups, starts, costs = self._groups, self._starts, self._groups.cost[self._at]
         # Everything before the group, so that a difference tells of the group alone.
-        given, cost = np.cumsum(amounts), np.cumsum(self.cost)
-        before = given[self._starts] - amounts[self._starts]
+        given, cost = np.cumsum(amounts), np.cumsum(costs)
+        before = given[starts] - amounts[starts]
         last = np.searchsorted(given, before + wanted)
-        ends = np.append(self._starts[1:], len(given))
+        ends = np.append(starts[1:], len(given))
         at = np.minimum(last, len(given) - 1)
         too_much = (given[at] - before - wanted) / np.maximum(1, amounts[at])
-        least = cost[at] - cost[self._starts] + self.cost[self._starts] - self.cost[at] * too_much
-        least = np.maximum(least, self.floor[at])
-        found: Floats = np.where(last < ends, self.level[at] * LEVEL + least, np.inf)
+        least = cost[at] - cost[starts] + costs[starts] - costs[at] * too_much
+        hardest = self._at[at]
+        least = np.maximum(least, groups.floor[hardest])
+        found: Floats = np.where(last < ends, groups.level[hardest] * LEVEL + least, np.inf)
         return found
 
 
 class Site:
     """Some rows of a fleet, and the tasks on them by whole jobs.
 
-    `who` (the number of a holding), `cards`, `cores`, `cpu`, `memory` are `[tasks]`, `sharing` marks those
-    that have a part of one card. `width` is how many cards a row may have.
+    `tasks` (their places in the register), `who` (the number of a holding), `cards`, `cores`, `cpu`, `memory`
+    are `[tasks]`, `card` is the column of a task's card, negative where it has none or several, and
+    `several_cards`, `several_cores` are what such tasks have. `width` is how many cards a row may have.
     """
 
     def __init__(self, ground: Ground, rows: Ints) -> None:
@@ -87,71 +118,81 @@ class Site:
         of_row = np.searchsorted(rows, places["row"][standing])
         found = Groups.ranked(standing, of_row, *ground.hard(standing), places["cores"][standing])
         self.tasks = tasks = found.order
-        self.by_row = Groups(np.arange(len(tasks)), found.group, found.level, found.cost, found.floor)
+        self.by_row = Groups(np.arange(len(tasks)), found.group, found.level, found.cost)
         self.who: Ints = places["owner"][tasks]
         self.cards: Ints = places["cards"][tasks]
         self.cores: Ints = places["cores"][tasks]
         self.cpu: Ints = places["cpu"][tasks]
         self.memory: Ints = places["memory"][tasks]
-        self.sharing: Bools = places["card"][tasks] >= 0
-        sharing = np.flatnonzero(self.sharing)
-        card = (found.group * self.width + places["card"][tasks])[sharing]
+        self.card: Ints = places["card"][tasks]
+        several = self.card < 0
+        self.several_cards: Ints = self.cards * several
+        self.several_cores: Ints = self.cores * several
+        sharing = np.flatnonzero(~several)
+        card = (found.group * self.width + self.card)[sharing]
         # Those of one card are of one row, and so in their order already.
         ranks = together(card)
         sharing = sharing[ranks]
-        card, level, cost = card[ranks], found.level[sharing], found.cost[sharing]
-        self.by_card = Groups(sharing, card, level, cost, _floor(card, level, cost))
+        self.by_card = Groups(sharing, card[ranks], found.level[sharing], found.cost[sharing])
 
     def crowd(self, asked: Bools) -> Crowd:
         """Those of the tasks that are marked."""
-        return Crowd(self, asked)
+        return Crowd(self, self.by_row.some(asked))
 
 
 class Crowd:
-    """Some of the tasks of a site, and the rows on which they stand, ascending.
+    """Some of the tasks of a site, and the rows on which they stand, ascending unless they were picked.
 
     What is told by row is `[rows]`, by card `[rows, cards]`.
     """
 
-    def __init__(self, site: Site, asked: Bools) -> None:
-        self._site, self._asked = site, asked
-        self._by_row = site.by_row.some(asked)
-        self.rows: Ints = site.rows[self._by_row.taken]
+    def __init__(self, site: Site, by_row: Some) -> None:
+        self._site, self._by_row = site, by_row
+        self.rows: Ints = site.rows[by_row.taken]
 
-    @property
-    def tasks(self) -> Ints:
-        """Who is in it, as positions in the site."""
-        return self._by_row.order
+    def on(self, picked: Ints) -> Crowd:
+        """Those alone that stand on some of the rows, told by their places in `rows`, in that order."""
+        return Crowd(self._site, self._by_row.only(picked))
 
     def sums(self, amounts: Ints) -> Ints:
         """Amounts of a site's tasks, summed for each of the rows."""
-        return self._by_row.sums(amounts[self.tasks])
-
-    @cached_property
-    def _cards(self) -> tuple[Groups, tuple[Ints, Ints]]:
-        """The tasks by the cards of which they have parts, and where these stand among those of all rows."""
-        found = self._site.by_card.some(self._asked[self._site.by_card.order])
-        row, column = np.divmod(found.taken, self._site.width)
-        return found, (np.searchsorted(self._by_row.taken, row), column)
+        return self._by_row.sums(amounts[self._by_row.order])
 
     def of_cards(self) -> Ints:
         """Core units that the tasks have of single cards."""
-        by_card, at = self._cards
-        found = np.zeros((len(self.rows), self._site.width), np.int64)
-        found[at] = by_card.sums(self._site.cores[by_card.order])
+        site, tasks = self._site, self._by_row.order
+        row, card = np.repeat(np.arange(len(self.rows)), self._by_row.sizes), site.card[tasks]
+        found = np.zeros((len(self.rows), site.width), np.int64)
+        sharing = card >= 0
+        np.add.at(found, (row[sharing], card[sharing]), site.cores[tasks[sharing]])
         return found
 
     def easiest_cards(self, wanted: Ints) -> Floats:
         """How hard it is to have so many cards of each row."""
-        return self._by_row.easiest(self._site.cards[self.tasks], wanted)
+        return self._by_row.easiest(self._site.cards[self._by_row.order], wanted)
+
+    @cached_property
+    def _by_card(self) -> Some:
+        by_card, asked = self._site.by_card, np.zeros(len(self._site.who), np.bool_)
+        asked[self._by_row.order] = True
+        return by_card.some(asked[by_card.order])
+
+    @property
+    def cards(self) -> tuple[Ints, Ints]:
+        """The cards of which the tasks have parts, by row of the fleet and column."""
+        row, column = np.divmod(self._by_card.taken, self._site.width)
+        return self._site.rows[row], column
 
     def easiest_part(self, wanted: Ints) -> Floats:
-        """How hard it is to have on one card of each row so many core units more of `[rows, cards]`."""
-        by_card, at = self._cards
-        found = np.full(wanted.shape, np.inf)
-        found[at] = by_card.easiest(self._site.cores[by_card.order], wanted[at])
-        least: Floats = found.min(axis=1, initial=np.inf)
-        return least
+        """How hard it is to have of one card of each row as many core units more as are wanted of `cards`."""
+        of_row = self._by_card.taken // self._site.width
+        hard = self._by_card.easiest(self._site.cores[self._by_card.order], wanted)
+        starts = np.flatnonzero(_changes(of_row))
+        found = np.full(len(self.rows), np.inf)
+        if len(starts):
+            at = np.searchsorted(self._by_row.taken, of_row[starts])
+            found[at] = np.minimum.reduceat(hard, starts)
+        return found
 
 
 class Ground:
@@ -315,13 +356,6 @@ def _changes(groups: Ints) -> Bools:
     found = np.ones(len(groups), np.bool_)
     found[1:] = groups[1:] != groups[:-1]
     return found
-
-
-def _floor(group: Ints, level: Ints, cost: Floats) -> Floats:
-    """For each task what the cheapest of its group and level costs; these stand together."""
-    first = _changes(group) | _changes(level)
-    starts = np.flatnonzero(first)
-    return np.minimum.reduceat(cost, starts)[np.cumsum(first) - 1] if len(cost) else cost
 
 
 def _numbered(values: Floats) -> Ints:

@@ -16,7 +16,7 @@ from foundation.quantities import Resource
 from scheduling.engine.model import FlavorResource, Instant, PreemptOthers
 from scheduling.engine.preemption.candidates import Roster
 from scheduling.engine.preemption.contest import Contest, Effort
-from scheduling.engine.preemption.ground import LEVEL, Ground, Groups
+from scheduling.engine.preemption.ground import LEVEL, Ground, Groups, Some
 from scheduling.engine.preemption.trial import Trial
 from tests.unit.scheduling.engine.builders import role
 from tests.unit.scheduling.engine.preemption.stand import CORES, NOW, PLATFORM, on, site, wants
@@ -30,6 +30,10 @@ tasks = st.lists(
         st.integers(0, GROUPS - 1), st.integers(1, 4), st.integers(1, 2), st.integers(1, 9), st.booleans()
     )
 )
+
+
+def all_of(groups: Groups) -> Some:
+    return groups.some(np.ones(len(groups.order), np.bool_))
 
 
 @given(tasks, st.lists(st.integers(1, 8), min_size=GROUPS, max_size=GROUPS))
@@ -86,20 +90,32 @@ def test_of_each_group_the_easiest_for_what_they_give_come_first(
     amounts = np.array([2, 4, 3])
     assert asked.easiest(amounts, np.array(wanted)).tolist() == found
     assert asked.sums(amounts).tolist() == [6, 3]
-    assert groups.sums(np.array([2, 4, 3, 1])).tolist() == [6, 4]
+    assert all_of(groups).sums(np.array([2, 4, 3, 1])).tolist() == [6, 4]
+
+
+def test_groups_are_picked_in_any_order() -> None:
+    group, amounts = np.array([5, 7, 7, 9, 9]), np.array([1, 2, 3, 4, 5])
+    groups = Groups.ranked(np.arange(5), group, np.zeros(5, np.int64), np.ones(5), amounts)
+    some = groups.some(np.array([True, True, True, False, True]))
+    assert (some.taken.tolist(), some.sizes.tolist()) == ([5, 7, 9], [1, 2, 1])
+    picked = some.only(np.array([2, 1]))
+    assert (picked.taken.tolist(), picked.sizes.tolist()) == ([9, 7], [1, 2])
+    assert picked.sums(amounts[picked.order]).tolist() == [4, 5]
+    nobody = some.only(np.zeros(0, np.int64))
+    assert nobody.taken.tolist() == nobody.sums(nobody.order).tolist() == []
 
 
 def test_a_lower_level_comes_before_less_cost() -> None:
     levels, costs, amounts = np.array([2, 1]), np.array([1.0, 9.0]), np.array([1, 1])
     groups = Groups.ranked(np.arange(2), np.zeros(2, np.int64), levels, costs, amounts)
     assert groups.order.tolist() == [1, 0]
-    assert groups.easiest(amounts, np.array([1])).tolist() == [LEVEL + 9]
-    assert groups.easiest(amounts, np.array([2])).tolist() == [2 * LEVEL + 10]
+    assert all_of(groups).easiest(amounts, np.array([1])).tolist() == [LEVEL + 9]
+    assert all_of(groups).easiest(amounts, np.array([2])).tolist() == [2 * LEVEL + 10]
 
 
 def test_where_nobody_stands_nothing_is_to_be_had() -> None:
     none = np.zeros(0, np.int64)
-    groups = Groups.ranked(none, none, none, none.astype(np.float64), none)
+    groups = all_of(Groups.ranked(none, none, none, none.astype(np.float64), none))
     assert groups.taken.tolist() == groups.sums(none).tolist() == groups.easiest(none, none).tolist() == []
 
 
@@ -270,9 +286,19 @@ def test_a_crowd_knows_the_rows_on_which_it_stands() -> None:
     assert elastic.sums(here.cores).tolist() == [80]
     assert elastic.of_cards().tolist() == [[0, 60, 20, 0]]
     assert elastic.easiest_cards(np.array([2])).tolist() == [SPARED + 2 * 266]
-    # The second card has 20 core units, and all of them are wanted.
-    assert elastic.easiest_part(np.array([[101, 61, 20, 1]])).tolist() == [SPARED + 266]
-    assert elastic.easiest_part(np.array([[1, 61, 21, 1]])).tolist() == [np.inf]
+    assert [each.tolist() for each in elastic.cards] == [[1, 1], [1, 2]]
+    # The second of these cards has 20 core units, and all of them are wanted.
+    assert elastic.easiest_part(np.array([61, 20])).tolist() == [SPARED + 266]
+    assert elastic.easiest_part(np.array([61, 21])).tolist() == [np.inf]
+
+
+def test_a_crowd_is_picked_row_by_row() -> None:
+    found, _ = ground()
+    here = found.site(np.array([True, True]))
+    turned = here.crowd(np.ones(len(here.who), np.bool_)).on(np.array([1, 0]))
+    assert turned.rows.tolist() == [1, 0]
+    assert turned.sums(here.cores).tolist() == [100 + 80, 140 + 100 + 100]
+    assert turned.of_cards().tolist() == [[100, 60, 20, 0], [100, 40, 100, 100]]
 
 
 def test_how_hard_cards_and_parts_of_a_row_are_to_have() -> None:
@@ -283,7 +309,10 @@ def test_how_hard_cards_and_parts_of_a_row_are_to_have() -> None:
     assert legal.easiest_cards(np.array([1, 1])).tolist() == [LOW + low, SPARED + 266]
     assert legal.easiest_cards(np.array([2, 2])).tolist() == [LOW + 2 * low, SPARED + 2 * 266]
     assert legal.easiest_cards(np.array([3, 9])).tolist() == [HIGH + 2 * low + high, np.inf]
-    wanted = np.array([[41, 40, 101, 101], [101, 31, 20, 1]])
+    assert [each.tolist() for each in legal.cards] == [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]]
     # A part of the first card costs no less than all of it.
-    assert legal.easiest_part(wanted).tolist() == [LOW + low, SPARED + 266]
-    assert legal.easiest_part(np.full((2, 4), 101)).tolist() == [np.inf, np.inf]
+    assert legal.easiest_part(np.array([41, 41, 1, 101, 31, 20])).tolist() == [LOW + low, SPARED + 266]
+    assert legal.easiest_part(np.array([101, 41, 100, 1, 61, 21])).tolist() == [HIGH + high, HIGH + high]
+    assert legal.easiest_part(np.full(6, 101)).tolist() == [np.inf, np.inf]
+    nobody = here.crowd(np.zeros(len(here.who), np.bool_))
+    assert nobody.easiest_part(np.zeros(0, np.int64)).tolist() == []
