@@ -6,6 +6,7 @@ queue that is emptied is the business of the admission, which then already count
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -43,3 +44,13 @@ def engine_config() -> engine.EngineConfig:
         user_shares=USER_SHARES,
         plugins=plugins,
     )
+
+
+@cache
+def brief_config() -> engine.EngineConfig:
+    """For a cycle between two whole ones, which gives away what came back and tells nobody else anything.
+
+    Raises: ConfigError, as `engine_config`.
+    """
+    actions = tuple(name for name in ACTIONS if name != "consolidate")
+    return replace(engine_config(), actions=actions, while_room=True, explain=engine.Explain.CONSIDERED)

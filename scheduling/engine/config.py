@@ -64,10 +64,12 @@ class EngineConfig:
     of the borrow level. `heads_per_queue` bounds how many differently shaped jobs of a best-effort queue
     may fail in one cycle (None: all are tried); `refill` lets the next job have its turn in the same
     cycle when a head was admitted. `nominate` says whether the heads of a round are judged together or
-    each at its turn, `fair_sharing` (None: classical) how queues are ordered and who may preempt whom,
-    `user_shares` whether users' past counts, `room` what is done where quota suffices and places do not,
-    `topology` how counted flavors choose domains. `trace` adds every turn to the result. `stopwatch`, if
-    given, returns seconds and is read around each action; results do not depend on it.
+    each at its turn, `while_room` ends the round once no job that is left finds room, though others might
+    leave for one of them: for cycles between whole ones. `fair_sharing` (None: classical) says how queues
+    are ordered and who may preempt whom, `user_shares` whether users' past counts, `room` what is done where
+    quota suffices and places do not, `topology` how counted flavors choose domains. `trace` adds every turn
+    to the result. `stopwatch`, if given, returns seconds and is read around each action; results do not
+    depend on it.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -79,6 +81,7 @@ class EngineConfig:
     heads_per_queue: int | None = 64
     refill: bool = True
     nominate: Nominate = Nominate.FRESH
+    while_room: bool = False
     fair_sharing: FairSharing | None = None
     user_shares: UserShares | None = None
     preemption: PreemptionOptions = field(default_factory=PreemptionOptions)

@@ -18,8 +18,9 @@ from scheduling import commit, engine
 from scheduling.commit import Committed
 from scheduling.delegation.delegated import elsewhere
 from scheduling.engine.model import Instant
-from scheduling.engine_config import engine_config
+from scheduling.engine_config import brief_config, engine_config
 from scheduling.snapshots.kept import borrow, is_trusted, keep
+from scheduling.snapshots.kept_jobs import TRUSTED_FOR
 
 log = structlog.get_logger(__name__)
 _RETRY_S = 0.1
@@ -59,7 +60,8 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         with uncollected():
             others = elsewhere(cell_id)
             taken, kept = borrow(cell_id, but=others, briefly=briefly)
-            result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
+            config = brief_config() if briefly else engine_config()
+            result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
         faults.point("cycle.before_commit")
         try:
             done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
@@ -77,6 +79,8 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         outbox.hint(outbox.Topic.DELEGATE, cluster_id)
     if done.dropped:
         outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
+    elif result.counters.get("unheard"):
+        outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=TRUSTED_FOR.total_seconds())
     health.beat("cycle")
     if done.admitted or done.evicted or done.promised or done.dropped:
         log.info(

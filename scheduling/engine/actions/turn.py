@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
@@ -84,6 +84,14 @@ class Turn:
             self._advance()
         else:
             self._close()
+
+    def left(self) -> Iterator[Job]:
+        """The head, and of those that are alike and had no answer yet the first."""
+        if self.head is not None:
+            yield self.head
+            for rank in self._ranks:
+                if rank.told is None and not rank.over:
+                    yield self._session.job(rank.line.entry(rank.at)[1])
 
     def _goes_on(self, job: Job, outcome: Outcome) -> bool:
         """Note that a job waits; whether the next one of its queue may be looked at."""

@@ -139,3 +139,21 @@ def test_a_brief_look_leaves_the_cycle_that_somebody_asked_for_to_come(
 
     # Embedded, each cycle looks at all: it waits its turn anyway.
     assert left == ({Topic.CYCLE.value} if brief and connection.vendor == "postgresql" else set())
+
+
+def test_who_had_no_turn_in_a_brief_cycle_has_one_in_the_next_whole_one(
+    traveller: time_machine.Traveller,
+) -> None:
+    scene = Scene(traveller)
+    scene.submit("waits", jobs.RoleOf(cards=8, replicas=2))
+    waiting = scene.submit("waits behind", jobs.RoleOf(cards=4, replicas=4))
+    scene.decide()
+    told = Job.unscoped.get(pk=waiting.pk).reason
+    Hint.unscoped.all().delete()
+    cycle._took_s.pop(scene.cell.pk, None)
+    traveller.shift(0.2)
+    assert cycle.cycle_run(cell_id=scene.cell.pk, freed=True) is not None
+
+    assert Job.unscoped.get(pk=waiting.pk).reason == told != "PENDING_EVALUATION"
+    later = set(Hint.unscoped.filter(key=str(scene.cell.pk)).values_list("topic", flat=True))
+    assert later == ({"cycle-later"} if connection.vendor == "postgresql" else set())

@@ -94,10 +94,15 @@ class _Run:
         self._outlook.later()
         tree, queues = self._session.snapshot.quota, self._session.snapshot.queues
         order = self._order(tree, [estimate(self._session, tree, *head) for head in _heads(turns)])
+        full_at = -1
         while order:
-            contender = order.pop()
             decided = len(self._session.decisions)
+            contender = order.pop()
             self._hear(turns[contender.queue], contender.job)
+            if len(self._session.decisions) == decided != full_at:
+                full_at = decided
+                if self._is_over(turns):
+                    return
             jobs = (self._session.job(decision.job) for decision in self._session.decisions[decided:])
             changed = dict.fromkeys(job.queue for job in jobs if job.queue in queues)
             for name in changed:
@@ -106,6 +111,17 @@ class _Run:
                 turn = turns.get(name)
                 if turn is not None and turn.head is not None:
                     order.put(estimate(self._session, tree, turn.queue, turn.head))
+
+    def _is_over(self, turns: dict[str, Turn]) -> bool:
+        """Whether the round ends here: only those have a turn who may find room, and there is none. What is
+        booked is room, too, for those who go before its holder."""
+        if not self._session.config.while_room or self._claims:
+            return False
+        left = [turn for turn in turns.values() if turn.head is not None]
+        if any(self._docket.may_start(turn.queue, turn.left()) for turn in left):
+            return False
+        self._session.counters["unheard"] += len(left)
+        return True
 
     def _order(self, tree: Tree, contenders: Iterable[Contender]) -> Rounds | Tournament:
         chain = self._session.tools.cycle_order

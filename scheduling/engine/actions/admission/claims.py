@@ -49,6 +49,10 @@ class Claims:
             outcomes.append(awaits(job, len(leaving), len(jobs)))
         return outcomes
 
+    def __bool__(self) -> bool:
+        """Whether anything is booked."""
+        return bool(self._booked)
+
     def behind(self, queue: Queue, job: Job) -> tuple[str, ...]:
         """The jobs with booked claims of the same queue that a job goes before."""
         own = self._rank(job, queue)

@@ -96,6 +96,11 @@ class Docket:
         _, why = self._shut(queue, job)
         return None if why is None else self.ledger.refuse(_untried(queue, job), why, Verdict.RESERVED)
 
+    def may_start(self, queue: Queue, jobs: Iterable[Job]) -> bool:
+        """Whether there may be room for one of these jobs beside everybody who is still there."""
+        self._outlook.present()
+        return any(self._outright.may_find_room(queue, job) for job in jobs)
+
     def _shut(self, queue: Queue, job: Job) -> tuple[Iterable[str], Refusal | None]:
         """The flavors that a job is not allowed, or in which it would leave too little; and why it cannot
         have any, where these are all."""

@@ -35,6 +35,14 @@ class Outright:
         _, wanted = self._bounds.lacking(queue, job)
         return wanted is not None and any(self._fit(*each) for each in wanted)
 
+    def may_find_room(self, queue: Queue, job: Job) -> bool:
+        """False where counting tells that no flavor of the queue has room for a job now.
+
+        The snapshot must show the present.
+        """
+        _, wanted = self._bounds.lacking(queue, job)
+        return wanted is None or any(self._fit(*each) for each in wanted)
+
     def _fit(self, board: Board, needed: int) -> bool:
         full = self._full.get(board)
         if full is not None and needed >= full:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from scheduling.engine import EngineConfig, FairSharing, run_cycle
 from scheduling.engine.actions.admission.outright import Outright
 from scheduling.engine.model import (
     CycleResult,
+    DecisionKind,
     Fungibility,
     GpuMode,
     Instant,
@@ -82,3 +84,15 @@ def test_to_be_tried_at_once_changes_no_decision(stage: Stage) -> None:
     with patch.object(Outright, "has_room", lambda self, queue, job: False):
         asked_first = run_cycle(stage.snapshot, stage.config, Instant(stage.now))
     assert told(found) == told(asked_first)
+
+
+@given(stages())
+@settings(law, max_examples=-(-EXAMPLES // 3))
+def test_a_round_that_ends_for_lack_of_room_starts_all_that_a_whole_one_starts(stage: Stage) -> None:
+    whole = run_cycle(stage.snapshot, stage.config, Instant(stage.now))
+    ended = run_cycle(stage.snapshot, replace(stage.config, while_room=True), Instant(stage.now))
+
+    same = len(ended.decisions)
+    assert ended.decisions == whole.decisions[:same]
+    assert not any(made.kind is DecisionKind.ADMIT for made in whole.decisions[same:])
+    assert "unheard" in ended.counters or ended == whole
