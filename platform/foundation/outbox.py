@@ -48,6 +48,7 @@ class Topic(StrEnum):
 
 CHANNEL: Final = "allotment_hint"
 _LATER: Final = "-later"
+_PUT_OFF: Final = "-put-off"
 _SENT: Final = "-sent"
 _ONE_AT_A_TIME: Final = frozenset({Topic.CYCLE, Topic.FREED})
 _CLAIMED: Final = "~"
@@ -92,10 +93,8 @@ RETURNING id, topic, key"""
 _NOTE_SENT: Final = f"{_INSERT} DO NOTHING RETURNING key"
 _ANSWERED: Final = "DELETE FROM foundation_hint WHERE topic IN ({}) AND key = %s"
 _HASTENED: Final = KeptUpdate(
-    lambda topic, key, now, until: Hint.unscoped.filter(
-        topic=topic, key=key, not_before__gt=now, not_before__lte=until
-    ).order_by(),
-    lambda topic, key, now, until: {"not_before": now},
+    lambda name, key, now: Hint.unscoped.filter(topic=name, key=key, not_before__gt=now).order_by(),
+    lambda name, key, now: {"not_before": now},
 )
 
 
@@ -105,20 +104,29 @@ def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
     Coalesced: while one is pending, a second changes nothing but that it may bring it forward. What is wanted
     at once and what is wanted later are two hints, so that neither waits for the other.
     """
-    name = topic.value + (_LATER if delay_s > 0 else "")
-    not_before = clock.now() + timedelta(seconds=delay_s)
-    with preparing_cursor() as cursor:
-        sql = _ASK_LATER if delay_s > 0 else _ASK
-        cursor.execute(sql, [name, str(key), connection.ops.adapt_datetimefield_value(not_before)])
-        written = cursor.rowcount
-    if written:  # whoever asked for the same before has told the relay
+    _ask(topic, _LATER if delay_s > 0 else "", key, delay_s)
+
+
+def put_off(topic: Topic, key: uuid.UUID | str, *, delay_s: float) -> None:
+    """What was asked for cannot be done by whoever took it: it is asked for again, `delay_s` seconds from now or
+    when somebody calls `hasten`."""
+    _ask(topic, _PUT_OFF, key, delay_s)
+    if topic in _ONE_AT_A_TIME:
+        _forget([topic.value + _SENT], key)
+
+
+def hasten(topic: Topic, key: uuid.UUID | str) -> None:
+    """What was put off can be done now."""
+    if _HASTENED(topic.value + _PUT_OFF, str(key), clock.now()):
         _wake_relay(topic)
 
 
-def hasten(topic: Topic, key: uuid.UUID | str, *, within_s: float) -> None:
-    """What somebody wanted within this time is wanted now: what it was put off for is over."""
-    now = clock.now()
-    if _HASTENED(topic.value + _LATER, str(key), now, now + timedelta(seconds=within_s)):
+def _ask(topic: Topic, suffix: str, key: uuid.UUID | str, delay_s: float) -> None:
+    not_before = connection.ops.adapt_datetimefield_value(clock.now() + timedelta(seconds=delay_s))
+    with preparing_cursor() as cursor:
+        cursor.execute(_ASK_LATER if suffix else _ASK, [topic.value + suffix, str(key), not_before])
+        written = cursor.rowcount
+    if written:  # whoever asked for the same before has told the relay
         _wake_relay(topic)
 
 
@@ -184,23 +192,17 @@ def answered(topics: Sequence[Topic], key: uuid.UUID | str) -> None:
     _forget(_names(topics), key)
 
 
-def put_off(topic: Topic, key: uuid.UUID | str, *, delay_s: float) -> None:
-    """What was asked for cannot be done yet by whoever took it: it is asked for again."""
-    hint(topic, key, delay_s=delay_s)
-    _forget([topic.value + _SENT], key)
-
-
 def _forget(names: Sequence[str], key: uuid.UUID | str) -> None:
     with preparing_cursor() as cursor:
         cursor.execute(_ANSWERED.format(", ".join(["%s"] * len(names))), [*names, str(key)])
 
 
 def _names(topics: Sequence[Topic]) -> list[str]:
-    return [topic.value + suffix for topic in topics for suffix in ("", _LATER, _SENT)]
+    return [topic.value + suffix for topic in topics for suffix in ("", _LATER, _PUT_OFF, _SENT)]
 
 
 def _plain(name: str) -> str:
-    return name.removesuffix(_LATER).removesuffix(_SENT)
+    return name.partition("-")[0]
 
 
 def unpublished() -> QuerySet[Hint]:

@@ -92,7 +92,7 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
     """Bring the pods of one cluster in line with the rows; returns how many calls were answered."""
     with leases.held(Cluster, cluster_id) as epoch:
         if epoch is None:
-            outbox.hint(outbox.Topic.EXECUTE, cluster_id, delay_s=RETRY_S)
+            outbox.put_off(outbox.Topic.EXECUTE, cluster_id, delay_s=RETRY_S)
             return 0
         cluster = cluster_by_key(cluster_id)
         faults.point("execute.leased")
@@ -111,6 +111,8 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
             return 0
+    # A look that came meanwhile was put off, and others wait for what it would have seen.
+    outbox.hasten(outbox.Topic.OBSERVE, cluster_id)
     if answered:
         outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_SEEN_S)
     return answered

@@ -64,7 +64,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     # The same lease as execution's: the two take turns, so a list is never read while pods are made.
     with leases.held(Cluster, cluster_id) as epoch:
         if epoch is None:
-            outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=RETRY_S)
+            outbox.put_off(outbox.Topic.OBSERVE, cluster_id, delay_s=RETRY_S)
             return 0
         cluster = cluster_by_key(cluster_id)
         now = clock.now()
@@ -84,7 +84,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             took_s = (clock.now() - read_at).total_seconds()
             outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=max(0.0, batch.again_s - took_s))
     # Execution that came meanwhile was put off; and nothing of ours depends on what follows.
-    outbox.hasten(outbox.Topic.EXECUTE, cluster_id, within_s=RETRY_S)
+    outbox.hasten(outbox.Topic.EXECUTE, cluster_id)
     foreign_observe(cluster=cluster, backend=backend)
     return len(batch.observations)
 

@@ -139,10 +139,21 @@ def test_what_is_put_off_comes_again_and_so_does_what_is_asked_for_anew(publishe
     assert outbox.publish_due() == 1
 
     outbox.put_off(Topic.CYCLE, "cell-1", delay_s=60)
-    assert [hint.topic for hint in Hint.unscoped.all()] == ["cycle-later"]
+    assert [hint.topic for hint in Hint.unscoped.all()] == ["cycle-put-off"]
     outbox.hint(Topic.CYCLE, "cell-1")
     assert outbox.publish_due() == 1
     assert published == ["cell-1", "cell-1"]
+
+
+def test_what_was_put_off_is_hastened_and_nothing_else(published: list[str]) -> None:
+    outbox.hint(Topic.CYCLE, "cell-1", delay_s=0.5)
+    outbox.put_off(Topic.CYCLE, "cell-2", delay_s=0.5)
+    outbox.put_off(Topic.CYCLE, "cell-3", delay_s=0.5)
+    for key in ("cell-1", "cell-2"):
+        outbox.hasten(Topic.CYCLE, key)
+
+    assert outbox.publish_due() == 1
+    assert published == ["cell-2"]
 
 
 def test_a_message_that_nobody_takes_is_sent_again(published: list[str]) -> None:

@@ -45,7 +45,7 @@ def test_the_next_cycle_leaves_others_the_time_of_the_last_and_more_when_that_wa
 
         traveller.shift(spacing_s - 0.02)
         assert cycle.cycle_run(cell_id=cell.pk) is None
-        again = Hint.unscoped.get(topic="cycle-later", key=str(cell.pk))
+        again = Hint.unscoped.get(topic="cycle-put-off", key=str(cell.pk))
         assert (again.not_before - clock.now()).total_seconds() == pytest.approx(0.02, abs=1e-4)
 
         traveller.shift(0.021)
@@ -65,7 +65,7 @@ def test_quota_that_came_back_waits_for_nobody_where_writers_do_not_wait_for_eac
         waits = {hint.topic: hint.not_before - clock.now() for hint in Hint.unscoped.all()}
 
     assert ran is (connection.vendor == "postgresql")
-    assert waits == ({} if ran else {"freed-later": timedelta(seconds=0.19)})
+    assert waits == ({} if ran else {"freed-put-off": timedelta(seconds=0.19)})
 
 
 def test_a_cycle_answers_all_who_asked_before_it() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from django.db.models import QuerySet
 
 from clusters.backends.base import ObservedBatch
 from clusters.backends.simulated.backend import SimulatedBackend
+from clusters.models import Cluster
 from foundation import clock
 from foundation.models import Hint
 from foundation.outbox import Topic, hint
+from scheduling.execution import execute
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from tests.builders import clusters, pipeline
@@ -16,22 +19,41 @@ from tests.builders import clusters, pipeline
 pytestmark = pytest.mark.django_db
 
 
+def put_off(topic: Topic, cluster: Cluster) -> QuerySet[Hint]:
+    return Hint.unscoped.filter(topic=f"{topic}-put-off", key=str(cluster.pk))
+
+
 def test_execution_that_met_an_observation_is_due_when_that_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, _ = pipeline.simulated_cluster(clusters.cell(), nodes=1)
-    put_off = Hint.unscoped.filter(topic="execute-later", key=str(cluster.pk))
     waiting: list[bool] = []
     observe = SimulatedBackend.observe
 
     def meanwhile(backend: SimulatedBackend, cursor: str | None) -> ObservedBatch:
         execute_cluster(cluster_id=cluster.pk)
-        waiting.append(put_off.filter(not_before__gt=clock.now()).exists())
+        waiting.append(put_off(Topic.EXECUTE, cluster).filter(not_before__gt=clock.now()).exists())
         return observe(backend, cursor)
 
     monkeypatch.setattr(SimulatedBackend, "observe", meanwhile)
     observe_cluster(cluster_id=cluster.pk)
 
     assert waiting == [True]
-    assert put_off.filter(not_before__lte=clock.now()).exists()
+    assert put_off(Topic.EXECUTE, cluster).filter(not_before__lte=clock.now()).exists()
+
+
+def test_an_observation_that_met_execution_is_due_when_that_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, _ = pipeline.simulated_cluster(clusters.cell(), nodes=1)
+    waiting: list[bool] = []
+
+    def meanwhile(*_: object) -> int:
+        observe_cluster(cluster_id=cluster.pk)
+        waiting.append(put_off(Topic.OBSERVE, cluster).filter(not_before__gt=clock.now()).exists())
+        return 0
+
+    monkeypatch.setattr(execute, "_ensure", meanwhile)
+    execute_cluster(cluster_id=cluster.pk)
+
+    assert waiting == [True]
+    assert put_off(Topic.OBSERVE, cluster).filter(not_before__lte=clock.now()).exists()
 
 
 def test_an_observation_that_met_nobody_wakes_nobody() -> None:
