@@ -108,8 +108,8 @@ def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
 
 
 def put_off(topic: Topic, key: uuid.UUID | str, *, delay_s: float) -> None:
-    """What was asked for cannot be done by whoever took it: it is asked for again, `delay_s` seconds from now or
-    when somebody calls `hasten`."""
+    """Who took what was asked for cannot do it: it is asked for again, `delay_s` seconds from now or when
+    somebody calls `hasten`."""
     _ask(topic, _PUT_OFF, key, delay_s)
     if topic in _ONE_AT_A_TIME:
         _forget([topic.value + _SENT], key)
