@@ -128,10 +128,10 @@ class Backfill:
         """Whether the waiting job can start at its time, at its places or others, with this job running."""
         held = self._snapshot.allocations
         ended = [task for key in kept.ended if (task := held.get(key)) is not None]
-        if self._stands(kept, ended):
-            return True
         if not self._ahead.may_place(kept, ended):
             return False
+        if self._stands(kept, ended):
+            return True
         with self._snapshot.statement() as statement:
             for task in ended:
                 statement.release(task.id)
