@@ -82,6 +82,9 @@ _DUE: Final = Kept(
         Hint.unscoped.filter(topic__any_of=topics).order_by("not_before").values_list("not_before")[:1]
     )
 )
+_UNDER_WAY: Final = Kept(
+    lambda names: Hint.unscoped.filter(topic__any_of=names).order_by().values_list("pk")[:1]
+)
 _TAKE: Final = """DELETE FROM foundation_hint WHERE id = (
     SELECT id FROM foundation_hint WHERE not_before <= %s AND topic IN ({}) ORDER BY not_before LIMIT 1 {}
 ) RETURNING topic, key"""
@@ -169,9 +172,12 @@ def register(topic: Topic, publisher: Publisher, worker: Worker | None = None) -
 
 
 def due_soon(topics: Sequence[Topic], within: timedelta) -> datetime | None:
-    """When the next hint of these topics is due; None when that is not `within` this time from now."""
-    first = _DUE.first(_names(topics))
-    return first[0] if first and first[0] <= clock.now() + within else None
+    """When the next hint of these topics is due; None when that is not `within` this time from now, or when
+    it would have to be waited for while a message of theirs is under way."""
+    first, now = _DUE.first(_names(topics)), clock.now()
+    if not first or first[0] > now + within:
+        return None
+    return None if first[0] > now and _UNDER_WAY.first([topic + _SENT for topic in topics]) else first[0]
 
 
 def work_one(topics: Sequence[Topic]) -> None:

@@ -57,6 +57,20 @@ def test_what_is_due_soon_is_waited_for_and_what_is_due_later_is_not(worked: lis
     assert left() == ["cycle-later:cell-2"]
 
 
+def test_nothing_is_waited_for_while_a_message_waits_for_the_process(
+    monkeypatch: pytest.MonkeyPatch, worked: list[str]
+) -> None:
+    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, lambda key: None)
+    outbox.hint(Topic.CYCLE, "cell-1")
+    assert outbox.publish_due() == 1
+    with followed():
+        outbox.hint(Topic.CYCLE, "cell-2", delay_s=0.02)
+        outbox.hint(Topic.CYCLE, "cell-3")
+
+    assert worked == ["cell-3"]
+    assert left() == ["cycle-sent:cell-1", "cycle-later:cell-2"]
+
+
 def test_the_work_on_a_hint_may_ask_for_more(monkeypatch: pytest.MonkeyPatch, worked: list[str]) -> None:
     def work(key: str) -> None:
         with followed():  # as the task itself has it
