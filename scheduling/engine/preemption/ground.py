@@ -18,6 +18,9 @@ from scheduling.engine.state.fleet import Bools, Fleet, Ints
 # a row may lose together, and sums stay exact.
 LEVEL = 1e12
 
+_Asked = tuple[frozenset[FlavorResource], bool]
+"""What is contested, and whether guaranteed run times of borrowed use count."""
+
 
 class Groups:
     """Some tasks by where they stand, in each group those first that are easiest to take for what they give.
@@ -225,8 +228,7 @@ class Ground:
         self._on_row: dict[int, list[tuple[int, Candidate]]] = {}
         self._sites: dict[bytes, Site] = {}
         self._holding: dict[frozenset[FlavorResource], Bools] = {}
-        # As `legal` needs them for every search.
-        self._priority: Floats = jobs["priority"].astype(np.float64)
+        self._legal: dict[_Asked, dict[tuple[str, float, float], Ints]] = {}
         self._of_queue: dict[str, Ints] = {}
         self._guarding: dict[str, bool] = {}
         self._unguarded: Bools = roster.guarded_borrowing <= roster.now
@@ -299,21 +301,35 @@ class Ground:
     def legal(self, contest: Contest, queues: Iterable[str]) -> Bools:
         """Holdings of these queues that may be asked: their queue's policy and their priority do not protect
         them, and they hold something that is contested. `[holdings]`."""
+        names, policies = list(queues), contest.policies
+        # Most searches of a cycle differ in their queues alone.
+        key = (contest.preemptor.contested, contest.guards_borrowed_use)
+        known = self._legal.setdefault(key, {})
+        asked: list[Ints] = [np.zeros(0, np.int64)]
+        for name, bearable in zip(names, contest.bearables(names), strict=True):
+            bounds = (name, float(highest_priority(contest.preemptor.job, policies[name])), bearable)
+            if bounds not in known:
+                known[bounds] = self._within(*bounds, *key)
+            asked.append(known[bounds])
         found = np.zeros(self._register.jobs.size, np.bool_)
-        names = list(queues)
-        if not names:
-            return found
-        job, policies = contest.preemptor.job, contest.policies
-        numbers = [self._of(name) for name in names]
-        each, asked = [len(of_queue) for of_queue in numbers], np.concatenate(numbers)
-        limits = [float(highest_priority(job, policies[name])) for name in names]
-        legal = self._priority[asked] <= np.repeat(limits, each)
-        legal &= self._roster.worn[asked] <= np.repeat(contest.bearables(names), each)
-        legal &= self._holders(contest.preemptor.contested)[asked]
-        if contest.guards_borrowed_use:
-            legal &= self._unguarded[asked]
-        found[asked[legal]] = True
+        found[np.concatenate(asked)] = True
         return found
+
+    def _within(
+        self,
+        queue: str,
+        priority: float,
+        bearable: float,
+        contested: frozenset[FlavorResource],
+        guards: bool,
+    ) -> Ints:
+        """The candidates of a queue up to a priority and what their cards may lose at most."""
+        asked = self._of(queue)
+        within = (self._register.jobs["priority"][asked] <= priority) & (self._roster.worn[asked] <= bearable)
+        within &= self._holders(contested)[asked]
+        if guards:
+            within &= self._unguarded[asked]
+        return asked[within]
 
     def of_queues(self, queues: Iterable[str]) -> Bools:
         """The holdings of these queues. `[holdings]`."""
