@@ -79,11 +79,10 @@ _ASK_LATER: Final = f"""{_INSERT} DO UPDATE
 SET not_before = excluded.not_before WHERE foundation_hint.not_before > excluded.not_before"""
 _DUE: Final = Kept(
     lambda topics: (
-        Hint.unscoped.filter(topic__any_of=topics).order_by("not_before").values_list("not_before")[:1]
+        Hint.unscoped.filter(topic__any_of=topics)
+        .order_by("not_before")
+        .values_list("not_before", "topic")[:1]
     )
-)
-_UNDER_WAY: Final = Kept(
-    lambda names: Hint.unscoped.filter(topic__any_of=names).order_by().values_list("pk")[:1]
 )
 _TAKE: Final = """DELETE FROM foundation_hint WHERE id = (
     SELECT id FROM foundation_hint WHERE not_before <= %s AND topic IN ({}) ORDER BY not_before LIMIT 1 {}
@@ -172,12 +171,15 @@ def register(topic: Topic, publisher: Publisher, worker: Worker | None = None) -
 
 
 def due_soon(topics: Sequence[Topic], within: timedelta) -> datetime | None:
-    """When the next hint of these topics is due; None when that is not `within` this time from now, or when
-    it would have to be waited for while a message of theirs is under way."""
+    """When the next hint of these topics is due; None when that is not `within` this time from now.
+
+    For the next cycle of a cell nobody waits: what comes back meanwhile would wait for them.
+    """
     first, now = _DUE.first(_names(topics)), clock.now()
-    if not first or first[0] > now + within:
+    if not first:
         return None
-    return None if first[0] > now and _UNDER_WAY.first([topic + _SENT for topic in topics]) else first[0]
+    due, name = first
+    return due if due <= now or (due <= now + within and _plain(name) not in _ONE_AT_A_TIME) else None
 
 
 def work_one(topics: Sequence[Topic]) -> None:

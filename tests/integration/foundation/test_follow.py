@@ -48,27 +48,25 @@ def test_other_topics_are_left_to_those_who_read_their_queue(worked: list[str]) 
     assert left() == ["execute:cluster-1"]
 
 
-def test_what_is_due_soon_is_waited_for_and_what_is_due_later_is_not(worked: list[str]) -> None:
-    with followed():
-        outbox.hint(Topic.CYCLE, "cell-1", delay_s=0.02)
-        outbox.hint(Topic.CYCLE, "cell-2", delay_s=60)
-
-    assert worked == ["cell-1"]
-    assert left() == ["cycle-later:cell-2"]
-
-
-def test_nothing_is_waited_for_while_a_message_waits_for_the_process(
+def test_what_is_due_soon_is_waited_for_and_what_is_due_later_is_not(
     monkeypatch: pytest.MonkeyPatch, worked: list[str]
 ) -> None:
-    monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, lambda key: None)
-    outbox.hint(Topic.CYCLE, "cell-1")
-    assert outbox.publish_due() == 1
+    monkeypatch.setitem(outbox._workers, Topic.OBSERVE.value, worked.append)
+    follow.take_up([Topic.OBSERVE])
     with followed():
-        outbox.hint(Topic.CYCLE, "cell-2", delay_s=0.02)
-        outbox.hint(Topic.CYCLE, "cell-3")
+        outbox.hint(Topic.OBSERVE, "cluster-1", delay_s=0.02)
+        outbox.hint(Topic.OBSERVE, "cluster-2", delay_s=60)
 
-    assert worked == ["cell-3"]
-    assert left() == ["cycle-sent:cell-1", "cycle-later:cell-2"]
+    assert worked == ["cluster-1"]
+    assert left() == ["observe-later:cluster-2"]
+
+
+def test_the_next_cycle_is_not_waited_for(worked: list[str]) -> None:
+    with followed():
+        outbox.hint(Topic.CYCLE, "cell-1", delay_s=0.02)
+
+    assert worked == []
+    assert left() == ["cycle-later:cell-1"]
 
 
 def test_the_work_on_a_hint_may_ask_for_more(monkeypatch: pytest.MonkeyPatch, worked: list[str]) -> None:
