@@ -46,7 +46,7 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     if not at_once and (wait_s := _too_soon(cell_id, clock.now(), freed=freed)) > 0:
         outbox.put_off(topic, cell_id, delay_s=wait_s)
         return None
-    with leases.held(Cell, cell_id) as epoch:
+    with leases.held(Cell, cell_id) as epoch, uncollected():
         if epoch is None:
             # The change that woke us may be newer than the running cycle's snapshot.
             outbox.put_off(topic, cell_id, delay_s=_RETRY_S)
@@ -57,11 +57,10 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         outbox.answered((topic,) if briefly else (outbox.Topic.CYCLE, outbox.Topic.FREED), cell_id)
         faults.point("cycle.leased")
         begun = time.monotonic()
-        with uncollected():
-            others = elsewhere(cell_id)
-            taken, kept = borrow(cell_id, but=others, briefly=briefly)
-            config = brief_config() if briefly else engine_config()
-            result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
+        others = elsewhere(cell_id)
+        taken, kept = borrow(cell_id, but=others, briefly=briefly)
+        config = brief_config() if briefly else engine_config()
+        result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
         faults.point("cycle.before_commit")
         try:
             done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
