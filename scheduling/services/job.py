@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -30,6 +30,10 @@ from scheduling.transitions import transition
 from tenants import permissions
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
+
+# What is submitted within this time is decided together: what comes first would take the cards that something
+# more urgent, or larger, wants a moment later.
+_TOGETHER_S: Final = 0.25
 
 
 def job_submit(
@@ -70,7 +74,7 @@ def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
         changes=[audit.Change(job.pk, job.workspace_id, after=values) for job, values in after],
     )
     for cell_id in sorted({job.queue.cell_id for job in jobs}):
-        outbox.hint(outbox.Topic.CYCLE, cell_id)
+        outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_TOGETHER_S)
 
 
 def job_cancel(*, acting_user: User, job: Job, expected: int | None = None) -> Job:

@@ -38,7 +38,7 @@ def test_all_of_them_become_jobs(w: World, editor: APIClient) -> None:
     assert Task.unscoped.count() == 6
     assert JobEvent.unscoped.filter(code="submitted", actor="ed").count() == 3
     assert AuditRecord.unscoped.filter(action="job.submit", tenant_id=w.workspace.pk).count() == 3
-    assert Hint.unscoped.filter(topic="cycle").count() == 1
+    assert Hint.unscoped.filter(topic="cycle-later").count() == 1
 
 
 def test_what_one_is_refused_for_does_not_stop_the_others(w: World, editor: APIClient) -> None:

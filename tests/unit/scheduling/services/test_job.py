@@ -47,7 +47,7 @@ def test_a_submission_writes_job_tasks_event_audit_and_hint(w: World) -> None:
     assert Task.unscoped.filter(job=job).count() == 2
     assert JobEvent.unscoped.get(job=job).code == "submitted"
     assert AuditRecord.unscoped.get(action="job.submit").entity_id == str(job.pk)
-    assert Hint.unscoped.get(topic="cycle").key == str(w.cell.pk)
+    assert Hint.unscoped.get(topic="cycle-later").key == str(w.cell.pk)
 
 
 def test_a_submission_costs_the_same_whatever_its_size(w: World, django_assert_max_num_queries: Any) -> None:
