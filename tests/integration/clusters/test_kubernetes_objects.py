@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Event
@@ -10,8 +10,16 @@ from threading import Event
 import pytest
 
 from benchmarks.control_plane import ControlPlane
-from clusters.backends.base import NodeObservation, OutcomeKind, PodObservation, PodPhase, TaskRef
-from clusters.backends.kubernetes import logs, watch
+from clusters.backends.base import (
+    BackendUnavailable,
+    NodeObservation,
+    OutcomeKind,
+    PodObservation,
+    PodPhase,
+    TaskRef,
+    TaskSpec,
+)
+from clusters.backends.kubernetes import api, logs, watch
 from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.pods import manifest
 from clusters.gpu import hami
@@ -63,13 +71,56 @@ def test_a_pod_that_was_made_but_not_bound_is_bound_by_the_next_try(kept: Harnes
     spec = kept.spec("a")
     uid = kept.backend.ensure(spec).uid
     cluster.call("DELETE", f"{TEAM}/a", {"gracePeriodSeconds": 0})
-    unbound = manifest(spec)
-    del unbound["spec"]["nodeName"]
-    made = cluster.call("POST", TEAM, unbound)
+    made = cluster.call("POST", TEAM, manifest(spec))
     outcome = kept.backend.ensure(spec)
     assert (outcome.kind, outcome.uid) == (OutcomeKind.DONE, made["metadata"]["uid"])
     assert outcome.uid != uid
     assert cluster.call("GET", f"{TEAM}/a")["spec"]["nodeName"] == "whole-01"
+
+
+@pytest.fixture(params=["whole", "part"])
+def spec(request: pytest.FixtureRequest, kept: Harness) -> TaskSpec:
+    return kept.spec("a") if request.param == "whole" else kept.sliced("a", cores=30)
+
+
+def falls_asleep_before(call: str, meanwhile: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its last look at the lease and sending that call a worker sleeps until its lease is over."""
+    lost = Event()
+
+    def look(next_call: str) -> None:
+        if lost.is_set():
+            raise BackendUnavailable(f"{next_call}: the lease is over")
+        if next_call.startswith("POST") and next_call.endswith(call):
+            lost.set()
+            with monkeypatch.context() as other:
+                other.setattr(api, "_require_held", lambda _: None)
+                meanwhile()
+
+    monkeypatch.setattr(api, "_require_held", look)
+
+
+def test_a_pod_made_after_its_hold_was_given_back_comes_to_no_node(
+    kept: Harness, cluster: Cluster, spec: TaskSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given_back() -> None:
+        assert kept.backend.remove(spec.ref, 0).kind is OutcomeKind.DONE
+        assert not cluster.items(TEAM)
+
+    falls_asleep_before("/pods", given_back, monkeypatch)
+    assert kept.backend.ensure(spec).kind is OutcomeKind.UNKNOWN
+    assert "nodeName" not in cluster.call("GET", f"{TEAM}/a")["spec"]
+
+
+def test_a_pod_that_has_gone_is_not_bound_and_its_successor_not_by_its_predecessors_call(
+    kept: Harness, cluster: Cluster, spec: TaskSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made_again() -> None:
+        assert kept.backend.remove(spec.ref, 0).kind is OutcomeKind.DONE
+        cluster.call("POST", TEAM, manifest(spec))
+
+    falls_asleep_before("/pods/a/binding", made_again, monkeypatch)
+    assert kept.backend.ensure(spec).kind is not OutcomeKind.DONE
+    assert "nodeName" not in cluster.call("GET", f"{TEAM}/a")["spec"]
 
 
 def test_a_pod_on_another_node_is_told_and_left_alone(kept: Harness, cluster: Cluster) -> None:

@@ -1,8 +1,12 @@
 """Making a task's pod exist on the node that the engine chose.
 
-The pod is created under its own name, on its node; one with parts of cards is bound to it afterwards, and
-until then its own scheduler name keeps every other scheduler away. Whatever goes wrong is settled by
-looking at the object of that name, never by making a second one.
+The pod is created under its own name and then bound, because its own scheduler name keeps every other
+scheduler away. Whatever goes wrong in between is settled by looking at the object of that name, never
+by making a second one.
+
+Two calls, although a pod could name its node when it is made: whatever a worker looks at before it sends, it
+may fall asleep behind that look, and its call goes out when the hold has long been given back. A creation so
+late leaves a pod that no node runs, and a binding names the uid of a pod that is gone and is refused.
 """
 
 from __future__ import annotations

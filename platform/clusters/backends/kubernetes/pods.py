@@ -37,11 +37,7 @@ def on_shares(spec: TaskSpec) -> bool:
 
 
 def manifest(spec: TaskSpec, owner: Json | None = None) -> Json:
-    """The pod of a task; `owner` names its gang's object. Raises: SpecInvalid.
-
-    It is made on its node, by one call and at once. Only where cards are shared it comes to its node later,
-    by a binding: what goes with that is written under the node's lock, which has to name a pod that exists.
-    """
+    """The pod of a task, not bound to any node yet; `owner` names its gang's object. Raises: SpecInvalid."""
     shared = on_shares(spec)
     metadata: Json = {
         "name": spec.ref.name,
@@ -51,8 +47,7 @@ def manifest(spec: TaskSpec, owner: Json | None = None) -> Json:
     if owner is not None:
         metadata["ownerReferences"] = [owner]
     main = container(spec, _cards(spec.devices), _SHARES if shared else {})
-    body = _pod_spec(spec, main) | ({} if shared else {"nodeName": spec.node})
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod_spec(spec, main)}
 
 
 def _pod_spec(spec: TaskSpec, main: Json) -> Json:
