@@ -1,7 +1,7 @@
 """How a task finds itself and its peers, by variables and by files, in the words that programs expect.
 
-`MASTER_ADDR` to `RANK` are PyTorch's, the hostfile is Open MPI's; the `ALLOTMENT_` ones stay whatever a
-launcher makes of those.
+`MASTER_ADDR` to `RANK` are PyTorch's, the hostfile is Open MPI's. Each thing has one name: a variable costs
+the API server as much as any other line of a pod, with each of its changes.
 """
 
 from __future__ import annotations
@@ -34,20 +34,13 @@ class Peers:
     def environment(self, own: Task) -> dict[str, str]:
         """The variables of the task `own`; the first task of the first role is the master."""
         rank, size, index = str(self.ranks[own.pk]), str(len(self.hosts)), str(own.index)
-        whole = {
-            "JOB": self.job.name,
-            "ROLE": own.role.name,
-            "INDEX": index,
-            "RANK": rank,
-            "WORLD_SIZE": size,
-        }
-        found = {"TASK_INDEX": index, "ROLE": own.role.name, "RANK": rank, "WORLD_SIZE": size}
-        if PEERS in self.files:
-            whole["PEERS_FILE"] = f"{GANG_FOLDER}/{PEERS}"
-        else:
-            found["HOSTS"] = whole["PEERS"] = ",".join(self.hosts)
+        found = {"ALLOTMENT_JOB": self.job.name, "ROLE": own.role.name, "TASK_INDEX": index}
+        found |= {"RANK": rank, "WORLD_SIZE": size}
         found |= {"MASTER_ADDR": self.hosts[0], "MASTER_PORT": str(MASTER_PORT)}
-        found |= {f"ALLOTMENT_{name}": value for name, value in whole.items()}
+        if PEERS in self.files:
+            found["HOSTS_FILE"] = f"{GANG_FOLDER}/{PEERS}"
+        else:
+            found["HOSTS"] = ",".join(self.hosts)
         if HOSTFILE in self.files:
             # Of Open MPI 4, of Open MPI 5, of MPICH and of Intel MPI.
             names = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE")

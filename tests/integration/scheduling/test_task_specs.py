@@ -29,13 +29,13 @@ def test_every_task_is_told_who_it_is_and_where_its_peers_are() -> None:
     hosts = [
         f"7b-sft-{identity}-3-{end}.j7b-sft-{identity}-3" for end in ("master-0", "worker-0", "worker-1")
     ]
-    assert [(own["ALLOTMENT_ROLE"], own["ALLOTMENT_INDEX"], own["RANK"]) for own in told] == [
+    assert [(own["ROLE"], own["TASK_INDEX"], own["RANK"]) for own in told] == [
         ("master", "0", "0"), ("worker", "0", "1"), ("worker", "1", "2"),
     ]  # fmt: skip
     for own in told:
         assert (own["MASTER_ADDR"], own["MASTER_PORT"]) == (hosts[0], "23456")
-        assert own["ALLOTMENT_WORLD_SIZE"] == own["WORLD_SIZE"] == "3"
-        assert own["ALLOTMENT_PEERS"].split(",") == hosts
+        assert own["WORLD_SIZE"] == "3"
+        assert own["HOSTS"].split(",") == hosts
         assert own["ALLOTMENT_JOB"] == "7b-sft"
     assert not peers.files
 
@@ -70,7 +70,7 @@ def test_a_list_too_long_for_a_variable_becomes_a_file() -> None:
     peers = peers_of(tasks[0].job, 1, tasks)
     own = peers.environment(tasks[7])
     assert "HOSTS" not in own
-    assert own["ALLOTMENT_PEERS_FILE"] == "/etc/allotment/peers"
+    assert own["HOSTS_FILE"] == "/etc/allotment/peers"
     assert peers.files["peers"].splitlines() == list(peers.hosts)
 
 
