@@ -60,6 +60,7 @@ def test_a_pod_is_bound_where_it_was_sent_and_holds_what_it_was_given(
     kept.place(kept.spec("a", cards=2), kept.sliced("b", cores=30, memory_mib=20_480))
     whole, part = (cluster.call("GET", f"{TEAM}/{name}") for name in "ab")
     assert (whole["spec"]["nodeName"], part["spec"]["nodeName"]) == ("whole-01", "slice-01")
+    assert "allotment" in {entry["manager"] for entry in whole["metadata"]["managedFields"]}
     assert annotations(cluster, f"{TEAM}/b")[hami.ALLOCATED] == "GPU-slice-01-0,NVIDIA,20480,30:;"
     assert annotations(cluster, "/api/v1/nodes/slice-01")[hami.LOCK].endswith(",team,b")
     kept.until("b", PodPhase.RUNNING)

@@ -25,6 +25,8 @@ _FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {  # kind:
     TOKEN: (frozenset({"server", "token_file"}), frozenset({"certificate_file"})),
 }
 POOL_SIZE: Final = 32
+# What the API server calls us in its audit and in the managed fields of objects.
+_USER_AGENT: Final = "allotment"
 
 
 def check_connection(connection: Mapping[str, str]) -> None:
@@ -62,7 +64,9 @@ def open_client(connection: Mapping[str, str]) -> ApiClient:
         raise BackendUnavailable(f"the connection cannot be opened: {error}") from error
     configuration.retries = urllib3.Retry(total=False)
     configuration.connection_pool_maxsize = POOL_SIZE
-    return ApiClient(configuration)
+    client = ApiClient(configuration)
+    client.user_agent = _USER_AGENT
+    return client
 
 
 def _token(configuration: Configuration, connection: Mapping[str, str]) -> None:
