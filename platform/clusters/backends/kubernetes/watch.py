@@ -97,7 +97,7 @@ def observe(api: Api, cursor: str | None) -> ObservedBatch:
 
 def _everything(api: Api) -> ObservedBatch:
     now = clock.now()
-    found, pods_version = api.listing(PODS, **_PODS_OF_OURS.query)
+    found, pods_version = api.listing(PODS, **_OURS)
     nodes, nodes_version = api.listing(_NODES)
     seen = [_pod(api, item, now, False) for item in found]
     seen += [_node(api, item, now, False) for item in nodes]
@@ -183,6 +183,8 @@ def _node(api: Api, item: Json, now: datetime, gone: bool) -> Observation:
     return NodeObservation(item["metadata"]["name"], None if gone else node_fact(item, api.cluster), now)
 
 
-_PODS_OF_OURS: Final = _Source(PODS, {"labelSelector": pods.SELECTOR}, _pod)
+_OURS: Final[dict[str, str | int]] = {"labelSelector": pods.SELECTOR}
+# A pod without a node is no news, and each event costs the API server as much as a call.
+_PODS_ON_NODES: Final = _Source(PODS, {**_OURS, "fieldSelector": "spec.nodeName!="}, _pod)
 _ALL_NODES: Final = _Source(_NODES, {}, _node)
-_SOURCES: Final = (_PODS_OF_OURS, _ALL_NODES)
+_SOURCES: Final = (_PODS_ON_NODES, _ALL_NODES)
