@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import urllib3
 from urllib3.exceptions import HTTPError
@@ -113,7 +114,9 @@ class Bindings:
     def _follow(self) -> None:
         pool = urllib3.PoolManager(ca_certs=str(self._plane.certificate))
         headers = {"Authorization": f"Bearer {self._plane.admin_token}"}
-        address = f"{self._plane.url}/api/v1/pods?watch=1&timeoutSeconds=300&labelSelector={_JOB}"
+        # Only what is asked about: to be looked at costs the cluster as much as to be worked on.
+        selected = urlencode({"labelSelector": _JOB, "fieldSelector": "spec.nodeName!="})
+        address = f"{self._plane.url}/api/v1/pods?watch=1&timeoutSeconds=300&{selected}"
         while self._plane.api_server.running():
             try:
                 answer = pool.request("GET", address, headers=headers, preload_content=False, timeout=310)
@@ -124,8 +127,6 @@ class Bindings:
                 time.sleep(0.1)  # the API server is going; a cut watch is only begun again
 
     def _note(self, pod: Json) -> None:
-        if not (pod.get("spec") or {}).get("nodeName"):
-            return
         with self._guard:
             seen = self._bound.setdefault(pod["metadata"]["labels"][_JOB], {})
             seen.setdefault(pod["metadata"]["uid"], time.time())
