@@ -9,6 +9,8 @@ hangs must lose it some time.
 
 What goes to a cluster has no epoch that anybody would check. So whoever sends asks `require_held` first,
 which goes by the machine's own clock: a worker that slept through its lease sends nothing when it wakes up.
+One that fell asleep between that look and sending sends all the same, so a call that comes late has to be
+harmless by itself.
 """
 
 from __future__ import annotations
