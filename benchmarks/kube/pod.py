@@ -1,0 +1,47 @@
+"""The pod of a job of one card, as the platform makes it, for calls without the platform.
+
+Run as `python -m benchmarks.kube.pod NAMESPACE`: prints the object as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allotment.settings.test")
+django.setup()
+
+from clusters.backends.base import DeviceGrant, Gang, TaskRef, TaskSpec  # noqa: E402 (models load after set-up)
+from clusters.backends.kubernetes.pods import manifest  # noqa: E402
+from clusters.gpu.named import named_by_node  # noqa: E402
+from scheduling.execution.peers import peers_of  # noqa: E402
+from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_EPOCH, LABEL_JOB  # noqa: E402
+from scheduling.models import Job, JobRole, Task  # noqa: E402
+from scheduling.naming import gang_name, pod_name  # noqa: E402
+
+
+def pod(namespace: str) -> dict[str, object]:
+    """What `manifest` gives for a task that no table holds."""
+    job = Job(name="fill-0")
+    task = Task(job=job, role=JobRole(job=job, name="main", gpu_cards=1), index=0)
+    labels = {LABEL_JOB: str(job.pk), LABEL_ATTEMPT: "1"}
+    spec = TaskSpec(
+        ref=TaskRef(namespace, pod_name(job, 1, "main", 0)),
+        node="",
+        cpu_millicores=100,
+        memory_mib=64,
+        devices=(DeviceGrant(named_by_node("real", "node", 0), 100, 0),),
+        image="bench:1",
+        command=(),
+        environment=peers_of(job, 1, [task]).environment(task),
+        labels={**labels, LABEL_EPOCH: "1"},
+        gang=Gang(gang_name(job, 1), 1, labels),
+    )
+    return manifest(spec)
+
+
+if __name__ == "__main__":
+    json.dump(pod(sys.argv[1]), sys.stdout)
