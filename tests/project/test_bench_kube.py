@@ -11,7 +11,7 @@ BOUNDS = limits("kube")
 
 
 def test_the_whole_run_is_what_the_limits_say() -> None:
-    assert size_of(BOUNDS, 1.0) == Size(nodes=500, each=8, owned=512, bare=500, steady=400)
+    assert size_of(BOUNDS, 1.0) == Size(nodes=500, each=8, owned=512, bare=2000, steady=400)
 
 
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.1, 0.5])
