@@ -99,7 +99,7 @@ def test_the_next_look_comes_when_the_next_pod_ends_however_long_this_one_took(
 ) -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Stage()
-        stage.submit("short", run_s=1.5)
+        stage.submit("short", run_s=1.5, simulate={"start_s": 0})
         observe_cluster(cluster_id=stage.cluster.pk)
         cycle_run(cell_id=stage.cell.pk)
         execute_cluster(cluster_id=stage.cluster.pk)
