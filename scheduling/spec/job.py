@@ -17,6 +17,7 @@ from scheduling.spec.lifecycle import read_lifecycle
 from scheduling.spec.placement import read_placement
 from scheduling.spec.roles import read_roles
 from scheduling.spec.section import Problems, Section
+from scheduling.spec.size import check_file_size, check_pod_sizes
 from scheduling.spec.types import JobSpec, RoleSpec
 from scheduling.spec.volumes import read_volumes
 
@@ -34,8 +35,9 @@ _LONGEST_S: Final = 10 * 365 * 86_400
 def parse_job(body: Any) -> JobSpec:
     """Read a job file.
 
-    Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake, in the file's order.
+    Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake, in the file's order; TooLarge.
     """
+    check_file_size(body)
     _check_text(body)
     problems = Problems()
     job = Section.read(body, "", KEYS, problems)
@@ -58,6 +60,14 @@ def parse_job(body: Any) -> JobSpec:
         volumes=read_volumes(job),
         runtime=read_runtime(job),
         simulate=_simulate(job),
+    )
+    check_pod_sizes(
+        job,
+        roles,
+        environment=spec.environment,
+        volumes=spec.volumes,
+        runtime=spec.runtime,
+        placement=spec.placement,
     )
     if problems.errors:
         raise Invalid(_summary(len(problems.errors)), code="SPEC_INVALID", errors=problems.errors)

@@ -63,6 +63,18 @@ def test_what_one_is_refused_for_does_not_stop_the_others(w: World, editor: APIC
     assert set(Job.unscoped.values_list("name", flat=True)) == {"taken", "good", "fine"}
 
 
+def test_each_is_held_to_the_size_of_a_single_one(w: World, editor: APIClient) -> None:
+    fat = body("fat")
+    fat["roles"][0] |= {"command": ["x" * 4000] * 100}
+    asked = [body("good"), fat, body("vast", environment={"A": "x" * 300_000}), body("fine")]
+
+    told = editor.post(SUBMISSIONS, {"jobs": asked}).json()
+
+    problems = [item["problem"] for item in told["items"]]
+    assert [problem and problem["code"] for problem in problems] == [None, "TOO_LARGE", "TOO_LARGE", None]
+    assert set(Job.unscoped.values_list("name", flat=True)) == {"good", "fine"}
+
+
 def test_a_rehearsal_writes_nothing(editor: APIClient) -> None:
     answer = editor.post(f"{SUBMISSIONS}?dry_run=true", {"jobs": [body("one"), body("one")]})
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from clusters.models import BackendKind
-from foundation.errors import AllotmentError, FieldError, Invalid, NotFound, PermissionDenied
+from foundation.errors import AllotmentError, FieldError, Invalid, NotFound, PermissionDenied, TooLarge
 from foundation.identifiers import new_id
 from frontend import parts
 from frontend.pages.frame import frame, login_required, viewer
@@ -103,7 +103,7 @@ def job_new_check(request: HttpRequest, workspace: str) -> HttpResponse:
     pools = pool_list(who, place)
     try:
         verdict = job_rail.verdict(who, place, _body(_draft(request)), pools)
-    except Invalid as error:
+    except (Invalid, TooLarge) as error:
         verdict = job_rail.refusal(error)
     return render(request, "frontend/workspace/job_rail.html", {"verdict": verdict})
 

@@ -1,0 +1,61 @@
+"""How large a job file may be, and the pods that are made of it.
+
+A cluster stores no object above 1.5 MiB and answers a larger one as if it had failed itself. The limits here
+are far below that, and they hold however a job comes in: alone, in a batch, as a copy, or through a form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from foundation.errors import FieldError, TooLarge
+from scheduling.spec.section import Section
+from scheduling.spec.types import RoleSpec
+
+FILE_BYTES_MAX: Final = 256 * 1024
+"""Bytes of a job file as compact JSON in UTF-8."""
+POD_BYTES_MAX: Final = 64 * 1024
+"""Bytes of what a job file says of the pods of one role, as compact JSON in UTF-8."""
+_IN_PODS: Final = ("labels", "tolerations")
+
+
+def bytes_of(value: Any) -> int:
+    """The size of a value as compact JSON in UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str, skipkeys=True)
+    return len(text.encode(errors="surrogatepass"))
+
+
+def check_file_size(body: Any) -> None:
+    """Refuse a job file of more than `FILE_BYTES_MAX`. Raises: TooLarge."""
+    if bytes_of(body) > FILE_BYTES_MAX:
+        message = _("The job file has more than %(limit)s KiB.") % {"limit": FILE_BYTES_MAX // 1024}
+        errors = [FieldError("", "TOO_LARGE", message)]
+        raise TooLarge(message, numbers={"limit_bytes": FILE_BYTES_MAX}, errors=errors)
+
+
+def check_pod_sizes(
+    job: Section,
+    roles: Sequence[RoleSpec],
+    *,
+    environment: Mapping[str, Any],
+    volumes: Sequence[Mapping[str, Any]],
+    runtime: Mapping[str, Any],
+    placement: Mapping[str, Any],
+) -> None:
+    """Note each role whose pods would be larger than `POD_BYTES_MAX`."""
+    common = bytes_of(
+        [environment, volumes, runtime, {key: placement[key] for key in _IN_PODS if key in placement}]
+    )
+    for index, role in enumerate(roles):
+        size = common + bytes_of([role.image, role.command, role.container])
+        if size > POD_BYTES_MAX:
+            numbers = {"size": -(-size // 1024), "limit": POD_BYTES_MAX // 1024}
+            message = _(
+                "a task's pod would have %(size)s KiB of at most %(limit)s: command, args, probes,"
+                " environment, volumes, labels and the rest together"
+            )
+            job.add(f"roles.{index}", "TOO_LONG", message % numbers)
