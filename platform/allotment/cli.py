@@ -30,8 +30,8 @@ OWN_PACKAGES: Final = (
 )  # fmt: skip
 
 GROUPS: Final = {
-    "Run": ("up", "doctor", "relay", "agent", "seed_demo"),
-    "Administer": ("cluster", "flavor", "tenant", "quota", "job", "access-key"),
+    "Run": ("up", "init", "doctor", "relay", "agent", "seed_demo"),
+    "Administer": ("cell", "cluster", "flavor", "tenant", "user", "queue", "quota", "job", "access-key"),
     "Study": (
         "pack",
         "replay",

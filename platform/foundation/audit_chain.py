@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import Any, Final
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from foundation.models import AuditRecord, AuditSeal
+from foundation.postgres import transactions_in_turn
 
 _LOCK: Final = 0x616C6C6F
 """Key of the advisory lock that sealers take, one at a time."""
@@ -67,7 +68,7 @@ def _content(record: AuditRecord) -> dict[str, Any]:
 @transaction.atomic
 def seal(limit: int = 5000) -> int:
     """Link committed records into the chain, at most `limit`; returns how many. Safe at any time, twice."""
-    _one_at_a_time()
+    transactions_in_turn(_LOCK)
     last = AuditSeal.unscoped.order_by("-number").first()
     number, before = (last.number, last.hash) if last else (0, "")
     seals: list[AuditSeal] = []
@@ -77,13 +78,6 @@ def seal(limit: int = 5000) -> int:
         seals.append(AuditSeal(number=number, record_id=record.pk, hash=before))
     AuditSeal.unscoped.bulk_create(seals, batch_size=_CHUNK)
     return len(seals)
-
-
-def _one_at_a_time() -> None:
-    # SQLite has one writer at a time anyway.
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
 
 
 def _unsealed(last: AuditSeal | None) -> Any:

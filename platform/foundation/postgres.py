@@ -51,6 +51,16 @@ def prepare(raw: Any) -> None:
     raw.prepare_threshold = _PREPARE_AFTER
 
 
+def transactions_in_turn(key: int) -> None:
+    """Let transactions that call this with the same key run one after the other, each to its end.
+
+    SQLite has one writer at a time anyway.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
+
+
 def preparing_cursor() -> Any:
     """A cursor for a statement that is always the same; elsewhere than on PostgreSQL an ordinary one."""
     if connection.vendor != "postgresql":

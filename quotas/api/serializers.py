@@ -16,6 +16,7 @@ from quotas.models import (
     Strategy,
     WhenCan,
 )
+from quotas.selectors.queue_flavors import queue_flavor_names
 
 
 class QueueSerializer(serializers.Serializer[Any]):
@@ -35,10 +36,12 @@ class QueueSerializer(serializers.Serializer[Any]):
     preference = serializers.ChoiceField(choices=Preference.choices)
     backfill = serializers.BooleanField()
     user_shares = serializers.BooleanField(help_text="Users who used less lately come first.")
-    flavors = serializers.SerializerMethodField(help_text="In the order in which they are tried.")
+    flavors = serializers.SerializerMethodField(
+        help_text="In the order in which they are tried; `cluster/flavor` where two clusters have the name."
+    )
 
     def get_flavors(self, queue: Any) -> list[str]:
-        return [row.flavor.name for row in queue.queue_flavors.all()]
+        return queue_flavor_names(queue)
 
 
 class QuotaRowSerializer(serializers.Serializer[Any]):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from django.db.models import Prefetch
 from django.utils.translation import gettext as _
 
 from foundation.actor import Actor
 from foundation.errors import NotFound
-from quotas.models import Queue, QueueFlavor
+from quotas.models import Queue
+from quotas.selectors.queue_flavors import with_flavors
 from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission
@@ -19,9 +19,8 @@ def queue_list(viewer: Actor, workspace: Tenant) -> list[Queue]:
     Raises: NotFound, PermissionDenied.
     """
     permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
-    flavors = QueueFlavor.unscoped.select_related("flavor__cluster").order_by("position", "pk")
     queues = Queue.unscoped.filter(workspace=workspace, closed_at__isnull=True).select_related("cell", "node")
-    return list(queues.prefetch_related(Prefetch("queue_flavors", queryset=flavors)).order_by("name", "pk"))
+    return list(queues.prefetch_related(with_flavors()).order_by("name", "pk"))
 
 
 def queue_get(viewer: Actor, workspace: Tenant, name: str) -> Queue:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
 from foundation.errors import FieldError, Invalid
+from quotas.models import Queue, QueueFlavor
 
 
 def cell_named(name: str | None) -> Cell:
@@ -18,7 +21,11 @@ def cell_named(name: str | None) -> Cell:
     cells = Cell.unscoped.order_by("name", "pk")
     found = list(cells.filter(name=name) if name else cells[:2])
     if len(found) != 1:
-        message = _("Name one of the cells.") if not name else _("There is no cell of that name.")
+        message = (
+            _("Name one of the cells.") if found else _("There is no cell yet; allotment init adds one.")
+        )
+        if name:
+            message = _("There is no cell of that name.")
         raise Invalid(message, errors=[FieldError("cell", "UNKNOWN", message)])
     return found[0]
 
@@ -32,3 +39,21 @@ def flavors_named(cell: Cell, names: Sequence[str]) -> tuple[list[Flavor], list[
         by_name.setdefault(f"{flavor.cluster.name}/{flavor.name}", []).append(flavor)
     wrong = [index for index, name in enumerate(names) if len(by_name.get(name, ())) != 1]
     return [by_name[name][0] for index, name in enumerate(names) if index not in wrong], wrong
+
+
+def with_flavors() -> Prefetch[str, QuerySet[QueueFlavor], str]:
+    """The flavors of queues in their order of trying, each with `ambiguous`: whether its name is another
+    cluster's of the cell, too."""
+    same = Flavor.unscoped.filter(
+        name=OuterRef("flavor__name"), cluster__cell=OuterRef("flavor__cluster__cell")
+    ).exclude(pk=OuterRef("flavor"))
+    rows = QueueFlavor.unscoped.select_related("flavor__cluster").annotate(ambiguous=Exists(same))
+    return Prefetch("queue_flavors", queryset=rows.order_by("position", "pk"))
+
+
+def queue_flavor_names(queue: Queue) -> list[str]:
+    """The flavors of a queue that was read `with_flavors`, as `flavors_named` takes them."""
+    rows: list[Any] = list(queue.queue_flavors.all())
+    return [
+        f"{row.flavor.cluster.name}/{row.flavor.name}" if row.ambiguous else row.flavor.name for row in rows
+    ]

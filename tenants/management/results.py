@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +12,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import CommandError
+from django.db.models import Q
 
 from foundation.errors import AllotmentError
-from tenants.models import Role, User
+from tenants.models import AccountKind, Role, User
 
 USAGE: Final = 2
 FAILED: Final = 1
 
 
 def acting_user(name: str | None) -> User:
-    """The named user, or the first platform admin.
+    """The named user, or the first platform admin, directly or by a group.
 
     Raises: CommandError.
     """
@@ -28,15 +31,33 @@ def acting_user(name: str | None) -> User:
         if user is None:
             raise CommandError(f"--user: there is no user {name!r}", returncode=USAGE)
         return user
-    admins = User.objects.filter(memberships__role=Role.PLATFORM_ADMIN, is_active=True)
-    admin = admins.order_by("memberships__created_at", "memberships__pk").first()
+    direct = Q(memberships__role=Role.PLATFORM_ADMIN)
+    by_group = Q(in_groups__group__memberships__role=Role.PLATFORM_ADMIN)
+    # Keys are made in the order of time.
+    admins = User.objects.filter(direct | by_group, is_active=True, kind=AccountKind.PERSON)
+    admin = admins.order_by("memberships__created_at", "memberships__pk", "pk").first()
     if admin is None:
-        raise CommandError("there is no platform admin; name a user with --user", returncode=USAGE)
+        raise CommandError(
+            "there is no platform admin yet: allotment init creates one; or name a user with --user",
+            returncode=USAGE,
+        )
     return admin
 
 
-def write_json(target: str, result: Any) -> None:
-    """Write the result to a file, or to standard output for `-`.
+def read_password(file: str) -> str:
+    """The password in a file, `-` for standard input, without the end of its line.
+
+    Raises: CommandError when the file cannot be read.
+    """
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"--password-file {file}: {error}", returncode=USAGE) from error
+    return text.rstrip("\r\n")
+
+
+def write_json(target: str, result: Any, *, secret: bool = False) -> None:
+    """Write the result to a file, or to standard output for `-`; one with a secret is its owner's alone.
 
     Raises: CommandError when the file cannot be written.
     """
@@ -45,9 +66,20 @@ def write_json(target: str, result: Any) -> None:
         sys.stdout.write(text)
         return
     try:
-        Path(target).write_text(text, encoding="utf-8")
+        if secret:
+            _write_private(target, text)
+        else:
+            Path(target).write_text(text, encoding="utf-8")
     except OSError as error:
         raise CommandError(f"--json {target}: {error.strerror}", returncode=USAGE) from error
+
+
+def _write_private(target: str, text: str) -> None:
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):  # one that was there may be readable by others
+            os.fchmod(descriptor, 0o600)
+        file.write(text)
 
 
 @contextmanager

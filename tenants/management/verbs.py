@@ -15,7 +15,12 @@ _WIDTH: Final = 150
 
 
 class VerbCommand(BaseCommand):
-    """Each verb is a method `_<verb>(user, options)`: its result as data, and the text that is shown."""
+    """Each verb is a method `_<verb>(user, options)`: its result as data, and the text that is shown.
+
+    The results of `secret_verbs` hold a password or a token.
+    """
+
+    secret_verbs: frozenset[str] = frozenset()
 
     def common_arguments(self, verbs: Any) -> None:
         """Give every verb the options that all have; `verbs` is the parser's action for sub-commands."""
@@ -30,7 +35,7 @@ class VerbCommand(BaseCommand):
         with refusals():
             result, shown = getattr(self, f"_{options['verb']}")(user, options)
         if options["json"]:
-            write_json(options["json"], result)
+            write_json(options["json"], result, secret=options["verb"] in self.secret_verbs)
         if options["json"] != "-":
             self.stdout.write(shown)
 

@@ -30,6 +30,8 @@ class User(Versioned, AbstractUser):
     )
     must_change_password = models.BooleanField(default=False)
 
+    REQUIRED_FIELDS: ClassVar[list[str]] = []  # nothing here is sent by e-mail
+
     class Meta(AbstractUser.Meta):
         constraints: ClassVar = [
             models.CheckConstraint(

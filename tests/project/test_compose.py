@@ -22,7 +22,8 @@ from tests.fixtures.valkey import ValkeyServer
 from tests.fixtures.wait import descendants, kill_hard, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("migrate", "web", "worker", "cycles", "beat", "relay")
+OURS = ("migrate", "allotment", "web", "worker", "cycles", "beat", "relay")
+ONCE = ("migrate", "allotment")
 VARIABLES = {
     "ALLOTMENT_SECRET_KEY": "an-example-of-a-key-" + "0123456789abcdef" * 3,
     "POSTGRES_PASSWORD": "example",
@@ -121,7 +122,20 @@ def _free_port() -> int:
 def test_every_service_of_ours_is_checked_here(services: dict[str, Any]) -> None:
     ours = {name for name, service in services.items() if "build" in service}
     assert ours == set(OURS)
-    assert all("healthcheck" in service for name, service in services.items() if name != "migrate")
+    assert all("healthcheck" in service for name, service in services.items() if name not in ONCE)
+
+
+def test_every_service_finds_the_kubeconfigs_under_the_same_path(services: dict[str, Any]) -> None:
+    assert {tuple(services[name]["volumes"]) for name in OURS} == {("./kubeconfigs:/etc/allotment:ro",)}
+
+
+@pytest.mark.server
+def test_the_command_line_sets_up_a_fresh_installation(installation: Installation) -> None:
+    command = [*installation.services["allotment"]["entrypoint"], "init"]
+    first, second = (installation.run("allotment", command) for _ in range(2))
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert "one-time password: " in first.stdout
+    assert "nothing was changed" in second.stdout
 
 
 def test_every_service_is_safe_from_shadowing_and_knows_its_servers(services: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from frontend.pages.doing import done, told, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from quotas.models import Queue
 from quotas.selectors.queue import queue_get, queue_list
-from quotas.selectors.queue_flavors import cell_named, flavors_named
+from quotas.selectors.queue_flavors import cell_named, flavors_named, queue_flavor_names
 from quotas.selectors.queues_in_sight import queues_in_sight
 from quotas.services.queue import queue_create, queue_rename
 from quotas.services.queue_delete import queue_delete
@@ -283,7 +283,7 @@ def _save(who: User, queue: Queue, values: dict[str, Any]) -> None:
     flavors, wrong = flavors_named(queue.cell, names)
     if wrong:
         raise _unknown()
-    same = names == [row.flavor.name for row in queue.queue_flavors.all()]
+    same = names == queue_flavor_names(queue)
     queue_update(
         acting_user=who,
         queue=queue,
@@ -294,7 +294,7 @@ def _save(who: User, queue: Queue, values: dict[str, Any]) -> None:
 
 
 def _initial(queue: Queue) -> dict[str, Any]:
-    names = ", ".join(row.flavor.name for row in queue.queue_flavors.all())
+    names = ", ".join(queue_flavor_names(queue))
     return {**{name: getattr(queue, name) for name in SETTINGS}, "version": queue.version, "flavors": names}
 
 

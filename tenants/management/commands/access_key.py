@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from foundation.actor import SYSTEM
+from tenants.management.results import write_json
 from tenants.models import User
 from tenants.services.access_key import access_key_create
 
@@ -33,8 +32,5 @@ class Command(BaseCommand):
         if options["json"] is None:
             sys.stdout.write(f"{token}\n")
             return
-        body = json.dumps({"user": user.username, "name": key.name, "prefix": key.prefix, "token": token})
-        if options["json"] == "-":
-            sys.stdout.write(f"{body}\n")
-            return
-        Path(options["json"]).write_text(f"{body}\n", encoding="utf-8")
+        told = {"user": user.username, "name": key.name, "prefix": key.prefix, "token": token}
+        write_json(options["json"], told, secret=True)

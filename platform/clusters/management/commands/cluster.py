@@ -110,7 +110,8 @@ def _cell(name: str) -> Cell:
     if len(found) == 1:
         return found[0]
     if name or not found:
-        raise CommandError(f"there is no cell {name!r}" if name else "there is no cell", returncode=USAGE)
+        message = f"there is no cell {name!r}" if name else "there is no cell yet; next: allotment init"
+        raise CommandError(message, returncode=USAGE)
     raise CommandError("there are several cells; choose one with --cell", returncode=USAGE)
 
 

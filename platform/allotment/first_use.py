@@ -1,0 +1,154 @@
+"""What an installation needs before anybody can sign in: a platform admin, a cell and the root tenant."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import transaction
+from django.db.models import Q
+
+from clusters.models import Cell
+from clusters.services.cell import cell_add
+from foundation.actor import SYSTEM
+from foundation.errors import Conflict, FieldError
+from foundation.postgres import transactions_in_turn
+from tenants.models import AccountKind, Member, Role, Tenant, TenantKind, User
+from tenants.services.account import user_create
+from tenants.services.group import group_create
+from tenants.services.member import member_set
+from tenants.services.tenant import tenant_create
+
+ADMIN: Final = "admin"
+CELL: Final = "default"
+ROOT: Final = "organization"
+_LOCK: Final = 0x696E6974
+"""Key of the advisory lock: two that begin at once would both find nothing."""
+_PASSWORD_BYTES: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstUse:
+    """What is asked for; an empty text takes the default where a part is missing, and accepts what is there.
+
+    `claim` is a group of the identity provider whose people are to be platform admins, in place of a user.
+    """
+
+    user: str = ""
+    password: str = ""
+    claim: str = ""
+    cell: str = ""
+    tenant: str = ""
+    tenant_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of the installation: its names, and whether it was created just now."""
+
+    names: Sequence[str]
+    created: bool = False
+    password: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """What is there afterwards; `admin.password` is one that was made up and that nobody else knows."""
+
+    admin: Part
+    cell: Part
+    tenant: Part
+
+
+@transaction.atomic
+def installation_init(*, wanted: FirstUse) -> Installation:
+    """Create whichever of platform admin, cell and root tenant is missing; a second run changes nothing.
+
+    It acts as the platform itself: whoever may run commands on the installation's database may begin it.
+    Raises: Conflict when a part is there under another name than the one asked for, or the default name of
+    the admin is somebody's already; Invalid for a name or a password.
+    """
+    transactions_in_turn(_LOCK)
+    return Installation(admin=_admin(wanted), cell=_cell(wanted.cell), tenant=_root(wanted))
+
+
+def admins() -> list[Member]:
+    """The platform admins by name: people, and groups that have people or get them by a sign-in."""
+    members = Member.unscoped.filter(role=Role.PLATFORM_ADMIN).select_related("user", "group")
+    people = Q(user__is_active=True, user__kind=AccountKind.PERSON)
+    groups = Q(group__claim__isnull=False) | Q(group__people__user__is_active=True)
+    return sorted(members.filter(people | groups).distinct(), key=lambda member: member.subject_name)
+
+
+def _admin(wanted: FirstUse) -> Part:
+    members = admins()
+    there = [member.subject_name for member in members]
+    if members:
+        asked = wanted.claim or wanted.user
+        known = {
+            member.group.claim if member.group and wanted.claim else member.subject_name for member in members
+        }
+        if asked and asked not in known:
+            raise _other("user", "platform admin", there, "add further ones with: allotment user add")
+        return Part(names=there)
+    if wanted.claim:
+        group = group_create(acting_user=SYSTEM, name=wanted.claim, claim=wanted.claim)
+        member_set(acting_user=SYSTEM, group=group, tenant=None, role=Role.PLATFORM_ADMIN)
+        return Part(names=[group.name], created=True)
+    name = wanted.user or ADMIN
+    existing = User.objects.filter(username__iexact=name).first()
+    if existing is not None:
+        return _promoted(existing, wanted)
+    made_up = "" if wanted.password else secrets.token_urlsafe(_PASSWORD_BYTES)
+    user = user_create(
+        acting_user=SYSTEM,
+        username=name,
+        password=wanted.password or made_up,
+        must_change_password=bool(made_up),
+    )
+    member_set(acting_user=SYSTEM, user=user, tenant=None, role=Role.PLATFORM_ADMIN)
+    return Part(names=[name], created=True, password=made_up)
+
+
+def _promoted(user: User, wanted: FirstUse) -> Part:
+    """An account that is there becomes the admin only when it was named in full, and keeps its password."""
+    sound = user.is_active and not user.is_service
+    if wanted.user != user.username or wanted.password or not sound:
+        message = f"An account {user.username!r} exists and is no platform admin. "
+        message += (
+            "Name it with --user, without a password file, to make it one, or choose another name."
+            if sound
+            else "It is closed or a service account; choose another name with --user."
+        )
+        raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("user", "taken", message)])
+    member_set(acting_user=SYSTEM, user=user, tenant=None, role=Role.PLATFORM_ADMIN)
+    return Part(names=[user.username], created=True)
+
+
+def _cell(name: str) -> Part:
+    there = list(Cell.unscoped.order_by("name").values_list("name", flat=True))
+    if not there:
+        return Part(names=[cell_add(acting_user=SYSTEM, name=name or CELL).name], created=True)
+    if name and name not in there:
+        raise _other("cell", "cell", there, "add further ones with: allotment cell add")
+    return Part(names=there)
+
+
+def _root(wanted: FirstUse) -> Part:
+    there = Tenant.unscoped.filter(parent=None).first()
+    if there is None:
+        slug = wanted.tenant or ROOT
+        name = wanted.tenant_name or slug.capitalize()
+        tenant = tenant_create(acting_user=SYSTEM, parent=None, kind=TenantKind.FOLDER, slug=slug, name=name)
+        return Part(names=[tenant.slug], created=True)
+    if wanted.tenant not in ("", there.slug):
+        raise _other("tenant", "root tenant", [there.slug], "add further ones with: allotment tenant add")
+    return Part(names=[there.slug])
+
+
+def _other(field: str, what: str, there: Sequence[str], advice: str) -> Conflict:
+    found = f"The installation has been set up already; {what}: {', '.join(there)}."
+    message = f"{found} Nothing was changed; {advice}."
+    return Conflict(message, code="ALREADY_SET_UP", errors=[FieldError(field, "ALREADY_SET_UP", message)])

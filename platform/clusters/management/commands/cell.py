@@ -1,0 +1,33 @@
+"""`allotment cell add|list`: the cells of the platform from a shell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from clusters.selectors.cell import cell_list
+from clusters.services.cell import cell_add
+from tenants.management.verbs import VerbCommand, table_text
+from tenants.models import User
+
+
+class Command(VerbCommand):
+    help = "Add and list cells: each has a quota tree, clusters and a scheduling loop of its own"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list")
+        verbs.add_parser("add", help="add a cell").add_argument("name", metavar="NAME")
+        verbs.add_parser("list", help="all cells and how many clusters each has")
+        self.common_arguments(verbs)
+
+    def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        cell = cell_add(acting_user=user, name=options["name"])
+        return {
+            "name": cell.name
+        }, f"cell {cell.name} added; next: allotment cluster add NAME --cell {cell.name}"
+
+    def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        items = [{"name": name, "clusters": clusters} for name, clusters in cell_list(viewer=user)]
+        rows = [[str(value) for value in item.values()] for item in items]
+        return {"items": items}, table_text(("name", "clusters"), rows)

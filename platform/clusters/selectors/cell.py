@@ -1,0 +1,17 @@
+"""Reading cells on behalf of an operator."""
+
+from __future__ import annotations
+
+from django.db.models import Count
+
+from clusters.models import Cell
+from foundation.actor import Actor
+from tenants import permissions
+from tenants.permissions import Permission
+
+
+def cell_list(*, viewer: Actor) -> list[tuple[str, int]]:
+    """All cells by name, each with the number of its clusters. Raises: PermissionDenied."""
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    cells = Cell.unscoped.annotate(cluster_count=Count("clusters")).order_by("name", "pk")
+    return list(cells.values_list("name", "cluster_count"))

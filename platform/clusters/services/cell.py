@@ -1,0 +1,35 @@
+"""Cells: each has one quota tree, its clusters and one scheduling loop."""
+
+from __future__ import annotations
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from clusters.models import Cell
+from foundation import audit
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError, Invalid
+from foundation.identifiers import is_dns_label
+from tenants import permissions
+from tenants.permissions import Permission
+
+
+@transaction.atomic
+def cell_add(*, acting_user: Actor, name: str) -> Cell:
+    """Create a cell without clusters.
+
+    Raises: PermissionDenied; Invalid for the name; Conflict for a name that is taken.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    if not is_dns_label(name):
+        message = _("A cell name has lower-case letters, digits and hyphens only, for example gpu-east.")
+        raise Invalid(message, errors=[FieldError("name", "name", message)])
+    cell = Cell(name=name)
+    try:
+        with transaction.atomic():
+            cell.save(force_insert=True)
+    except IntegrityError as error:
+        taken = _("Cell %(name)s already exists.") % {"name": name}
+        raise Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]) from error
+    audit.record(acting_user, "cell.add", entity="cell", entity_id=cell.pk, after={"name": name})
+    return cell

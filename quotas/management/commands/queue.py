@@ -1,0 +1,71 @@
+"""`allotment queue add|list`: queues of a workspace from a shell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from clusters.models import Cell, Flavor
+from quotas.selectors.queue import queue_list
+from quotas.selectors.queue_flavors import cell_named, flavors_named, queue_flavor_names
+from quotas.services.queue import queue_create
+from tenants.management.results import USAGE
+from tenants.management.verbs import VerbCommand, table_text
+from tenants.models import User
+from tenants.selectors.tenant import workspace_get
+
+
+class Command(VerbCommand):
+    help = "Add and list the queues of a workspace"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list")
+        add = verbs.add_parser("add", help="add a queue")
+        listing = verbs.add_parser("list", help="the queues of a workspace with their flavors")
+        for verb in (add, listing):
+            verb.add_argument("workspace", metavar="WORKSPACE", help="slug")
+        add.add_argument("name", metavar="NAME")
+        add.add_argument(
+            "--flavor", action="append", default=[], metavar="F",
+            help="FLAVOR or CLUSTER/FLAVOR, repeatable, tried in this order; all of the cell unless told",
+        )  # fmt: skip
+        add.add_argument("--cell", default="", metavar="NAME", help="needed where there are several")
+        self.common_arguments(verbs)
+
+    def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        workspace = workspace_get(viewer=user, slug=options["workspace"])
+        cell = cell_named(options["cell"] or None)
+        flavors = _flavors(cell, options["flavor"])
+        queue = queue_create(
+            acting_user=user, cell=cell, workspace=workspace, name=options["name"], flavors=flavors
+        )
+        names = [flavor.name for flavor in flavors]
+        told = {"workspace": workspace.slug, "name": queue.name, "flavors": names}
+        place = f"queue {queue.name} of {workspace.slug}"
+        return told, f"{place} added with {', '.join(names)}; next: allotment quota apply -f FILE"
+
+    def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        workspace = workspace_get(viewer=user, slug=options["workspace"])
+        queues = [
+            (queue.name, queue.cell.name, queue_flavor_names(queue)) for queue in queue_list(user, workspace)
+        ]
+        items = [{"name": name, "cell": cell, "flavors": flavors} for name, cell, flavors in queues]
+        rows = [[name, cell, ", ".join(flavors)] for name, cell, flavors in queues]
+        return {"items": items}, table_text(("name", "cell", "flavors"), rows)
+
+
+def _flavors(cell: Cell, names: list[str]) -> list[Flavor]:
+    if not names:
+        flavors = Flavor.unscoped.filter(cluster__cell=cell).select_related("cluster")
+        found = list(flavors.order_by("cluster__name", "name"))
+        if not found:
+            message = f"cell {cell.name} has no flavors; next: allotment flavor discover CLUSTER --apply"
+            raise CommandError(message, returncode=USAGE)
+        return found
+    found, wrong = flavors_named(cell, names)
+    if wrong:
+        told = ", ".join(names[index] for index in wrong)
+        hint = "write CLUSTER/FLAVOR; allotment flavor list shows them"
+        raise CommandError(f"--flavor {told}: no single flavor has that name; {hint}", returncode=USAGE)
+    return found

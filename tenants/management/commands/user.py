@@ -1,0 +1,82 @@
+"""`allotment user add|list`: accounts of people and their first role from a shell."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Final
+
+from django.core.management.base import CommandError, CommandParser
+from django.db import transaction
+
+from tenants.management.results import USAGE, read_password
+from tenants.management.verbs import VerbCommand, table_text
+from tenants.models import PLATFORM_ROLES, Role, Tenant, User
+from tenants.selectors.account import user_list
+from tenants.selectors.tenant import tenant_list
+from tenants.services.account import user_create
+from tenants.services.member import member_set
+
+_TENANT_ROLES: Final = [role.value for role in Role if role not in PLATFORM_ROLES]
+_PASSWORD_BYTES: Final = 12
+
+
+class Command(VerbCommand):
+    help = "Add and list the accounts of people"
+    secret_verbs = frozenset({"add"})
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list")
+        add = verbs.add_parser("add", help="add an account; its one-time password is shown once")
+        add.add_argument("name", metavar="NAME")
+        add.add_argument("--email", default="")
+        add.add_argument(
+            "--password-file", default="", metavar="FILE", help="a password of your choice; - reads it"
+        )
+        add.add_argument("--tenant", default="", metavar="SLUG", help="where the role is given")
+        add.add_argument(
+            "--role", choices=[role.value for role in Role], help="with a role of the platform: no --tenant"
+        )
+        verbs.add_parser("list", help="all accounts of people")
+        self.common_arguments(verbs)
+
+    def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        role = Role(options["role"]) if options["role"] else None
+        tenant = _place(user, role, options["tenant"])
+        chosen = read_password(options["password_file"]) if options["password_file"] else ""
+        password = chosen or secrets.token_urlsafe(_PASSWORD_BYTES)
+        with transaction.atomic():
+            made = user_create(
+                acting_user=user,
+                username=options["name"],
+                password=password,
+                must_change_password=not chosen,
+                email=options["email"],
+            )
+            if role is not None:
+                member_set(acting_user=user, user=made, tenant=tenant, role=role)
+        told = {"username": made.username, "role": role, "tenant": tenant.slug if tenant else None}
+        text = f"user {made.username} added"
+        text += f" as {role} of {tenant.slug if tenant else 'the platform'}" if role else " without a role"
+        if chosen:
+            return told, text
+        return told | {"password": password}, f"{text}\none-time password: {password}"
+
+    def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        columns = ("username", "email", "is_active", "last_login")
+        items = [{column: getattr(row, column) for column in columns} for row in user_list(viewer=user)]
+        rows = [["" if item[column] is None else str(item[column]) for column in columns] for item in items]
+        return {"items": items}, table_text(columns, rows)
+
+
+def _place(user: User, role: Role | None, slug: str) -> Tenant | None:
+    """Where the role is given; None is the platform. Raises: CommandError."""
+    if (role is not None and role not in PLATFORM_ROLES) != bool(slug):
+        raise CommandError(
+            f"--tenant belongs to one of the roles {', '.join(_TENANT_ROLES)}", returncode=USAGE
+        )
+    if not slug:
+        return None
+    for tenant in tenant_list(viewer=user):
+        if tenant.slug == slug:
+            return tenant
+    raise CommandError(f"--tenant: there is no tenant {slug!r} in your sight", returncode=USAGE)
