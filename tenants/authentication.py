@@ -8,12 +8,16 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
+from tenants.grants import bind_to_scopes
 from tenants.models import AccessKey, User
 from tenants.services.access_key import access_key_check
 
 
 class AccessKeyAuthentication(BaseAuthentication):
-    """Sign in by access key. A wrong key is an error, not an anonymous request."""
+    """Sign in by access key. A wrong key is an error, not an anonymous request.
+
+    From here to the end of the request its scopes bound what its owner may do.
+    """
 
     def authenticate(self, request: Request) -> tuple[User, AccessKey] | None:
         parts = get_authorization_header(request).decode("latin-1").split()
@@ -22,6 +26,7 @@ class AccessKeyAuthentication(BaseAuthentication):
         key = access_key_check(parts[1]) if len(parts) == 2 else None
         if key is None:
             raise AuthenticationFailed(_("The access key is not valid, has expired or was revoked."))
+        bind_to_scopes(key.user_id, key.scopes)
         return key.user, key
 
     def authenticate_header(self, request: Request) -> str:

@@ -4,15 +4,18 @@ Everything that asks "may I" within a request asks about the same person, so the
 They are remembered only between two writes of the same request: as soon as a membership, group, role or
 tenant is written in it, each question reads afresh until the request ends, because the transaction of
 that write may still be undone. Outside a request (workers, commands, streams) nothing is remembered.
+
+A request by an access key with scopes is bounded by them: its owner's grants lose every point that the
+scopes do not reach, so that whatever a service asks about the owner has the key's answer.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Final
 
@@ -22,7 +25,7 @@ from foundation import row_scope
 from foundation.actor import Actor
 from foundation.kept import Kept
 from tenants.models import Member
-from tenants.points import ROLE_PERMISSIONS, Permission, points_of
+from tenants.points import ROLE_PERMISSIONS, Permission, points_of, reach_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +54,44 @@ class _Memory:
     written: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class KeyBound:
+    """What the key of a request leaves of its owner's rights.
+
+    `scopes` are the points that the key names. `reach` adds the views without which they are of no use.
+    """
+
+    user_id: uuid.UUID
+    scopes: frozenset[Permission]
+    reach: frozenset[Permission]
+
+
 _memory: ContextVar[_Memory | None] = ContextVar("grants", default=None)
+_bound: ContextVar[KeyBound | None] = ContextVar("key_bound", default=None)
 
 
 @contextmanager
 def remembered() -> Iterator[None]:
-    """Remember grants inside; one request each."""
-    token = _memory.set(_Memory())
+    """Remember grants inside; one request each. A bound that is set inside ends with the block."""
+    token, bound = _memory.set(_Memory()), _bound.set(None)
     try:
         yield
     finally:
+        _bound.reset(bound)
         _memory.reset(token)
+
+
+def bind_to_scopes(user_id: uuid.UUID, scopes: Iterable[str]) -> None:
+    """Bound the rights of `user_id` by the scopes of a key until the context ends; none bound nothing."""
+    words = list(scopes)
+    points = points_of(words)
+    _bound.set(KeyBound(user_id, points, reach_of(points)) if words else None)
+
+
+def bound_of(actor: Actor) -> KeyBound | None:
+    """The bound of the key by which `actor` makes this request, None where nothing bounds it."""
+    bound = _bound.get()
+    return bound if bound is not None and bound.user_id == actor.pk else None
 
 
 def forget() -> None:
@@ -73,7 +103,19 @@ def forget() -> None:
 
 
 def grants_of(actor: Actor) -> tuple[Grant, ...]:
-    """All roles of `actor`, by groups as well, in a fixed order. Somebody without an account has none."""
+    """The roles that `actor` can use in this request, in a fixed order: all, or what its key reaches."""
+    held, bound = grants_held(actor), bound_of(actor)
+    if bound is None:
+        return held
+    reached = (replace(grant, points=grant.points & bound.reach) for grant in held)
+    return tuple(grant for grant in reached if grant.points)
+
+
+def grants_held(actor: Actor) -> tuple[Grant, ...]:
+    """All roles of `actor`, by groups as well, in a fixed order, whatever the request's key reaches.
+
+    An actor without an account has none.
+    """
     if actor.pk is None:
         return ()
     memory = _memory.get()

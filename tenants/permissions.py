@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from foundation.actor import SYSTEM, Actor
 from foundation.errors import NotFound, PermissionDenied
-from tenants.grants import grants_of
+from tenants.grants import Grant, bound_of, grants_held, grants_of
 from tenants.models import Tenant, TenantKind
 from tenants.points import PLATFORM_POINTS, ROLE_PERMISSIONS, Permission
 
@@ -24,9 +24,11 @@ __all__ = [
     "Permission",
     "granted",
     "granted_anywhere",
+    "is_over",
     "may",
     "require",
     "require_cover",
+    "require_over",
     "visible_tenants",
     "visible_workspace_ids",
     "visible_workspaces",
@@ -34,15 +36,18 @@ __all__ = [
 
 
 def granted(actor: Actor, tenant: Tenant | None = None) -> frozenset[Permission]:
-    """All points that `actor` has on `tenant`, inherited ones and platform-wide ones included."""
+    """All points that `actor` can use on `tenant`, inherited ones and platform-wide ones included."""
     if actor is SYSTEM:
         return frozenset(Permission)
-    path = tenant.path if tenant is not None else None
-    return frozenset().union(*(grant.points for grant in grants_of(actor) if grant.counts_on(path)))
+    return _on(grants_of(actor), tenant.path if tenant is not None else None)
+
+
+def _on(grants: Iterable[Grant], path: str | None) -> frozenset[Permission]:
+    return frozenset().union(*(grant.points for grant in grants if grant.counts_on(path)))
 
 
 def granted_anywhere(actor: Actor) -> frozenset[Permission]:
-    """All points that `actor` has on any tenant or on the platform: what a key of theirs may be good for."""
+    """All points that `actor` can use on any tenant or on the platform: what a key may be good for."""
     return frozenset().union(*(grant.points for grant in grants_of(actor)))
 
 
@@ -61,6 +66,9 @@ def require(actor: Actor, permission: Permission, tenant: Tenant | None = None) 
         return
     if tenant is not None and Permission.TENANT_VIEW not in points:
         raise NotFound
+    bound = bound_of(actor)
+    if bound is not None and permission in _on(grants_held(actor), tenant.path if tenant else None):
+        raise _scope_missing()
     lacking = {"user": actor.get_username(), "permission": permission.value}
     raise PermissionDenied(_("%(user)s lacks the permission %(permission)s.") % lacking)
 
@@ -68,14 +76,68 @@ def require(actor: Actor, permission: Permission, tenant: Tenant | None = None) 
 def require_cover(actor: Actor, points: Iterable[Permission], tenant: Tenant | None = None) -> None:
     """Check that `actor` has all of `points`: nobody gives, changes or takes what they do not have.
 
-    Raises: PermissionDenied with code CANNOT_GRANT and the points that are lacking.
+    A key with scopes hands on nothing but its scopes.
+    Raises: PermissionDenied with code CANNOT_GRANT and the points that are lacking, or SCOPE_MISSING.
     """
-    lacking = sorted(set(points) - granted(actor, tenant))
+    path = tenant.path if tenant is not None else None
+    lacking = sorted(set(points) - _coverable(actor, path))
     if lacking:
+        _refuse_bound(actor, {path: set(lacking)})
         message = _("This holds permissions that you do not have yourself: %(points)s.")
         raise PermissionDenied(
             message % {"points": ", ".join(lacking)}, code="CANNOT_GRANT", numbers={"points": lacking}
         )
+
+
+def require_over(actor: Actor, user: Actor) -> None:
+    """Check that `actor` may do all that `user` may, on every tenant and on the platform.
+
+    Who sets a password, makes a key or closes an account could act in the place of its owner. Every
+    service that does something to an account asks this.
+    Raises: PermissionDenied with code ACCOUNT_HAS_MORE_RIGHTS and the points that are lacking, or
+    SCOPE_MISSING.
+    """
+    lacking: dict[str | None, set[Permission]] = {}
+    for grant in grants_held(user):
+        missing = grant.points - _coverable(actor, grant.path)
+        if missing:
+            lacking.setdefault(grant.path, set()).update(missing)
+    if lacking:
+        _refuse_bound(actor, lacking)
+        points = sorted(set().union(*lacking.values()))
+        message = _("%(user)s has permissions that you do not have: %(points)s.")
+        raise PermissionDenied(
+            message % {"user": user.get_username(), "points": ", ".join(points)},
+            code="ACCOUNT_HAS_MORE_RIGHTS",
+            numbers={"points": points},
+        )
+
+
+def is_over(actor: Actor, user: Actor) -> bool:
+    """Whether `require_over` would pass."""
+    return all(grant.points <= _coverable(actor, grant.path) for grant in grants_held(user))
+
+
+def _coverable(actor: Actor, path: str | None) -> frozenset[Permission]:
+    """The points that `actor` may hand on or act over there: a key's scopes without the views they need."""
+    if actor is SYSTEM:
+        return frozenset(Permission)
+    bound = bound_of(actor)
+    points = _on(grants_of(actor), path)
+    return points if bound is None else points & bound.scopes
+
+
+def _refuse_bound(actor: Actor, lacking: dict[str | None, set[Permission]]) -> None:
+    """Say that it is the key which lacks something, where its owner would not."""
+    if bound_of(actor) is None:
+        return
+    held = grants_held(actor)
+    if all(points <= _on(held, path) for path, points in lacking.items()):
+        raise _scope_missing()
+
+
+def _scope_missing() -> PermissionDenied:
+    return PermissionDenied(_("The scopes of this access key do not cover this."), code="SCOPE_MISSING")
 
 
 def visible_tenants(actor: Actor) -> QuerySet[Tenant]:

@@ -50,6 +50,15 @@ ROLE_PERMISSIONS: Final[dict[str, frozenset[Permission]]] = {
 PLATFORM_POINTS: Final = frozenset({_P.CLUSTER_VIEW, _P.CLUSTER_EDIT})
 """Points that mean something on the platform only: no role of a tenant may hold them."""
 
+_NEEDED_VIEWS: Final = {
+    _P.QUOTA_EDIT: {_P.QUOTA_VIEW},
+    _P.QUEUE_EDIT: {_P.QUOTA_VIEW},
+    _P.JOB_SUBMIT: {_P.JOB_VIEW, _P.QUOTA_VIEW},
+    _P.JOB_STOP_OWN: {_P.JOB_VIEW},
+    _P.JOB_STOP_ANY: {_P.JOB_VIEW},
+    _P.CLUSTER_EDIT: {_P.CLUSTER_VIEW},
+}
+
 _KNOWN: Final = {point.value: point for point in Permission}
 
 
@@ -60,3 +69,12 @@ def points_of(words: object) -> frozenset[Permission]:
         if isinstance(words, list)
         else frozenset()
     )
+
+
+def reach_of(scopes: frozenset[Permission]) -> frozenset[Permission]:
+    """The scopes of a key with the views that their use needs: a job is found before it is stopped.
+
+    The views of the REST API still ask for the scopes themselves, so that nothing more can be listed.
+    """
+    views = (_NEEDED_VIEWS.get(point, frozenset[Permission]()) for point in scopes)
+    return scopes.union({_P.TENANT_VIEW}, *views) if scopes else scopes

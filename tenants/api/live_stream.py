@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator
 from concurrent.futures import Executor
+from contextvars import copy_context
 from typing import ClassVar, Final
 
 from django.db import close_old_connections
@@ -84,7 +85,8 @@ class LiveStream(ABC):
             yield self.opening
         while time.monotonic() - began < self.longest_s:
             try:
-                text, over = await loop.run_in_executor(self.threads, self._look)
+                # A context of its own for each look: the scopes of a key bound this one and no other.
+                text, over = await loop.run_in_executor(self.threads, copy_context().run, self._look)
             except AllotmentError as error:
                 yield _end(error.code, error.detail)
                 return

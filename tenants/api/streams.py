@@ -18,6 +18,7 @@ from rest_framework.request import Request
 
 from foundation import clock, row_scope
 from foundation.errors import PermissionDenied
+from tenants.grants import bind_to_scopes
 from tenants.models import AccessKey, User
 
 
@@ -48,6 +49,7 @@ def flowing(content: AsyncIterator[str], content_type: str, **headers: str) -> S
 def signed_in_still(request: Request) -> User:
     """Whoever made this request, read afresh, while key or session are good as they were then.
 
+    In the context of the caller the scopes of the key bound what its owner may do.
     Raises: PermissionDenied with code ACCESS_LOST.
     """
     user = _by_key(request.auth) if isinstance(request.auth, AccessKey) else _by_session(request)
@@ -60,6 +62,7 @@ def _by_key(known: AccessKey) -> User | None:
     key = AccessKey.unscoped.select_related("user").filter(pk=known.pk, revoked_at__isnull=True).first()
     if key is None or (key.expires_at is not None and key.expires_at <= clock.now()):
         return None
+    bind_to_scopes(key.user_id, key.scopes)
     return key.user
 
 

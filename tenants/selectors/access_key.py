@@ -14,11 +14,13 @@ from tenants.permissions import Permission
 def access_key_list(*, viewer: User, tenant: Tenant | None = None) -> QuerySet[AccessKey]:
     """The viewer's keys that are not revoked, newest first.
 
-    With a `tenant`, those of its service accounts too, for who may edit its members.
+    With a `tenant`, those of its service accounts too, for who may edit its members: of the accounts that
+    may do no more than the viewer.
     """
     whose = Q(user_id=viewer.pk)
     if tenant is not None and permissions.may(viewer, Permission.MEMBER_EDIT, tenant):
-        whose |= Q(user__home=tenant)
+        accounts = User.objects.filter(home=tenant)
+        whose |= Q(user_id__in=[account.pk for account in accounts if permissions.is_over(viewer, account)])
     keys = AccessKey.unscoped.filter(whose, revoked_at__isnull=True).select_related("user__home")
     return keys.order_by("-created_at", "-pk")
 

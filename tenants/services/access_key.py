@@ -54,7 +54,8 @@ def access_key_create(
 
     An empty `scopes` means every point the user has.
     Raises: PermissionDenied for a person other than oneself without the right to edit members of the
-    platform, and for a service account that one may not manage; Invalid for a moment that has passed, and
+    platform, for an account that may do more than the actor, and for a service account that one may not
+    manage; Invalid for a moment that has passed, and
     for a name that cannot be read.
     """
     _require_owner(acting_user, user)
@@ -118,8 +119,11 @@ def access_key_revoke(*, acting_user: Actor, key: AccessKey) -> None:
 def _require_owner(acting_user: Actor, user: User) -> None:
     if user.is_service:
         require_manage(acting_user, user)
-    elif acting_user.pk != user.pk:
+        return
+    if acting_user.pk != user.pk:
         permissions.require(acting_user, Permission.MEMBER_EDIT)
+    # Of one's own keys as well: a key with scopes makes none that could do more.
+    permissions.require_over(acting_user, user)
 
 
 def _note(actor: Actor, verb: str, key: AccessKey, after: dict[str, str] | None = None) -> None:

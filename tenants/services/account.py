@@ -49,7 +49,7 @@ def user_set_active(*, acting_user: Actor, user: User, active: bool, expected: i
 
     Raises: PermissionDenied; PreconditionFailed; Conflict for the last admin of the platform.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT)
+    _require_over(acting_user, user)
     with last_admin_kept():
         require_current(user, expected)
         if user.is_active != active:
@@ -66,7 +66,7 @@ def user_unlock(*, acting_user: Actor, user: User) -> int:
 
     Raises: PermissionDenied.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT)
+    _require_over(acting_user, user)
     found = int(axes_reset(username=user.username))
     _note(acting_user, "unlock", user)
     return found
@@ -78,7 +78,7 @@ def password_set(*, acting_user: Actor, user: User, password: str) -> User:
 
     Raises: PermissionDenied; Invalid against the rules, or for an account that has no password.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT)
+    _require_over(acting_user, user)
     if user.is_service:
         message = _("A service account has no password; it acts by access keys.")
         raise Invalid(message, errors=[FieldError("user", "service", message)])
@@ -106,6 +106,11 @@ def password_change(*, acting_user: User, old_password: str, new_password: str) 
     _note(acting_user, "password", acting_user)
     username = acting_user.get_username()
     transaction.on_commit(lambda: password_changed.send(User, username=username))
+
+
+def _require_over(actor: Actor, user: User) -> None:
+    permissions.require(actor, Permission.MEMBER_EDIT)
+    permissions.require_over(actor, user)
 
 
 def _set(user: User, password: str) -> None:

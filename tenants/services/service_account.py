@@ -12,7 +12,6 @@ from tenants import permissions
 from tenants.models import AccessKey, AccountKind, Member, Tenant, User
 from tenants.names import clean_slug
 from tenants.permissions import Permission
-from tenants.selectors.rights import role_points
 from tenants.services.tree import require_live
 
 
@@ -59,8 +58,7 @@ def require_manage(actor: Actor, account: User) -> None:
     Raises: PermissionDenied, also when the account may do more than the actor; NotFound.
     """
     permissions.require(actor, Permission.MEMBER_EDIT, account.home)
-    for member in Member.unscoped.filter(user=account).select_related("tenant", "custom_role"):
-        permissions.require_cover(actor, role_points(member), member.tenant)
+    permissions.require_over(actor, account)
 
 
 def _note(actor: Actor, verb: str, account: User) -> None:
