@@ -100,7 +100,7 @@ def platform(*, world: Sequence[object], environment: Mapping[str, str] | None =
             )
         try:
             url = f"http://127.0.0.1:{port}"
-            wait_ready(f"{url}/readyz", up, Path(folder) / "up.log")
+            wait_ready(f"{url}/readyz/platform", up, Path(folder) / "up.log")
             yield Running(url, token, Path(folder), variables, up.pid)
         finally:
             up.send_signal(signal.SIGINT)

@@ -1,24 +1,52 @@
-"""Readiness of the broker and of the relay, for `/readyz` and `allotment doctor`."""
+"""Broker, relay and first set-up, for the readiness addresses and `allotment doctor`."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from kombu.exceptions import KombuError
 
 from allotment.celery import app
-from foundation import health
+from allotment.first_use import admins
+from clusters.models import Cell, Cluster, Flavor
+from foundation import health, row_scope
+from foundation.health import CheckResult
+from tenants.models import Tenant
+
+_BROKER_S: Final = 0.8
+"""A probe of Kubernetes waits for one second, and a broker that is frozen must not fail the probes of web."""
 
 
-def broker() -> health.CheckResult:
-    """Whether the broker takes a connection, asked once and for two seconds at most."""
+def broker() -> CheckResult:
+    """Whether the broker answers, asked once."""
+    limits = {"socket_timeout": _BROKER_S, "socket_connect_timeout": _BROKER_S}
     try:
-        with app.connection_for_read(connect_timeout=2) as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
+        with app.connection_for_read(transport_options=limits) as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=_BROKER_S)
             transport = str(connection.transport.driver_type)
     except (OSError, KombuError) as error:
-        return health.CheckResult(
-            "broker", False, str(error), "is ALLOTMENT_BROKER_URL right, and the server up?"
-        )
-    return health.CheckResult("broker", True, transport)
+        return CheckResult("broker", False, str(error), "is ALLOTMENT_BROKER_URL right, and the server up?")
+    return CheckResult("broker", True, transport)
+
+
+def installation() -> CheckResult:
+    """Whether the installation has been set up, and which command comes next."""
+    with row_scope.whole():
+        parts = {
+            "platform admin": bool(admins()),
+            "cell": Cell.unscoped.exists(),
+            "root tenant": Tenant.unscoped.filter(parent=None).exists(),
+        }
+        missing = [part for part, there in parts.items() if not there]
+        if missing:
+            return CheckResult(
+                "installation", False, f"no {', no '.join(missing)} yet", "run: allotment init"
+            )
+        if not Cluster.unscoped.exists():
+            return CheckResult("installation", True, "no cluster yet; next: allotment cluster add")
+        if not Flavor.unscoped.exists():
+            return CheckResult("installation", True, "no flavor yet; next: allotment flavor discover CLUSTER")
+    return CheckResult("installation", True, "set up")
 
 
 def register() -> None:
@@ -26,3 +54,4 @@ def register() -> None:
     health.register("broker", broker)
     relay = health.heartbeat_check("relay", within_s=30, help_text="is `allotment relay` running?")
     health.register("relay", relay)
+    health.register("installation", installation)

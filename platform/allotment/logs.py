@@ -19,7 +19,7 @@ class NoProbes(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is kept."""
         path = getattr(getattr(record, "request", None), "path", "")
-        return path not in {"/readyz", "/livez"} or record.exc_info is not None
+        return path not in {"/readyz", "/readyz/platform", "/livez"} or record.exc_info is not None
 
 
 def _shared_processors() -> list[Processor]:

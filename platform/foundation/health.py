@@ -1,8 +1,10 @@
 """Liveness and readiness.
 
-`/livez` says that this process answers. `/readyz` says that the platform works: upper packages
-register what "works" means for them, and a part that has stopped finishing work is not ready however
-alive its process looks.
+`/livez` tells that this process answers. `/readyz` tells whether it can serve: the database takes writes
+and its schema is not older than the code. `/readyz/platform` tells whether the whole platform works: upper
+packages register what "works" means for them, and a part that has stopped finishing work does not work,
+however alive its process looks. Both list every check. A web process stays ready while workers or the broker
+are away, because people need the console most at that time.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 import structlog
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
@@ -27,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One line of `/readyz` and of `allotment doctor`; `help` says what to do when not ok."""
+    """One line of the readiness addresses and of `allotment doctor`; `help` says what to do when not ok."""
 
     name: str
     ok: bool
@@ -36,6 +38,8 @@ class CheckResult:
 
 
 Check = Callable[[], CheckResult]
+OWN: Final = frozenset({"database", "migrations"})
+"""The checks without which a web process cannot serve."""
 _checks: dict[str, Check] = {}
 _BEAT: Final = KeptUpdate(
     lambda name, now: Heartbeat.unscoped.filter(name=name), lambda name, now: {"at": now}
@@ -70,7 +74,15 @@ def heartbeat_check(name: str, *, within_s: int, help_text: str) -> Check:
 
 def _database() -> CheckResult:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+        if connection.vendor != "postgresql":
+            cursor.execute("SELECT 1")
+            return CheckResult("database", True, connection.vendor)
+        # A primary that became a standby still answers, and refuses every write.
+        cursor.execute("SELECT current_setting('transaction_read_only')")
+        read_only = cursor.fetchone() != ("off",)
+    if read_only:
+        text = "does ALLOTMENT_DATABASE_URL name the primary, and has its disk room?"
+        return CheckResult("database", False, "takes no writes", text)
     return CheckResult("database", True, connection.vendor)
 
 
@@ -85,7 +97,7 @@ def run_checks() -> list[CheckResult]:
     """Run every check; one that cannot run is a failed one, and a database that is down ends the list."""
     try:
         results = [_database(), _migrations()]
-    except DatabaseError as error:
+    except (DatabaseError, InterfaceError) as error:
         return [
             CheckResult("database", False, str(error), "is ALLOTMENT_DATABASE_URL right, and the server up?")
         ]
@@ -105,9 +117,24 @@ def livez(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
+    """Answers 200 when this process can serve; `degraded` names every check that fails."""
     results = run_checks()
-    ready = all(result.ok for result in results)
-    body = {"ready": ready, "checks": [asdict(result) for result in results]}
+    return _answer(results, ready=all(result.ok for result in results if result.name in OWN))
+
+
+@require_safe
+def platform_readyz(request: HttpRequest) -> JsonResponse:
+    """Answers 200 when every check passes."""
+    results = run_checks()
+    return _answer(results, ready=all(result.ok for result in results))
+
+
+def _answer(results: list[CheckResult], *, ready: bool) -> JsonResponse:
+    body = {
+        "ready": ready,
+        "degraded": [result.name for result in results if not result.ok],
+        "checks": [asdict(result) for result in results],
+    }
     return JsonResponse(body, status=200 if ready else 503)
 
 

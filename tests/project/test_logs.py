@@ -55,7 +55,9 @@ def test_a_traceback_shows_no_local_variables(logged: tuple[logging.Logger, io.S
     assert secret not in text.getvalue()
 
 
-@pytest.mark.parametrize(("path", "kept"), [("/readyz", False), ("/livez", False), ("/", True)])
+@pytest.mark.parametrize(
+    ("path", "kept"), [("/readyz", False), ("/readyz/platform", False), ("/livez", False), ("/", True)]
+)
 def test_a_refused_probe_is_not_logged(path: str, kept: bool) -> None:
     record = logging.makeLogRecord({"request": SimpleNamespace(path=path)})
     assert NoProbes().filter(record) is kept

@@ -52,7 +52,7 @@ class Platform:
         if self.process.poll() is not None:
             raise AssertionError(f"it ended with status {self.process.returncode}:\n{self.text()}")
         try:
-            return httpx.get(f"http://127.0.0.1:{self.port}/readyz", timeout=5).status_code == 200
+            return httpx.get(f"http://127.0.0.1:{self.port}/readyz/platform", timeout=5).status_code == 200
         except httpx.TransportError:
             return False
 

@@ -40,7 +40,7 @@ STORAGES = {
 TLS = env.flag("ALLOTMENT_TLS", default=True)
 SECURE_SSL_REDIRECT = TLS
 # Probes and scrapers speak plain HTTP to the pod itself.
-SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$"]
+SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz(/platform)?$", r"^metrics$"]
 SESSION_COOKIE_SECURE = TLS
 CSRF_COOKIE_SECURE = TLS
 LANGUAGE_COOKIE_SECURE = TLS

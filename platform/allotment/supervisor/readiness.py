@@ -11,17 +11,17 @@ TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Readiness:
-    """The answer of `/readyz`: `problems` holds one line for each part that does not work."""
+    """The answer of `/readyz/platform`: `problems` holds one line for each part that does not work."""
 
     ready: bool
     problems: list[str] = field(default_factory=list)
 
 
 def ask(port: int, host: str = "127.0.0.1") -> Readiness:
-    """One look at `/readyz`; a web process that does not answer is a problem like any other."""
+    """One look at `/readyz/platform`; a web process that does not answer is a problem like any other."""
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
-        connection.request("GET", "/readyz")
+        connection.request("GET", "/readyz/platform")
         response = connection.getresponse()
         body = response.read()
     except (OSError, http.client.HTTPException) as error:

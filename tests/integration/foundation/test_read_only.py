@@ -1,0 +1,26 @@
+"""A database that answers and takes no writes, on PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.db import connection
+from django.test import RequestFactory
+
+from foundation import health
+from tests.fixtures.postgres import PostgresServer
+
+pytestmark = pytest.mark.server
+
+
+def test_a_primary_that_became_a_standby_is_not_ready(on_postgres: PostgresServer) -> None:
+    """A session that is read-only stands for it: the setting that is read is the same one."""
+    request = RequestFactory().get("/readyz")
+    assert health.readyz(request).status_code == 200
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    answer = health.readyz(request)
+    body = json.loads(answer.content)
+    assert (answer.status_code, body["degraded"][:1]) == (503, ["database"])
+    assert body["checks"][0]["message"] == "takes no writes"
