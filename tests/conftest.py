@@ -10,6 +10,8 @@ import pytest
 from django.utils import translation
 from hypothesis import Phase, settings
 
+from foundation.installation import installation_id
+
 pytest_plugins = [
     "tests.fixtures.kube",
     "tests.fixtures.kueue",
@@ -52,6 +54,13 @@ def _language() -> Iterator[None]:
     """A request answered in this thread leaves its language behind, in which the next test would speak."""
     yield
     translation.deactivate()
+
+
+@pytest.fixture(autouse=True)
+def _installation() -> Iterator[None]:
+    """Each test has a database of its own, and so an installation."""
+    yield
+    installation_id.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import uuid
 
 import django
 
@@ -40,7 +41,7 @@ def pod(namespace: str) -> dict[str, object]:
         labels={**labels, LABEL_EPOCH: "1"},
         gang=Gang(gang_name(job, 1), 1, labels),
     )
-    return manifest(spec)
+    return manifest(spec, installation=str(uuid.uuid4()))
 
 
 if __name__ == "__main__":

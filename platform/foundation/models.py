@@ -6,9 +6,11 @@ querysets, and the few places that must see everything say so by writing `Model.
 
 from __future__ import annotations
 
+import uuid
 from typing import Any, ClassVar, NoReturn, Self
 
 from django.db import models
+from django.db.models import Q
 from rest_framework.utils.encoders import JSONEncoder
 
 from foundation.identifiers import new_id
@@ -150,6 +152,26 @@ class Hint(models.Model):
 
     def __str__(self) -> str:
         return f"{self.topic}:{self.key}"
+
+
+class Installation(models.Model):
+    """Which installation of the platform this database belongs to; the only row has the key 1.
+
+    The id never changes. A copy of the database has the same one.
+    """
+
+    number = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True)
+
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        constraints: ClassVar = [models.CheckConstraint(condition=Q(number=1), name="installation_is_one")]
+
+    def __str__(self) -> str:
+        return str(self.uuid)
 
 
 class Heartbeat(models.Model):

@@ -29,6 +29,7 @@ GLOBAL: Final = {
     "foundation.AuditSeal",
     "foundation.Hint",
     "foundation.Heartbeat",
+    "foundation.Installation",
     "tenants.Group",
     "tenants.GroupMember",
     "clusters.Cell",

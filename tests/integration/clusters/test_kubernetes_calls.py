@@ -73,7 +73,7 @@ def api(server: Server, tmp_path: Path) -> Api:
     token.write_text("t")
     address = f"http://127.0.0.1:{server.server_port}"
     client = open_client({"kind": "token", "server": address, "token_file": str(token)})
-    return Api("east", client, Breaker())
+    return Api("east", client, Breaker(), "here")
 
 
 WRITES: list[Callable[[Api], Any]] = [

@@ -10,9 +10,11 @@ import pytest
 
 from benchmarks.control_plane import ControlPlane, running_controllers
 from benchmarks.postgres import MissingProgram
-from clusters.backends.base import Gang, GangRef, OutcomeKind, TaskSpec
+from clusters.backends.base import Gang, GangRef, OutcomeKind, TaskRef, TaskSpec, TenantLimits
 from clusters.backends.kubernetes import api as calls
 from clusters.backends.kubernetes.api import Api, OutcomeUnknown
+from clusters.backends.registry import backend_for
+from foundation.installation import installation_id
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.need import need
 from tests.fixtures.wait import wait_until
@@ -59,6 +61,42 @@ def test_one_object_owns_all_pods_of_a_gang_and_its_name(kept: Harness, cluster:
         ("train-0", "train"),
         ("train-1", "train"),
     }
+
+
+def test_whatever_is_made_carries_the_id_of_the_installation(kept: Harness, cluster: Cluster) -> None:
+    kept.place(*(replace(spec, ref=TaskRef("own", spec.ref.name)) for spec in members(kept, "train")))
+    backend_for(kept.cluster).govern([TenantLimits("own", {"": 4})])
+    own = "/api/v1/namespaces/own"
+    kinds = ("pods", "configmaps", "services", "serviceaccounts", "resourcequotas")
+    paths = [f"{own}/{kind}" for kind in kinds]
+    paths.append("/apis/networking.k8s.io/v1/namespaces/own/networkpolicies")
+    ours = "labelSelector=app.kubernetes.io/managed-by=allotment"
+    found = {path: cluster.items(f"{path}?{ours}") for path in paths}
+    assert [path for path, items in found.items() if not items] == []
+    made = [item["metadata"] for items in found.values() for item in items]
+    made.append(cluster.call("GET", own)["metadata"])
+    assert {item["labels"].get("allotment.io/installation") for item in made} == {str(installation_id())}
+
+
+def test_an_object_of_another_installation_is_not_taken_for_ones_own(kept: Harness, cluster: Cluster) -> None:
+    first, second = members(kept, "train")
+    kept.place(first)
+    theirs = {"metadata": {"labels": {"allotment.io/installation": "another"}}}
+    cluster.call("PATCH", f"{CORE}/pods/{first.ref.name}", theirs)
+    (refused,) = kept.backend.ensure_many([first])
+    assert refused.code == "NAME_TAKEN"
+    cluster.call("PATCH", f"{CORE}/configmaps/train", theirs)
+    (refused,) = kept.backend.ensure_many([second])
+    assert refused.code == "NAME_TAKEN"
+
+
+def test_a_gang_made_before_the_label_was_there_goes_on(kept: Harness, cluster: Cluster) -> None:
+    specs = members(kept, "train")
+    kept.place(specs[0])
+    unlabelled = {"metadata": {"labels": {"allotment.io/installation": None}}}
+    for path in ("configmaps/train", "services/train", f"pods/{specs[0].ref.name}"):
+        cluster.call("PATCH", f"{CORE}/{path}", unlabelled)
+    assert [outcome.kind for outcome in kept.place(*specs)] == ["done", "done"]
 
 
 def test_one_task_alone_belongs_to_its_namespace_and_has_nothing_beside(

@@ -23,6 +23,7 @@ from clusters.backends.kubernetes import api, logs, watch
 from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.pods import manifest
 from clusters.gpu import hami
+from foundation.installation import installation_id
 from tests.fixtures.kubelet import Cluster, Json
 from tests.integration.clusters.conftest import Harness
 
@@ -72,7 +73,7 @@ def test_a_pod_that_was_made_but_not_bound_is_bound_by_the_next_try(kept: Harnes
     spec = kept.spec("a")
     uid = kept.backend.ensure(spec).uid
     cluster.call("DELETE", f"{TEAM}/a", {"gracePeriodSeconds": 0})
-    made = cluster.call("POST", TEAM, manifest(spec))
+    made = cluster.call("POST", TEAM, manifest(spec, str(installation_id())))
     outcome = kept.backend.ensure(spec)
     assert (outcome.kind, outcome.uid) == (OutcomeKind.DONE, made["metadata"]["uid"])
     assert outcome.uid != uid
@@ -117,7 +118,7 @@ def test_a_pod_that_has_gone_is_not_bound_and_its_successor_not_by_its_predecess
 ) -> None:
     def made_again() -> None:
         assert kept.backend.remove(spec.ref, 0).kind is OutcomeKind.DONE
-        cluster.call("POST", TEAM, manifest(spec))
+        cluster.call("POST", TEAM, manifest(spec, str(installation_id())))
 
     falls_asleep_before("/pods/a/binding", made_again, monkeypatch)
     assert kept.backend.ensure(spec).kind is not OutcomeKind.DONE

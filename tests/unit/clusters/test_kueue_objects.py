@@ -40,7 +40,7 @@ TREE = Projection(
 
 
 def made(projection: Projection = TREE) -> dict[str, dict[str, Any]]:
-    return {item.plural: item.content for item in objects(projection, "owner") if item.content}
+    return {item.plural: item.content for item in objects(projection, "owner", "here") if item.content}
 
 
 def resources(*limits: Limit, pool: str = WHOLE) -> dict[str, dict[str, str]]:
@@ -54,10 +54,12 @@ def resources(*limits: Limit, pool: str = WHOLE) -> dict[str, dict[str, str]]:
 
 
 def test_every_object_is_named_by_id_and_marked_as_ours() -> None:
-    for item in objects(TREE, "owner"):
+    for item in objects(TREE, "owner", "here"):
         metadata = item.content["metadata"]
         assert key_of(metadata["name"])
         assert metadata["labels"]["allotment.io/cluster"] == "owner"
+        assert metadata["labels"]["allotment.io/installation"] == "here"
+    assert manifest(ASKED, "owner", "here")["metadata"]["labels"]["allotment.io/installation"] == "here"
     assert key_of("allotment-of-somebody") == ""
 
 
@@ -140,14 +142,14 @@ ASKED = Workload(
 
 
 def test_a_workload_counts_cards_of_each_task_and_names_its_flavors() -> None:
-    (pod_set,) = manifest(ASKED, "owner")["spec"]["podSets"]
+    (pod_set,) = manifest(ASKED, "owner", "here")["spec"]["podSets"]
     assert (pod_set["count"], pod_set["minCount"]) == (4, 2)
     (container,) = pod_set["template"]["spec"]["containers"]
     assert container["resources"]["requests"] == {"cpu": "500m", "memory": "1024Mi", "nvidia.com/gpu": "2"}
     part = replace(
         GROUP, cores=60, gpu_memory_mib=100, node_affinity=[[{"key": "zone", "operator": "Exists"}], []]
     )
-    (pod_set,) = manifest(replace(ASKED, groups=(part,)), "owner")["spec"]["podSets"]
+    (pod_set,) = manifest(replace(ASKED, groups=(part,)), "owner", "here")["spec"]["podSets"]
     (container,) = pod_set["template"]["spec"]["containers"]
     assert container["resources"]["requests"]["allotment.io/gpu-cores"] == "60"
     affinity = pod_set["template"]["spec"]["affinity"]["nodeAffinity"]
@@ -162,7 +164,7 @@ def seen(conditions: dict[str, tuple[str, str, str]], **status: Any) -> dict[str
         {"type": kind, "status": value, "reason": reason, "message": message}
         for kind, (value, reason, message) in conditions.items()
     ]
-    return {**manifest(ASKED, "owner"), "status": {"conditions": told, **status}}
+    return {**manifest(ASKED, "owner", "here"), "status": {"conditions": told, **status}}
 
 
 def test_no_condition_is_no_verdict_yet() -> None:

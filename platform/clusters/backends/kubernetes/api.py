@@ -59,13 +59,15 @@ class _AskAgain(Exception):
 
 
 class Api:
-    """One cluster's API; `cluster` is its name. Safe to share among threads.
+    """One cluster's API, safe to share among threads.
 
+    `cluster` is its name, `installation` the id that objects made here carry.
     Every method raises `Refused` when the API says no, and `BackendUnavailable` when it says nothing.
     """
 
-    def __init__(self, cluster: str, client: ApiClient, breaker: Breaker) -> None:
-        self.cluster, self._client, self._breaker = cluster, client, breaker
+    def __init__(self, cluster: str, client: ApiClient, breaker: Breaker, installation: str) -> None:
+        self.cluster, self.installation = cluster, installation
+        self._client, self._breaker = client, breaker
 
     def get(self, path: str, **query: str | int) -> Json:
         """Read one object."""

@@ -39,6 +39,7 @@ from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.breaker import Breaker
 from clusters.backends.kubernetes.connection import open_client
 from clusters.models import Cluster
+from foundation.installation import installation_id
 
 
 class KubernetesBackend(ClusterBackend):
@@ -50,7 +51,8 @@ class KubernetesBackend(ClusterBackend):
     capabilities = Capabilities(slices=True, mig=True, bind=True, resize=True, logs=True, gangs=True)
 
     def __init__(self, cluster: Cluster) -> None:
-        self._api = _api(cluster.name, json.dumps(cluster.connection, sort_keys=True), os.getpid())
+        connection = json.dumps(cluster.connection, sort_keys=True)
+        self._api = _api(cluster.name, connection, str(installation_id()), os.getpid())
 
     def inventory(self) -> Inventory:
         return watch.inventory(self._api)
@@ -104,7 +106,7 @@ class KubernetesBackend(ClusterBackend):
 
 
 @lru_cache(maxsize=64)
-def _api(cluster: str, connection: str, process: int) -> Api:
+def _api(cluster: str, connection: str, installation: str, process: int) -> Api:
     """One client and one breaker per cluster and process: connections do not survive a fork."""
     del process  # it only tells one entry from another
-    return Api(cluster, open_client(json.loads(connection)), Breaker())
+    return Api(cluster, open_client(json.loads(connection)), Breaker(), installation)

@@ -17,7 +17,7 @@ from typing import Final
 from clusters.backends.base import BackendUnavailable, Gang, GangRef, Outcome
 from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.backends.kubernetes.making import Elsewhere, make
-from clusters.backends.kubernetes.pods import MANAGED, SELECTOR, labels_of
+from clusters.backends.kubernetes.pods import SELECTOR, is_of_another, labels_of, own_labels
 
 _NOT_FOUND: Final = 404
 
@@ -28,15 +28,15 @@ def gang_ensure(api: Api, namespace: str, gang: Gang) -> Json:
     Raises: Elsewhere when its name is taken; Refused; BackendUnavailable.
     """
     path = f"/api/v1/namespaces/{namespace}"
-    wanted: Json = {"metadata": _metadata(namespace, gang), "data": dict(gang.files)}
-    owner = _ours(make(api, f"{path}/configmaps", wanted), wanted)
+    wanted: Json = {"metadata": _metadata(api, namespace, gang), "data": dict(gang.files)}
+    owner = _ours(api, make(api, f"{path}/configmaps", wanted), wanted)
     there = owner.get("data") or {}
     if there != wanted["data"]:
         gone = dict.fromkeys(there.keys() - wanted["data"].keys())
         api.patch(f"{path}/configmaps/{gang.name}", {"data": {**wanted["data"], **gone}})
     if gang.size > 1:
-        service = _service(namespace, gang, owner)
-        _ours(make(api, f"{path}/services", service), service)
+        service = _service(api, namespace, gang, owner)
+        _ours(api, make(api, f"{path}/services", service), service)
     return owner
 
 
@@ -74,9 +74,9 @@ def reference(owner: Json) -> Json:
     }
 
 
-def _service(namespace: str, gang: Gang, owner: Json) -> Json:
+def _service(api: Api, namespace: str, gang: Gang, owner: Json) -> Json:
     return {
-        "metadata": {**_metadata(namespace, gang), "ownerReferences": [reference(owner)]},
+        "metadata": {**_metadata(api, namespace, gang), "ownerReferences": [reference(owner)]},
         "spec": {
             "clusterIP": "None",
             "selector": dict(gang.labels),
@@ -85,12 +85,13 @@ def _service(namespace: str, gang: Gang, owner: Json) -> Json:
     }
 
 
-def _metadata(namespace: str, gang: Gang) -> Json:
-    return {"name": gang.name, "namespace": namespace, "labels": {**gang.labels, **MANAGED}}
+def _metadata(api: Api, namespace: str, gang: Gang) -> Json:
+    labels = {**gang.labels, **own_labels(api.installation)}
+    return {"name": gang.name, "namespace": namespace, "labels": labels}
 
 
-def _ours(found: Json, wanted: Json) -> Json:
-    if found["metadata"].get("labels") != wanted["metadata"]["labels"]:
+def _ours(api: Api, found: Json, wanted: Json) -> Json:
+    if labels_of(found) != labels_of(wanted) or is_of_another(found, api.installation):
         name = f"{found['metadata']['namespace']}/{found['metadata']['name']}"
         raise Elsewhere("NAME_TAKEN", f"an object {name} with other labels exists")
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from clusters.backends.kubernetes.api import Api, Json, Refused
-from clusters.backends.kubernetes.pods import MANAGED, SERVICE_ACCOUNT
+from clusters.backends.kubernetes.pods import SERVICE_ACCOUNT, own_labels
 
 # Pods of tenants may not leave their sandbox, whatever their images would like.
-LABELS: Final = {**MANAGED, "pod-security.kubernetes.io/enforce": "restricted"}
+_RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 POLICIES: Final = "/apis/networking.k8s.io/v1"
 _NOT_FOUND, _EXISTS = 404, 409
 
@@ -16,13 +16,18 @@ Body = tuple[str, str, Json]
 """The root of its interface, the plural of its kind, and the object itself."""
 
 
-def account() -> Body:
+def namespace_labels(installation: str) -> dict[str, str]:
+    """What the namespace of a workspace carries."""
+    return {**own_labels(installation), **_RESTRICTED}
+
+
+def account(installation: str) -> Body:
     """The account that pods run under: it may do nothing, and no token of it is mounted."""
-    metadata = {"name": SERVICE_ACCOUNT, "labels": dict(MANAGED)}
+    metadata = {"name": SERVICE_ACCOUNT, "labels": own_labels(installation)}
     return "/api/v1", "serviceaccounts", {"metadata": metadata, "automountServiceAccountToken": False}
 
 
-def policy() -> Body:
+def policy(installation: str) -> Body:
     """Who may talk to whom: in from the own workspace alone; out to anywhere but the machine's own services.
 
     Jobs read data and models from wherever these are, so what goes out is open. Link-local addresses are
@@ -39,7 +44,7 @@ def policy() -> Body:
         "ingress": [{"from": [{"podSelector": {}}]}],
         "egress": [{"to": [{"podSelector": {}}]}, {"to": outside}, {"ports": names}],
     }
-    metadata = {"name": "allotment", "labels": dict(MANAGED)}
+    metadata = {"name": "allotment", "labels": own_labels(installation)}
     return POLICIES, "networkpolicies", {"metadata": metadata, "spec": spec}
 
 
@@ -57,8 +62,10 @@ def namespace_found(api: Api, name: str) -> Json:
 
 def namespace_ensure(api: Api, name: str) -> None:
     """Make a namespace with its account and its policy. Raises: Refused; BackendUnavailable."""
-    _create(api, "/api/v1/namespaces", {"metadata": {"name": name, "labels": LABELS}})
-    for root, kind, body in (account(), policy()):
+    _create(
+        api, "/api/v1/namespaces", {"metadata": {"name": name, "labels": namespace_labels(api.installation)}}
+    )
+    for root, kind, body in (account(api.installation), policy(api.installation)):
         _create(api, f"{root}/namespaces/{name}/{kind}", body)
 
 

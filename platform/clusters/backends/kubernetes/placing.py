@@ -67,8 +67,8 @@ def _owner(api: Api, namespace: str, gang: Gang | None) -> Json:
 
 def _ensure(api: Api, spec: TaskSpec, owner: Future[Json]) -> Outcome:
     try:
-        manifest = pods.manifest(spec, owner=reference(owner.result()))
-        pod = _ours(make(api, pods.path(spec.ref.namespace), manifest), spec)
+        manifest = pods.manifest(spec, api.installation, owner=reference(owner.result()))
+        pod = _ours(api, make(api, pods.path(spec.ref.namespace), manifest), spec)
         faults.point("kubernetes.after_create")
         _bind(api, spec, pod)
         faults.point("kubernetes.after_bind")
@@ -87,8 +87,8 @@ def _ensure(api: Api, spec: TaskSpec, owner: Future[Json]) -> Outcome:
     return Outcome.done(pod["metadata"]["uid"])
 
 
-def _ours(pod: Json, spec: TaskSpec) -> Json:
-    if pods.labels_of(pod) != dict(spec.labels):
+def _ours(api: Api, pod: Json, spec: TaskSpec) -> Json:
+    if pods.labels_of(pod) != dict(spec.labels) or pods.is_of_another(pod, api.installation):
         name = f"{spec.ref.namespace}/{spec.ref.name}"
         raise Elsewhere("NAME_TAKEN", f"a pod {name} with other labels exists")
     return pod

@@ -14,8 +14,9 @@ from clusters.gpu import hami
 from clusters.gpu.named import counted_profile, is_named_by_node
 
 SCHEDULER: Final = "allotment"
-# Ours are found by it, and nothing else is ever touched.
+# Every installation of the platform labels with it what it makes in a cluster.
 MANAGED: Final = {"app.kubernetes.io/managed-by": "allotment"}
+INSTALLATION: Final = "allotment.io/installation"
 SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 _IDS: Final = {"run_as_user": "runAsUser", "run_as_group": "runAsGroup", "fs_group": "fsGroup"}
 # An account of our own: the namespace's default one appears some time after the namespace.
@@ -36,13 +37,18 @@ def on_shares(spec: TaskSpec) -> bool:
     return bool(spec.devices) and not is_named_by_node(spec.devices[0].uuid)
 
 
-def manifest(spec: TaskSpec, owner: Json | None = None) -> Json:
+def own_labels(installation: str) -> dict[str, str]:
+    """What all objects carry that the installation of that id makes in a cluster."""
+    return {**MANAGED, INSTALLATION: installation}
+
+
+def manifest(spec: TaskSpec, installation: str, owner: Json | None = None) -> Json:
     """The pod of a task, not bound to any node yet; `owner` names its gang's object. Raises: SpecInvalid."""
     shared = on_shares(spec)
     metadata: Json = {
         "name": spec.ref.name,
         "namespace": spec.ref.namespace,
-        "labels": {**spec.labels, **MANAGED, **({hami.NODE: spec.node} if shared else {})},
+        "labels": {**spec.labels, **own_labels(installation), **({hami.NODE: spec.node} if shared else {})},
     }
     if owner is not None:
         metadata["ownerReferences"] = [owner]
@@ -88,10 +94,13 @@ def _cards(devices: tuple[DeviceGrant, ...]) -> dict[str, str]:
     return {GPU: str(len(devices)), _MEMORY: str(first.memory_mib), _CORES: str(first.cores)}
 
 
+_ADDED: Final = frozenset((*MANAGED, INSTALLATION, hami.NODE))
+
+
 def labels_of(pod: Json) -> dict[str, str]:
     """The labels that the task, or the gang, was given: what we add for ourselves is taken off again."""
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
-    return {key: value for key, value in labels.items() if key not in MANAGED and key != hami.NODE}
+    return {key: value for key, value in labels.items() if key not in _ADDED}
 
 
 def observation(pod: Json, now: datetime, *, gone: bool = False) -> PodObservation:
@@ -139,7 +148,13 @@ def has_ended(pod: Json) -> bool:
     return (pod.get("status") or {}).get("phase") in _ENDED
 
 
+def is_of_another(found: Json, installation: str) -> bool:
+    """Whether an object says that another installation made it; those of before the label say nothing."""
+    labels: Mapping[str, str] = found["metadata"].get("labels") or {}
+    return labels.get(INSTALLATION, installation) != installation
+
+
 def is_ours(pod: Json) -> bool:
-    """Whether the platform made it."""
+    """Whether an installation of the platform made it."""
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
     return MANAGED.items() <= labels.items()

@@ -19,9 +19,9 @@ from kubernetes.utils.quantity import parse_quantity
 
 from clusters.backends.base import Governed, TenantLimits
 from clusters.backends.kubernetes.api import Api, Json, Refused
-from clusters.backends.kubernetes.namespaces import LABELS, POLICIES, Body, account, policy
+from clusters.backends.kubernetes.namespaces import POLICIES, Body, account, namespace_labels, policy
 from clusters.backends.kubernetes.nodes import GPU, MIG
-from clusters.backends.kubernetes.pods import MANAGED, SELECTOR
+from clusters.backends.kubernetes.pods import SELECTOR, own_labels
 
 _HEAD_ROOM: Final = 2
 _NAME: Final = "allotment"
@@ -41,6 +41,7 @@ def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
     found = {
         _key(path, item): item for path in _LISTS for item in api.listing(path, labelSelector=SELECTOR)[0]
     }
+    own = api.installation
     created: list[str] = []
     repaired: dict[str, Mapping[str, Change]] = {}
     refused: dict[str, str] = {}
@@ -48,8 +49,17 @@ def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
         if item.namespace not in namespaces:
             continue
         name = f"namespaces/{item.namespace}"
-        wanted = [(name, _NAMESPACES, _NAMESPACES, {"metadata": {"name": item.namespace, "labels": LABELS}})]
-        wanted += [_place(item.namespace, body) for body in (account(), policy(), _quota(item.cards))]
+        wanted = [
+            (
+                name,
+                _NAMESPACES,
+                _NAMESPACES,
+                {"metadata": {"name": item.namespace, "labels": namespace_labels(api.installation)}},
+            )
+        ]
+        wanted += [
+            _place(item.namespace, body) for body in (account(own), policy(own), _quota(item.cards, own))
+        ]
         for title, path, collection, body in wanted:
             known = namespaces[item.namespace] if path == _NAMESPACES else found.get((path, title))
             try:
@@ -76,12 +86,12 @@ def _key(path: str, item: Json) -> tuple[str, str]:
     return path, f"{kind}/{metadata['namespace']}/{metadata['name']}"
 
 
-def _quota(cards: Mapping[str, int]) -> Body:
+def _quota(cards: Mapping[str, int], installation: str) -> Body:
     hard = {
         f"requests.{MIG + profile if profile else GPU}": str(_HEAD_ROOM * count)
         for profile, count in sorted(cards.items())
     }
-    metadata = {"name": _NAME, "labels": dict(MANAGED)}
+    metadata = {"name": _NAME, "labels": own_labels(installation)}
     return "/api/v1", "resourcequotas", {"metadata": metadata, "spec": {"hard": hard}}
 
 

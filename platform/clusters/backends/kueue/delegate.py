@@ -63,7 +63,10 @@ class KueueDelegate:
         """Make the Workload; what has become of one of that name is told by its verdict."""
         if len(workload.groups) > MOST_GROUPS:
             return Outcome.refused("NEVER_FITS", f"Kueue takes {MOST_GROUPS} roles at most")
-        body, place = manifest(workload, self._owner), path(WORKLOADS, namespace=workload.namespace)
+        body, place = (
+            manifest(workload, self._owner, self._api.installation),
+            path(WORKLOADS, namespace=workload.namespace),
+        )
 
         def create() -> Json:
             try:
@@ -145,7 +148,10 @@ class KueueDelegate:
 
         The API server goes on telling what Kueue said last, however long it has been gone.
         """
-        metadata = {"name": f"allotment-heard-{self._owner}", "labels": labels(self._owner)}
+        metadata = {
+            "name": f"allotment-heard-{self._owner}",
+            "labels": labels(self._owner, self._api.installation),
+        }
         body = {"apiVersion": VERSION, "kind": "ResourceFlavor", "metadata": metadata}
         try:
             self._api.create(path(FLAVORS) + "?dryRun=All", body)

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clusters.backends.kubernetes.pods import MANAGED
+from clusters.backends.kubernetes.pods import MANAGED, own_labels
 
 VERSION: Final = "kueue.x-k8s.io/v1beta2"
 """Of the API; tested with Kueue 0.15."""
@@ -40,19 +40,24 @@ def key_of(name: str) -> str:
     return str(uuid.UUID(found[1])) if found else ""
 
 
-def labels(owner: str) -> dict[str, str]:
-    """What marks an object as ours."""
+def labels(owner: str, installation: str) -> dict[str, str]:
+    """What our objects carry."""
+    return {**own_labels(installation), OWNER: owner}
+
+
+def _mark(owner: str) -> dict[str, str]:
+    """What tells an object of one cluster's row from all others."""
     return {**MANAGED, OWNER: owner}
 
 
 def selector(owner: str) -> str:
     """Finds our objects of one cluster."""
-    return ",".join(f"{key}={value}" for key, value in labels(owner).items())
+    return ",".join(f"{key}={value}" for key, value in _mark(owner).items())
 
 
 def is_ours(found: Mapping[str, Any], owner: str) -> bool:
     """Whether an object carries that mark."""
-    return labels(owner).items() <= (found["metadata"].get("labels") or {}).items()
+    return _mark(owner).items() <= (found["metadata"].get("labels") or {}).items()
 
 
 def path(plural: str, name: str = "", namespace: str = "") -> str:

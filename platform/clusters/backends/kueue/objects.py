@@ -50,7 +50,7 @@ class Wanted:
         return self.plural, self.namespace, str(self.content["metadata"]["name"])
 
 
-def objects(projection: Projection, owner: str) -> list[Wanted]:
+def objects(projection: Projection, owner: str, installation: str) -> list[Wanted]:
     """Every object of the projection, those that others refer to first."""
     pools = {pool.id: pool for pool in projection.pools}
     made = [_flavor(pool) for pool in projection.pools]
@@ -59,7 +59,7 @@ def objects(projection: Projection, owner: str) -> list[Wanted]:
     made += [_cluster_queue(item, pools) for item in projection.queues]
     made += [_local_queue(item) for item in projection.queues]
     for item in made:
-        item.content["metadata"]["labels"] = labels(owner)
+        item.content["metadata"]["labels"] = labels(owner, installation)
     return sorted(made, key=lambda item: (IN_ORDER.index(item.plural), *item.key))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from clusters.backends.delegation import Projected, Projection
 from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.backends.kubernetes.namespaces import namespace_ensure
-from clusters.backends.kubernetes.pods import MANAGED
+from clusters.backends.kubernetes.pods import is_of_another, is_ours
 from clusters.backends.kueue.amounts import quantity
 from clusters.backends.kueue.names import path, selector
 from clusters.backends.kueue.objects import IN_ORDER, Wanted, objects
@@ -29,7 +29,7 @@ def project(api: Api, owner: str, projection: Projection) -> Projected:
     """Compare and repair. Raises: BackendUnavailable."""
     done = Projected()
     there = _there(api, owner)
-    wanted = {item.key: item for item in objects(projection, owner)}
+    wanted = {item.key: item for item in objects(projection, owner, api.installation)}
     for key, item in wanted.items():
         if key not in there:
             _create(api, item, done)
@@ -82,7 +82,7 @@ def _stated(content: Json) -> Json:
 
 def _adopt(api: Api, item: Wanted, found: Json, done: Projected) -> None:
     """Take over what we made when the cluster was registered before; anything else is not ours."""
-    if not MANAGED.items() <= (found["metadata"].get("labels") or {}).items():
+    if not is_ours(found) or is_of_another(found, api.installation):
         done.refused[_title(item)] = "an object of that name exists that is not ours"
     elif patch := difference(item.content, found):
         _repair(api, item, patch, done)

@@ -52,7 +52,7 @@ _REASONS: Final = (
 _MISSING: Final = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
 
 
-def manifest(workload: Workload, owner: str) -> Json:
+def manifest(workload: Workload, owner: str, installation: str) -> Json:
     """The Workload of a job, which waits."""
     spec = {
         "queueName": name_of(workload.queue),
@@ -70,7 +70,7 @@ def manifest(workload: Workload, owner: str) -> Json:
         "metadata": {
             "name": workload.name,
             "namespace": workload.namespace,
-            "labels": {**labels(owner), JOB: workload.job},
+            "labels": {**labels(owner, installation), JOB: workload.job},
             "annotations": {
                 TITLE: workload.name,
                 SHAPE: shape_of(workload),

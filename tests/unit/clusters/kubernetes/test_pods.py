@@ -28,7 +28,7 @@ SLICE = replace(SPEC, devices=(DeviceGrant("GPU-a", 30, 20_480),))
 
 
 def test_whole_cards_are_a_count() -> None:
-    pod = pods.manifest(SPEC)
+    pod = pods.manifest(SPEC, "here")
     (container,) = pod["spec"]["containers"]
     amounts = {"cpu": "4000m", "memory": "8192Mi", "nvidia.com/gpu": "2"}
     assert container["resources"] == {"requests": amounts, "limits": amounts}
@@ -39,7 +39,7 @@ def test_whole_cards_are_a_count() -> None:
 
 
 def test_a_part_of_a_card_is_told_to_the_node_and_enforced() -> None:
-    pod = pods.manifest(SLICE)
+    pod = pods.manifest(SLICE, "here")
     (container,) = pod["spec"]["containers"]
     limits = container["resources"]["limits"]
     assert (limits["nvidia.com/gpu"], limits["nvidia.com/gpumem"], limits["nvidia.com/gpucores"]) == (
@@ -53,19 +53,19 @@ def test_a_part_of_a_card_is_told_to_the_node_and_enforced() -> None:
 
 
 def test_a_task_without_cards_asks_for_none() -> None:
-    (container,) = pods.manifest(replace(SPEC, devices=()))["spec"]["containers"]
+    (container,) = pods.manifest(replace(SPEC, devices=()), "here")["spec"]["containers"]
     assert set(container["resources"]["limits"]) == {"cpu", "memory"}
 
 
 def test_an_image_without_a_command_runs_its_own() -> None:
-    (container,) = pods.manifest(replace(SPEC, command=()))["spec"]["containers"]
+    (container,) = pods.manifest(replace(SPEC, command=()), "here")["spec"]["containers"]
     assert "command" not in container
 
 
 def test_unequal_parts_of_cards_are_refused() -> None:
     unequal = (DeviceGrant("GPU-a", 30, 1024), DeviceGrant("GPU-b", 40, 1024))
     with pytest.raises(SpecInvalid, match="same part"):
-        pods.manifest(replace(SPEC, devices=unequal))
+        pods.manifest(replace(SPEC, devices=unequal), "here")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_unequal_parts_of_cards_are_refused() -> None:
 )
 def test_an_environment_that_would_get_more_than_was_granted_is_refused(name: str) -> None:
     with pytest.raises(SpecInvalid, match=name):
-        pods.manifest(replace(SPEC, environment={name: "all"}))
+        pods.manifest(replace(SPEC, environment={name: "all"}), "here")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_requests_are_limits_unless_the_job_says_otherwise(
 ) -> None:
     cpu, memory = amounts
     spec = replace(SPEC, cpu_millicores=cpu, memory_mib=memory, devices=(), options={"limits": limits})
-    (container,) = pods.manifest(spec)["spec"]["containers"]
+    (container,) = pods.manifest(spec, "here")["spec"]["containers"]
     assert container["resources"] == {"requests": requests, "limits": most}
 
 
@@ -117,12 +117,15 @@ def test_requests_are_limits_unless_the_job_says_otherwise(
 )
 def test_what_would_get_more_than_was_granted_is_refused_wherever_it_hides(options: dict[str, Any]) -> None:
     with pytest.raises(SpecInvalid):
-        pods.manifest(replace(SPEC, options=options))
+        pods.manifest(replace(SPEC, options=options), "here")
+
+
+METADATA = pods.manifest(SPEC, "here")["metadata"]
 
 
 def pod(state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
     containers = [{"name": "main", "state": state}] if state is not None else []
-    made = {"creationTimestamp": "2026-11-22T11:00:00Z", "uid": "u", **pods.manifest(SPEC)["metadata"]}
+    made = {"creationTimestamp": "2026-11-22T11:00:00Z", "uid": "u", **METADATA}
     return {"metadata": made, "spec": {}, "status": {"containerStatuses": containers, **status}}
 
 
