@@ -1,33 +1,33 @@
-"""What scheduling plugs into the layers below it."""
+"""What scheduling plugs into the layers below it.
+
+What needs the engine is deferred: most commands never call it.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from clusters.models import Cell
 from foundation import health, metrics, outbox
+from foundation.deferred import deferred
 from quotas import effect, evidence
 from scheduling import metrics as scheduling_metrics
-from scheduling import potential, tasks
 from scheduling.models import PriorityGrant, WorkspacePolicy
-from scheduling.quota_effect import foresee
 from scheduling.selectors.pending import pending_demand
 from scheduling.selectors.use import use_evidence
 from scheduling.services import feasibility
-from scheduling.services.drain import quota_drain
-from scheduling.services.vacate import queue_vacate
 from scheduling.tenant_tree import JobTreeWatcher
 from tenants import effects, row_policies
 
-TASKS: Final[dict[outbox.Topic, Any]] = {
-    outbox.Topic.CYCLE: tasks.run_cycle,
-    outbox.Topic.FREED: tasks.run_cycle_freed,
-    outbox.Topic.EXECUTE: tasks.execute_cluster,
-    outbox.Topic.OBSERVE: tasks.observe_cluster,
-    outbox.Topic.DELEGATE: tasks.delegate_cluster,
-    outbox.Topic.LISTEN: tasks.delegate_listen,
+TASKS: Final[dict[outbox.Topic, str]] = {
+    outbox.Topic.CYCLE: "run_cycle",
+    outbox.Topic.FREED: "run_cycle_freed",
+    outbox.Topic.EXECUTE: "execute_cluster",
+    outbox.Topic.OBSERVE: "observe_cluster",
+    outbox.Topic.DELEGATE: "delegate_cluster",
+    outbox.Topic.LISTEN: "delegate_listen",
 }
-"""What each hint wakes."""
+"""The function of `scheduling.tasks` that the hints of a topic run."""
 
 
 _LAST_CYCLE: Final = health.heartbeat_check(
@@ -38,14 +38,20 @@ _LAST_CYCLE: Final = health.heartbeat_check(
 def connect() -> None:
     """Register which task each hint wakes and what readiness means here."""
     for topic, task in TASKS.items():
-        outbox.register(topic, task.delay, task.run)
+        path = f"scheduling.tasks:{task}"
+        outbox.register(topic, deferred(f"{path}.delay"), deferred(f"{path}.run"))
     metrics.register("foundation", metrics.own_figures)
     metrics.register("scheduling", scheduling_metrics.figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
-    feasibility.register(potential.misfit)
+    feasibility.register(deferred("scheduling.potential:misfit"))
     effects.register("scheduling", JobTreeWatcher())
     effect.register(
-        effect.Answers(foresee=foresee, drain=quota_drain, pending=pending_demand, vacate=queue_vacate)
+        effect.Answers(
+            foresee=deferred("scheduling.quota_effect:foresee"),
+            drain=deferred("scheduling.services.drain:quota_drain"),
+            pending=pending_demand,
+            vacate=deferred("scheduling.services.vacate:queue_vacate"),
+        )
     )
     evidence.register("use", use_evidence)
     health.register("worker", health.worker_heartbeat())

@@ -133,7 +133,7 @@ def _follow_hints(**_: Any) -> None:
     from scheduling.wiring import TASKS  # noqa: PLC0415
 
     read: Collection[str] = app.amqp.queues.consume_from
-    follow.take_up(topic for topic, task in TASKS.items() if _queue_of(task.name) in read)
+    follow.take_up(topic for topic, task in TASKS.items() if _queue_of(f"scheduling.tasks.{task}") in read)
 
 
 def _queue_of(task: str) -> str:

@@ -1,80 +1,87 @@
 """The scheduling engine: which queued jobs start, where, on which cards, and why the others wait.
 
-A pure function over a snapshot. Import from here and from `scheduling.engine.model`; the rest is
-inside.
+A pure function over a snapshot. Import from here and from `scheduling.engine.model`; the rest is inside.
+A name is imported from its module at its first use, so that whoever needs the data model alone, such as a
+command that lists jobs, loads neither numpy nor the algorithms.
 """
 
-from scheduling.engine.config import EngineConfig, Explain, cycle_order, resolve_config
-from scheduling.engine.consolidation.search import Plan
-from scheduling.engine.cycle import never_fits, run_cycle
-from scheduling.engine.options import (
-    ConsolidationOptions,
-    FairSharing,
-    HousekeepingOptions,
-    Nominate,
-    PreemptionOptions,
-    RoomOptions,
-    ShareStrategy,
-    UserShares,
-    VictimOrder,
-)
-from scheduling.engine.order.orders import candidate_key
-from scheduling.engine.placement.counting import stand_together
-from scheduling.engine.placement.fragmentation import FragmentationGauge
-from scheduling.engine.placement.labels import carries as labels_carry
-from scheduling.engine.placement.labels import holds as label_holds
-from scheduling.engine.placement.learner import Learner
-from scheduling.engine.placement.placer import Seat
-from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.stream import Asked, Place, PlacementStream
-from scheduling.engine.placement.workload import Workload, WorkloadShape, typical, workload_of
-from scheduling.engine.plugins.builtin import BUILTIN
-from scheduling.engine.plugins.discovery import with_entry_points
-from scheduling.engine.plugins.guard import PluginError
-from scheduling.engine.plugins.protocols import Candidate, DevicePicker, Order, Score, Veto
-from scheduling.engine.plugins.registry import ConfigError
-from scheduling.engine.plugins.sets import Action, PluginSet
-from scheduling.engine.preemption.candidates import Candidate as VictimCandidate
-from scheduling.engine.preemption.candidates import normative_order
-from scheduling.engine.preemption.oracle import PreemptionOracle
-from scheduling.engine.preemption.overhang import overhang
-from scheduling.engine.preemption.policy import satisfies
-from scheduling.engine.preemption.search import VictimSearch, find_targets
-from scheduling.engine.preemption.targets import Preemptor, Target, TargetSet
-from scheduling.engine.quota.assign import Allowed, Replaced, Tried, assign
-from scheduling.engine.quota.assignment import (
-    Assignment,
-    FlavorChoice,
-    FlavorTry,
-    Mode,
-    Refusal,
-    RoleAssignment,
-)
-from scheduling.engine.quota.charges import chosen_charges, demand
-from scheduling.engine.quota.fit import Oracle
-from scheduling.engine.quota.flavors import Mismatch
-from scheduling.engine.quota.reduce import Counts, full_counts, largest
-from scheduling.engine.state.books import SnapshotError
-from scheduling.engine.state.codec import CodecError, canonical, decode, encode
-from scheduling.engine.state.delta import (
-    AllocationGone,
-    AllocationPut,
-    Change,
-    ClaimGone,
-    ClaimPut,
-    Delta,
-    FlavorPut,
-    JobGone,
-    JobPut,
-    NodeGone,
-    NodePut,
-    QueuePut,
-    QuotaPut,
-    UsagePut,
-)
-from scheduling.engine.state.fleet import Bools, Ints, Rows
-from scheduling.engine.state.snapshot import Snapshot
-from scheduling.engine.state.statement import Statement, StatementError
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from scheduling.engine.config import EngineConfig, Explain, cycle_order, resolve_config
+    from scheduling.engine.consolidation.search import Plan
+    from scheduling.engine.cycle import never_fits, run_cycle
+    from scheduling.engine.options import (
+        ConsolidationOptions,
+        FairSharing,
+        HousekeepingOptions,
+        Nominate,
+        PreemptionOptions,
+        RoomOptions,
+        ShareStrategy,
+        UserShares,
+        VictimOrder,
+    )
+    from scheduling.engine.order.orders import candidate_key
+    from scheduling.engine.placement.counting import stand_together
+    from scheduling.engine.placement.fragmentation import FragmentationGauge
+    from scheduling.engine.placement.labels import carries as labels_carry
+    from scheduling.engine.placement.labels import holds as label_holds
+    from scheduling.engine.placement.learner import Learner
+    from scheduling.engine.placement.placer import Seat
+    from scheduling.engine.placement.question import Question
+    from scheduling.engine.placement.stream import Asked, Place, PlacementStream
+    from scheduling.engine.placement.workload import Workload, WorkloadShape, typical, workload_of
+    from scheduling.engine.plugins.builtin import BUILTIN
+    from scheduling.engine.plugins.discovery import with_entry_points
+    from scheduling.engine.plugins.guard import PluginError
+    from scheduling.engine.plugins.protocols import Candidate, DevicePicker, Order, Score, Veto
+    from scheduling.engine.plugins.registry import ConfigError
+    from scheduling.engine.plugins.sets import Action, PluginSet
+    from scheduling.engine.preemption.candidates import Candidate as VictimCandidate
+    from scheduling.engine.preemption.candidates import normative_order
+    from scheduling.engine.preemption.oracle import PreemptionOracle
+    from scheduling.engine.preemption.overhang import overhang
+    from scheduling.engine.preemption.policy import satisfies
+    from scheduling.engine.preemption.search import VictimSearch, find_targets
+    from scheduling.engine.preemption.targets import Preemptor, Target, TargetSet
+    from scheduling.engine.quota.assign import Allowed, Replaced, Tried, assign
+    from scheduling.engine.quota.assignment import (
+        Assignment,
+        FlavorChoice,
+        FlavorTry,
+        Mode,
+        Refusal,
+        RoleAssignment,
+    )
+    from scheduling.engine.quota.charges import chosen_charges, demand
+    from scheduling.engine.quota.fit import Oracle
+    from scheduling.engine.quota.flavors import Mismatch
+    from scheduling.engine.quota.reduce import Counts, full_counts, largest
+    from scheduling.engine.state.books import SnapshotError
+    from scheduling.engine.state.codec import CodecError, canonical, decode, encode
+    from scheduling.engine.state.delta import (
+        AllocationGone,
+        AllocationPut,
+        Change,
+        ClaimGone,
+        ClaimPut,
+        Delta,
+        FlavorPut,
+        JobGone,
+        JobPut,
+        NodeGone,
+        NodePut,
+        QueuePut,
+        QuotaPut,
+        UsagePut,
+    )
+    from scheduling.engine.state.fleet import Bools, Ints, Rows
+    from scheduling.engine.state.snapshot import Snapshot
+    from scheduling.engine.state.statement import Statement, StatementError
 
 __all__ = [
     "BUILTIN",
@@ -172,3 +179,66 @@ __all__ = [
     "with_entry_points",
     "workload_of",
 ]
+
+_MODULES: Final = {
+    "config": "EngineConfig Explain cycle_order resolve_config",
+    "consolidation.search": "Plan",
+    "cycle": "never_fits run_cycle",
+    "options": (
+        "ConsolidationOptions FairSharing HousekeepingOptions Nominate PreemptionOptions RoomOptions "
+        "ShareStrategy UserShares VictimOrder"
+    ),
+    "order.orders": "candidate_key",
+    "placement.counting": "stand_together",
+    "placement.fragmentation": "FragmentationGauge",
+    "placement.labels": "labels_carry=carries label_holds=holds",
+    "placement.learner": "Learner",
+    "placement.placer": "Seat",
+    "placement.question": "Question",
+    "placement.stream": "Asked Place PlacementStream",
+    "placement.workload": "Workload WorkloadShape typical workload_of",
+    "plugins.builtin": "BUILTIN",
+    "plugins.discovery": "with_entry_points",
+    "plugins.guard": "PluginError",
+    "plugins.protocols": "Candidate DevicePicker Order Score Veto",
+    "plugins.registry": "ConfigError",
+    "plugins.sets": "Action PluginSet",
+    "preemption.candidates": "VictimCandidate=Candidate normative_order",
+    "preemption.oracle": "PreemptionOracle",
+    "preemption.overhang": "overhang",
+    "preemption.policy": "satisfies",
+    "preemption.search": "VictimSearch find_targets",
+    "preemption.targets": "Preemptor Target TargetSet",
+    "quota.assign": "Allowed Replaced Tried assign",
+    "quota.assignment": "Assignment FlavorChoice FlavorTry Mode Refusal RoleAssignment",
+    "quota.charges": "chosen_charges demand",
+    "quota.fit": "Oracle",
+    "quota.flavors": "Mismatch",
+    "quota.reduce": "Counts full_counts largest",
+    "state.books": "SnapshotError",
+    "state.codec": "CodecError canonical decode encode",
+    "state.delta": (
+        "AllocationGone AllocationPut Change ClaimGone ClaimPut Delta FlavorPut JobGone JobPut NodeGone "
+        "NodePut QueuePut QuotaPut UsagePut"
+    ),
+    "state.fleet": "Bools Ints Rows",
+    "state.snapshot": "Snapshot",
+    "state.statement": "Statement StatementError",
+}
+"""Names by module, as the imports above say it to type checkers; `name=original` for one that is renamed."""
+
+_SOURCES: Final = {
+    name: (module, original or name)
+    for module, names in _MODULES.items()
+    for name, _, original in (entry.partition("=") for entry in names.split())
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name at its first use and keeps it (PEP 562)."""
+    if name not in _SOURCES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, original = _SOURCES[name]
+    found = getattr(importlib.import_module(f"{__name__}.{module}"), original)
+    globals()[name] = found
+    return found

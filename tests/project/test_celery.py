@@ -100,6 +100,7 @@ def test_a_worker_takes_up_hints_of_the_queues_that_it_reads(
 
 @pytest.mark.server
 def test_a_worker_keeps_its_connection_and_replaces_one_that_died(on_postgres: PostgresServer) -> None:
+    app.loader.import_default_modules()
     worker, task = DjangoWorkerFixup(app), app.tasks["scheduling.tasks.sweep"]
 
     def backend() -> int:

@@ -1,0 +1,31 @@
+"""Functions that are imported when they are first called.
+
+Wiring names what the layers below may call. Importing all of it at start would load the engine and numpy
+into every command, also into one that lists rows.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final
+
+deferred_paths: Final[set[str]] = set()
+"""Every path that was deferred in this process; a test resolves each, since no type checker does."""
+
+
+def deferred(path: str) -> Callable[..., Any]:
+    """The callable `package.module:name`, imported at its first call; `name` may have dots."""
+    deferred_paths.add(path)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return resolve(path)(*args, **kwargs)
+
+    return call
+
+
+def resolve(path: str) -> Any:
+    """What a path of `deferred` names. Raises: ImportError, AttributeError for one that is not there."""
+    module, _, name = path.partition(":")
+    return attrgetter(name)(importlib.import_module(module))
