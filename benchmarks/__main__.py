@@ -1,38 +1,53 @@
-"""`make bench`: every benchmark, one after the other. With names, only those.
-
-`api`, `kube` and `packing-quality` take long and arguments of their own, so they run by name alone; so does
-`pipeline` when it is given any.
-"""
+"""`make bench`: every benchmark that needs no arguments, one after the other. With a name, that one."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
-from benchmarks import api, engine_cycle, kube, packing, packing_quality, pipeline, replay
-from benchmarks.report import show
+from benchmarks import api, commands, engine_cycle, kube, packing, packing_quality, pipeline, replay
+from benchmarks.postgres import MissingProgram
+from benchmarks.report import run_command
+from scheduling.offline.errors import InputError
 
-ALL = {
-    "engine-cycle": engine_cycle.run,
-    "packing": packing.run,
-    "pipeline": pipeline.run,
-    "replay": replay.run,
+BENCHMARKS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
+    "api": api.main,
+    "commands": partial(run_command, "commands", commands.run),
+    "engine-cycle": partial(run_command, "engine-cycle", engine_cycle.run),
+    "kube": kube.main,
+    "packing": packing.main,
+    "packing-quality": packing_quality.main,
+    "pipeline": pipeline.main,
+    "replay": partial(run_command, "replay", replay.run),
 }
+"""The command of each benchmark: takes its options, prints its table, returns the exit status."""
 
-ALONE = {"api": api.main, "kube": kube.main, "packing-quality": packing_quality.main}
+EVERY_TIME: Final = ("commands", "engine-cycle", "packing", "pipeline", "replay")
+"""What `make bench` runs; the others take an hour or a control plane, and are named."""
+
+USAGE_ERROR: Final = 2
 
 
-def main(names: list[str]) -> int:
-    """Run them and print their tables; the status is 1 when any is over its limit."""
-    alone = ALONE.get(names[0]) if names else None
-    if alone is not None:
-        return alone(names[1:])
-    if names[:1] == ["pipeline"] and names[1:2] and names[1].startswith("-"):
-        return pipeline.main(names[1:])
-    unknown = sorted(set(names) - set(ALL))
-    if unknown:
-        sys.stderr.write(f"no benchmark {unknown[0]!r}; there are {', '.join([*ALL, *ALONE])}\n")
-        return 2
-    return max(show(ALL[name](), None) for name in names or ALL)
+def main(arguments: Sequence[str]) -> int:
+    """Run the named benchmark with its options, or those of `EVERY_TIME`; 1 when any is over its limit."""
+    if not arguments:
+        return max(BENCHMARKS[name]([]) for name in EVERY_TIME)
+    name, *options = arguments
+    if name in {"-h", "--help"}:
+        sys.stdout.write(
+            f"usage: allotment bench NAME [options]\n\nNAME is one of {', '.join(BENCHMARKS)}.\n"
+        )
+        return 0
+    if name not in BENCHMARKS:
+        sys.stderr.write(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS)}\n")
+        return USAGE_ERROR
+    try:
+        return BENCHMARKS[name](options)
+    except (InputError, MissingProgram) as error:
+        sys.stderr.write(f"bench {name}: {error}\n")
+        return USAGE_ERROR
 
 
 if __name__ == "__main__":

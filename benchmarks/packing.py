@@ -1,6 +1,6 @@
 """`allotment bench packing`: CPU time of a pod and allocation, for every policy on the openb traces.
 
-`python -m benchmarks.packing --all` runs all traces and seeds instead, and prints for each policy the
+With `--all` or `--trace` it runs all or some traces and seeds instead, and prints for each policy the
 largest difference from its published allocation curve. Needs the traces: `ALLOTMENT_SHARED`, or a
 folder `shared` beside the checkout.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.report import Report, Row, limits
+from benchmarks.report import Report, Row, limits, show
 from scheduling.engine.model import Node
 from scheduling.offline.openb import Arrivals, Pod, read_arrivals, read_nodes, read_pods, scaled
 from scheduling.offline.pack import OFFERED, PackReport, run_pack
@@ -96,23 +96,20 @@ def compare(policies: Sequence[str], chosen: Sequence[str], seeds: Iterable[int]
     return int(worst > TOLERANCE + 1e-6)
 
 
-def main() -> int:
-    """Without options every trace and seed of every published policy."""
-    parser = argparse.ArgumentParser(prog="benchmarks.packing", description=__doc__)
+def main(arguments: Sequence[str]) -> int:
+    """The command `allotment bench packing`; see `--help`."""
+    parser = argparse.ArgumentParser(prog="allotment bench packing", description=__doc__)
     parser.add_argument("--all", action="store_true", help="all traces and seeds, against the published")
     parser.add_argument("--policy", choices=tuple(PUBLISHED), nargs="+", default=tuple(PUBLISHED))
     parser.add_argument("--trace", nargs="+", help="only these traces")
     parser.add_argument("--seed", type=int, nargs="+", default=SEEDS)
-    options = parser.parse_args()
+    parser.add_argument("--json", metavar="FILE", help="of the speeds; - is standard output")
+    options = parser.parse_args(arguments)
     if not options.all and options.trace is None:
-        parser.error("say --all, or name a --trace")
+        return show(run(), options.json)
     return compare(options.policy, options.trace or traces(_folder()), options.seed)
 
 
 def _folder() -> Path:
     beside = Path(__file__).resolve().parents[2] / "shared"
     return Path(os.environ.get("ALLOTMENT_SHARED") or beside) / "traces" / "openb"
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""`python -m benchmarks packing-quality`: the platform's packing policy against the published best.
+"""`allotment bench packing-quality`: the platform's packing policy against the published best.
 
 Per trace, mean of the seeds: allocation at 130 % and 100 % arrival, and the many-card pods that were
 refused before 95 % arrival. It fails when a bar of `limits.toml` is missed. All 17 traces with five
@@ -37,7 +37,7 @@ class Figures:
 
 def main(arguments: Sequence[str]) -> int:
     """Run and print; the status is 1 when a bar is missed."""
-    parser = argparse.ArgumentParser(prog="benchmarks packing-quality", description=__doc__)
+    parser = argparse.ArgumentParser(prog="allotment bench packing-quality", description=__doc__)
     parser.add_argument("traces", nargs="*", metavar="TRACE", help="all by default")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, metavar="N")
     options = parser.parse_args(arguments)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import resource
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,3 +100,11 @@ def show(report: Report, json_target: str | None) -> int:
         console.width = _WIDE  # into a file or a log: nothing is cut
     console.print(table)
     return 0 if report.passed else 1
+
+
+def run_command(name: str, run: Callable[[], Report], arguments: Sequence[str]) -> int:
+    """The command of a benchmark without options of its own: parse, run, show; returns the exit status."""
+    parser = argparse.ArgumentParser(prog=f"allotment bench {name}", description=run.__doc__)
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is standard output")
+    options = parser.parse_args(arguments)
+    return show(run(), options.json)

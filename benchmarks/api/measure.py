@@ -27,10 +27,10 @@ from benchmarks.report import Report, Row, limits, show
 _SIZES: Final = ("tenants", "queues", "jobs")
 
 
-def main(arguments: list[str]) -> int:
-    """The command: `python -m benchmarks api`; see `--help`."""
+def main(arguments: Sequence[str]) -> int:
+    """The command: `allotment bench api`; see `--help`."""
     bounds = limits("api")
-    parser = argparse.ArgumentParser(prog="benchmarks api", description=__doc__)
+    parser = argparse.ArgumentParser(prog="allotment bench api", description=__doc__)
     for name in _SIZES:
         parser.add_argument(f"--{name}", type=int, default=bounds[name], metavar="N")
     parser.add_argument("--scale", type=float, default=1.0, help="share of all three, for a quick try: 0.02")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from benchmarks.control_plane import ControlPlane, running_control_plane, running_nodes
@@ -24,9 +24,9 @@ from benchmarks.report import Report, limits, show
 from benchmarks.running import Running, platform_on_postgres
 
 
-def main(arguments: list[str]) -> int:
-    """The command: `python -m benchmarks kube`; see `--help`."""
-    parser = argparse.ArgumentParser(prog="benchmarks kube", description=__doc__)
+def main(arguments: Sequence[str]) -> int:
+    """The command: `allotment bench kube`; see `--help`."""
+    parser = argparse.ArgumentParser(prog="allotment bench kube", description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="of nodes and jobs, for a quick try: 0.1")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
@@ -38,8 +38,9 @@ def run(share: float = 1.0) -> Report:
     bounds = limits("kube")
     size = size_of(bounds, share)
     with _cluster(size) as (plane, administrator):
-        say(f"{size.bare} bare pods, twice")
+        say(f"{size.bare} bare pods, twice, then as many minimal ones")
         created, bound = administrator.bare(size.bare, size.nodes)
+        minimal = administrator.minimal(size.bare, size.nodes)
         teams = (f"filler={size.cards - size.owned}", f"owner={size.owned}")
         world = ("benchmarks.kube.world", plane.kubeconfig(), *teams)
         with platform_on_postgres(world=world) as (running, server):
@@ -55,7 +56,7 @@ def run(share: float = 1.0) -> Report:
             say(f"one job of {size.owned} cards")
             reclaimed_s = user.reclaim(size.owned, size.each)
     spent = {f"{name} while filling": used - before[name] for name, used in after.items()}
-    return report(bounds, size, Figures(created, bound, steady_s, filled_s, reclaimed_s, spent))
+    return report(bounds, size, Figures(created, bound, minimal, steady_s, filled_s, reclaimed_s, spent))
 
 
 def _spent(running: Running, server: PostgresServer) -> dict[str, float]:

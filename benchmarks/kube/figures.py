@@ -45,6 +45,7 @@ class Figures:
 
     created: float
     created_and_bound: float
+    minimal: float
     steady_s: Sequence[float]
     filled_s: float
     reclaimed_s: float
@@ -65,6 +66,7 @@ def report(bounds: Bounds, size: Size, figures: Figures) -> Report:
             figures.created_and_bound / rate,
             1 / bounds["of_bare"],
         ),
+        Row("minimal pods bound in the time of one of ours", figures.minimal / rate),
         Row(f"submit to bound at {bounds['steady_per_s']} jobs/s, p95 s", p95_s, bounds["p95_s"]),
         Row(f"{size.cards} jobs of one card bound, s", figures.filled_s, bounds["filled_s"]),
         Row(f"one job takes {size.owned} cards back, s", figures.reclaimed_s, bounds["reclaimed_s"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from benchmarks.pipeline import kueue_baseline, plain
@@ -18,9 +18,9 @@ def run() -> Report:
     return plain.run()
 
 
-def main(arguments: list[str]) -> int:
-    """The command: `python -m benchmarks pipeline`; see `--help`."""
-    parser = argparse.ArgumentParser(prog="benchmarks pipeline", description=__doc__)
+def main(arguments: Sequence[str]) -> int:
+    """The command: `allotment bench pipeline`; see `--help`."""
+    parser = argparse.ArgumentParser(prog="allotment bench pipeline", description=__doc__)
     parser.add_argument("--shape", choices=[_PLAIN, _KUEUE], default=_PLAIN)
     parser.add_argument(
         "--share", type=float, default=1.0, help=f"of the jobs of {_KUEUE}, for a quick try: 0.1"

@@ -9,10 +9,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobClass:
-    """Jobs of one size. Per queue `count` of them, one every `every_ms`, each on `cards` for `run_ms`.
-
-    `kueue_s`: the mean seconds to admission with Kueue's own runner on 2 cores and an unthrottled client.
-    """
+    """Jobs of one size. Per queue `count` of them, one every `every_ms`, each on `cards` for `run_ms`."""
 
     name: str
     priority: int
@@ -20,13 +17,12 @@ class JobClass:
     every_ms: int
     cards: int
     run_ms: int
-    kueue_s: float
 
 
 CLASSES: Final = (
-    JobClass(name="small", priority=50, count=350, every_ms=100, cards=1, run_ms=200, kueue_s=236.0),
-    JobClass(name="medium", priority=100, count=100, every_ms=500, cards=5, run_ms=500, kueue_s=112.0),
-    JobClass(name="large", priority=200, count=50, every_ms=1200, cards=20, run_ms=1000, kueue_s=21.7),
+    JobClass(name="small", priority=50, count=350, every_ms=100, cards=1, run_ms=200),
+    JobClass(name="medium", priority=100, count=100, every_ms=500, cards=5, run_ms=500),
+    JobClass(name="large", priority=200, count=50, every_ms=1200, cards=20, run_ms=1000),
 )
 
 

@@ -26,7 +26,14 @@ def test_a_share_of_it_leaves_cards_to_be_borrowed_and_whole_nodes_to_be_taken_b
 def rows(**changed: float) -> dict[str, Row]:
     """The rows of a run of 80 cards that were filled in 4 s: 20 pods a second."""
     size = Size(nodes=10, each=8, owned=16, bare=80, steady=100)
-    figures = {"created": 100.0, "created_and_bound": 40.0, "filled_s": 4.0, "reclaimed_s": 2.0, **changed}
+    figures = {
+        "created": 100.0,
+        "created_and_bound": 40.0,
+        "minimal": 50.0,
+        "filled_s": 4.0,
+        "reclaimed_s": 2.0,
+        **changed,
+    }
     steady_s = [0.1] * 94 + [changed.get("slow", 1.5)] * 6
     figures.pop("slow", None)
     made = report(BOUNDS, size, Figures(steady_s=steady_s, **figures))
@@ -37,6 +44,11 @@ def rows(**changed: float) -> dict[str, Row]:
 def test_half_the_rate_of_bare_calls_is_enough() -> None:
     row = rows()["bare pods bound in the time of one of ours"]
     assert (row.measured, row.limit, row.passed) == (2.0, 2.5, True)
+
+
+def test_minimal_pods_are_shown_beside_it_without_a_limit() -> None:
+    row = rows()["minimal pods bound in the time of one of ours"]
+    assert (row.measured, row.limit, row.passed) == (2.5, None, True)
 
 
 def test_a_third_of_it_is_not() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import BENCHMARKS
+
 # None in sys.modules is how Python itself marks a module that must not be found.
 WITHOUT_DJANGO = """
 import sys
@@ -74,6 +76,61 @@ def test_an_unknown_command_costs_one_line(tmp_path: Path) -> None:
     assert result.stderr == (
         "allotment: unknown command 'docter'; did you mean doctor? see allotment --help\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("api", "--keep"),
+        ("commands", "--json"),
+        ("engine-cycle", "--json"),
+        ("kube", "--share"),
+        ("packing", "--trace"),
+        ("packing-quality", "--seeds"),
+        ("pipeline", "--shape"),
+        ("replay", "--json"),
+    ],
+)
+def test_bench_knows_each_benchmark_and_its_options(tmp_path: Path, name: str, option: str) -> None:
+    result = run(tmp_path, "bench", name, "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"allotment bench {name}" in result.stdout
+    assert option in result.stdout
+
+
+def test_every_benchmark_is_tried_above() -> None:
+    tried = test_bench_knows_each_benchmark_and_its_options.pytestmark[0].args[1]
+    assert {name for name, _ in tried} == set(BENCHMARKS)
+
+
+def test_bench_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    result = run(tmp_path, "bench", "speed")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "pipeline" in result.stderr
+    assert run(tmp_path, "bench", "replay", "--fast").returncode == 2
+
+
+# A command that lists rows must not load what only cycles, pages and clusters need.
+HEAVY = ("numpy", "plotly", "frontend.urls", "rest_framework.views", "drf_spectacular.views", "kubernetes",
+         "scheduling.engine.cycle", "scheduling.execution.execute")  # fmt: skip
+LOADED = f"""
+import atexit, sys
+atexit.register(lambda: print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr))
+from allotment.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["cluster list", "quota export", "--help", "access-key create --user nobody"]
+)
+def test_a_command_loads_only_what_it_needs(tmp_path: Path, command: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "ALLOTMENT_HOME": str(tmp_path / "home")}
+    result = subprocess.run(
+        [sys.executable, "-c", LOADED, *command.split()],
+        env=environment, capture_output=True, text=True, timeout=60, cwd=tmp_path,
+    )  # fmt: skip
+    assert result.stderr.splitlines()[-1] == "[]"
 
 
 def test_bad_usage_of_up_is_status_2(tmp_path: Path) -> None:
