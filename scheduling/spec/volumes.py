@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from clusters.gpu.reserved import is_reserved_mount
+from clusters.gpu.reserved import is_reserved_mount, plain_path
 from foundation.quantities import Mebibytes
 from scheduling.spec.memory import read_memory
 from scheduling.spec.names import read_name, read_source
@@ -24,7 +24,7 @@ def read_volumes(job: Section) -> tuple[dict[str, Any], ...]:
     """A job's volumes, each with one source; sizes as Kubernetes writes them."""
     raw = enumerate(job.items("volumes", limit=32))
     found = [_volume(Section.read(item, f"volumes.{index}", _KEYS, job.problems)) for index, item in raw]
-    mounts = [volume["mount"].rstrip("/") for volume in found]
+    mounts = [plain_path(volume["mount"]) for volume in found]
     if len(set(mounts)) < len(mounts):
         job.add("volumes", "DUPLICATE", _("two volumes have the same mount"))
     return tuple(found)

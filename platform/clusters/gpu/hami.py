@@ -31,6 +31,8 @@ PHASE_FAILED: Final = "failed"
 LOCK_EXPIRES: Final = timedelta(minutes=5)
 _VENDOR: Final = "NVIDIA"
 _CSV_FIELDS: Final = (7, 9)
+_LONGEST: Final = 64 * 1024  # characters; sixteen cards in each of forty containers
+_MOST: Final = 2**31 - 1  # MiB or percent points, as HAMi keeps them
 
 
 class HamiFormatError(ValueError):
@@ -152,6 +154,8 @@ def decode_shares(text: str) -> list[list[CardShare]]:
 
     Raises: HamiFormatError.
     """
+    if len(text) > _LONGEST:
+        raise HamiFormatError(f"{ALLOCATED} has {len(text)} characters, more than {_LONGEST}")
     containers = text.removesuffix(";").split(";") if text else []
     return [[_share(item) for item in container.split(":") if item] for container in containers]
 
@@ -159,9 +163,12 @@ def decode_shares(text: str) -> list[list[CardShare]]:
 def _share(item: str) -> CardShare:
     try:
         uuid, _, memory, cores = item.split(",")[:4]
-        return CardShare(uuid, int(memory), int(cores))
+        share = CardShare(uuid, int(memory), int(cores))
     except ValueError as error:
-        raise HamiFormatError(f"{item!r} is not a share of a card: {error}") from error
+        raise HamiFormatError(f"{item[:100]!r} is not a share of a card: {str(error)[:100]}") from error
+    if not (uuid and 0 <= share.memory_mib <= _MOST and 0 <= share.cores <= _MOST):
+        raise HamiFormatError(f"{item[:100]!r} is not a share of a card: an amount is out of range")
+    return share
 
 
 def parse_lock(text: str) -> NodeLock:

@@ -1,6 +1,8 @@
 """What a workload may not set for itself: by each of these it would reach more of a card than was granted.
 
-The same names stand in `deploy/kubernetes/admission.yaml`, for pods that the platform does not make.
+Whole classes of variables are refused, with the exceptions named one by one: what the next version of a
+runtime or of HAMi's library reads is then refused before anybody has heard of it. The same names stand in
+`deploy/kubernetes/admission.yaml`, for pods that the platform does not make; a test compares the two.
 """
 
 from __future__ import annotations
@@ -8,31 +10,53 @@ from __future__ import annotations
 import posixpath
 from typing import Final
 
+VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+NO_DEVICES: Final = "void"
+"""The value of it by which the container runtime adds no device and no driver, whatever the image says."""
+
 VARIABLES: Final = (
-    "NVIDIA_",  # which cards the container runtime shows
-    "CUDA_DEVICE_",  # HAMi's limits, and its switch below
-    "CUDA_DISABLE_CONTROL",
-    "CUDA_TASK_PRIORITY",
-    "GPU_CORE_",
-    "LD_PRELOAD",  # comes before the library that enforces the limits
+    "NVIDIA_",  # which cards and channels between cards the container runtime adds
+    "CUDA_",  # HAMi's limits, those of MPS, and CUDA_VERSION, by which an old image gets every card
+    "GPU_CORE_",  # whether HAMi limits compute
+    "LIBCUDA_",
+    "ACTIVE_OOM_KILLER",
+    "LD_",  # libraries before the one that enforces the limits
+    "GLIBC_TUNABLES",  # the same by way of the loader
+)
+ALLOWED: Final = frozenset(
+    {
+        # They narrow what a process uses, or say how it compiles, loads, caches and reports.
+        *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_DEVICE_MAX_CONNECTIONS"),
+        *("CUDA_DEVICE_MAX_COPY_CONNECTIONS", "CUDA_DEVICE_WAITS_ON_EXCEPTION"),
+        *("CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_MODULE_DATA_LOADING"),
+        *("CUDA_CACHE_DISABLE", "CUDA_CACHE_MAXSIZE", "CUDA_CACHE_PATH"),
+        *("CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT", "CUDA_FORCE_JIT", "CUDA_DISABLE_JIT"),
+        *("CUDA_MANAGED_FORCE_DEVICE_ALLOC", "CUDA_SCALE_LAUNCH_QUEUES", "CUDA_LOG_FILE"),
+        *("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_ENABLE_LIGHTWEIGHT_COREDUMP", "CUDA_COREDUMP_FILE"),
+        *("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"),
+        "LD_LIBRARY_PATH",  # searched after the library that enforces the limits has been loaded
+    }
 )
 LABELS: Final = ("allotment.io/", "hami.io/", "nvidia.com/", "app.kubernetes.io/managed-by")
 MOUNTS: Final = (
     "/var/run/nvidia-container-devices",  # asks the container runtime for cards by the name of a file
+    "/run/nvidia-container-devices",
     "/usr/local/vgpu",
+    "/tmp/vgpulock",
     "/etc/ld.so.preload",
+    "/overrideEnv",  # early versions of HAMi's library read their limits from it
 )
 _OWN_FOLDER: Final = "/etc/allotment"
 
 
 def is_reserved_variable(name: str) -> bool:
     """Whether a variable of the environment is the platform's own."""
-    return name.startswith(VARIABLES)
+    return name.startswith(VARIABLES) and name not in ALLOWED
 
 
 def could_be_reserved(prefix: str) -> bool:
     """Whether a variable that begins with `prefix` may be the platform's own, whatever follows."""
-    return is_reserved_variable(prefix) or any(name.startswith(prefix) for name in VARIABLES)
+    return prefix.startswith(VARIABLES) or any(name.startswith(prefix) for name in VARIABLES)
 
 
 def is_reserved_label(name: str) -> bool:
@@ -40,9 +64,13 @@ def is_reserved_label(name: str) -> bool:
     return name.startswith(LABELS)
 
 
+def plain_path(path: str) -> str:
+    """An absolute path without empty parts, `.` and `..`, as the container runtime resolves it."""
+    # Two slashes at the beginning are kept by the rules of paths, and mean one.
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
 def is_reserved_mount(path: str) -> bool:
     """Whether something mounted here changes which cards are seen, or how much of them, or is ours."""
     own = (*MOUNTS, _OWN_FOLDER)
-    # Two slashes at the beginning are kept by the rules of paths, and mean one.
-    whole = "/" + posixpath.normpath(path).lstrip("/")
-    return f"{whole}/".startswith(tuple(f"{mount}/" for mount in own))
+    return f"{plain_path(path)}/".startswith(tuple(f"{mount}/" for mount in own))

@@ -11,10 +11,20 @@ from typing import Any, Final
 
 from clusters.backends.base import GANG_FOLDER, TaskSpec, Variable
 from clusters.backends.kubernetes.api import Json
-from clusters.gpu.reserved import could_be_reserved, is_reserved_mount, is_reserved_variable
+from clusters.gpu.reserved import (
+    NO_DEVICES,
+    VISIBLE_DEVICES,
+    could_be_reserved,
+    is_reserved_mount,
+    is_reserved_variable,
+    plain_path,
+)
 
 CONTAINER: Final = "main"
 _FILES: Final = "allotment-files"
+# An image may ask for every card of the node by its own environment. What the pod says comes before it, and
+# before what a device plugin says, too: so a container with cards is left to the plugin.
+_CARDLESS: Final = {VISIBLE_DEVICES: NO_DEVICES}
 _TIMES: Final = {
     "delay_s": "initialDelaySeconds",
     "period_s": "periodSeconds",
@@ -36,6 +46,7 @@ def container(spec: TaskSpec, cards: Mapping[str, str], environment: Mapping[str
     options = spec.options
     if reserved := sorted(name for name in spec.environment if is_reserved_variable(name)):
         raise SpecInvalid(f"the environment may not set {', '.join(reserved)}")
+    variables = {**spec.environment, **environment, **({} if cards else _CARDLESS)}
     found: Json = {
         "name": CONTAINER,
         "image": spec.image,
@@ -43,7 +54,7 @@ def container(spec: TaskSpec, cards: Mapping[str, str], environment: Mapping[str
         "args": options.get("args"),
         "workingDir": options.get("working_directory"),
         "imagePullPolicy": options.get("image_pull_policy"),
-        "env": [_variable(name, value) for name, value in {**spec.environment, **environment}.items()],
+        "env": [_variable(name, value) for name, value in variables.items()],
         "envFrom": [_all_of(source) for source in options.get("environment_from", ())],
         "resources": _resources(spec, cards),
         "volumeMounts": [*_mounts(spec)],
@@ -103,7 +114,7 @@ def _mounts(spec: TaskSpec) -> Iterator[Json]:
     for number, volume in enumerate(_volumes(spec)):
         if is_reserved_mount(volume["mount"]):
             raise SpecInvalid(f"nothing may be mounted at {volume['mount']}")
-        mount: Json = {"name": f"volume-{number}", "mountPath": volume["mount"]}
+        mount: Json = {"name": f"volume-{number}", "mountPath": plain_path(volume["mount"])}
         if volume.get("read_only") or "secret" in volume or "config" in volume:
             mount["readOnly"] = True
         if "sub_path" in volume:

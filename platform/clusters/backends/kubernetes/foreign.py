@@ -7,7 +7,7 @@ pod that ends leaves the watch as if it were deleted, and one that is still leav
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from kubernetes.utils.quantity import parse_quantity
 from clusters.backends.base import DeviceGrant, ForeignBatch, ForeignPod
 from clusters.backends.kubernetes import pods, watch
 from clusters.backends.kubernetes.api import Api, Json
+from clusters.backends.kubernetes.held import shares_of
 from clusters.backends.kubernetes.nodes import GPU, MIG
 from clusters.gpu import hami
 
@@ -50,7 +51,7 @@ def observe(api: Api, cursor: str) -> ForeignBatch:
 def pod(item: Json) -> ForeignPod:
     """What a pod's object says it holds."""
     metadata, asked = item["metadata"], requests(item["spec"])
-    shares = _shares(metadata)
+    shares = _shares(item)
     owner: Json = next(iter(metadata.get("ownerReferences") or ()), {})
     standing = _MIRROR in (metadata.get("annotations") or {}) or owner.get("kind") in _OF_THE_NODE
     return ForeignPod(
@@ -109,21 +110,15 @@ def _cards(asked: Amounts) -> dict[str, int]:
     return {profile: amount for profile, amount in sorted(named.items()) if amount}
 
 
-def _shares(metadata: Json) -> tuple[DeviceGrant, ...]:
+def _shares(item: Json) -> tuple[DeviceGrant, ...]:
     """Parts of cards as HAMi wrote them down; if they cannot be read, the cards count as wholly taken."""
-    text = (metadata.get("annotations") or {}).get(hami.ALLOCATED, "")
     try:
-        return tuple(_grants(hami.decode_shares(text)))
+        shares = shares_of(item)
     except hami.HamiFormatError as error:
-        name = f"{metadata['namespace']}/{metadata['name']}"
+        name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
         log.warning("what a pod holds of cards cannot be read", pod=name, error=str(error))
         return ()
-
-
-def _grants(containers: Iterable[Iterable[hami.CardShare]]) -> Iterable[DeviceGrant]:
-    return (
-        DeviceGrant(share.uuid, share.cores, share.memory_mib) for shares in containers for share in shares
-    )
+    return tuple(DeviceGrant(share.uuid, share.cores, share.memory_mib) for share in shares)
 
 
 def _ceiling(value: Decimal) -> int:

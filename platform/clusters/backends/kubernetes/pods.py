@@ -21,8 +21,8 @@ SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 _IDS: Final = {"run_as_user": "runAsUser", "run_as_group": "runAsGroup", "fs_group": "fsGroup"}
 # An account of our own: the namespace's default one appears some time after the namespace.
 SERVICE_ACCOUNT: Final = "allotment-task"
-_MEMORY: Final = "nvidia.com/gpumem"
-_CORES: Final = "nvidia.com/gpucores"
+MEMORY: Final = "nvidia.com/gpumem"
+CORES: Final = "nvidia.com/gpucores"
 _ENDED: Final = {"Succeeded": PodPhase.SUCCEEDED, "Failed": PodPhase.FAILED}
 _SHARES: Final = {"GPU_CORE_UTILIZATION_POLICY": "force", "CUDA_TASK_PRIORITY": "1"}
 
@@ -91,7 +91,7 @@ def _cards(devices: tuple[DeviceGrant, ...]) -> dict[str, str]:
         # The limiter inside the container reads the first card's share for all of them.
         raise SpecInvalid("every card of one task must be shared to the same part")
     first = devices[0]
-    return {GPU: str(len(devices)), _MEMORY: str(first.memory_mib), _CORES: str(first.cores)}
+    return {GPU: str(len(devices)), MEMORY: str(first.memory_mib), CORES: str(first.cores)}
 
 
 _ADDED: Final = frozenset((*MANAGED, INSTALLATION, hami.NODE))

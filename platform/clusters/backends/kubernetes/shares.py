@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
+
+import structlog
 
 from clusters.backends.base import BackendUnavailable, DeviceGrant, TaskSpec
 from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.held import Asked, asked_of, shares_of
 from clusters.gpu import hami
-from clusters.gpu.hami import CardShare
+from clusters.gpu.hami import CardShare, RegisteredCard
 from foundation import clock, faults
+
+log = structlog.get_logger(__name__)
 
 _WAIT_S: Final = 10.0  # for a lock; then the pod is asked for again by the next sweep
 _POLL_S: Final = 0.2
@@ -139,7 +144,7 @@ def _check_room(api: Api, node: Json, wanted: Sequence[DeviceGrant], but: tuple[
     register = (node["metadata"].get("annotations") or {}).get(hami.REGISTER, "")
     cards = {card.uuid: card for card in hami.parse_register(register)}
     on_node, _ = api.listing("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
-    cores, memory = _held(on_node, but=but)
+    cores, memory = _held(on_node, cards, [grant.uuid for grant in wanted], but=but)
     for grant in wanted:
         card = cards.get(grant.uuid)
         if card is None:
@@ -152,17 +157,52 @@ def _check_room(api: Api, node: Json, wanted: Sequence[DeviceGrant], but: tuple[
             )
 
 
-def _held(on_node: Iterable[Json], but: tuple[str, str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Cores and MiB held of each card by the pods of a node, one pod left out."""
+def _held(
+    on_node: Iterable[Json], cards: Mapping[str, RegisteredCard], wanted: Sequence[str], but: tuple[str, str]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Cores and MiB held of each card by the pods of a node, one pod left out.
+
+    A pod of which the annotation cannot be read holds what it asks for, whole cards unless it says less, and
+    nobody knows of which: they are taken to be others than `wanted` as far as the node has others. So such a
+    pod keeps no more from jobs than its requests, whatever is written on it.
+    """
     cores: defaultdict[str, int] = defaultdict(int)
     memory: defaultdict[str, int] = defaultdict(int)
+    unread: list[Asked] = []
     for pod in on_node:
         metadata = pod["metadata"]
-        text = (metadata.get("annotations") or {}).get(hami.ALLOCATED, "")
         if pods.has_ended(pod) or (metadata["namespace"], metadata["name"]) == but:
             continue
-        for container in hami.decode_shares(text):
-            for share in container:
+        try:
+            for share in shares_of(pod):
                 cores[share.uuid] += share.cores
                 memory[share.uuid] += share.memory_mib
+        except hami.HamiFormatError as error:
+            name = f"{metadata['namespace']}/{metadata['name']}"
+            log.warning("what a pod holds of cards cannot be read", pod=name, error=str(error))
+            unread.append(asked_of(pod))
+    for asked in unread:
+        _add_unread(asked, cards, wanted, cores, memory)
     return cores, memory
+
+
+def _add_unread(
+    asked: Asked,
+    cards: Mapping[str, RegisteredCard],
+    wanted: Sequence[str],
+    cores: dict[str, int],
+    memory: dict[str, int],
+) -> None:
+    """Count what a pod asks for on cards where it fits, on those that are wanted last."""
+
+    def part(uuid: str) -> tuple[int, int]:
+        return asked.cores or cards[uuid].cores, asked.memory_mib or cards[uuid].memory_mib
+
+    def unlikely(uuid: str) -> tuple[bool, bool, str]:
+        over = cores[uuid] + part(uuid)[0] > cards[uuid].cores
+        return over or memory[uuid] + part(uuid)[1] > cards[uuid].memory_mib, uuid in wanted, uuid
+
+    for uuid in sorted(cards, key=unlikely)[: asked.cards]:
+        more_cores, more_memory = part(uuid)
+        cores[uuid] += more_cores
+        memory[uuid] += more_memory

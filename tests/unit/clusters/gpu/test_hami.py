@@ -76,6 +76,25 @@ def test_a_missing_end_is_forgiven_and_a_missing_field_is_not() -> None:
             hami.decode_shares(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GPU-a,NVIDIA,-40960,30:;",  # would make room that is not there
+        "GPU-a,NVIDIA,4096,-100:;",
+        ",NVIDIA,4096,10:;",
+        "GPU-a,NVIDIA,4096,99999999999:;",
+        f"GPU-a,NVIDIA,{'9' * 5000},10:;",
+        "GPU-a,NVIDIA,1,1:" * 20_000,
+        ";" * 100_000,
+    ],
+    ids=range(7),
+)
+def test_amounts_and_lengths_that_no_version_writes_are_refused(text: str) -> None:
+    with pytest.raises(HamiFormatError) as refused:
+        hami.decode_shares(text)
+    assert len(str(refused.value)) < 400
+
+
 _SHARES = st.builds(
     CardShare,
     st.from_regex(r"GPU-[0-9a-f]{4}", fullmatch=True),

@@ -67,6 +67,22 @@ def test_requests_are_counted_as_the_scheduler_counts_them(spec: Json, cpu: int,
             ),
             {"": 1}, (),
         ),
+        # More cards than were asked for are not its own.
+        (
+            pod(
+                asks(limits={"nvidia.com/gpu": "1"}),
+                metadata={"annotations": {"hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,1,1:GPU-b,NVIDIA,1,1:;"}},
+            ),
+            {"": 1}, (),
+        ),
+        # Who asks for no card holds none, whatever is written on the pod.
+        (
+            pod(
+                asks({"cpu": "1"}),
+                metadata={"annotations": {"hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,40960,100:;"}},
+            ),
+            {}, (),
+        ),
         (pod(asks({"cpu": "1"})), {}, ()),
     ],
 )  # fmt: skip

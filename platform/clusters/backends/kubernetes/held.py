@@ -1,0 +1,64 @@
+"""What a pod holds of cards, by what HAMi wrote down about it, and by what it asks for where that says nothing.
+
+The annotation stands on pods that anybody may have made, so it is believed only as far as the pod's own
+requests go: they are what the cluster's quotas and the device plugin go by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kubernetes.utils.quantity import parse_quantity
+
+from clusters.backends.kubernetes.api import Json
+from clusters.backends.kubernetes.nodes import GPU
+from clusters.backends.kubernetes.pods import CORES, MEMORY
+from clusters.gpu import hami
+from clusters.gpu.hami import CardShare
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the containers of a pod ask for: cards, and MiB and percent points of each; 0 is not said."""
+
+    cards: int = 0
+    memory_mib: int = 0
+    cores: int = 0
+
+
+def asked_of(pod: Json) -> Asked:
+    """The cards that all containers of a pod ask for together, and the most that one asks for of a card."""
+    cards = memory_mib = cores = 0
+    for limits in _limits(pod["spec"]):
+        count = _whole(limits.get(GPU))
+        if count:
+            cards += count
+            memory_mib = max(memory_mib, _whole(limits.get(MEMORY)))
+            cores = max(cores, _whole(limits.get(CORES)))
+    return Asked(cards, memory_mib, cores)
+
+
+def shares_of(pod: Json) -> list[CardShare]:
+    """The parts of cards that a pod holds; none if its containers ask for no card.
+
+    Raises: HamiFormatError if the annotation cannot be read, or claims more cards than the pod asks for.
+    """
+    asked = asked_of(pod).cards
+    if not asked:
+        return []
+    text = (pod["metadata"].get("annotations") or {}).get(hami.ALLOCATED, "")
+    shares = [share for container in hami.decode_shares(text) for share in container]
+    if len(shares) > asked:
+        raise hami.HamiFormatError(f"{hami.ALLOCATED} names {len(shares)} cards of {asked} asked for")
+    return shares
+
+
+def _limits(spec: Json) -> Iterator[Mapping[str, str]]:
+    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
+        yield (container.get("resources") or {}).get("limits") or {}
+
+
+def _whole(quantity: str | None) -> int:
+    """A number of devices, of MiB or of percent points, as the cluster writes it: 2000 may be 2k."""
+    return int(parse_quantity(quantity or "0"))
