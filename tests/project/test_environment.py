@@ -35,6 +35,20 @@ def test_a_number_out_of_range_is_refused(monkeypatch: pytest.MonkeyPatch, value
         env.number(NAME, default=1, high=10)
 
 
+def test_networks_are_read_from_addresses_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, " 10.96.0.1, 10.0.0.0/24 ,fd00:1::/64,")
+    assert env.networks(NAME) == ["10.96.0.1/32", "10.0.0.0/24", "fd00:1::/64"]
+    monkeypatch.delenv(NAME)
+    assert env.networks(NAME) == []
+
+
+@pytest.mark.parametrize("value", ["10.0.0.1/24", "db.example.com", "10.0.0", "0.0.0.0/0", "10.0.0.1:5432"])
+def test_what_is_no_network_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(NAME, value)
+    with pytest.raises(env.SettingError, match=f"^{NAME}: '{value}' is "):
+        env.networks(NAME)
+
+
 @pytest.mark.parametrize(
     "url", ["mysql://u:hunter2@h/d", "postgres://u:hunter2@h:x/d", "hunter2", "postgres://u:hunter2@h"]
 )

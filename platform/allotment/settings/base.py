@@ -229,6 +229,8 @@ ALLOTMENT_RATES = {
 ALLOTMENT_HOME = HOME
 ALLOTMENT_OBSERVE_EVERY_S = 5
 ALLOTMENT_LEASE_S = env.number("ALLOTMENT_LEASE_S", default=30, low=2, high=600)
+# Networks that pods of jobs may not connect to, beside those where clouds tell the credentials of a node.
+ALLOTMENT_DENIED_NETWORKS = env.networks("ALLOTMENT_DENIED_NETWORKS")
 ALLOTMENT_EMBEDDED = False
 ALLOTMENT_DEMO = False  # whether simulated users submit jobs
 

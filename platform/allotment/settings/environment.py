@@ -6,6 +6,7 @@ entry points turn into that line (`allotment.startup`).
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import secrets
 from pathlib import Path
@@ -69,6 +70,21 @@ def words(variable: str, default: list[str] | None = None) -> list[str]:
     """The variable as a comma-separated list; required when there is no default."""
     value = text(variable, None if default is None else ",".join(default))
     return [word.strip() for word in value.split(",") if word.strip()]
+
+
+def networks(variable: str) -> list[str]:
+    """The variable as a comma-separated list of networks or single addresses, each written as a network."""
+    found = []
+    for word in words(variable, []):
+        try:
+            network = ipaddress.ip_network(word)
+        except ValueError as error:
+            problem = f"{word!r} is no network or address, as in 10.96.0.1/32 or fd00:1::/64"
+            raise SettingError(variable, problem) from error
+        if not network.prefixlen:
+            raise SettingError(variable, f"{word!r} is every address; name the networks that are meant")
+        found.append(str(network))
+    return found
 
 
 def address(variable: str, *, schemes: tuple[str, ...], default: str | None = None) -> str:

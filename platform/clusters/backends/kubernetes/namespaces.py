@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from ipaddress import collapse_addresses, ip_network
 from typing import Final
+
+from django.conf import settings
 
 from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.backends.kubernetes.pods import SERVICE_ACCOUNT, own_labels
 
 # Pods of tenants may not leave their sandbox, whatever their images would like.
 _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
+METADATA: Final = (
+    # Link-local: AWS, Azure, Google, Oracle, OpenStack and most others; with the credentials of AWS's tasks
+    # and pods, and kube-proxy's and DNS caches' own addresses.
+    *("169.254.0.0/16", "fe80::/10"),
+    "fd00:ec2::/32",  # AWS over IPv6
+    "fd20:ce::254/128",  # Google over IPv6
+    "fd00:c1::a9fe:a9fe/128",  # Oracle over IPv6
+    "fd00:42::42/128",  # Scaleway over IPv6
+    "100.100.100.200/32",  # Alibaba
+    "192.0.0.192/32",  # Oracle's older regions
+    "168.63.129.16/32",  # Azure's host, which hands out settings and certificates of extensions
+)
+"""Where clouds hand out the credentials of the node to whoever asks from it."""
+_EVERYWHERE: Final = {4: "0.0.0.0/0", 6: "::/0"}
 POLICIES: Final = "/apis/networking.k8s.io/v1"
 _NOT_FOUND, _EXISTS = 404, 409
 
@@ -28,14 +45,21 @@ def account(installation: str) -> Body:
 
 
 def policy(installation: str) -> Body:
-    """Who may talk to whom: in from the own workspace alone; out to anywhere but the machine's own services.
+    """Who may talk to whom: in from the own workspace alone; out to anywhere but what is denied.
 
-    Jobs read data and models from wherever these are, so what goes out is open. Link-local addresses are
-    not: there clouds hand out the credentials of the node. Names may be looked up wherever they are served.
+    Jobs read data and models from wherever these are, so what goes out is open. The addresses where clouds
+    hand out the credentials of a node are not, nor what the installation denies beside them. Names may be
+    looked up wherever they are served.
     """
+    denied = [ip_network(text) for text in (*METADATA, *settings.ALLOTMENT_DENIED_NETWORKS)]
     outside = [
-        {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}},
-        {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10"]}},
+        {
+            "ipBlock": {
+                "cidr": everywhere,
+                "except": [str(net) for net in collapse_addresses(n for n in denied if n.version == version)],
+            }
+        }
+        for version, everywhere in _EVERYWHERE.items()
     ]
     names = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
     spec: Json = {

@@ -68,7 +68,7 @@ def test_a_task_without_cards_asks_for_none() -> None:
     ids=["none", "whole", "part", "instance"],
 )
 def test_a_container_without_cards_is_shown_none_whatever_its_image_says(devices: Any, void: bool) -> None:
-    (container,) = pods.manifest(replace(SPEC, devices=devices))["spec"]["containers"]
+    (container,) = pods.manifest(replace(SPEC, devices=devices), "here")["spec"]["containers"]
     said = [one for one in container["env"] if one["name"] == "NVIDIA_VISIBLE_DEVICES"]
     # With cards the device plugin says which, and what the pod says would come before it.
     assert said == ([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}] if void else [])
@@ -76,7 +76,7 @@ def test_a_container_without_cards_is_shown_none_whatever_its_image_says(devices
 
 def test_paths_of_mounts_reach_the_cluster_in_their_plain_form() -> None:
     spec = replace(SPEC, options={"volumes": [{"claim": "c", "mount": "//data/./x/../y/"}]})
-    (container,) = pods.manifest(spec)["spec"]["containers"]
+    (container,) = pods.manifest(spec, "here")["spec"]["containers"]
     assert container["volumeMounts"][0]["mountPath"] == "/data/y"
 
 
