@@ -42,7 +42,6 @@ MOUNTS: Final = (
     "/var/run/nvidia-container-devices",  # asks the container runtime for cards by the name of a file
     "/run/nvidia-container-devices",
     "/usr/local/vgpu",
-    "/tmp/vgpulock",
     "/etc/ld.so.preload",
     "/overrideEnv",  # early versions of HAMi's library read their limits from it
 )

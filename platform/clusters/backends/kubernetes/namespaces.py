@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import collapse_addresses, ip_network
+from ipaddress import ip_network
 from typing import Final
 
 from django.conf import settings
@@ -51,14 +51,9 @@ def policy(installation: str) -> Body:
     hand out the credentials of a node are not, nor what the installation denies beside them. Names may be
     looked up wherever they are served.
     """
-    denied = [ip_network(text) for text in (*METADATA, *settings.ALLOTMENT_DENIED_NETWORKS)]
+    denied = dict.fromkeys(ip_network(text) for text in (*METADATA, *settings.ALLOTMENT_DENIED_NETWORKS))
     outside = [
-        {
-            "ipBlock": {
-                "cidr": everywhere,
-                "except": [str(net) for net in collapse_addresses(n for n in denied if n.version == version)],
-            }
-        }
+        {"ipBlock": {"cidr": everywhere, "except": [str(net) for net in denied if net.version == version]}}
         for version, everywhere in _EVERYWHERE.items()
     ]
     names = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]

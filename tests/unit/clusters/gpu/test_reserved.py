@@ -50,7 +50,6 @@ def test_variables(name: str, yes: bool) -> None:
         ("/usr/local//vgpu", True),
         ("/usr/../usr/local/vgpu/.", True),
         ("/run/nvidia-container-devices/0", True),
-        ("/tmp/vgpulock", True),
         ("/overrideEnv", True),
         ("/etc/allotment/hosts", True),
         ("/usr/local/vgpus", False),

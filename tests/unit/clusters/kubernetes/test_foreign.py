@@ -71,7 +71,7 @@ def test_requests_are_counted_as_the_scheduler_counts_them(spec: Json, cpu: int,
         (
             pod(
                 asks(limits={"nvidia.com/gpu": "1"}),
-                metadata={"annotations": {"hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,1,1:GPU-b,NVIDIA,1,1:;"}},
+                metadata={"annotations": {"hami.io/vgpu-devices-allocated": "GPU-a,N,1,1:GPU-b,N,1,1:;"}},
             ),
             {"": 1}, (),
         ),

@@ -18,7 +18,10 @@ NODE = {
         "name": "n1",
         "annotations": {
             hami.REGISTER: json.dumps(
-                [{"id": uuid, "count": 10, "devmem": 40_960, "devcore": 100, "health": True} for uuid in CARDS]
+                [
+                    {"id": uuid, "count": 10, "devmem": 40_960, "devcore": 100, "health": True}
+                    for uuid in CARDS
+                ]
             )
         },
     }
@@ -85,7 +88,9 @@ def test_an_annotation_that_cannot_be_read_takes_what_the_pod_asks_for_and_no_mo
         check(*[small] * 20)
 
 
-@pytest.mark.parametrize("text", [*UNREADABLE.values(), "GPU-a,NVIDIA,40960,100:;"], ids=[*UNREADABLE, "plain"])
+@pytest.mark.parametrize(
+    "text", [*UNREADABLE.values(), "GPU-a,NVIDIA,40960,100:;"], ids=[*UNREADABLE, "plain"]
+)
 def test_a_pod_that_asks_for_no_card_holds_none(text: str) -> None:
     check(pod(text))
     check(pod(text, gpu="0"))
