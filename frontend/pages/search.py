@@ -38,4 +38,4 @@ def _nodes(who: User, text: str) -> list[tuple[str, str, str]]:
     if not permissions.may(who, Permission.CLUSTER_VIEW):
         return []
     found = node_list(viewer=who, filters=NodeFilter(name=text))[:_LIMIT]
-    return [(node.name, node.cluster.name, node_address(node.name)) for node in found]
+    return [(node.name, node.cluster.name, node_address(node.name, node.cluster.name)) for node in found]

@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from clusters.api.serializers import OneNodeQuery
 from clusters.api.views import OperatorView
 from clusters.selectors.node import device_get, node_get
 from scheduling.api.serializers import DeviceHoldSerializer, NodeHoldSerializer
@@ -15,20 +16,24 @@ from tenants.api.query import OffsetQuery, read_query
 from tenants.api.schema import problems
 
 
+class NodeHoldsQuery(OneNodeQuery, OffsetQuery):
+    """Which node, and which part of the list."""
+
+
 class NodeHoldsView(OperatorView):
     """Live allocations on one node."""
 
     @extend_schema(
         operation_id="node_holds",
         summary="Who holds what on a node",
-        parameters=[OffsetQuery],
+        parameters=[NodeHoldsQuery],
         responses={200: list_of(NodeHoldSerializer), **problems(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, name: str) -> Response:
         """Answer one page of allocations, oldest first."""
-        query = read_query(request, OffsetQuery)
-        node = node_get(viewer=self.viewer, name=name)
+        query = read_query(request, NodeHoldsQuery)
+        node = node_get(viewer=self.viewer, name=name, cluster=query.pop("cluster", ""))
         holds = node_holds(viewer=self.viewer, nodes=[node]).get(node.pk, [])
         items, total, following = page_of(holds, **query)
         return Response(answer(NodeHoldSerializer(items, many=True).data, total, following))

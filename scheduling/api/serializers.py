@@ -176,6 +176,7 @@ class TaskDeviceSerializer(serializers.Serializer[Any]):
 class TaskAllocationSerializer(serializers.Serializer[Any]):
     attempt = serializers.IntegerField(source="attempt.number")
     node = serializers.CharField(source="node.name")
+    cluster = serializers.CharField(source="node.cluster.name")
     flavor = serializers.CharField(source="flavor.name")
     namespace = serializers.CharField()
     pod = serializers.CharField(source="pod_name")

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
 from django.db.models import Count, F, Min, Q, Window
 from django.db.models.functions import RowNumber
@@ -17,14 +18,19 @@ from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission
 
+_Name = TypeVar("_Name", str, tuple[str, str])
+
 
 @dataclass(slots=True)
 class JobRow:
-    """Tasks of a job and how many run, where it holds something, and its place in its queue, from 1."""
+    """Tasks of a job and how many run, where it holds something, and its place in its queue, from 1.
+
+    Nodes are (cluster, name).
+    """
 
     tasks: int = 0
     running: int = 0
-    nodes: list[str] = field(default_factory=list)
+    nodes: list[tuple[str, str]] = field(default_factory=list)
     flavors: list[str] = field(default_factory=list)
     position: int | None = None
 
@@ -51,11 +57,11 @@ def job_rows(*, viewer: Actor, workspace: Tenant, jobs: Collection[Job]) -> dict
     for job_id, total, up in counts.annotate(total=Count("pk"), up=running):
         rows[job_id].tasks, rows[job_id].running = total, up
     held = Allocation.unscoped.filter(attempt__job__in=rows, released_at__isnull=True)
-    places = held.order_by("node__name", "flavor__name").values_list(
-        "attempt__job_id", "node__name", "flavor__name"
+    places = held.order_by("node__name", "node__cluster__name", "flavor__name").values_list(
+        "attempt__job_id", "node__name", "node__cluster__name", "flavor__name"
     )
-    for job_id, node, flavor in places.distinct():
-        _append(rows[job_id].nodes, node)
+    for job_id, node, cluster, flavor in places.distinct():
+        _append(rows[job_id].nodes, (cluster, node))
         _append(rows[job_id].flavors, flavor)
     queued = {job.queue_id for job in jobs if job.state == JobState.QUEUED}
     for job_id, place in _places(queued).items():
@@ -64,7 +70,7 @@ def job_rows(*, viewer: Actor, workspace: Tenant, jobs: Collection[Job]) -> dict
     return rows
 
 
-def _append(names: list[str], name: str) -> None:
+def _append(names: list[_Name], name: _Name) -> None:
     if name not in names:
         names.append(name)
 

@@ -22,7 +22,7 @@ _LATEST: Final = Kept(
     lambda tasks: (
         Allocation.unscoped.filter(task__pk__any_of=tasks, attempt__number=F("attempt__job__attempt_number"))
         .order_by("pk")
-        .select_related("node", "flavor", "attempt")
+        .select_related("node__cluster", "flavor", "attempt")
     )
 )
 _HELD: Final = Kept(

@@ -37,9 +37,10 @@ class QuerySerializer(serializers.Serializer[Any]):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         unknown = sorted(set(self.initial_data) - set(self.fields))
         if unknown:
-            message = _("There is no such parameter; there are: %(known)s") % {
-                "known": ", ".join(self.fields)
-            }
+            message = _("There is no such parameter; there are none here.")
+            if self.fields:
+                known = ", ".join(self.fields)
+                message = _("There is no such parameter; there are: %(known)s") % {"known": known}
             raise serializers.ValidationError(dict.fromkeys(unknown, message), code="unknown")
         return attrs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
@@ -16,7 +16,7 @@ from clusters.selectors.grid import node_state
 from clusters.selectors.node import node_get, node_story
 from clusters.services.node_life import is_held
 from foundation import clock
-from foundation.errors import NotFound
+from foundation.errors import Invalid, NotFound
 from foundation.quantities import format_cpu
 from frontend import formats, parts
 from frontend.pages.frame import operator_required, time_range, viewer
@@ -39,16 +39,19 @@ _LATEST = 20
 def node(request: HttpRequest, name: str) -> HttpResponse:
     """The whole page."""
     scope = scope_of(request)
-    found = _node(request, scope, name)
+    try:
+        found = _node(request, scope, name)
+    except Invalid:  # several clusters have one: the list of nodes tells them apart
+        return redirect(address(reverse("frontend:ops-nodes"), {"name": storable(name)}))
     ops_frame(request, scope, path=reverse("frontend:ops-nodes"))
     chosen = time_range(request, DEFAULT_RANGE)
     own = reverse("frontend:ops-node", kwargs={"name": found.name})
     context = {
-        **_context(request, scope, found),
+        **_context(request, found),
         "crumbs": [parts.Crumb(label=_("Nodes"), url=reverse("frontend:ops-nodes"))],
         "range": chosen,
         "ranges": [
-            (key, label, address(own, {"cluster": scope.cluster_name, "range": key}))
+            (key, label, address(own, {"cluster": found.cluster.name, "range": key}))
             for key, label in chosen.choices
         ],
     }
@@ -61,7 +64,7 @@ def node_live(request: HttpRequest, name: str) -> HttpResponse:
     """Cards, holders and events with fresh numbers."""
     scope = scope_of(request)
     found = _node(request, scope, name)
-    return render(request, "frontend/ops/node_live.html", _context(request, scope, found))
+    return render(request, "frontend/ops/node_live.html", _context(request, found))
 
 
 @require_GET
@@ -81,10 +84,10 @@ def _node(request: HttpRequest, scope: Scope, name: str) -> Node:
     return node_get(viewer=viewer(request), name=storable(name), cluster=scope.cluster_name)
 
 
-def _addresses(request: HttpRequest, scope: Scope, found: Node) -> dict[str, Any]:
+def _addresses(request: HttpRequest, found: Node) -> dict[str, Any]:
     """Where the page's live parts ask again, for the same cluster and range."""
     chosen = time_range(request, DEFAULT_RANGE)
-    query = {"cluster": scope.cluster_name, "range": chosen.key}
+    query = {"cluster": found.cluster.name, "range": chosen.key}
     own = {"name": found.name}
     return {
         "live_url": address(reverse("frontend:ops-node-live", kwargs=own), query),
@@ -98,14 +101,14 @@ def _addresses(request: HttpRequest, scope: Scope, found: Node) -> dict[str, Any
     }
 
 
-def _context(request: HttpRequest, scope: Scope, found: Node) -> dict[str, Any]:
+def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
     who = viewer(request)
     devices = list(found.devices.all())
     holds = device_holds(viewer=who, devices=devices)
     allocations = node_holds(viewer=who, nodes=[found]).get(found.pk, [])
     now = utilisation_now(who, node_id=found.pk)
     return {
-        **_addresses(request, scope, found),
+        **_addresses(request, found),
         "node": found,
         "labels": sorted(found.labels.items()),
         "taints": [taint_text(taint) for taint in found.taints],

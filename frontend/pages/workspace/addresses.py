@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from frontend import navigation
 
 
-def node_address(name: str) -> str:
-    """The operators' page of a node."""
-    return navigation.address("frontend:ops-node", name=name)
+def node_address(name: str, cluster: str) -> str:
+    """The operators' page of a node; another cluster may have one of that name."""
+    path = navigation.address("frontend:ops-node", name=name)
+    return f"{path}?{urlencode({'cluster': cluster})}" if path else ""
 
 
 def job_address(workspace: str, job: object) -> str:

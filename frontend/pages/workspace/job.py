@@ -12,7 +12,7 @@ from foundation import clock
 from frontend import parts, words
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.workspace import job_facts, job_holding, job_memory, story, why
-from frontend.pages.workspace.addresses import job_address, jobs_address, node_address
+from frontend.pages.workspace.addresses import job_address, jobs_address
 from frontend.pages.workspace.job_charts import chart_of, span_of
 from frontend.pages.workspace.spec_text import job_text
 from scheduling.models import Job, JobState
@@ -81,9 +81,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "kept": job_facts.kept(job),
         "back": {"next": job_address(place.slug, job.pk)},
         "tasks": tasks,
-        "task_lines": job_holding.task_lines(
-            tasks.items, now, node_address if rights.operations else None, offers
-        ),
+        "task_lines": job_holding.task_lines(tasks.items, now, rights.operations, offers),
         "tasks_running": sum(row.task.state == "running" for row in tasks.items),
         "story": story.rows(job_events(viewer=who, job=job, limit=_EVENTS).items),
         "range": span_of(job, request.GET.get("range", "")),

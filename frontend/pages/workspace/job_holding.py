@@ -10,6 +10,7 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from frontend import formats, words
+from frontend.pages.workspace.addresses import node_address
 from frontend.pages.workspace.job_facts import cards_of, ran, waited
 from frontend.pages.workspace.job_memory import Offer
 from scheduling.models import Job, TaskState
@@ -34,15 +35,16 @@ class TaskLine:
 
 
 def task_lines(
-    rows: Sequence[TaskRow], now: datetime, node_url: object, offers: Mapping[uuid.UUID, Offer]
+    rows: Sequence[TaskRow], now: datetime, linked: bool, offers: Mapping[uuid.UUID, Offer]
 ) -> list[TaskLine]:
-    """Rows of the task table; `node_url` is a function of a node's name, or None for no links."""
-    return [_task_line(row, now, node_url, offers.get(row.task.pk)) for row in rows]
+    """Rows of the task table; with `linked`, nodes lead to the operators' page."""
+    return [_task_line(row, now, linked, offers.get(row.task.pk)) for row in rows]
 
 
-def _task_line(row: TaskRow, now: datetime, node_url: object, offer: Offer | None) -> TaskLine:
+def _task_line(row: TaskRow, now: datetime, linked: bool, offer: Offer | None) -> TaskLine:
     task, role, allocation = row.task, row.task.role, row.allocation
     node = allocation.node.name if allocation else ""
+    url = node_address(node, allocation.node.cluster.name) if allocation and linked else ""
     if row.slices:
         cards = _places([part.device.index for part in row.slices])
         cores = formats.percent(row.slices[0].cores)
@@ -55,7 +57,6 @@ def _task_line(row: TaskRow, now: datetime, node_url: object, offer: Offer | Non
         cards = cores = memory = formats.MISSING
     end = task.finished_at or (now if task.state == TaskState.RUNNING else None)
     span = end - task.started_at if end and task.started_at else None
-    url = node_url(node) if node and callable(node_url) else ""
     return TaskLine(row, node, url, cards, cores, memory, span, offer)
 
 

@@ -145,5 +145,8 @@ def _line(job: Job, row: JobRow, use: Mapping[uuid.UUID, UseNow], rights: Rights
         ran=job_facts.ran(job, now),
         losses=job_facts.losses(job, now),
         kept=job_facts.kept(job),
-        nodes=[(name, node_address(name) if rights.operations else "") for name in row.nodes[:2]],
+        nodes=[
+            (name, node_address(name, cluster) if rights.operations else "")
+            for cluster, name in row.nodes[:2]
+        ],
     )

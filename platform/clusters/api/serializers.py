@@ -9,7 +9,7 @@ from rest_framework import serializers
 from clusters.models import BackendKind, Cluster, ClusterHealth, GpuMode
 from foundation.listing import Column, Kind
 from tenants.api.bodies import StrictSerializer
-from tenants.api.query import ListQuery
+from tenants.api.query import ListQuery, QuerySerializer
 
 
 class ClusterQuery(ListQuery):
@@ -42,6 +42,12 @@ class NodeQuery(ListQuery):
     name = serializers.CharField(required=False, help_text="Anywhere in the name.")
     ready = serializers.BooleanField(required=False, allow_null=True, default=None)
     cordoned = serializers.BooleanField(required=False, allow_null=True, default=None)
+
+
+class OneNodeQuery(QuerySerializer):
+    cluster = serializers.CharField(
+        required=False, help_text="Needed where several clusters have a node of that name."
+    )
 
 
 class DeviceQuery(ListQuery):

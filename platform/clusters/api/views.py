@@ -16,6 +16,7 @@ from clusters.api.serializers import (
     DeviceSerializer,
     NodeQuery,
     NodeSerializer,
+    OneNodeQuery,
 )
 from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import (
@@ -122,13 +123,14 @@ class NodeView(OperatorView):
     @extend_schema(
         operation_id="node_get",
         summary="One node with its cards",
+        parameters=[OneNodeQuery],
         responses={200: NodeSerializer, **problems(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, name: str) -> Response:
         """Answer the node of that name."""
-        read_query(request, NoQuery)
-        return Response(NodeSerializer(node_get(viewer=self.viewer, name=name)).data)
+        node = node_get(viewer=self.viewer, name=name, **read_query(request, OneNodeQuery))
+        return Response(NodeSerializer(node).data)
 
 
 class DevicesView(OperatorView):

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from clusters.models import Cluster, Device, Node, NodeEvent
 from foundation.actor import Actor
-from foundation.errors import NotFound
+from foundation.errors import FieldError, Invalid, NotFound
 from tenants import permissions
 from tenants.permissions import Permission
 
@@ -62,14 +62,19 @@ def node_list(*, viewer: Actor, filters: NodeFilter = NodeFilter()) -> QuerySet[
 
 
 def node_get(*, viewer: Actor, name: str, cluster: str = "") -> Node:
-    """One node by name; where clusters share a name, the first by cluster unless `cluster` is given.
+    """One node by name; where clusters share a name, `cluster` has to be given.
 
-    Raises: PermissionDenied, NotFound.
+    Raises: PermissionDenied, NotFound; Invalid naming `cluster` where several clusters have the node.
     """
-    node = node_list(viewer=viewer, filters=NodeFilter(cluster=cluster)).filter(name=name).first()
-    if node is None:
+    found = list(node_list(viewer=viewer, filters=NodeFilter(cluster=cluster)).filter(name=name))
+    if not found:
         raise NotFound(_("There is no node named %(name)s.") % {"name": name})
-    return node
+    if len(found) > 1:
+        clusters = ", ".join(node.cluster.name for node in found)
+        message = _("Several clusters have a node %(name)s; name one with cluster: %(clusters)s.")
+        told = message % {"name": name, "clusters": clusters}
+        raise Invalid(told, errors=[FieldError("cluster", "AMBIGUOUS", told)])
+    return found[0]
 
 
 def node_story(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent]:

@@ -120,7 +120,7 @@ def test_search_finds_what_is_in_sight(client: Client, w: World) -> None:
 def test_search_shows_nodes_to_operators_only(client: Client, w: World) -> None:
     name = Node.unscoped.order_by("name").values_list("name", flat=True)[0]
     client.force_login(w.platform_admin)
-    assert client.get(f"/search?q={name}")["Location"] == f"/ops/nodes/{name}"
+    assert client.get(f"/search?q={name}")["Location"] == f"/ops/nodes/{name}?cluster=sim"
     client.force_login(w.viewer)
     assert "Nothing has this in its name" in client.get(f"/search?q={name}").content.decode()
 
