@@ -18,8 +18,12 @@ from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.handlers.base import BaseHandler
-from django.http.response import HttpResponseBase
+from django.http.response import HttpResponse, HttpResponseBase, JsonResponse
 from django.urls import set_script_prefix
+
+from allotment.bodies import BodyBudget, read_body
+from foundation.errors import AllotmentError
+from foundation.problems import CONTENT_TYPE, of_error
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -34,14 +38,18 @@ class OneThreadHandler(ASGIHandler):
     def __init__(self) -> None:
         BaseHandler.__init__(self)
         self.load_middleware(is_async=False)
+        self._budget = BodyBudget()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="request")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise ValueError(f"only HTTP is served here, not {scope['type']}")
         try:
-            body = await self.read_body(receive)
+            body = await read_body(receive, dict(scope["headers"]), self._budget)
         except RequestAborted:
+            return
+        except AllotmentError as error:
+            await self.send_response(_refusal(error, scope["path"]), send)
             return
         try:
             response = await self._in_thread(self._answer, scope, body)
@@ -87,3 +95,15 @@ class OneThreadHandler(ASGIHandler):
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, context.run, work, *arguments)
+
+
+def _refusal(error: AllotmentError, path: str) -> HttpResponseBase:
+    """The answer to a request whose body is not read to its end; the connection cannot be used again."""
+    api = path.startswith("/api/")
+    response: HttpResponseBase = (
+        JsonResponse(of_error(error), status=error.status, content_type=CONTENT_TYPE)
+        if api
+        else HttpResponse(f"{error.detail}\n", status=error.status, content_type="text/plain")
+    )
+    response["Connection"] = "close"
+    return response

@@ -1,0 +1,117 @@
+"""Reads the body of a request before it is known who sends it, within bounds.
+
+Whatever a stranger sends until then costs memory, so one body, all bodies of a process together, and the time
+that one takes are limited. What the parsers of single resources accept is far smaller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.exceptions import RequestAborted
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.errors import AllotmentError, TooLarge
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+ALL_BYTES: Final = 64 * 2**20
+"""Bytes of all bodies that one process holds unfinished or unanswered."""
+LONGEST_S: Final = 60.0
+"""Seconds from the first to the last byte of one body."""
+
+
+class TooSlow(AllotmentError):
+    """The body did not arrive in time."""
+
+    code = "REQUEST_TIMEOUT"
+    title = gettext_lazy("The body did not arrive in time")
+    status = 408
+
+
+class TooManyBodies(AllotmentError):
+    """This process holds as many bodies as it may; the request can be sent again."""
+
+    code = "OVERLOADED"
+    title = gettext_lazy("Too many requests are being received")
+    status = 503
+
+
+class Body(io.BytesIO):
+    """A body in memory; its bytes are counted until it is closed."""
+
+    def __init__(self, budget: BodyBudget) -> None:
+        super().__init__()
+        self._budget, self._counted = budget, 0
+
+    def add(self, part: bytes) -> None:
+        """Append bytes that arrived. Raises: TooLarge, TooManyBodies."""
+        largest = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        if self._counted + len(part) > largest:
+            raise too_large(largest)
+        self._budget.take(len(part))
+        self._counted += len(part)
+        self.write(part)
+
+    def close(self) -> None:
+        """Give the bytes back; may be called twice."""
+        self._budget.release(self._counted)
+        self._counted = 0
+        super().close()
+
+
+class BodyBudget:
+    """The bytes that all bodies of this process may have together; used by the event loop alone."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def take(self, size: int) -> None:
+        """Count bytes. Raises: TooManyBodies when there would be more than `ALL_BYTES`."""
+        if self.taken + size > ALL_BYTES:
+            raise TooManyBodies(_("Send the request again in a moment."))
+        self.taken += size
+
+    def release(self, size: int) -> None:
+        """Count them no longer."""
+        self.taken -= size
+
+
+def too_large(largest: int) -> TooLarge:
+    """The refusal of a body of more than `largest` bytes."""
+    message = _("The body has more than %(limit)s KiB.") % {"limit": largest // 1024}
+    return TooLarge(message, numbers={"limit_bytes": largest})
+
+
+async def read_body(receive: Receive, headers: Mapping[bytes, bytes], budget: BodyBudget) -> Body:
+    """The whole body of a request.
+
+    Raises: TooLarge (before anything is read where the length is announced), TooSlow, TooManyBodies,
+    RequestAborted when the client leaves.
+    """
+    announced = headers.get(b"content-length", b"0")
+    largest = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    if not announced.isdigit() or len(announced) > len(str(largest)) or int(announced) > largest:
+        raise too_large(largest)
+    body, until = Body(budget), time.monotonic() + LONGEST_S
+    try:
+        while True:
+            message = await asyncio.wait_for(receive(), until - time.monotonic())
+            if message["type"] == "http.disconnect":
+                raise RequestAborted
+            body.add(message.get("body", b""))
+            if not message.get("more_body", False):
+                body.seek(0)
+                return body
+    except TimeoutError:
+        body.close()
+        text = _("The body took longer than %(limit)s seconds.") % {"limit": round(LONGEST_S)}
+        raise TooSlow(text, numbers={"limit_s": LONGEST_S}) from None
+    except BaseException:
+        body.close()
+        raise
