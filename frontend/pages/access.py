@@ -7,17 +7,33 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from tenants.models import User
 
 LOCKED_OUT_STATUS = 429
+
+
+class SignInForm(AuthenticationForm):
+    """The user name and the password."""
+
+    def confirm_login_allowed(self, user: User) -> None:
+        """Refuse a one-time password that was not changed in time."""
+        super().confirm_login_allowed(user)
+        if user.password_expired:
+            message = _("This one-time password has expired. Ask an operator of the platform for a new one.")
+            raise ValidationError(message, code="expired")
 
 
 class SignIn(LoginView):
     """The sign-in page; who is signed in already goes on."""
 
     template_name = "frontend/login.html"
+    authentication_form = SignInForm
     redirect_authenticated_user = True
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

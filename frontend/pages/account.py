@@ -12,13 +12,14 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.errors import Invalid
+from foundation.errors import AllotmentError
 from frontend import formats
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.words import role_word
 from tenants.models import User
 from tenants.selectors.member import membership_list
-from tenants.services.account import password_change
+from tenants.services.account import WrongPassword, password_change
+from tenants.services.password_attempt import counted_attempt
 
 
 class PasswordForm(forms.Form):
@@ -64,7 +65,7 @@ def account(request: HttpRequest) -> HttpResponse:
     """Show the account; POST changes the password, keeps this session and ends all others."""
     who = viewer(request)
     form = PasswordForm(request.POST if request.method == "POST" else None, user=who)
-    if request.method == "POST" and form.is_valid() and _changed(who, form):
+    if request.method == "POST" and form.is_valid() and _changed(request, who, form):
         update_session_auth_hash(request, who)
         messages.success(request, _("Your password was changed. Other sessions of yours have ended."))
         return redirect("frontend:home")
@@ -73,14 +74,16 @@ def account(request: HttpRequest) -> HttpResponse:
     return render(request, "frontend/account/account.html", page)
 
 
-def _changed(who: User, form: PasswordForm) -> bool:
+def _changed(request: HttpRequest, who: User, form: PasswordForm) -> bool:
     values = form.cleaned_data
     try:
-        password_change(acting_user=who, old_password=values["old"], new_password=values["new"])
-    except Invalid:
+        with counted_attempt(request, who):
+            password_change(acting_user=who, old_password=values["old"], new_password=values["new"])
+    except WrongPassword:
         form.add_error("old", ValidationError(_("This is not your password.")))
-        return False
-    return True
+    except AllotmentError as error:
+        form.add_error(None, error.detail)
+    return form.is_valid()
 
 
 def _facts(request: HttpRequest, who: User) -> list[tuple[str, object]]:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from foundation import clock
@@ -60,15 +60,12 @@ def viewer(request: HttpRequest) -> User:
 
 
 def login_required(view: View) -> View:
-    """Send strangers to sign in, one-time passwords to be changed, and turn errors into pages."""
+    """Send strangers to sign in, and turn errors into pages."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not request.user.is_authenticated:
             return redirect_to_login(_return_address(request))
-        account = navigation.address("frontend:account")
-        if viewer(request).must_change_password and request.path != account:
-            return redirect(account)
         try:
             return view(request, *args, **kwargs)
         except AllotmentError as error:

@@ -19,6 +19,7 @@ from tenants.api.shapes import (
     GroupChangeSerializer,
     GroupCreateSerializer,
     GroupSerializer,
+    PasswordResetSerializer,
     PasswordSetSerializer,
     PersonSerializer,
     ServiceAccountCreateSerializer,
@@ -79,7 +80,7 @@ class UsersView(PlatformView):
         tags=["accounts"],
     )
     def post(self, request: Request) -> Response:
-        """Open an account with a one-time password."""
+        """Open an account with a one-time password; the answer says when that expires."""
         read_query(request, NoQuery)
         values = body_of(request, UserCreateSerializer)
         user = user_create(acting_user=self.viewer, must_change_password=True, **values)
@@ -148,16 +149,21 @@ class UserPasswordView(PlatformView):
         operation_id="user_password_set",
         summary="Set a one-time password",
         request=PasswordSetSerializer,
-        responses={204: None, **problems(400, 404)},
+        description=(
+            "All sessions of the account end, and its access keys are revoked unless `keep_keys` is true. "
+            "The password expires after the hours of ALLOTMENT_ONE_TIME_PASSWORD_HOURS. One's own "
+            "password is changed at me/password."
+        ),
+        responses={200: PasswordResetSerializer, **problems(400, 404, 409)},
         tags=["accounts"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Set it; all sessions of the account end."""
+        """Set it, and answer when it expires and how many keys were revoked."""
         read_query(request, NoQuery)
         user = user_get(viewer=self.viewer, user_id=kwargs["user"])
-        password = body_of(request, PasswordSetSerializer)["password"]
-        password_set(acting_user=self.viewer, user=user, password=password)
-        return Response(status=204)
+        values = body_of(request, PasswordSetSerializer)
+        reset = password_set(acting_user=self.viewer, user=user, **values)
+        return Response(PasswordResetSerializer(reset).data)
 
 
 class GroupsQuery(ListQuery):

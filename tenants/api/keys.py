@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.contrib.auth import update_session_auth_hash
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation.errors import PermissionDenied
 from foundation.listing import Column, Kind
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import named_by
@@ -32,6 +34,7 @@ from tenants.selectors.access_key import access_key_get, access_key_list
 from tenants.selectors.account import service_account_get
 from tenants.services.access_key import access_key_create, access_key_revoke, access_key_rotate
 from tenants.services.account import password_change
+from tenants.services.password_attempt import counted_attempt
 
 
 class AccessKeysQuery(ListQuery):
@@ -196,12 +199,17 @@ class MyKeyRotateView(PlatformView):
 
 
 class MyPasswordView(PlatformView):
-    """One's own password."""
+    """One's own password, changed by a session only: whoever found a key must not end up with the account."""
+
+    open_to_one_time_passwords = True
 
     @extend_schema(
         operation_id="my_password_change",
         summary="Change your password",
-        description="All your sessions end, but the one that asks.",
+        description=(
+            "All your sessions end, but the one that asks. Wrong old passwords count like failed sign-ins. "
+            "Closed to access keys."
+        ),
         request=PasswordChangeSerializer,
         responses={204: None, **problems(400)},
         tags=["me"],
@@ -209,9 +217,12 @@ class MyPasswordView(PlatformView):
     def post(self, request: Request) -> Response:
         """Change it, knowing the old one."""
         read_query(request, NoQuery)
+        if isinstance(request.auth, AccessKey):
+            raise PermissionDenied(_("Sign in to change your password."), code="SESSION_REQUIRED")
         values = body_of(request, PasswordChangeSerializer)
         user = self.viewer
-        password_change(acting_user=user, old_password=values["old"], new_password=values["new"])
+        with counted_attempt(request._request, user):
+            password_change(acting_user=user, old_password=values["old"], new_password=values["new"])
         if isinstance(request.successful_authenticator, SessionAuthentication):
             update_session_auth_hash(request._request, user)
         return Response(status=204)

@@ -25,7 +25,12 @@ class MembershipSerializer(serializers.Serializer[Any]):
 class MeSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     username = serializers.CharField()
-    must_change_password = serializers.BooleanField()
+    must_change_password = serializers.BooleanField(
+        help_text="Nothing but this and me/password is open until then."
+    )
+    password_expires_at = serializers.DateTimeField(
+        allow_null=True, help_text="When a one-time password that was not changed stops working."
+    )
     platform_permissions = serializers.ListField(child=serializers.CharField())
     memberships = MembershipSerializer(many=True)
 

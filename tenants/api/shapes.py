@@ -138,6 +138,9 @@ class UserSerializer(serializers.Serializer[Any]):
     email = serializers.CharField()
     is_active = serializers.BooleanField()
     must_change_password = serializers.BooleanField()
+    password_expires_at = serializers.DateTimeField(
+        allow_null=True, help_text="When a one-time password that was not changed stops working."
+    )
     last_login = serializers.DateTimeField(allow_null=True)
 
 
@@ -155,6 +158,15 @@ class UserChangeSerializer(StrictSerializer):
 
 class PasswordSetSerializer(StrictSerializer):
     password = serializers.CharField(max_length=200, trim_whitespace=False)
+    keep_keys = serializers.BooleanField(
+        default=False, help_text="Leave the account's access keys alone; otherwise all of them are revoked."
+    )
+
+
+class PasswordResetSerializer(serializers.Serializer[Any]):
+    password_expires_at = serializers.DateTimeField(help_text="Until then it has to be changed.")
+    keys_revoked = serializers.IntegerField()
+    keys_kept = serializers.IntegerField()
 
 
 class PasswordChangeSerializer(StrictSerializer):

@@ -20,6 +20,7 @@ from foundation import clock, row_scope
 from foundation.errors import PermissionDenied
 from tenants.grants import bind_to_scopes
 from tenants.models import AccessKey, User
+from tenants.one_time_passwords import require_password_chosen
 
 
 class AnyAccept(BaseContentNegotiation):
@@ -50,11 +51,12 @@ def signed_in_still(request: Request) -> User:
     """Whoever made this request, read afresh, while key or session are good as they were then.
 
     In the context of the caller the scopes of the key bound what its owner may do.
-    Raises: PermissionDenied with code ACCESS_LOST.
+    Raises: PermissionDenied with code ACCESS_LOST or PASSWORD_CHANGE_REQUIRED.
     """
     user = _by_key(request.auth) if isinstance(request.auth, AccessKey) else _by_session(request)
     if user is None or not user.is_active:
         raise PermissionDenied(_("Your access has ended."), code="ACCESS_LOST")
+    require_password_chosen(user, request.auth)
     return user
 
 

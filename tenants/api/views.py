@@ -27,6 +27,7 @@ from tenants.selectors.tenant import workspace_list
 class MeView(PlatformView):
     """Who I am."""
 
+    open_to_one_time_passwords = True
     points = {"GET": Permission.TENANT_VIEW}
 
     @extend_schema(
@@ -43,6 +44,7 @@ class MeView(PlatformView):
             "id": user.pk,
             "username": user.username,
             "must_change_password": user.must_change_password,
+            "password_expires_at": user.password_expires_at,
             "platform_permissions": sorted(permissions.granted(user)),
             "memberships": membership_list(viewer=user),
         }

@@ -8,6 +8,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
 
+from foundation import clock
 from foundation.identifiers import new_id
 from foundation.models import Versioned
 
@@ -20,7 +21,9 @@ class AccountKind(models.TextChoices):
 class User(Versioned, AbstractUser):
     """A person or a service account. What it may do comes from its memberships alone.
 
-    A service account belongs to a tenant (`home`), has no password, and acts by access keys only.
+    A one-time password (`must_change_password`) is good until `password_expires_at`, for nothing but to
+    choose another one. A service account belongs to a tenant (`home`), has no password, and acts by access
+    keys only.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -29,6 +32,7 @@ class User(Versioned, AbstractUser):
         "tenants.Tenant", on_delete=models.PROTECT, null=True, blank=True, related_name="service_accounts"
     )
     must_change_password = models.BooleanField(default=False)
+    password_expires_at = models.DateTimeField(null=True, blank=True)
 
     REQUIRED_FIELDS: ClassVar[list[str]] = []  # nothing here is sent by e-mail
 
@@ -43,6 +47,12 @@ class User(Versioned, AbstractUser):
 
     def __str__(self) -> str:
         return self.username
+
+    @property
+    def password_expired(self) -> bool:
+        """Whether the one-time password was not changed in time."""
+        end = self.password_expires_at
+        return self.must_change_password and end is not None and end <= clock.now()
 
     @property
     def is_service(self) -> bool:

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from foundation import audit, clock, row_scope
 from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
+from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.kept import Kept
 from tenants import permissions
 from tenants.models import AccessKey, User
@@ -117,6 +117,8 @@ def access_key_revoke(*, acting_user: Actor, key: AccessKey) -> None:
 
 
 def _require_owner(acting_user: Actor, user: User) -> None:
+    if isinstance(acting_user, User) and acting_user.must_change_password:
+        raise PermissionDenied(_("Choose your own password first."), code="PASSWORD_CHANGE_REQUIRED")
     if user.is_service:
         require_manage(acting_user, user)
         return

@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from axes.utils import reset as axes_reset
+from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit
+from foundation import audit, clock
 from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
+from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.versions import advance, require_current
 from tenants import permissions
-from tenants.models import User
+from tenants.models import AccessKey, User
 from tenants.permissions import Permission
 from tenants.services.last_admin import last_admin_kept
 from tenants.signals import password_changed
 
 
+class WrongPassword(Invalid):
+    """The old password is not the account's."""
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordReset:
+    """What a new one-time password did: when it expires, and what became of the account's access keys."""
+
+    user: User
+    password_expires_at: datetime
+    keys_revoked: int
+    keys_kept: int
+
+
 @transaction.atomic
 def user_create(
-    *, acting_user: Actor, username: str, password: str, must_change_password: bool, email: str = ""
+    *,
+    acting_user: Actor,
+    username: str,
+    password: str,
+    must_change_password: bool,
+    email: str = "",
+    expires: bool = True,
 ) -> User:
     """Create an account with no rights; `member_set` gives it some.
 
+    A password that must be changed expires after ALLOTMENT_ONE_TIME_PASSWORD_HOURS, unless not `expires`.
     Raises: PermissionDenied; Invalid for the name or a password against the rules; Conflict when the name
     is taken.
     """
@@ -39,7 +63,8 @@ def user_create(
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("username", "taken", message)])
     user = User.objects.create_user(username=username, password=password, email=email)
     user.must_change_password = must_change_password
-    user.save(update_fields=["must_change_password"])
+    user.password_expires_at = _one_time_end() if must_change_password and expires else None
+    user.save(update_fields=["must_change_password", "password_expires_at"])
     _note(acting_user, "create", user, after={"username": username})
     return user
 
@@ -73,35 +98,52 @@ def user_unlock(*, acting_user: Actor, user: User) -> int:
 
 
 @transaction.atomic
-def password_set(*, acting_user: Actor, user: User, password: str) -> User:
-    """Give somebody a one-time password; their sessions end, and they must change it first.
+def password_set(*, acting_user: Actor, user: User, password: str, keep_keys: bool = False) -> PasswordReset:
+    """Give another person a one-time password, which they must change before anything else.
 
-    Raises: PermissionDenied; Invalid against the rules, or for an account that has no password.
+    Their sessions end, and their access keys unless `keep_keys`: a thief of the old password has made some.
+    Raises: PermissionDenied; Conflict for one's own password, which is changed by who knows it; Invalid
+    against the rules, or for an account that has no password.
     """
     _require_over(acting_user, user)
     if user.is_service:
         message = _("A service account has no password; it acts by access keys.")
         raise Invalid(message, errors=[FieldError("user", "service", message)])
+    if acting_user.pk == user.pk:
+        raise Conflict(_("Change your own password by the one you have."), code="OWN_PASSWORD")
     _check_password(password, user)
     advance(user, expected=None)
     user.must_change_password = True
+    user.password_expires_at = end = _one_time_end()
     _set(user, password)
-    _note(acting_user, "password-set", user)
-    return user
+    keys = AccessKey.unscoped.filter(user=user, revoked_at__isnull=True)
+    revoked = 0 if keep_keys else keys.update(revoked_at=clock.now())
+    _note(acting_user, "password-set", user, after={"keys_revoked": revoked})
+    return PasswordReset(user, end, keys_revoked=revoked, keys_kept=keys.count())
 
 
 @transaction.atomic
 def password_change(*, acting_user: User, old_password: str, new_password: str) -> None:
     """Change one's own password. All sessions end but the one that its page keeps.
 
-    Raises: Invalid when the old password is wrong or the new one against the rules.
+    Raises: WrongPassword for the old one; Invalid when the new one is the old one or against the rules;
+    PermissionDenied with code PASSWORD_EXPIRED for a one-time password that was not changed in time.
     """
     if not acting_user.check_password(old_password):
         message = _("The old password is not right.")
-        raise Invalid(message, errors=[FieldError("old", "wrong", message)])
+        raise WrongPassword(message, errors=[FieldError("old", "wrong", message)])
+    if acting_user.password_expired:
+        raise PermissionDenied(
+            _("This one-time password has expired. Ask an operator of the platform for a new one."),
+            code="PASSWORD_EXPIRED",
+        )
+    if new_password == old_password:
+        message = _("Choose one that differs from the password until now.")
+        raise Invalid(message, errors=[FieldError("new", "same", message)])
     _check_password(new_password, acting_user, field="new")
     advance(acting_user, expected=None)
     acting_user.must_change_password = False
+    acting_user.password_expires_at = None
     _set(acting_user, new_password)
     _note(acting_user, "password", acting_user)
     username = acting_user.get_username()
@@ -116,7 +158,11 @@ def _require_over(actor: Actor, user: User) -> None:
 def _set(user: User, password: str) -> None:
     # Sessions carry a hash of the password's hash: with this write, all others are no longer valid.
     user.set_password(password)
-    user.save(update_fields=["password", "must_change_password"])
+    user.save(update_fields=["password", "must_change_password", "password_expires_at"])
+
+
+def _one_time_end() -> datetime:
+    return clock.now() + timedelta(hours=settings.ALLOTMENT_ONE_TIME_PASSWORD_HOURS)
 
 
 def _check_password(password: str, user: User, *, field: str = "password") -> None:

@@ -83,7 +83,10 @@ def _operator(home: Path) -> User:
     if existing is not None:
         return existing
     password = secrets.token_urlsafe(9)
-    user = user_create(acting_user=SYSTEM, username=OPERATOR, password=password, must_change_password=True)
+    # It does not expire: the first sign-in may be weeks after the start, and nobody could give a new one.
+    user = user_create(
+        acting_user=SYSTEM, username=OPERATOR, password=password, must_change_password=True, expires=False
+    )
     member_set(acting_user=SYSTEM, user=user, tenant=None, role=Role.PLATFORM_ADMIN)
     target = home / SIGN_IN_FILE
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -61,6 +61,8 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "foundation.rate_limit_middleware.RateLimitMiddleware",
     "allotment.denials.DenialMiddleware",
+    "tenants.middleware.PasswordAttemptMiddleware",
+    "allotment.one_time_passwords.OneTimePasswordMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",  # last: it answers in place of a locked-out login
 ]
@@ -108,6 +110,9 @@ AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_CALLABLE = "frontend.pages.access.locked_out"
 AXES_VERBOSE = False
 AXES_ENABLE_ADMIN = False
+ALLOTMENT_ONE_TIME_PASSWORD_HOURS = env.number(
+    "ALLOTMENT_ONE_TIME_PASSWORD_HOURS", default=72, low=1, high=24 * 90
+)
 
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -174,6 +179,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
+        "tenants.one_time_passwords.PasswordChosen",
         "tenants.key_scopes.KeyScopes",
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],

@@ -1,0 +1,38 @@
+"""A session that was opened with a one-time password may choose another one and do nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext as _
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from foundation.errors import PermissionDenied
+from tenants.models import AccessKey, User
+
+if TYPE_CHECKING:
+    # Views load their default permissions, this one among them, while their own module is loading.
+    from rest_framework.views import APIView
+
+
+def require_password_chosen(user: object, auth: object) -> None:
+    """Check that the session is not one of a one-time password; access keys need none.
+
+    Raises: PermissionDenied with code PASSWORD_CHANGE_REQUIRED.
+    """
+    if isinstance(user, User) and user.must_change_password and not isinstance(auth, AccessKey):
+        raise PermissionDenied(
+            _("Choose your own password first: this one was given to you for one sign-in."),
+            code="PASSWORD_CHANGE_REQUIRED",
+        )
+
+
+class PasswordChosen(BasePermission):
+    """Closes every view to one-time passwords but those that say `open_to_one_time_passwords`."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not getattr(view, "open_to_one_time_passwords", False):
+            auth: Any = request.auth
+            require_password_chosen(request.user, auth)
+        return True

@@ -1,0 +1,44 @@
+"""Guesses of the password of a session that is open already, counted and locked like sign-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from axes.handlers.proxy import AxesProxyHandler
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from foundation.rate_limit_middleware import TooManyRequests
+from tenants.models import User
+from tenants.services.account import WrongPassword
+
+WRONG = "wrong_password_of"
+"""The attribute of a request that holds the user name of whose password was guessed wrong."""
+
+
+@contextmanager
+def counted_attempt(request: Any, user: User) -> Iterator[None]:
+    """Check that the user's password may be tried here, and have a wrong one counted.
+
+    It is counted by the middleware, after the answer is made: the transaction of a dry run, or of a request
+    with an Idempotency-Key, takes everything back that is written in it.
+    Raises: TooManyRequests with code LOCKED_OUT.
+    """
+    if settings.AXES_ENABLED and not AxesProxyHandler.is_allowed(request, {"username": user.username}):
+        raise TooManyRequests(
+            _("Too many wrong passwords. Try again in 15 minutes, or ask an operator."), code="LOCKED_OUT"
+        )
+    try:
+        yield
+    except WrongPassword:
+        setattr(request, WRONG, user.username)
+        raise
+
+
+def wrong_password_of(request: HttpRequest) -> str:
+    """The user name of whose password this request guessed wrong, or nothing."""
+    name: str = getattr(request, WRONG, "")
+    return name
