@@ -23,13 +23,18 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+import structlog
 from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db.models import CharField, F, QuerySet, Value
+from django.db.models.functions import Cast, Concat, Replace
+from kombu.exceptions import OperationalError as BrokerError
 
 from foundation import clock, faults
 from foundation.kept import Kept, KeptUpdate
 from foundation.models import Hint
 from foundation.postgres import preparing_cursor
+
+log = structlog.get_logger(__name__)
 
 
 class Topic(StrEnum):
@@ -50,6 +55,7 @@ CHANNEL: Final = "allotment_hint"
 _LATER: Final = "-later"
 _PUT_OFF: Final = "-put-off"
 _SENT: Final = "-sent"
+_SUFFIXES: Final = ("", _LATER, _PUT_OFF, _SENT)
 _ONE_AT_A_TIME: Final = frozenset({Topic.CYCLE, Topic.FREED})
 _CLAIMED: Final = "~"
 _CLAIM: Final = timedelta(seconds=10)
@@ -87,11 +93,23 @@ _DUE: Final = Kept(
 _TAKE: Final = """DELETE FROM foundation_hint WHERE id = (
     SELECT id FROM foundation_hint WHERE not_before <= %s AND topic IN ({}) ORDER BY not_before LIMIT 1 {}
 ) RETURNING topic, key"""
-_ANY: Final = Kept(lambda now: Hint.unscoped.filter(not_before__lte=now).order_by().values_list("pk")[:1])
 _TAKE_OVER: Final = """UPDATE foundation_hint
 SET topic = replace(topic, '~' || id, '') || '~' || id, not_before = %s
-WHERE id IN (SELECT id FROM foundation_hint WHERE not_before <= %s ORDER BY id LIMIT %s {})
-RETURNING id, topic, key"""
+WHERE id IN (
+    SELECT id FROM foundation_hint WHERE not_before <= %s AND replace(topic, '~' || id, '') IN ({})
+    ORDER BY id LIMIT %s {}
+) RETURNING id, topic, key"""
+_UNCLAIMED: Final = Replace(
+    F("topic"), Concat(Value("~"), Cast("id", CharField())), Value(""), output_field=CharField()
+)
+_NEXT: Final = Kept(
+    lambda topics: (
+        Hint.unscoped.alias(unclaimed=_UNCLAIMED)
+        .filter(unclaimed__any_of=topics)
+        .order_by("not_before")
+        .values_list("not_before")[:1]
+    )
+)
 _NOTE_SENT: Final = f"{_INSERT} DO NOTHING RETURNING key"
 _ANSWERED: Final = "DELETE FROM foundation_hint WHERE topic IN ({}) AND key = %s"
 _HASTENED: Final = KeptUpdate(
@@ -206,7 +224,7 @@ def _forget(names: Sequence[str], key: uuid.UUID | str) -> None:
 
 
 def _names(topics: Sequence[Topic]) -> list[str]:
-    return [topic.value + suffix for topic in topics for suffix in ("", _LATER, _PUT_OFF, _SENT)]
+    return [topic.value + suffix for topic in topics for suffix in _SUFFIXES]
 
 
 def _plain(name: str) -> str:
@@ -219,43 +237,73 @@ def unpublished() -> QuerySet[Hint]:
 
 
 def due_in() -> float | None:
-    """Seconds until the next hint is due, zero or less when one is; None when there is none."""
-    earliest = Hint.unscoped.order_by("not_before").values_list("not_before", flat=True).first()
-    return (earliest - clock.now()).total_seconds() if earliest else None
+    """Seconds until the next hint that can be published here is due, zero or less when one is; None when
+    there is none."""
+    first = _NEXT.for_any(_published_names())
+    return (first[0][0] - clock.now()).total_seconds() if first else None
 
 
 def publish_due(limit: int = 200) -> int:
     """Publish hints that are due and delete them; returns how many.
 
+    Hints of topics that this process does not know stay for a relay of a newer version.
+
     They are claimed first, in a short transaction: from then on the same may be asked for anew, and nobody
     who does so waits for the broker. If it fails, they are due at once again; if this process dies, after
     `_CLAIM`. What the broker took nevertheless is published twice, which is harmless; and so is, where one
     message at a time is enough, one that nobody takes in time.
+
+    A message that cannot be published for a reason of its own is logged, stops no other, and is tried again
+    after `_CLAIM`.
+
+    Raises: kombu.exceptions.OperationalError or OSError when the broker fails.
     """
     # Looked at first without writing: embedded, that takes the one write lock.
-    if not _ANY.first(clock.now()):
+    due = due_in()
+    if due is None or due > 0:
         return 0
     rows = _claim(limit)
     faults.point("relay.before_publish")
+    failed: set[tuple[str, str]] = set()
     try:
         for topic, key in _messages(rows):
-            _publishers[topic](key)
+            if not _publish(topic, key):
+                failed.add((topic, key))
     except Exception:
         _put_back(rows)
         raise
     faults.point("relay.after_publish")
-    Hint.unscoped.filter(id__in=[row.id for row in rows]).delete()
-    return len(rows)
+    published = [row.pk for row in rows if (_plain(row.topic), row.key) not in failed]
+    Hint.unscoped.filter(id__in=published).delete()
+    return len(published)
+
+
+def _publish(topic: str, key: str) -> bool:
+    """Publish one message; returns False when it alone failed. Raises: BrokerError, OSError."""
+    try:
+        _publishers[topic](key)
+    except (BrokerError, OSError):
+        raise
+    except Exception:
+        log.exception("hint not published", topic=topic, key=key)
+        _forget([topic + _SENT], key)
+        return False
+    return True
+
+
+def _published_names() -> list[str]:
+    return [topic + suffix for topic in _publishers for suffix in _SUFFIXES]
 
 
 def _claim(limit: int) -> list[Hint]:
     """Take hints that are due, in one statement: they make room for their like, and are not due again for a
     while."""
-    now = clock.now()
+    now, names = clock.now(), _published_names()
     skip = "FOR UPDATE SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else ""
+    take = _TAKE_OVER.format(", ".join(["%s"] * len(names)), skip)
     with preparing_cursor() as cursor:
         times = [connection.ops.adapt_datetimefield_value(at) for at in (now + _CLAIM, now)]
-        cursor.execute(_TAKE_OVER.format(skip), [*times, limit])
+        cursor.execute(take, [*times, *names, limit])
         taken = sorted(cursor.fetchall())
     own = ((pk, topic.partition(_CLAIMED)[0], key) for pk, topic, key in taken)
     return [Hint(id=pk, topic=topic, key=key, not_before=now) for pk, topic, key in own]

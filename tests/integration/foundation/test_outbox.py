@@ -8,7 +8,7 @@ import pytest
 import time_machine
 from django.db import transaction
 
-from foundation import outbox
+from foundation import clock, outbox
 from foundation.models import Hint
 from foundation.outbox import Topic
 from tests.fixtures.wait import wait_until
@@ -177,3 +177,55 @@ def test_what_may_be_published_beside_its_like_is(
         assert outbox.publish_due() == 1
     assert published == ["cluster-1", "cluster-1"]
     assert not Hint.unscoped.exists()
+
+
+@pytest.mark.parametrize("topic", ["invented", "invented-later", "cycle-invented", "cycles", "cycl", ""])
+def test_hints_that_only_a_newer_relay_knows_stay_for_it(published: list[str], topic: str) -> None:
+    unknown = Hint.unscoped.create(topic=topic, key="cell-9", not_before=clock.now())
+    outbox.hint(Topic.CYCLE, "cell-1")
+
+    assert outbox.publish_due() == 1
+    assert published == ["cell-1"]
+    assert outbox.publish_due() == 0
+    after = outbox.due_in()
+    assert after is None or after > 0, "a relay that cannot publish it does not look for it without a pause"
+    kept = Hint.unscoped.get(pk=unknown.pk)
+    assert (kept.topic, kept.key, kept.not_before) == (topic, "cell-9", unknown.not_before)
+
+
+def test_hints_that_a_newer_relay_claimed_stay_for_it(published: list[str]) -> None:
+    """One that died over them leaves their claims behind."""
+    unknown = Hint.unscoped.create(topic="invented", key="cell-9", not_before=clock.now())
+    Hint.unscoped.filter(pk=unknown.pk).update(topic=f"invented~{unknown.pk}")
+
+    assert outbox.publish_due() == 0
+    assert Hint.unscoped.get().topic == f"invented~{unknown.pk}"
+
+
+@pytest.mark.parametrize("topic", [Topic.EXECUTE, Topic.CYCLE])
+def test_a_message_that_cannot_be_published_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch, topic: Topic
+) -> None:
+    told: list[str] = []
+
+    def choose(key: str) -> None:
+        if key == "broken":
+            raise TypeError("no message can be made of it")
+        told.append(key)
+
+    monkeypatch.setitem(outbox._publishers, topic.value, choose)
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        for key in ("a", "broken", "c"):
+            outbox.hint(topic, key)
+
+        assert outbox.publish_due() == 2
+        assert told == ["a", "c"]
+        assert outbox.publish_due() == 0, "it is not tried again without a pause"
+
+        outbox.hint(topic, "d")
+        assert outbox.publish_due() == 1
+        traveller.shift(10)
+        monkeypatch.setitem(outbox._publishers, topic.value, told.append)
+
+        assert outbox.publish_due() >= 1
+        assert "broken" in told, "it is tried again when its turn has come"
