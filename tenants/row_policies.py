@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import structlog
 from django.apps import AppConfig, apps
-from django.db import connections, models
+from django.db import connections, models, transaction
 
 from foundation.row_scope import SCOPE, USER
 from tenants.models import AccessKey, CustomRole, Member, Tenant, User
@@ -167,7 +167,9 @@ def sync(using: str) -> None:
         cursor.execute(_FUNCTIONS)
         for model, rule in sorted(rules().items(), key=lambda item: item[0]._meta.db_table):
             if model._meta.db_table in tables:  # an earlier state of the migrations may lack it
-                _protect(cursor, model._meta.db_table, dict(_policies(model, rule)))
+                # Together: between two policies running web processes would see no row of the table.
+                with transaction.atomic(using):
+                    _protect(cursor, model._meta.db_table, dict(_policies(model, rule)))
         _ensure_role(cursor)
 
 

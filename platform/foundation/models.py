@@ -58,7 +58,7 @@ class Leased(models.Model):
 class Versioned(models.Model):
     """A row that people change through the API: its version is its ETag; see `foundation.versions`."""
 
-    version = models.PositiveBigIntegerField(default=0)
+    version = models.PositiveBigIntegerField(default=0, db_default=0)
 
     class Meta:
         abstract = True

@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from django.db import connection, transaction
@@ -99,9 +99,8 @@ WHERE id IN (
     SELECT id FROM foundation_hint WHERE not_before <= %s AND replace(topic, '~' || id, '') IN ({})
     ORDER BY id LIMIT %s {}
 ) RETURNING id, topic, key"""
-_UNCLAIMED: Final = Replace(
-    F("topic"), Concat(Value("~"), Cast("id", CharField())), Value(""), output_field=CharField()
-)
+_CLAIM_MARK: Any = Concat(Value(_CLAIMED), Cast("id", CharField()))  # the published types want a constant
+_UNCLAIMED: Final = Replace(F("topic"), _CLAIM_MARK, Value(""), output_field=CharField())
 _NEXT: Final = Kept(
     lambda topics: (
         Hint.unscoped.alias(unclaimed=_UNCLAIMED)

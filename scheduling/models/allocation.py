@@ -58,7 +58,7 @@ class Allocation(BaseModel):
     memory_mib = models.PositiveIntegerField()
     charge = models.JSONField(help_text="resource -> amount taken from the ledger")
     # Raised with every change of what is held, so that what is kept of it elsewhere is known to be old.
-    revision = models.PositiveIntegerField(default=0)
+    revision = models.PositiveIntegerField(default=0, db_default=0)
     namespace = models.CharField(max_length=63)
     pod_name = models.CharField(max_length=63)
     # While `ensured_at` is unset: the uid of a predecessor by the same name, which is gone.
@@ -67,7 +67,7 @@ class Allocation(BaseModel):
     # The pod is being removed to be made again by the same name: the hold stays.
     restarting = models.BooleanField(default=False)
     # The same is done to all of its role, and the next pods wait for the last of the old ones to go.
-    restarting_role = models.BooleanField(default=False)
+    restarting_role = models.BooleanField(default=False, db_default=False)
     ensured_at = models.DateTimeField(null=True, blank=True)
     removal_asked_at = models.DateTimeField(null=True, blank=True)
     removal_sent_at = models.DateTimeField(null=True, blank=True)

@@ -86,7 +86,7 @@ class Job(BaseModel, Versioned):
     lifecycle = models.JSONField(default=list, blank=True)
     environment = models.JSONField(default=dict, blank=True)
     volumes = models.JSONField(default=list, blank=True)
-    runtime = models.JSONField(default=dict, blank=True)
+    runtime = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()), blank=True)
     simulate = models.JSONField(default=dict, blank=True)
 
     submitted_at = models.DateTimeField(db_index=True)
@@ -183,7 +183,7 @@ class JobRole(BaseModel):
     gpu_profile = models.CharField(max_length=40, blank=True, default="")
     image = models.CharField(max_length=300, blank=True, default="")
     command = models.JSONField(default=list, blank=True)
-    container = models.JSONField(default=dict, blank=True)
+    container = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()), blank=True)
 
     class Meta(BaseModel.Meta):
         ordering: ClassVar = ["position"]

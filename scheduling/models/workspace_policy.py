@@ -22,7 +22,7 @@ class WorkspacePolicy(BaseModel, Versioned):
     minimum = models.JSONField(default=dict, blank=True)
     maximum = models.JSONField(default=dict, blank=True)
     images = models.JSONField(null=True, blank=True)
-    allowed = models.JSONField(default=dict, blank=True)
+    allowed = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()), blank=True)
     idle_timeout_s = models.PositiveIntegerField(null=True, blank=True)
 
     def __str__(self) -> str:

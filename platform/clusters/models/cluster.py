@@ -47,19 +47,19 @@ class Cluster(BaseModel, Leased, Versioned):
     backend = models.CharField(max_length=20, choices=BackendKind.choices)
     connection = models.JSONField(default=dict, blank=True)
     # Experimental: the memory of parts of cards may be changed while their pods run.
-    live_resize = models.BooleanField(default=False)
+    live_resize = models.BooleanField(default=False, db_default=False)
     health = models.CharField(max_length=20, choices=ClusterHealth.choices, default=ClusterHealth.UNKNOWN)
     health_message = models.TextField(blank=True, default="")
     cursor = models.TextField(blank=True, default="")
     observed_at = models.DateTimeField(null=True, blank=True)
     listed_at = models.DateTimeField(null=True, blank=True)
     # Of the pods of others, which are followed apart from our own.
-    foreign_cursor = models.TextField(blank=True, default="")
+    foreign_cursor = models.TextField(blank=True, default="", db_default="")
     foreign_at = models.DateTimeField(null=True, blank=True)
     foreign_listed_at = models.DateTimeField(null=True, blank=True)
 
     # Of what the engine of the cluster's own says, where it has one.
-    delegate_cursor = models.TextField(blank=True, default="")
+    delegate_cursor = models.TextField(blank=True, default="", db_default="")
 
     def __str__(self) -> str:
         return self.name

@@ -36,25 +36,25 @@ class Node(BaseModel):
     cordoned = models.BooleanField(default=False)
     present = models.BooleanField(default=True)
     not_ready_since = models.DateTimeField(null=True, blank=True)
-    pressure = models.JSONField(default=list, blank=True)
+    pressure = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True)
     # A node that comes and goes: how often in a row, when last, and until when it gets nothing new.
-    flaps = models.PositiveSmallIntegerField(default=0)
+    flaps = models.PositiveSmallIntegerField(default=0, db_default=0)
     lost_at = models.DateTimeField(null=True, blank=True)
     held_until = models.DateTimeField(null=True, blank=True)
     cpu_millicores = models.PositiveIntegerField()
     memory_mib = models.PositiveIntegerField()
     cpu_granted = models.PositiveIntegerField(default=0)
     memory_granted = models.PositiveIntegerField(default=0)
-    cpu_foreign = models.PositiveIntegerField(default=0)
-    memory_foreign = models.PositiveIntegerField(default=0)
-    cpu_standing = models.PositiveIntegerField(default=0)
-    memory_standing = models.PositiveIntegerField(default=0)
+    cpu_foreign = models.PositiveIntegerField(default=0, db_default=0)
+    memory_foreign = models.PositiveIntegerField(default=0, db_default=0)
+    cpu_standing = models.PositiveIntegerField(default=0, db_default=0)
+    memory_standing = models.PositiveIntegerField(default=0, db_default=0)
     pods = models.PositiveIntegerField(null=True, blank=True)
-    pods_foreign = models.PositiveIntegerField(default=0)
-    pods_standing = models.PositiveIntegerField(default=0)
-    cards_unplaced = models.PositiveIntegerField(default=0)
+    pods_foreign = models.PositiveIntegerField(default=0, db_default=0)
+    pods_standing = models.PositiveIntegerField(default=0, db_default=0)
+    cards_unplaced = models.PositiveIntegerField(default=0, db_default=0)
     observed_at = models.DateTimeField(null=True, blank=True)
-    facts_version = models.PositiveBigIntegerField(default=0)
+    facts_version = models.PositiveBigIntegerField(default=0, db_default=0)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [
@@ -77,7 +77,7 @@ class Device(BaseModel):
     model = models.CharField(max_length=80)
     memory_mib = models.PositiveIntegerField()
     mode = models.CharField(max_length=10, choices=GpuMode.choices, default=GpuMode.WHOLE)
-    profile = models.CharField(max_length=20, blank=True, default="")  # of a MIG instance
+    profile = models.CharField(max_length=20, blank=True, default="", db_default="")  # of a MIG instance
     healthy = models.BooleanField(default=True)
     broken_since = models.DateTimeField(null=True, blank=True)
     cores_capacity = models.PositiveIntegerField(default=100)
@@ -85,9 +85,9 @@ class Device(BaseModel):
     cores_granted = models.PositiveIntegerField(default=0)
     memory_granted = models.PositiveIntegerField(default=0)
     holders = models.PositiveIntegerField(default=0)
-    cores_foreign = models.PositiveIntegerField(default=0)
-    memory_foreign = models.PositiveIntegerField(default=0)
-    foreign_holders = models.PositiveIntegerField(default=0)
+    cores_foreign = models.PositiveIntegerField(default=0, db_default=0)
+    memory_foreign = models.PositiveIntegerField(default=0, db_default=0)
+    foreign_holders = models.PositiveIntegerField(default=0, db_default=0)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

@@ -1,0 +1,72 @@
+"""`allotment migrate`: Django's, safe beside running processes and beside another one of its kind."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from django.core.management.base import CommandError, CommandParser
+from django.core.management.commands import migrate
+from django.db import OperationalError, connections
+
+_LOCK: Final = 0x616C6C6F746D6967  # "allotmig"
+_LOCK_TIMEOUT_MS: Final = 2000
+_ATTEMPTS: Final = 20
+_PAUSE_S: Final = (0.5, 2.0)
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+
+
+class Command(migrate.Command):
+    """On PostgreSQL one migration runs at a time, and none holds up the statements of running processes.
+
+    A change of a table waits behind whoever reads it, and everybody else behind the change. So it gives up
+    after 2 s and is tried again later; what is applied by then stays applied.
+    """
+
+    help = f"{migrate.Command.help} Waits for another migrate, and tries again where a table is in use."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--attempts", type=int, default=_ATTEMPTS, help="how often a table that is in use is tried"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        attempts = max(1, options["attempts"])
+        with _alone(options["database"]):
+            for attempt in range(1, attempts + 1):
+                try:
+                    super().handle(*args, **options)
+                    return
+                except OperationalError as error:
+                    if getattr(error.__cause__, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                        raise
+                    if attempt == attempts:
+                        raise CommandError(
+                            f"a table was in use at each of {attempts} attempts ({error}); what was applied"
+                            " stays. End long transactions, and run allotment migrate again."
+                        ) from error
+                    self.stderr.write(f"a table is in use, attempt {attempt + 1} of {attempts} follows")
+                    time.sleep(random.uniform(*_PAUSE_S))
+
+
+@contextmanager
+def _alone(database: str) -> Iterator[None]:
+    """Hold the lock of migrations, and wait at most 2 s for any other, for the length of the block."""
+    connection = connections[database]
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+        cursor.execute("SELECT set_config('lock_timeout', %s, false)", [f"{_LOCK_TIMEOUT_MS}ms"])
+    try:
+        yield
+    finally:
+        if connection.connection is not None and not connection.connection.closed:
+            with connection.cursor() as cursor:
+                cursor.execute("RESET lock_timeout")
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])

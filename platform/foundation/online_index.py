@@ -1,0 +1,40 @@
+"""Indexes of tables that are in use, built while rows are written.
+
+On PostgreSQL an ordinary `AddIndex` holds up every writer of the table until it is done. These operations
+stand alone in a migration with `atomic = False`. On SQLite they are the ordinary ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
+from django.db.migrations.operations import AddIndex, RemoveIndex
+
+
+class AddIndexOnline(AddIndexConcurrently):
+    """Adds an index; one that an attempt left behind unfinished is dropped first."""
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if schema_editor.connection.vendor != "postgresql":
+            AddIndex.database_forwards(self, app_label, schema_editor, from_state, to_state)
+            return
+        quoted = schema_editor.quote_name(self.index.name)
+        schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}")
+        super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        kind = AddIndexConcurrently if schema_editor.connection.vendor == "postgresql" else AddIndex
+        kind.database_backwards(self, app_label, schema_editor, from_state, to_state)
+
+
+class RemoveIndexOnline(RemoveIndexConcurrently):
+    """Removes an index."""
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        kind = RemoveIndexConcurrently if schema_editor.connection.vendor == "postgresql" else RemoveIndex
+        kind.database_forwards(self, app_label, schema_editor, from_state, to_state)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        kind = RemoveIndexConcurrently if schema_editor.connection.vendor == "postgresql" else RemoveIndex
+        kind.database_backwards(self, app_label, schema_editor, from_state, to_state)
