@@ -67,6 +67,8 @@ app.conf.update(
     broker_url=settings.ALLOTMENT_BROKER_URL,
     broker_transport_options=_broker_options(settings.ALLOTMENT_BROKER_URL),
     broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # Celery's own hundred end after 50 minutes, and the worker with them
+    worker_consumer="allotment.consumer:LastingConsumer",
     visibility_timeout=VISIBILITY_TIMEOUT_S,
     result_backend=None,
     CELERY_DB_REUSE_MAX=_TASKS_PER_CONNECTION,

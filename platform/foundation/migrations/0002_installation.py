@@ -5,6 +5,8 @@ import uuid
 import django.db.models.manager
 from django.db import migrations, models
 
+SAFE_BESIDE_OLD_CODE = "the code adds one row to a table that old processes do not know"
+
 
 def make(apps, schema_editor):
     apps.get_model("foundation", "Installation").unscoped.get_or_create(number=1)
