@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tenants', '0002_accounts_have_versions'),
+        ('tenants', '0003_one_time_passwords_expire'),
     ]
 
     operations = [
