@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import IO, Any, Final
+from typing import Any, ClassVar, Final
 
 from django.utils.translation import gettext as _
-from rest_framework.parsers import BaseParser
 
+from foundation.bounded import Bounds
 from foundation.errors import FieldError, Invalid
-from foundation.parsers import LARGEST, read_body
+from foundation.parsers import BodyParser
+from quotas.files import FILE_BOUNDS
 
 
-class _FileParser(BaseParser):
-    def parse(
-        self,
-        stream: IO[bytes],
-        media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,
-    ) -> Any:
-        body = read_body(stream, LARGEST)
+class _FileParser(BodyParser):
+    bounds: ClassVar[Bounds] = FILE_BOUNDS
+
+    def read(self, body: bytes) -> Any:
+        """The text of the file. Raises: Invalid with code ENCODING."""
         try:
             return body.decode("utf-8-sig")
         except UnicodeDecodeError as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
-import yaml
 from django.utils.translation import gettext as _
 
+from foundation.bounded import Bounds, Fields, Listing, Node, Scalar, TextError, read_yaml
 from foundation.quantities import Resource
 from quotas.files.rows import (
     COLUMNS,
@@ -24,6 +25,7 @@ from quotas.files.rows import (
 
 _TENANT_FIELDS: Final = ("tenant", "queue", "quotas")
 _QUOTA_FIELDS: Final = ("cluster", "flavor", "resource", *LIMITS)
+FILE_BOUNDS: Final = Bounds(size=256 * 1024, keys=50_000)
 Cell = tuple[str, int]
 """A value as it was written, and its line."""
 
@@ -34,6 +36,10 @@ def read_rows(text: str, kind: FileFormat, name: str) -> list[FileRow]:
     Raises: Invalid that names file, line and field of everything that is wrong.
     """
     problems = Problems(name)
+    if len(text.encode("utf-8", "surrogatepass")) > FILE_BOUNDS.size:
+        message = _("The file is larger than %(limit)s KiB; split it, by tenants for example.")
+        problems.add(1, "", "TOO_LARGE", message % {"limit": FILE_BOUNDS.size // 1024})
+        problems.raise_if_any()
     cells = _yaml_cells(text, problems) if kind is FileFormat.YAML else _csv_cells(text, problems)
     rows: list[FileRow] = []
     for line, found in cells:
@@ -81,7 +87,7 @@ def _csv_cells(text: str, problems: Problems) -> Iterator[tuple[int, dict[str, C
                 known = ", ".join(COLUMNS)
                 message = _("There is no such column; there are: %(known)s.") % {"known": known}
                 problems.add(1, column, "UNKNOWN", message)
-        for column in {name for name in header if header.count(name) > 1}:
+        for column in sorted(name for name, times in Counter(header).items() if times > 1):
             problems.add(1, column, "TWICE", _("This column is there twice."))
         if not header:
             problems.add(1, "", "EMPTY", _("The file is empty."))
@@ -103,64 +109,55 @@ def _csv_cells(text: str, problems: Problems) -> Iterator[tuple[int, dict[str, C
 
 def _yaml_cells(text: str, problems: Problems) -> Iterator[tuple[int, dict[str, Cell]]]:
     try:
-        # Composed, not loaded: nodes know their lines, and nothing in them is turned into an object.
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        message = _("This is no YAML: %(problem)s")
-        why = getattr(error, "problem", None) or type(error).__name__
-        problems.add(mark.line + 1 if mark else 1, "", "SYNTAX", message % {"problem": why})
+        root = read_yaml(text, FILE_BOUNDS)
+    except TextError as error:
+        message = _("This is no YAML: %(problem)s") % {"problem": error.message}
+        problems.add(error.line or 1, error.key, error.code, message)
         return
     if root is None:
         problems.add(1, "", "EMPTY", _("The file is empty."))
         return
     fields = _fields(root, ("quotas",), problems)
-    for tenant in _items(fields.get("quotas"), "quotas", _line(root), problems):
+    for tenant in _items(fields.get("quotas"), "quotas", root.line, problems):
         of = _fields(tenant, _TENANT_FIELDS, problems)
         place = {field: _cell(of[field], field, problems) for field in ("tenant", "queue") if field in of}
-        for quota in _items(of.get("quotas"), "quotas", _line(tenant), problems):
+        for quota in _items(of.get("quotas"), "quotas", tenant.line, problems):
             limits = _fields(quota, _QUOTA_FIELDS, problems)
             cells = {field: _cell(node, field, problems) for field, node in limits.items()}
-            yield _line(quota), place | cells
+            yield quota.line, place | cells
 
 
-def _fields(node: Any, known: tuple[str, ...], problems: Problems) -> dict[str, Any]:
+def _fields(node: Node, known: tuple[str, ...], problems: Problems) -> dict[str, Node]:
     """The values of a mapping by their names; what is not known or twice there is a problem."""
-    if not isinstance(node, yaml.MappingNode):
+    if not isinstance(node, Fields):
         message = _("Here belong fields with values: %(known)s.") % {"known": ", ".join(known)}
-        problems.add(_line(node), "", "TYPE", message)
+        problems.add(node.line, "", "TYPE", message)
         return {}
-    found: dict[str, Any] = {}
-    for key, value in node.value:
-        name = str(key.value)[:60] if isinstance(key, yaml.ScalarNode) else "?"
+    found: dict[str, Node] = {}
+    for key, value in node.entries:
+        name = key.text[:60]
         if name not in known:
             message = _("There is no such field; there are: %(known)s.") % {"known": ", ".join(known)}
-            problems.add(_line(key), name, "UNKNOWN", message)
+            problems.add(key.line, name, "UNKNOWN", message)
         elif name in found:
-            problems.add(_line(key), name, "TWICE", _("This field is there twice."))
+            problems.add(key.line, name, "TWICE", _("This field is there twice."))
         else:
             found[name] = value
     return found
 
 
-def _items(node: Any, field: str, line: int, problems: Problems) -> list[Any]:
-    if isinstance(node, yaml.SequenceNode):
-        return list(node.value)
-    at = line if node is None else _line(node)
-    problems.add(at, field, "TYPE", _("Here belongs a list."))
+def _items(node: Node | None, field: str, line: int, problems: Problems) -> list[Node]:
+    if isinstance(node, Listing):
+        return node.values
+    problems.add(line if node is None else node.line, field, "TYPE", _("Here belongs a list."))
     return []
 
 
-def _cell(node: Any, field: str, problems: Problems) -> Cell:
-    if isinstance(node, yaml.ScalarNode):
-        empty = node.tag == "tag:yaml.org,2002:null"
-        if empty and field in LIMITS and node.value:
+def _cell(node: Node, field: str, problems: Problems) -> Cell:
+    if isinstance(node, Scalar):
+        if node.is_null and field in LIMITS and node.text:
             # `null` means different things to different people; here people write which one they mean.
-            problems.add(_line(node), field, "AMOUNT", _("Write unlimited, or leave the field out."))
-        return "" if empty else str(node.value), _line(node)
-    problems.add(_line(node), field, "TYPE", _("Here belongs one value."))
-    return "", _line(node)
-
-
-def _line(node: Any) -> int:
-    return int(node.start_mark.line) + 1
+            problems.add(node.line, field, "AMOUNT", _("Write unlimited, or leave the field out."))
+        return "" if node.is_null else node.text, node.line
+    problems.add(node.line, field, "TYPE", _("Here belongs one value."))
+    return "", node.line

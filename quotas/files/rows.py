@@ -9,6 +9,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from foundation.errors import FieldError, Invalid
+from foundation.numbers import read_whole
 from foundation.quantities import Resource
 from quotas.services.quota_plan import Keep
 
@@ -17,6 +18,8 @@ LIMITS: Final = ("nominal", "borrowing_limit", "lending_limit")
 PLACE: Final = ("tenant", "queue", "cluster", "flavor", "resource")
 COLUMNS: Final = (*PLACE, *LIMITS)
 ROWS_MAX: Final = 20_000
+_PROBLEMS_MAX: Final = 100
+"""Nobody reads more of them; a file may be nothing but mistakes."""
 
 
 class FileFormat(StrEnum):
@@ -52,8 +55,10 @@ class Problems:
         self._found: list[tuple[int, FieldError]] = []
 
     def add(self, line: int, field: str, code: str, message: str) -> None:
-        """Note one."""
+        """Note one. Raises: Invalid with all of them when there are too many to go on."""
         self._found.append((line, FieldError(self.place(line, field), code, message)))
+        if len(self._found) >= _PROBLEMS_MAX:
+            self.raise_if_any()
 
     def place(self, line: int, field: str = "") -> str:
         """`quotas.yaml:12 nominal`: the file, the line and the field."""
@@ -76,8 +81,8 @@ def read_limit(text: str, problems: Problems, line: int, field: str) -> int | Ke
         return Keep.AS_IS
     if word.lower() == UNLIMITED_WORD:
         return None
-    if word.isascii() and word.isdigit() and len(word) <= 19:
-        return int(word)
+    if (amount := read_whole(word, most=10**19)) is not None:
+        return amount
     message = _("%(text)s is no amount: write a whole number, 0 for nothing, or unlimited.")
     problems.add(line, field, "AMOUNT", message % {"text": repr(word[:40])})
     return Keep.AS_IS

@@ -1,38 +1,29 @@
-"""Bodies that are job files: YAML or JSON, of bounded size and depth."""
+"""Bodies that are job files: YAML or JSON, read within bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import IO, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from rest_framework.parsers import BaseParser
-
-from foundation.parsers import BoundedJsonParser, read_body, require_shallow
-from scheduling.spec import load_text
-
-LARGEST: Final = 256 * 1024
+from foundation.bounded import Bounds
+from foundation.parsers import BodyParser, BoundedJsonParser
+from scheduling.spec import JOB_BOUNDS, load_text
 
 
 class JobJsonParser(BoundedJsonParser):
     """`application/json`."""
 
-    largest: ClassVar[int] = LARGEST
+    bounds: ClassVar[Bounds] = JOB_BOUNDS
 
 
-class JobYamlParser(BaseParser):
+class JobYamlParser(BodyParser):
     """`application/yaml`, the registered type."""
 
     media_type = "application/yaml"
+    bounds: ClassVar[Bounds] = JOB_BOUNDS
 
-    def parse(
-        self,
-        stream: IO[bytes],
-        media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,
-    ) -> Any:
-        value = load_text(read_body(stream, LARGEST))
-        require_shallow(value)
-        return value
+    def read(self, body: bytes) -> Any:
+        """The mapping that the text is."""
+        return load_text(body)
 
 
 class OldYamlParser(JobYamlParser):

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation import problems as problem_bodies
+from foundation.bounded import Bounds
 from foundation.parsers import BoundedJsonParser
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.services.job_batch import Entry, jobs_submit
@@ -26,7 +27,7 @@ MOST: Final = 500
 class SubmissionsParser(BoundedJsonParser):
     """`application/json`, with room for many job files."""
 
-    largest: ClassVar[int] = 2 * 1024 * 1024
+    bounds: ClassVar[Bounds] = Bounds(size=2 * 1024 * 1024, nodes=100_000)
 
 
 class SubmissionsSerializer(StrictSerializer):

@@ -7,7 +7,16 @@ turns a stored job back into the same shape.
 from scheduling.spec.job import parse_job
 from scheduling.spec.levels import level_label
 from scheduling.spec.mapping import to_mapping
-from scheduling.spec.text import load_text
+from scheduling.spec.text import JOB_BOUNDS, load_text
 from scheduling.spec.types import GpuSpec, JobSpec, RoleSpec
 
-__all__ = ["GpuSpec", "JobSpec", "RoleSpec", "level_label", "load_text", "parse_job", "to_mapping"]
+__all__ = [
+    "JOB_BOUNDS",
+    "GpuSpec",
+    "JobSpec",
+    "RoleSpec",
+    "level_label",
+    "load_text",
+    "parse_job",
+    "to_mapping",
+]

@@ -69,8 +69,7 @@ def parse_job(body: Any) -> JobSpec:
         runtime=spec.runtime,
         placement=spec.placement,
     )
-    if problems.errors:
-        raise Invalid(_summary(len(problems.errors)), code="SPEC_INVALID", errors=problems.errors)
+    problems.raise_if_any()
     return spec
 
 
@@ -80,12 +79,6 @@ def _check_text(body: Any) -> None:
     if "\\u0000" in text or any("\ud800" <= char <= "\udfff" for char in text if char > "\ud7ff"):
         message = _("The job file contains characters that are not text.")
         raise Invalid(message, code="SPEC_INVALID", errors=[FieldError("", "TEXT", message)])
-
-
-def _summary(count: int) -> str:
-    if count == 1:
-        return _("The job file has one mistake.")
-    return _("The job file has %(count)s mistakes.") % {"count": count}
 
 
 def _name(job: Section, kind: JobKind) -> str:

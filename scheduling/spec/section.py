@@ -13,11 +13,15 @@ from typing import Any, TypeVar
 
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError
+from foundation.errors import FieldError, Invalid
 from foundation.quantities import QuantityError
 
 T = TypeVar("T")
 _MISSING = object()
+_MISTAKES_MAX = 100
+"""Nobody reads more of them; a file may be nothing but mistakes."""
+_PATH_MAX = 300
+_KEY_MAX = 60
 
 
 @dataclass(slots=True)
@@ -27,7 +31,15 @@ class Problems:
     errors: list[FieldError] = field(default_factory=list)
 
     def add(self, path: str, code: str, message: str) -> None:
-        self.errors.append(FieldError(path, code, message))
+        """Note one. Raises: Invalid with all of them when there are too many to go on."""
+        self.errors.append(FieldError(path[:_PATH_MAX], code, message))
+        if len(self.errors) >= _MISTAKES_MAX:
+            self.raise_if_any()
+
+    def raise_if_any(self) -> None:
+        """Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake."""
+        if self.errors:
+            raise Invalid(_summary(len(self.errors)), code="SPEC_INVALID", errors=self.errors)
 
 
 @dataclass(slots=True)
@@ -165,8 +177,17 @@ class Section:
             self.add(key, "NOT_SUPPORTED", message)
 
 
+def _summary(count: int) -> str:
+    if count == 1:
+        return _("The job file has one mistake.")
+    if count >= _MISTAKES_MAX:
+        return _("The job file has %(count)s mistakes or more.") % {"count": count}
+    return _("The job file has %(count)s mistakes.") % {"count": count}
+
+
 def _unknown(key: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(key, sorted(known), n=1)
+    # Comparing costs the product of both lengths, and no field has a name as long as that.
+    close = difflib.get_close_matches(key, sorted(known), n=1) if len(key) <= _KEY_MAX else []
     if close:
         return _("is not a field here; did you mean %(close)s?") % {"close": close[0]}
     return _("is not a field here; the fields are %(known)s") % {"known": ", ".join(sorted(known))}

@@ -17,14 +17,14 @@ from foundation.errors import AllotmentError, NotFound
 from frontend import parts
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.quotas.rows import TITLES
-from quotas.files import FileFormat
+from quotas.files import FILE_BOUNDS, FileFormat
 from quotas.services.quota import Shrink
 from quotas.services.quota_file import QuotaDifference, QuotaFile, quota_file_apply, quota_file_check
 from quotas.services.quota_plan import Planned
 from quotas.words import amount_words
 from tenants.models import User
 
-LARGEST: Final = 1024 * 1024
+LARGEST: Final = FILE_BOUNDS.size
 
 
 class FileForm(forms.Form):
@@ -58,7 +58,8 @@ class FileForm(forms.Form):
         if not isinstance(found, UploadedFile):
             return ""
         if found.size is None or found.size > LARGEST:
-            raise forms.ValidationError(_("The file is larger than 1 MiB."))
+            message = _("The file is larger than %(limit)s KiB; split it, by tenants for example.")
+            raise forms.ValidationError(message % {"limit": LARGEST // 1024})
         try:
             return str(found.read(), "utf-8-sig")
         except UnicodeDecodeError as error:

@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from foundation.bounded import Bounds, TextError, load_json
+from foundation.numbers import read_whole
+
 Values = dict[str, Any]
 
 PLAIN: Final = ("kind", "name", "queue", "priority_class")
@@ -22,8 +25,10 @@ SIMULATE: Final = ("run_s", "gpu_utilisation", "exit_code")
 _ROLE_KEYS: Final = ("name", "replicas", "min_replicas", "image", "command", "resources")
 _MORE_RESOURCES: Final = ("limits", "exclusive_cpus")
 _GPU_KEYS: Final = ("cards", "mode", "cores", "memory", "model", "profile")
-_WHOLE_NUMBER: Final = re.compile(r"-?\d+")
-_NUMBER: Final = re.compile(r"-?\d+\.\d+")
+_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,60}")
+_REST_BOUNDS: Final = Bounds(size=256 * 1024, nodes=20_000)
+_COMMAND_MAX: Final = 64 * 1024
 
 
 @dataclass(slots=True)
@@ -85,12 +90,8 @@ def to_mapping(values: FormValues) -> dict[str, Any]:
 def field_of(path: str) -> tuple[int | None, str]:
     """The form field of a path in the file: (role's place, field), or (None, "") where there is none."""
     match path.split("."):
-        case ["roles", place, "resources", "gpu", key, *_] if place.isdecimal():
-            return int(place), {"mode": "gpu", "model": "gpu"}.get(key, key if key in _GPU_KEYS else "gpu")
-        case ["roles", place, "resources", key, *_] if place.isdecimal() and key in ("cpu", "memory", "gpu"):
-            return int(place), "role_memory" if key == "memory" else key
-        case ["roles", place, key, *_] if place.isdecimal() and key in _ROLE_KEYS:
-            return int(place), key
+        case ["roles", role, *below] if (place := read_whole(role)) is not None:
+            return _role_field(place, below)
         case ["gang", *_]:
             return None, "min_available"
         case ["simulate", key, *_] if key in SIMULATE:
@@ -102,6 +103,17 @@ def field_of(path: str) -> tuple[int | None, str]:
     return None, ""
 
 
+def _role_field(place: int, below: Sequence[str]) -> tuple[int | None, str]:
+    match below:
+        case ["resources", "gpu", key, *_]:
+            return place, {"mode": "gpu", "model": "gpu"}.get(key, key if key in _GPU_KEYS else "gpu")
+        case ["resources", ("cpu" | "memory" | "gpu") as key, *_]:
+            return place, "role_memory" if key == "memory" else key
+        case [key, *_] if key in _ROLE_KEYS:
+            return place, key
+    return None, ""
+
+
 def rest_text(rest: Mapping[str, Any]) -> str:
     """`rest` for a hidden field."""
     return json.dumps(rest) if rest else ""
@@ -110,8 +122,8 @@ def rest_text(rest: Mapping[str, Any]) -> str:
 def read_rest(text: str) -> dict[str, Any]:
     """`rest` back from a hidden field; what is not ours is dropped."""
     try:
-        found = json.loads(text) if text else {}
-    except ValueError:
+        found = load_json(text, _REST_BOUNDS) if text else {}
+    except TextError:
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -214,6 +226,8 @@ def _pairs(text: Any) -> dict[str, Any]:
 
 
 def _split(command: str) -> Sequence[str]:
+    if len(command) > _COMMAND_MAX:
+        return [command]  # too long whatever it is, and taking it apart goes character by character
     try:
         return shlex.split(command)
     except ValueError:

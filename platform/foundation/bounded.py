@@ -1,0 +1,329 @@
+"""Texts from outside, YAML or JSON, read within bounds.
+
+A few kilobytes can exhaust a parser's stack, expand to gigabytes or hold a process for minutes. Everything is
+counted before anything is built: bytes, levels, values, keys of one mapping, and characters of one value and
+of one number. Aliases, anchors, tags and directives of YAML are refused: no file of the platform needs them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import yaml
+from django.utils.translation import gettext as _
+
+DEEPEST: Final = 32
+"""Levels of mappings and lists inside each other."""
+DIGITS_MAX: Final = 64
+# libyaml, which every wheel of PyYAML has. The parser in Python needs seconds for what takes this one 0.2 s:
+# there is none to fall back on.
+_Parser: Final[Any] = yaml.CSafeLoader
+_DIRECTIVE: Final = re.compile("(?:^|[\n\r\x85\u2028\u2029])%")
+_CONTAINERS: Final = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+# YAML 1.1 as PyYAML reads it, less `on`, `yes`, dates, merges and numbers in base 60.
+_BOOLEANS: Final = {"true": True, "True": True, "false": False, "False": False}
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_INTEGER: Final = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
+_FLOAT: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?")
+_SPECIAL: Final = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
+# Neither can fail at a later point and go back: a text without its closing mark ends with the body.
+_JSON_TEXT: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_JSON_NUMBER: Final = re.compile(rf"[-+.eE0-9]{{{DIGITS_MAX + 1}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most that a text may hold: `nodes` are its values, `keys` those of one mapping."""
+
+    size: int
+    """Bytes."""
+    nodes: int = 50_000
+    depth: int = DEEPEST
+    keys: int = 1_000
+    text: int = 2**21
+    """Characters of one value, and of one key."""
+
+
+class TextError(ValueError):
+    """A text cannot be used. `line` counts from 1 and is 0 where no line is to blame; so for `key`."""
+
+    def __init__(self, message: str, *, code: str = "SYNTAX", line: int = 0, key: str = "") -> None:
+        super().__init__(message)
+        self.message, self.code, self.line, self.key = message, code, line, key[:60]
+
+
+class Scalar(NamedTuple):
+    """One value as it was written; `plain` when it has no quotes."""
+
+    text: str
+    plain: bool
+    line: int
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it stands for nothing."""
+        return self.plain and self.text in _NULLS
+
+
+@dataclass(slots=True)
+class Listing:
+    """A list of a YAML text."""
+
+    line: int
+    values: list[Node] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Fields:
+    """A mapping of a YAML text, in its order and with keys that may be there twice."""
+
+    line: int
+    entries: list[tuple[Scalar, Node]] = field(default_factory=list)
+    key: Scalar | None = None
+
+
+Node = Scalar | Listing | Fields
+
+
+def read_yaml(content: str | bytes, bounds: Bounds) -> Node | None:
+    """The one document of a YAML text as nodes with their lines; None for an empty text.
+
+    Raises: TextError.
+    """
+    text = _decoded(content, bounds)
+    if found := _DIRECTIVE.search(text):
+        line = text.count("\n", 0, found.end()) + 1
+        raise TextError(_("directives such as %%YAML are not allowed here") % (), line=line)
+    builder = _Builder(bounds)
+    try:
+        for event in yaml.parse(text, Loader=_Parser):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = error.problem or error.context or type(error).__name__
+        raise TextError(problem, line=mark.line + 1 if mark else 0) from error
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        raise TextError(" ".join(str(error).split())) from error
+    return builder.root
+
+
+def load_yaml(content: str | bytes, bounds: Bounds) -> Any:
+    """The one document of a YAML text as plain values; the keys of mappings are text as it was written.
+
+    Raises: TextError, also for a key that is there twice.
+    """
+    node = read_yaml(content, bounds)
+    return None if node is None else _plain(node)
+
+
+def load_json(content: str | bytes, bounds: Bounds) -> Any:
+    """A JSON text as plain values; the constants that JSON does not have are refused.
+
+    Raises: TextError.
+    """
+    text = _decoded(content, bounds)
+    skeleton = _JSON_TEXT.sub('""', text)
+    if _is_deeper(skeleton, bounds.depth):
+        raise _too_deep(bounds)
+    if sum(map(skeleton.count, ",[{")) > bounds.nodes:
+        raise _too_many(bounds)
+    if _JSON_NUMBER.search(skeleton):
+        raise _long_number()
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise TextError(str(error)) from error
+    _check_built(value, bounds)
+    return value
+
+
+class _Builder:
+    """Nodes out of events. The events come one by one, so nothing beyond the bounds is ever parsed."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.root: Node | None = None
+        self._bounds = bounds
+        self._open: list[Listing | Fields] = []
+        self._nodes = self._documents = 0
+
+    def take(self, event: Any) -> None:
+        """Add one event. Raises: TextError."""
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.ScalarEvent):
+            self._check(event, line)
+            self._add(self._scalar(event, line))
+        elif isinstance(event, _CONTAINERS):
+            self._check(event, line)
+            if len(self._open) == self._bounds.depth:
+                raise _too_deep(self._bounds, line)
+            mapping = isinstance(event, yaml.MappingStartEvent)
+            node: Listing | Fields = Fields(line) if mapping else Listing(line)
+            self._add(node)
+            self._open.append(node)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._open.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            raise TextError(_("aliases are not allowed here"), line=line, key=self._key())
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                raise TextError(_("there is more than one document"), line=line)
+
+    def _check(self, event: Any, line: int) -> None:
+        self._nodes += 1
+        if self._nodes > self._bounds.nodes:
+            raise _too_many(self._bounds, line)
+        if event.anchor is not None:
+            raise TextError(_("anchors are not allowed here"), line=line, key=self._key())
+        if event.tag is not None:
+            raise TextError(_("tags such as !!str are not allowed here"), line=line, key=self._key())
+
+    def _key(self) -> str:
+        """The key whose value is being read."""
+        keys = (one.key.text for one in reversed(self._open) if isinstance(one, Fields) and one.key)
+        return next(keys, "")
+
+    def _scalar(self, event: Any, line: int) -> Scalar:
+        if len(event.value) > self._bounds.text:
+            raise _too_long(self._bounds, line)
+        return Scalar(event.value, event.style is None or event.style == "", line)
+
+    def _add(self, node: Node) -> None:
+        if not self._open:
+            self.root = node
+            return
+        above = self._open[-1]
+        if isinstance(above, Listing):
+            above.values.append(node)
+        elif above.key is not None:
+            above.entries.append((above.key, node))
+            above.key = None
+            if len(above.entries) > self._bounds.keys:
+                raise _too_many_keys(self._bounds, node.line)
+        elif isinstance(node, Scalar):
+            above.key = node
+        else:
+            raise TextError(_("a key must be one value"), line=node.line)
+
+
+def _plain(node: Node) -> Any:
+    if isinstance(node, Scalar):
+        return _value(node)
+    if isinstance(node, Listing):
+        return [_plain(item) for item in node.values]
+    found: dict[str, Any] = {}
+    for key, value in node.entries:
+        if key.text in found:
+            raise TextError(_("the key %(key)s is there twice") % {"key": key.text[:60]}, line=key.line)
+        found[key.text] = _plain(value)
+    return found
+
+
+def _value(scalar: Scalar) -> Any:
+    text = scalar.text
+    if not scalar.plain:
+        return text
+    if text in _NULLS:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if text.lower() in _SPECIAL:
+        return float(_SPECIAL[text.lower()])
+    if text[0] not in "-+.0123456789":
+        return text
+    return _number(scalar)
+
+
+def _number(scalar: Scalar) -> int | float | str:
+    """The number that a plain text is, or the text."""
+    text = scalar.text
+    whole = _INTEGER.fullmatch(text)
+    if not whole and not _FLOAT.fullmatch(text):
+        return text
+    if len(text) > DIGITS_MAX:
+        raise _long_number(scalar.line)
+    digits = text.replace("_", "").lower()
+    head = digits.lstrip("-+")
+    base = {"0b": 2, "0x": 16}.get(head[:2], 8 if head.startswith("0") else 10)
+    try:
+        return int(digits, base) if whole else float(digits)
+    except ValueError:
+        return text
+
+
+def _decoded(content: str | bytes, bounds: Bounds) -> str:
+    # A text has at least as many bytes as characters, so that encoding it is bounded as well.
+    if len(content) > bounds.size or (
+        isinstance(content, str) and len(content.encode("utf-8", "surrogatepass")) > bounds.size
+    ):
+        message = _("it is larger than %(limit)s KiB") % {"limit": bounds.size // 1024}
+        raise TextError(message, code="TOO_LARGE")
+    if isinstance(content, str):
+        return content.removeprefix("\ufeff")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TextError(_("it is not UTF-8 text"), code="ENCODING") from error
+
+
+def _is_deeper(skeleton: str, limit: int) -> bool:
+    depth = 0
+    for char in re.sub(r"[^\[\]{}]+", "", skeleton):
+        depth += 1 if char in "[{" else -1
+        if depth > limit:
+            return True
+    return False
+
+
+def _check_built(value: Any, bounds: Bounds) -> None:
+    """What the text alone does not show. Raises: TextError."""
+    for item in _all(value):
+        if isinstance(item, dict) and len(item) > bounds.keys:
+            raise _too_many_keys(bounds)
+        texts = item if isinstance(item, dict) else (item,)
+        if any(isinstance(text, str) and len(text) > bounds.text for text in texts):
+            raise _too_long(bounds)
+
+
+def _all(value: Any) -> Iterator[Any]:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        yield item
+        if isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(_("%(name)s is not JSON") % {"name": name})
+
+
+def _too_deep(bounds: Bounds, line: int = 0) -> TextError:
+    message = _("it is nested more than %(limit)s levels deep") % {"limit": bounds.depth}
+    return TextError(message, code="TOO_DEEP", line=line)
+
+
+def _too_many(bounds: Bounds, line: int = 0) -> TextError:
+    message = _("it has more than %(limit)s values") % {"limit": bounds.nodes}
+    return TextError(message, code="TOO_MANY", line=line)
+
+
+def _too_many_keys(bounds: Bounds, line: int = 0) -> TextError:
+    message = _("a mapping has more than %(limit)s keys") % {"limit": bounds.keys}
+    return TextError(message, code="TOO_MANY", line=line)
+
+
+def _too_long(bounds: Bounds, line: int = 0) -> TextError:
+    message = _("a value has more than %(limit)s characters") % {"limit": bounds.text}
+    return TextError(message, code="TOO_LONG", line=line)
+
+
+def _long_number(line: int = 0) -> TextError:
+    message = _("a number has more than %(limit)s digits") % {"limit": DIGITS_MAX}
+    return TextError(message, code="TOO_LONG", line=line)

@@ -1,0 +1,58 @@
+"""No text of the size that is let in ends a process, or holds it for long.
+
+`TEXTS` kinds of hostile YAML, JSON and CSV, spread over all there are; `ALLOTMENT_FUZZ=all` reads every one,
+`ALLOTMENT_FUZZ=5000` that many.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.fuzz.hostile import kinds
+
+TEXTS: Final = 160
+_PARTS: Final = 2
+LONGEST_S: Final = 1.0
+"""Processor time for all the readers there are, one after the other."""
+_ROOT: Final = Path(__file__).parents[2]
+
+
+def test_there_are_ten_thousand_kinds() -> None:
+    assert sum(1 for _ in kinds()) > 10_000
+
+
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_no_text_ends_a_process_or_holds_it_for_long(part: int) -> None:
+    asked = os.environ.get("ALLOTMENT_FUZZ", str(TEXTS))
+    total = sum(1 for _ in kinds())
+    count = total if asked == "all" else min(int(asked), total)
+    step = total // count
+    # Sizes and ways alternate fastest, so a step that shares a factor with them would leave some out.
+    while count < total and any(step % factor == 0 for factor in (2, 3, 13)):
+        step -= 1
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.reading",
+        str(part * step),
+        str(4 * step),
+        str(-(-count // 4)),
+    ]
+    run = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=3600)
+    lines = run.stdout.splitlines()
+
+    assert run.returncode == 0, f"{lines[-1:]}: {run.stderr[-2000:]}"
+    assert sum(line.startswith("end") for line in lines) > 10
+    slow = [
+        f"{line} s: {before}"
+        for before, line in pairwise(lines)
+        if line.startswith("end") and float(line.split()[1]) > LONGEST_S
+    ]
+    assert not slow
