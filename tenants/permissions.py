@@ -25,6 +25,7 @@ __all__ = [
     "granted",
     "granted_anywhere",
     "is_over",
+    "lacks",
     "may",
     "require",
     "require_cover",
@@ -48,6 +49,8 @@ def _on(grants: Iterable[Grant], path: str | None) -> frozenset[Permission]:
 
 def granted_anywhere(actor: Actor) -> frozenset[Permission]:
     """All points that `actor` can use on any tenant or on the platform: what a key may be good for."""
+    if actor is SYSTEM:
+        return frozenset(Permission)
     return frozenset().union(*(grant.points for grant in grants_of(actor)))
 
 
@@ -66,11 +69,16 @@ def require(actor: Actor, permission: Permission, tenant: Tenant | None = None) 
         return
     if tenant is not None and Permission.TENANT_VIEW not in points:
         raise NotFound
+    raise lacks(actor, permission, tenant)
+
+
+def lacks(actor: Actor, permission: Permission, tenant: Tenant | None = None) -> PermissionDenied:
+    """The refusal of who does not have a point there."""
     bound = bound_of(actor)
     if bound is not None and permission in _on(grants_held(actor), tenant.path if tenant else None):
-        raise _scope_missing()
+        return _scope_missing()
     lacking = {"user": actor.get_username(), "permission": permission.value}
-    raise PermissionDenied(_("%(user)s lacks the permission %(permission)s.") % lacking)
+    return PermissionDenied(_("%(user)s lacks the permission %(permission)s.") % lacking)
 
 
 def require_cover(actor: Actor, points: Iterable[Permission], tenant: Tenant | None = None) -> None:

@@ -107,6 +107,7 @@ class _FolderAskerView(_RequestView):
     """Something that the asker of a folder's request does with it."""
 
     points = {"POST": _P.JOB_SUBMIT}
+    also = (_P.QUOTA_VIEW,)  # who asked may have lost the right to ask, and admins take requests back
     change: ClassVar[Callable[..., QuotaRequest]]
 
     def act(self, request: Request, pk: uuid.UUID) -> Response:

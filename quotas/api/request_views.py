@@ -111,6 +111,7 @@ class QuotaRequestView(WorkspaceView):
 class _AskerView(WorkspaceView):
     """Something that the asker does with a request."""
 
+    also = (_P.QUOTA_VIEW,)  # who asked may have lost the right to ask, and admins take requests back
     change: ClassVar[Callable[..., QuotaRequest]]
 
     def act(self, request: Request, pk: uuid.UUID) -> Response:

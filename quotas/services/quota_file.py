@@ -126,6 +126,9 @@ def _rows_of(table: QuotaTable, seen: set[uuid.UUID]) -> list[FileRow]:
 
 def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
     """The rows of a file as changes of nodes, by cell."""
+    # Asked before anything is read: a file costs as much whoever sends it.
+    if Permission.QUOTA_EDIT not in permissions.granted_anywhere(acting_user):
+        raise permissions.lacks(acting_user, Permission.QUOTA_EDIT)
     problems = Problems(file.name)
     rows = read_rows(file.text, file.kind, file.name)
     tenants = {t.slug: t for t in permissions.visible_tenants(acting_user).select_related("parent")}

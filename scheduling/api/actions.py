@@ -56,6 +56,7 @@ class _Action(WorkspaceView):
     """Look the job up, act, answer the job as it is then."""
 
     points: ClassVar = {"POST": Permission.JOB_STOP_OWN}
+    also: ClassVar = (Permission.JOB_STOP_ANY,)
 
     def act(self, request: Request, verb: str, **values: Any) -> Response:
         read_query(request, NoQuery)

@@ -28,6 +28,7 @@ class JobResizeView(WorkspaceView):
     """Changes of memory of a job's running tasks."""
 
     points: ClassVar = {"GET": Permission.JOB_VIEW, "POST": Permission.JOB_STOP_OWN}
+    also: ClassVar = (Permission.JOB_STOP_ANY,)
 
     @extend_schema(
         operation_id="job_resize_list",

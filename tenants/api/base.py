@@ -33,12 +33,14 @@ class PlatformView(APIView):
     on rows once; not where an answer waits for something other than the database.
     `rehearses_itself`: its dry run writes nothing by itself, so that nothing need be undone.
     `secret_fields`: what of its answers is shown once and never kept.
+    `also`: points of which one is enough in place of that in `points`, for some of what is asked there.
     """
 
     points: ClassVar[dict[str, Permission]] = {}
     reads_together: bool = True
     rehearses_itself: bool = False
     secret_fields: tuple[str, ...] = ()
+    also: ClassVar[tuple[Permission, ...]] = ()
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Answer a request; a stream begins after the transaction."""
@@ -82,6 +84,19 @@ class PlatformView(APIView):
             raise PermissionDenied
         return user
 
+    def before_body(self) -> None:
+        """Refuse a body of who may not send it, before anybody reads it.
+
+        Without a tenant in the address, whoever has the right somewhere may send one; whether they have it
+        there is for the service to say. Raises: PermissionDenied, NotFound.
+        """
+        self._require_one(permissions.granted_anywhere(self.viewer))
+
+    def _require_one(self, has: frozenset[Permission]) -> None:
+        point = self.points.get(self.request.method or "")
+        if point is not None and has.isdisjoint({point, *self.also}):
+            raise permissions.lacks(self.viewer, point)
+
     def idempotency_scope(self) -> uuid.UUID:
         """Whose keys these are: the caller's own, where the address names no tenant."""
         return self.viewer.pk
@@ -103,6 +118,10 @@ class WorkspaceView(PlatformView):
         Raises: NotFound when the viewer cannot see it, which answers the same as when there is none.
         """
         return workspace_get(viewer=self.viewer, slug=self.kwargs["ws"])
+
+    def before_body(self) -> None:
+        """As for every view, in the workspace."""
+        self._require_one(permissions.granted(self.viewer, self.workspace))
 
     def idempotency_scope(self) -> uuid.UUID:
         """The workspace's."""

@@ -45,7 +45,6 @@ _OWN: Final[dict[Route, int]] = {
     ("me/keys", "POST"): 201,
     ("me/password", "POST"): 400,
     ("workspaces/{ws}/keys", "POST"): 201,
-    ("admin/quota-file", "POST"): 400,
 }
 # What is not there is not there for an auditor either, who sees the tenant it would belong to.
 _ABSENT: Final[tuple[Route, ...]] = (
@@ -57,11 +56,9 @@ _ABSENT: Final[tuple[Route, ...]] = (
     ("admin/priority-grants/{grant}", "DELETE"),
     ("admin/priority-classes/{name}", "GET"),
     ("admin/priority-classes/{name}", "PATCH"),
-    ("admin/overrides", "POST"),
     ("admin/overrides/{override}", "GET"),
     ("admin/overrides/{override}", "PATCH"),
     ("admin/overrides/{override}/end", "POST"),
-    ("admin/quota-requests", "POST"),
     *(
         (f"admin/quota-requests/{{quota_request}}/{verb}", "POST")
         for verb in ("withdraw", "accept", "decline")

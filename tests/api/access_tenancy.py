@@ -28,10 +28,10 @@ TENANCY: Final[dict[tuple[str, str], tuple[int, ...]]] = {
     ("workspaces/{ws}/keys/{prefix}/rotate", "POST"): _GONE,
     ("tenants", "GET"): _OWN,
     # Below its own root nobody but the platform's admin may add: the others do not see it at all.
-    ("tenants", "POST"): (401, 404, 404, 404, 404, 201),
+    ("tenants", "POST"): (401, 404, 403, 403, 404, 201),
     ("tenants/{tenant}", "GET"): _MEMBERS,
     ("tenants/{tenant}", "PATCH"): (401, 404, 403, 403, 200, 200),
-    ("tenants/{tenant}/move", "POST"): (401, 404, 404, 404, 404, 200),
+    ("tenants/{tenant}/move", "POST"): (401, 404, 403, 403, 404, 200),
     ("tenants/{tenant}/archive", "POST"): (401, 404, 404, 404, 404, 200),
     ("tenants/{tenant}/restore", "POST"): (401, 404, 404, 404, 404, 200),
     ("tenants/{tenant}/members", "GET"): _MEMBERS,
