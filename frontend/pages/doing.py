@@ -9,12 +9,13 @@ from django.contrib import messages
 from django.http import HttpRequest
 
 from foundation.errors import AllotmentError, NotFound, PreconditionFailed
+from foundation.numbers import read_whole
 
 
 def version_of(request: HttpRequest) -> int:
     """The version of what a form shows; -1, which is nobody's, where the form does not say."""
-    text = request.POST.get("version", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
+    version = read_whole(request.POST.get("version", ""))
+    return -1 if version is None else version
 
 
 def done(

@@ -9,7 +9,7 @@ always spelled out; zero means that nothing is allowed.
 from __future__ import annotations
 
 import re
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
 from typing import Final, NewType
 
@@ -21,7 +21,8 @@ Cards = NewType("Cards", int)
 UNLIMITED: Final = None
 WHOLE_CARD: Final = Percent(100)
 
-_QUANTITY = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z%]*)\s*$")
+_QUANTITY = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s{0,10}([A-Za-z%]{0,10})")
+_SHOWN: Final = 60
 _MEBI = 2**20
 _MEMORY_FACTORS: Final[dict[str, Decimal]] = {
     "": Decimal(1),
@@ -62,13 +63,15 @@ _NO_SHARE: Final = gettext_noop("%(text)s is not a share of a card; write a whol
 
 
 def _split(text: str | int | float, refusal: str) -> tuple[Decimal, str]:
-    match = _QUANTITY.match(str(text))
+    match = _QUANTITY.fullmatch(str(text).strip())
     if match is None:
-        raise QuantityError(refusal, text=repr(text))
-    try:
-        return Decimal(match[1]), match[2]
-    except InvalidOperation as error:
-        raise QuantityError(refusal, text=repr(text)) from error
+        raise QuantityError(refusal, text=_quoted(text))
+    return Decimal(match[1]), match[2]
+
+
+def _quoted(text: object) -> str:
+    """What was typed, as far as anybody reads it."""
+    return repr(text)[:_SHOWN]
 
 
 def _ceil(value: Decimal) -> int:
@@ -82,7 +85,7 @@ def parse_cpu(text: str | int | float) -> Millicores:
         return Millicores(_ceil(value))
     if suffix == "":
         return Millicores(_ceil(value * 1000))
-    raise QuantityError(_NO_CPU, text=repr(text))
+    raise QuantityError(_NO_CPU, text=_quoted(text))
 
 
 def parse_memory(text: str | int | float) -> Mebibytes:
@@ -90,7 +93,7 @@ def parse_memory(text: str | int | float) -> Mebibytes:
     value, suffix = _split(text, _NO_MEMORY)
     factor = _MEMORY_FACTORS.get(suffix)
     if factor is None:
-        raise QuantityError(_NO_MEMORY, text=repr(text))
+        raise QuantityError(_NO_MEMORY, text=_quoted(text))
     return Mebibytes(_ceil(value * factor / _MEBI))
 
 
@@ -101,7 +104,7 @@ def parse_percent(text: str | int | float) -> Percent:
     """
     value, suffix = _split(text, _NO_SHARE)
     if suffix not in ("", "%") or value != value.to_integral_value() or not 1 <= value <= 100:
-        raise QuantityError(_NO_SHARE, text=repr(text))
+        raise QuantityError(_NO_SHARE, text=_quoted(text))
     return Percent(int(value))
 
 

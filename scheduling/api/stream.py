@@ -23,6 +23,7 @@ from rest_framework.request import Request
 
 from foundation import row_scope
 from foundation.errors import FieldError, Invalid
+from foundation.numbers import read_whole
 from scheduling.api.serializers import EventSerializer
 from scheduling.models import JobEvent
 from scheduling.selectors.feed import EventFeed, event_latest
@@ -113,10 +114,11 @@ def _scope(viewer: User, slug: str) -> Q:
 def _last_event(header: str | None, cursor: int | None) -> int | None:
     if header is None:
         return cursor
-    if not header.isascii() or not header.isdecimal() or int(header) > NUMBER_MAX:
+    found = read_whole(header, most=NUMBER_MAX)
+    if found is None:
         message = _("Last-Event-ID is a number that this stream gave out.")
         raise Invalid(message, errors=[FieldError(_FIELD, "FORMAT", message)])
-    return int(header)
+    return found
 
 
 class _Reader(LiveStream):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from django.utils.translation import gettext as _
@@ -76,6 +75,23 @@ def _not_allowed(rule: Patterns) -> str:
 
 def _matches(image: str, patterns: Sequence[str]) -> bool:
     """Whether the whole name matches a pattern, in which `*` alone is special and stands for any text."""
-    return any(
-        re.fullmatch(".*".join(re.escape(part) for part in pattern.split("*")), image) for pattern in patterns
-    )
+    return any(_fits(image, pattern) for pattern in patterns)
+
+
+def _fits(value: str, pattern: str) -> bool:
+    # Never by a regular expression, which tries every division of the value among the stars. The first place
+    # where a part is found leaves the most for those after it, so that no other has to be tried.
+    first, *parts = pattern.split("*")
+    if not parts:
+        return value == pattern
+    *middle, last = parts
+    end = len(value) - len(last)
+    if not value.startswith(first) or not value.endswith(last) or end < len(first):
+        return False
+    at = len(first)
+    for part in middle:
+        at = value.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 
 from clusters.models import Cluster
 from foundation.errors import Conflict, NotFound
+from foundation.numbers import read_whole
 from scheduling.models import Allocation, Job
 
 TASKS_MAX: Final = 64
@@ -26,8 +27,8 @@ def pods_asked(
     pods = Allocation.unscoped.filter(attempt__job=job, attempt__number=number)
     if task:
         role, _dash, index = task.rpartition("-")
-        wanted = int(index) if index.isdecimal() and len(index) < 9 else -1
-        pods = pods.filter(task__role__name=role, task__index=wanted)
+        wanted = read_whole(index, most=10**8)
+        pods = pods.filter(task__role__name=role, task__index=-1 if wanted is None else wanted)
     ordered = pods.select_related("node__cluster", "task__role").order_by(
         "task__role__position", "task__index"
     )

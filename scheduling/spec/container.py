@@ -18,6 +18,10 @@ JOB_KEYS: Final = ("environment_from", "image_pull_secrets", "security", "termin
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 GRACE_MAX_S: Final = 300
 """As long as a preemptor's claim lives; whoever left later would leave for nobody."""
+CPU_MAX: Final = 100_000_000
+"""Millicores; no node has as much."""
+MEMORY_MAX: Final = 1 << 30
+"""MiB; no node has as much."""
 _ID_MAX: Final = 2**31 - 1
 
 
@@ -37,14 +41,16 @@ def read_limits(resources: Section, cpu_millicores: int, memory_mib: int) -> dic
     """How far a task may go beyond what it asks for: as Kubernetes writes them, only what is said."""
     limits = resources.section("limits", ("cpu", "memory"))
     found = {}
-    for key, parse, asked, unit in (
-        ("cpu", parse_cpu, cpu_millicores, "m"),
-        ("memory", read_memory, memory_mib, "Mi"),
+    for key, parse, asked, unit, most in (
+        ("cpu", parse_cpu, cpu_millicores, "m", CPU_MAX),
+        ("memory", read_memory, memory_mib, "Mi", MEMORY_MAX),
     ):
         if limits.has(key):
             before = len(limits.problems.errors)
             amount = int(limits.quantity(key, parse, asked))
-            if len(limits.problems.errors) == before and (amount < asked or amount == 0):
+            if amount > most:
+                limits.add(key, "RANGE", _("is more than any node could have"))
+            elif len(limits.problems.errors) == before and (amount < asked or amount == 0):
                 limits.add(key, "RANGE", _("must not be less than what is asked for"))
             found[key] = f"{amount}{unit}"
     return found

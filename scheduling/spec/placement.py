@@ -10,7 +10,13 @@ from django.utils.translation import gettext as _
 from scheduling.engine.model import TaintEffect, TolerationOperator, TopologyMode
 from scheduling.spec.levels import LEVELS
 from scheduling.spec.section import Section
-from scheduling.spec.terms import read_expressions, read_labels, read_pod_terms, read_preferred_nodes
+from scheduling.spec.terms import (
+    read_expressions,
+    read_labels,
+    read_pod_terms,
+    read_preferred_nodes,
+    read_selector,
+)
 
 KEYS: Final = (
     "node_name", "node_selector", "node_affinity", "pod_affinity", "pod_anti_affinity", "tolerations",
@@ -24,7 +30,7 @@ def read_placement(job: Section) -> dict[str, Any]:
     part = job.section("placement", KEYS)
     found: dict[str, Any] = {
         "node_name": part.text("node_name", limit=253) or None,
-        "node_selector": _selector(part),
+        "node_selector": read_selector(part, "node_selector"),
         "node_affinity": _affinity(part),
         "pod_affinity": read_pod_terms(part, "pod_affinity"),
         "pod_anti_affinity": read_pod_terms(part, "pod_anti_affinity"),
@@ -35,17 +41,6 @@ def read_placement(job: Section) -> dict[str, Any]:
         "labels": read_labels(part, "labels"),
     }
     return {key: value for key, value in found.items() if value}
-
-
-def _selector(part: Section) -> dict[str, str]:
-    raw = part.value("node_selector", {})
-    if not isinstance(raw, Mapping) or len(raw) > 64:
-        part.add("node_selector", "TYPE", _("must be a mapping of at most 64 labels"))
-        return {}
-    for key, value in raw.items():
-        if not isinstance(value, str):
-            part.add(f"node_selector.{key}", "TYPE", _("must be text; put it in quotes"))
-    return {str(key): str(value) for key, value in raw.items()}
 
 
 def _affinity(part: Section) -> dict[str, Any]:

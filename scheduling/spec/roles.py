@@ -10,7 +10,14 @@ from foundation.identifiers import dns_label, is_dns_label
 from foundation.quantities import Mebibytes, Millicores, parse_cpu, parse_percent
 from scheduling.engine.model import parse_profile
 from scheduling.models import GpuRequestMode
-from scheduling.spec.container import ROLE_KEYS, read_container, read_exclusive, read_limits
+from scheduling.spec.container import (
+    CPU_MAX,
+    MEMORY_MAX,
+    ROLE_KEYS,
+    read_container,
+    read_exclusive,
+    read_limits,
+)
 from scheduling.spec.memory import read_memory
 from scheduling.spec.section import Section
 from scheduling.spec.types import GpuSpec, RoleSpec
@@ -18,8 +25,6 @@ from scheduling.spec.types import GpuSpec, RoleSpec
 ROLES_MAX: Final = 16
 REPLICAS_MAX: Final = 4096
 CARDS_MAX: Final = 64
-_CPU_MAX: Final = 100_000_000
-_MEMORY_MAX: Final = 1 << 30
 _NAME_IN_POD: Final = 12
 _MODES: Final = (GpuRequestMode.WHOLE.value, GpuRequestMode.SLICE.value, GpuRequestMode.MIG.value)
 
@@ -47,9 +52,9 @@ def _role(job: Section, index: int, raw: Any) -> RoleSpec:
         role.add("name", "FORMAT", _("use lower-case letters, digits and hyphens, as in worker"))
     replicas = role.integer("replicas", default=1, low=1, high=REPLICAS_MAX)
     resources = role.section("resources", ("cpu", "memory", "gpu", "limits", "exclusive_cpus"))
-    cpu = _bounded(resources, "cpu", resources.quantity("cpu", parse_cpu, Millicores(0)), _CPU_MAX)
+    cpu = _bounded(resources, "cpu", resources.quantity("cpu", parse_cpu, Millicores(0)), CPU_MAX)
     memory = resources.quantity("memory", read_memory, Mebibytes(0))
-    memory_mib = _bounded(resources, "memory", memory, _MEMORY_MAX)
+    memory_mib = _bounded(resources, "memory", memory, MEMORY_MAX)
     limits = read_limits(resources, cpu, memory_mib)
     own = {"limits": limits, "exclusive_cpus": read_exclusive(resources, cpu, memory_mib, limits)}
     return RoleSpec(
@@ -140,7 +145,7 @@ def _slice_memory(gpu: Section) -> tuple[int | None, int | None]:
         return None, None
     if str(gpu.values["memory"]).strip().endswith("%"):
         return None, gpu.quantity("memory", lambda value: int(parse_percent(value)), 1)
-    amount = _bounded(gpu, "memory", gpu.quantity("memory", read_memory, Mebibytes(1)), _MEMORY_MAX)
+    amount = _bounded(gpu, "memory", gpu.quantity("memory", read_memory, Mebibytes(1)), MEMORY_MAX)
     if amount < 1:
         gpu.add("memory", "RANGE", _("must be more than nothing"))
     return amount, None

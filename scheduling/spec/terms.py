@@ -60,7 +60,7 @@ def read_pod_terms(part: Section, key: str) -> dict[str, Any]:
 
 def read_labels(part: Section, key: str) -> dict[str, str]:
     """The labels of a job's own tasks."""
-    found = _labels(part, key)
+    found = read_selector(part, key)
     for name in found:
         if is_reserved_label(name):
             part.add(f"{key}.{name}", "RESERVED", _("labels of this prefix are the platform's own"))
@@ -78,7 +78,7 @@ def _pod_term(part: Section, path: str, raw: Any, weighed: bool) -> dict[str, An
         part, term.at("match_expressions"), term.items("match_expressions", limit=32), _OF_TASKS
     )
     found: dict[str, Any] = {"topology_key": domain}
-    if labels := _labels(term, "match_labels"):
+    if labels := read_selector(term, "match_labels"):
         found["match_labels"] = labels
     if expressions:
         found["match_expressions"] = expressions
@@ -94,7 +94,8 @@ def _weight(term: Section) -> int:
     return term.integer("weight", default=1, low=1, high=WEIGHT_MAX)
 
 
-def _labels(part: Section, key: str) -> dict[str, str]:
+def read_selector(part: Section, key: str) -> dict[str, str]:
+    """Labels and the values that they have, of the forms and lengths that Kubernetes takes."""
     raw = part.value(key, {})
     if not isinstance(raw, Mapping) or len(raw) > 64:
         part.add(key, "TYPE", _("must be a mapping of at most 64 labels"))

@@ -13,7 +13,7 @@ from frontend.pages.quotas import form
 from quotas.selectors.quota_table import NodeQuota
 from quotas.services.quota_plan import Keep, QuotaAmount
 
-_FIELD = re.compile(r"(?:amounts|offer)\.(\d+)\.(\w+)")
+_FIELD = re.compile(r"(?:amounts|offer)\.([0-9]{1,9})\.(\w+)")
 
 
 def asked(typed: form.Typed, node: NodeQuota, pool: Flavor) -> list[dict[str, Any]]:

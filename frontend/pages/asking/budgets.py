@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy
 from clusters.models import Flavor
 from foundation import clock
 from foundation.errors import AllotmentError, NotFound
+from foundation.numbers import read_whole
 from frontend import formats
 from frontend.pages.asking import words
 from frontend.pages.doing import done, version_of
@@ -49,9 +50,10 @@ class BudgetForm(forms.Form):
     def clean_thresholds(self) -> list[int]:
         """The percentages."""
         parts = [part.strip() for part in self.cleaned_data["thresholds"].split(",") if part.strip()]
-        if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
+        found = [read_whole(part, most=999) for part in parts]
+        if None in found:
             raise forms.ValidationError(_("Whole numbers with commas, as in 80, 95."))
-        return [int(part) for part in parts]
+        return [number for number in found if number is not None]
 
 
 class NewBudgetForm(BudgetForm):

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET
 
 from clusters.models import Flavor
 from foundation.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.numbers import read_whole
 from frontend import parts
 from frontend.pages.asking import amounts, words
 from frontend.pages.asking.requests import PER_PAGE, row
@@ -140,5 +141,4 @@ def _pool(found: QuotaRequest) -> Flavor:
 
 
 def _version(request: HttpRequest) -> int | None:
-    text = request.POST.get("version", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    return read_whole(request.POST.get("version", ""))

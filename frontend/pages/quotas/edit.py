@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST
 
 from clusters.models import Flavor
 from foundation.errors import AllotmentError, NotFound, PermissionDenied, Refused
+from foundation.numbers import read_whole
 from frontend.pages.frame import login_required, viewer
 from frontend.pages.quotas import form
 from frontend.pages.quotas.page import Open, resource_of, resource_word, show
@@ -91,8 +92,8 @@ def _place(who: User, node: uuid.UUID, flavor: uuid.UUID) -> tuple[NodeQuota, Fl
 
 
 def _version(typed: form.Typed) -> int | None:
-    text = typed.version
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+    version = read_whole(typed.version)
+    return -1 if version is None else version
 
 
 def _over(preview: QuotaPreview) -> list[str]:

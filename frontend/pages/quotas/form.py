@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
 from foundation.errors import FieldError, Invalid
+from foundation.numbers import read_whole
 from foundation.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
 from quotas.selectors.quota_table import NodeQuota, QuotaLine
@@ -91,9 +92,8 @@ def read(data: Mapping[str, str], flavor: Flavor) -> Typed:
     values = {
         f"{r.value}.{limit}": data.get(f"{r.value}.{limit}", "").strip() for r in TITLES for limit in LIMITS
     }
-    gpus = data.get("gpus", "").strip()
-    if "fill" in data and gpus.isascii() and gpus.isdigit() and len(gpus) < 10:
-        cards = int(gpus)
+    cards = read_whole(data.get("gpus", "").strip(), most=10**9)
+    if "fill" in data and cards is not None:
         if values["gpu.cards.nominal"].lower() not in _WORDS:
             values["gpu.cards.nominal"] = str(cards)
         values["gpu.cores.nominal"] = str(cards * 100)
@@ -127,8 +127,8 @@ def _same(typed: str, was: str) -> bool:
 def _limit(box: Box, errors: list[FieldError]) -> int | None:
     if box.value.lower() in _WORDS:
         return None
-    if box.value.isascii() and box.value.isdigit() and len(box.value) <= 19:
-        return int(box.value)
+    if (amount := read_whole(box.value)) is not None:
+        return amount
     errors.append(FieldError(box.name, "AMOUNT", _("A whole number, or unlimited.")))
     return None
 

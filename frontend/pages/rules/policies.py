@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.errors import AllotmentError
+from foundation.numbers import read_whole
 from frontend import parts
 from frontend.pages.doing import done, told, version_of
 from frontend.pages.frame import frame, login_required, viewer
@@ -155,7 +156,7 @@ class PolicyForm(forms.Form):
     def _limits(self, side: str) -> dict[str, Any]:
         typed = {name: self.cleaned_data[f"{side}.{name}"].strip() for name in FIELDS}
         return {
-            name: int(text) if text.isascii() and text.isdecimal() else text
+            name: text if (number := read_whole(text)) is None else number
             for name, text in typed.items()
             if text
         }

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.errors import AllotmentError
-from frontend.pages.doing import done, told
+from frontend.pages.doing import done, told, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.members import id_of
 from scheduling.models import PriorityClass, PriorityGrant
@@ -120,8 +120,7 @@ def _made(request: HttpRequest, who: User) -> ClassForm | None:
 def _change(request: HttpRequest, who: User, found: PriorityClass) -> None:
     """A new value or description, retired, or brought back."""
     asked, what = request.POST, request.POST.get("do")
-    version = asked.get("version", "")
-    expected = int(version) if version.isascii() and version.isdecimal() and len(version) < 19 else -1
+    expected = version_of(request)
     names = {"name": found.name}
     if what in ("retire", "restore"):
         word = _("%(name)s is retired.") if what == "retire" else _("%(name)s can be used again.")

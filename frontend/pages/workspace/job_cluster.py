@@ -12,6 +12,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from foundation.errors import AllotmentError, Conflict, NotFound
+from foundation.numbers import read_whole
 from frontend import parts
 from frontend.pages.frame import login_required, viewer
 from frontend.pages.workspace import pod_story
@@ -63,7 +64,7 @@ def _query(request: HttpRequest) -> LogQuery:
     attempt = request.GET.get("attempt", "")
     return LogQuery(
         task=request.GET.get("task", "").strip()[:80],
-        attempt=int(attempt) if attempt.isascii() and attempt.isdecimal() and len(attempt) < 9 else None,
+        attempt=read_whole(attempt, most=10**8),
     )
 
 

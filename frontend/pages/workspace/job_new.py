@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST
 from clusters.models import BackendKind
 from foundation.errors import AllotmentError, FieldError, Invalid, NotFound, PermissionDenied, TooLarge
 from foundation.identifiers import new_id
+from foundation.numbers import read_whole
 from frontend import parts
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.workspace import job_rail
@@ -161,9 +162,9 @@ def _edit(draft: _Draft, action: str) -> None:
     if action == "add-role" and len(roles) < ROLES_MAX:
         roles.append({**_FIRST_ROLE, "name": f"role-{len(roles) + 1}"})
     elif action.startswith("remove-role-") and len(roles) > 1:
-        place = action.removeprefix("remove-role-")
-        if place.isdecimal() and int(place) < len(roles):
-            roles.pop(int(place))
+        place = read_whole(action.removeprefix("remove-role-"), most=len(roles) - 1)
+        if place is not None:
+            roles.pop(place)
     elif action == "to-yaml" and draft.tab == "form":
         draft.tab, draft.yaml = "yaml", spec_text(to_mapping(draft.values))
     elif action == "to-form" and draft.tab == "yaml":

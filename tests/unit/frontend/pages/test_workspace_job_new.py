@@ -230,3 +230,32 @@ def test_only_granted_classes_are_offered(client: Client, w: World) -> None:
     text = client.get(NEW).content.decode()
     assert "normal (0)" in text
     assert "high (100)" not in text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"do": "remove-role-" + "9" * 5000},
+        {"roles-0-cpu": "9" * 5000},
+        {"roles-0-replicas": "9" * 5000},
+        {"max_run_s": "9" * 5000},
+        {"rest": "[" * 100_000},
+        {"rest": '{"roles.' + "9" * 5000 + '.name": 1}'},
+        {"roles-0-more": "[" * 100_000},
+        {"roles-0-command": "'" + "a" * 200_000},
+        {"tab": "yaml", "yaml": "[" * 50_000},
+        {"tab": "yaml", "yaml": "[" * 50_000, "do": "to-form"},
+        {"tab": "yaml", "yaml": "roles." + "9" * 5000 + ".name: 1"},
+        {"tab": "yaml", "yaml": "roles: [{resources: {limits: {cpu: '" + "9" * 5000 + "'}}}]"},
+        {"tab": "yaml", "yaml": "roles: [{resources: {limits: {cpu: " + "9" * 5000 + "}}}]"},
+    ],
+)
+def test_what_is_typed_beyond_all_measure_is_a_mistake_like_any(
+    client: Client, w: World, changes: dict[str, Any]
+) -> None:
+    client.force_login(w.editor)
+
+    sent = client.post(NEW, {**TYPED, **changes})
+    checked = client.post(f"{NEW}/check", {**TYPED, **changes})
+
+    assert (sent.status_code, checked.status_code) in [(200, 200), (400, 200), (413, 200), (302, 200)]
