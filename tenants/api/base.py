@@ -92,10 +92,10 @@ class PlatformView(APIView):
         """
         self._require_one(permissions.granted_anywhere(self.viewer))
 
-    def _require_one(self, has: frozenset[Permission]) -> None:
+    def _require_one(self, has: frozenset[Permission], tenant: Tenant | None = None) -> None:
         point = self.points.get(self.request.method or "")
         if point is not None and has.isdisjoint({point, *self.also}):
-            raise permissions.lacks(self.viewer, point)
+            raise permissions.lacks(self.viewer, point, tenant)
 
     def idempotency_scope(self) -> uuid.UUID:
         """Whose keys these are: the caller's own, where the address names no tenant."""
@@ -121,7 +121,7 @@ class WorkspaceView(PlatformView):
 
     def before_body(self) -> None:
         """As for every view, in the workspace."""
-        self._require_one(permissions.granted(self.viewer, self.workspace))
+        self._require_one(permissions.granted(self.viewer, self.workspace), self.workspace)
 
     def idempotency_scope(self) -> uuid.UUID:
         """The workspace's."""
