@@ -145,9 +145,10 @@ def running_control_plane() -> Iterator[ControlPlane]:
 
 
 @contextmanager
-def running_controllers(plane: ControlPlane, *names: str) -> Iterator[None]:
+def running_controllers(plane: ControlPlane, *names: str, as_themselves: bool = False) -> Iterator[None]:
     """Run those of the cluster's own controllers, such as `garbage-collector-controller`, for the block.
 
+    `as_themselves`: each with the account and the rights that it has in a cluster, not the administrator's.
     Raises: MissingProgram where the programs lack the controller manager, as envtest's do.
     """
     programs = find_programs()
@@ -158,6 +159,7 @@ def running_controllers(plane: ControlPlane, *names: str) -> Iterator[None]:
         *(str(programs / "kube-controller-manager"), config, f"--controllers={','.join(names)}"),
         *("--leader-elect=false", "--secure-port=0", f"--flex-volume-plugin-dir={plane.folder / 'plugins'}"),
         *("--kube-api-qps=500", "--kube-api-burst=1000"),
+        f"--use-service-account-credentials={str(as_themselves).lower()}",
     ]
     with ExitStack() as stack:
         _start("kube-controller-manager", command, plane.folder, stack)

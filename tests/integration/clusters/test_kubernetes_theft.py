@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -17,57 +16,20 @@ from clusters.gpu import live_memory, reserved
 from tests.fixtures import agents
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.wait import wait_until
+from tests.integration.clusters import admission
+from tests.integration.clusters.admission import (
+    GOOD,
+    PODS,
+    TENANT,
+    mounted,
+    of_kind,
+    pod,
+    refused,
+    variable,
+)
 from tests.integration.clusters.conftest import Harness, kubernetes
 
 pytestmark = pytest.mark.server
-FILE: Final = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes" / "admission.yaml"
-ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
-KINDS: Final = {
-    "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings",
-}
-PODS: Final = "/api/v1/namespaces/victim/pods"
-TENANT: Final = ("tenant", ["tenants"])
-GOOD: Final[Json] = {
-    "metadata": {"name": "mine", "labels": {"app": "web"}, "annotations": {"note": "x"}},
-    "spec": {
-        "automountServiceAccountToken": False,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "tolerations": [{"key": "spot", "operator": "Exists"}],
-        "containers": [
-            {
-                "name": "main",
-                "image": "x",
-                "env": [{"name": "RANK", "value": "0"}],
-                "resources": {"limits": {"cpu": "1"}},
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-            }
-        ],
-    },
-}
-
-
-def pod(spec: Json | None = None, container: Json | None = None, metadata: Json | None = None) -> Json:
-    """A harmless pod with something in it changed."""
-    made = copy.deepcopy(GOOD)
-    made["spec"].update(spec or {})
-    made["spec"]["containers"][0].update(container or {})
-    made["metadata"].update(metadata or {})
-    return made
-
-
-def variable(name: str, **source: Any) -> Json:
-    return {"env": [{"name": name, **(source or {"value": "all"})}]}
-
-
-def of_kind(kind: str, container: Json) -> Json:
-    """The container's fields in an init container, the ordinary one left as it is."""
-    made = pod()
-    other = copy.deepcopy(GOOD["spec"]["containers"][0]) | {"name": "other"} | container
-    made["spec"][kind] = [other]
-    return made
-
-
 HIDDEN = {"configMapKeyRef": {"name": "c", "key": "k"}}
 THEFTS: dict[str, Json] = {
     "a node of one's choice": pod({"nodeName": "n1"}),
@@ -80,9 +42,23 @@ THEFTS: dict[str, Json] = {
     "compute not limited": pod(container=variable("GPU_CORE_UTILIZATION_POLICY")),
     "a higher place on the card": pod(container=variable("CUDA_TASK_PRIORITY")),
     "a library before the limiter": pod(container=variable("LD_PRELOAD")),
+    "a library that hears of the limiter": pod(container=variable("LD_AUDIT")),
+    "more memory than the card has": pod(container=variable("CUDA_OVERSUBSCRIBE")),
+    "an image said to be old, which gets all cards": pod(container=variable("CUDA_VERSION")),
+    "whatever the image asks for": pod(container={"env": []}),
+    "void, and then all": pod(
+        container={"env": [admission.VOID, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    ),
+    "void from elsewhere": pod(container={"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": HIDDEN}]}),
+    "channels between cards": pod(container=variable("NVIDIA_IMEX_CHANNELS")),
     "variables hidden in a config map": pod(container={"envFrom": [{"configMapRef": {"name": "c"}}]}),
     "an allocation of one's own": pod(metadata={"annotations": {"hami.io/vgpu-devices-allocated": "x"}}),
     "a card of one's choice": pod(metadata={"annotations": {"nvidia.com/use-gpuuuid": "GPU-a"}}),
+    "devices by the container runtime": pod(metadata={"annotations": {"cdi.k8s.io/x": "nvidia.com/gpu=all"}}),
+    "devices by CRI-O": pod(metadata={"annotations": {"io.kubernetes.cri-o.Devices": "/dev/nvidia0"}}),
+    "devices by a plugin of containerd": pod(
+        metadata={"annotations": {"devices.nri.io/container.main": "- path: /dev/nvidia0"}}
+    ),
     "the platform's annotation": pod(metadata={"annotations": {"allotment.io/job": "x"}}),
     "more memory by a wish": pod(metadata={"annotations": {live_memory.WANTED: "x"}}),
     "more memory by an answer": pod(metadata={"annotations": {live_memory.ANSWER: "x"}}),
@@ -96,24 +72,28 @@ THEFTS: dict[str, Json] = {
     "HAMi's webhook told to look away": pod(metadata={"labels": {"hami.io/webhook": "ignore"}}),
     "cards without a job": pod(container={"resources": {"limits": {"nvidia.com/gpu": "1"}}}),
     "HAMi's resources": pod(container={"resources": {"limits": {"nvidia.com/gpucores": "50"}}}),
+    "cards of another maker": pod(container={"resources": {"limits": {"amd.com/gpu": "1"}}}),
+    "cards by a class of devices": pod(
+        container={"resources": {"limits": {"deviceclass.resource.kubernetes.io/gpu": "1"}}}
+    ),
     "Volcano's resources": pod(container={"resources": {"limits": {"volcano.sh/vgpu-number": "1"}}}),
     "cards by claim": pod({"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}),
-    "cards by the name of a mount": pod(
-        {"volumes": [{"name": "v", "emptyDir": {}}]},
-        {"volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]},
-    ),
-    "the limiter's folder": pod(
-        {"volumes": [{"name": "v", "emptyDir": {}}]},
-        {"volumeMounts": [{"name": "v", "mountPath": "/usr/local/vgpu"}]},
-    ),
-    "the loader's list": pod(
-        {"volumes": [{"name": "v", "emptyDir": {}}]},
-        {"volumeMounts": [{"name": "v", "mountPath": "/etc/ld.so.preload"}]},
-    ),
+    **{
+        f"a mount at {path}": mounted(path)
+        for path in (
+            *("/var/run/nvidia-container-devices/all", "/run/nvidia-container-devices/0"),
+            *("/usr/local/vgpu", "/usr/local/vgpu/", "/usr/local//vgpu", "/usr/local/./vgpu"),
+            *("/usr/lib/../local/vgpu", "//usr/local/vgpu", "/usr/local/vgpu/.", "usr/local/vgpu"),
+            *("/etc/ld.so.preload", "//etc/ld.so.preload", "/etc/./ld.so.preload", "/etc/x/../ld.so.preload"),
+            *("/overrideEnv", "/data/..", "/data//x"),
+        )
+    },
     "NVIDIA's runtime": pod({"runtimeClassName": "nvidia"}),
     "privileges": pod(container={"securityContext": {"privileged": True}}),
     "a folder of the node": pod({"volumes": [{"name": "v", "hostPath": {"path": "/dev"}}]}),
     "the node's processes": pod({"hostPID": True}),
+    "whatever the image of an init container asks for": of_kind("initContainers", {"env": []}),
+    "the node's network": pod({"hostNetwork": True}),
     "a variable in an init container": of_kind("initContainers", variable("NVIDIA_VISIBLE_DEVICES")),
     "hidden variables in an init container": of_kind(
         "initContainers", {"envFrom": [{"configMapRef": {"name": "c"}}]}
@@ -124,52 +104,11 @@ THEFTS: dict[str, Json] = {
 }
 
 
-def _there(cluster: Cluster, path: str, body: Json) -> None:
-    """Make an object, unless an earlier round of these tests has left it."""
-    status, answer = cluster.answer("POST", path, body)
-    assert status in (201, 409), answer
-
-
 @pytest.fixture(scope="module")
 def guarded(kube: ControlPlane) -> Iterator[Cluster]:
-    """The policies as they are shipped, the platform being the user of `platform_token`, and a tenant."""
-    cluster = Cluster(kube)
-    text = FILE.read_text(encoding="utf-8").replace(
-        "'system:serviceaccount:allotment:allotment'", "'allotment'"
-    )
-    parts = list(yaml.safe_load_all(text))
-    for part in parts:
-        cluster.call("POST", KINDS[part["kind"]], part)
-    labels = {**MANAGED, "pod-security.kubernetes.io/enforce": "restricted"}
-    _there(cluster, "/api/v1/namespaces", {"metadata": {"name": "victim", "labels": labels}})
-    _there(cluster, "/api/v1/namespaces/victim/serviceaccounts", {"metadata": {"name": "default"}})
-    runtime = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
-    _there(cluster, "/apis/node.k8s.io/v1/runtimeclasses", runtime)
-    rules = [
-        {"apiGroups": [""], "resources": ["pods", "pods/ephemeralcontainers"], "verbs": ["*"]},
-        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["patch"]},
-    ]
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    _there(cluster, f"{rbac}/clusterroles", {"metadata": {"name": "tenant"}, "rules": rules})
-    binding = {
-        "metadata": {"name": "tenant"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tenant"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TENANT[0]}],
-    }
-    _there(cluster, f"{rbac}/clusterrolebindings", binding)
-    theft = THEFTS["limits lifted"]
-    wait_until(lambda: refused(cluster, theft)[0] == 422, "the policies are enforced", within_s=30)
-    try:
+    """A namespace of a workspace under the policies."""
+    with admission.guarded(kube) as cluster:
         yield cluster
-    finally:
-        for part in reversed(parts):
-            cluster.call("DELETE", f"{KINDS[part['kind']]}/{part['metadata']['name']}", {})
-        cluster.clear()
-
-
-def refused(cluster: Cluster, body: Json, path: str = PODS) -> tuple[int, str]:
-    """What the API answers the tenant, nothing being written."""
-    return cluster.answer("POST", f"{path}?dryRun=All", body, TENANT)
 
 
 @pytest.mark.parametrize("name", sorted(THEFTS))
@@ -184,12 +123,17 @@ def test_a_harmless_pod_of_a_tenant_passes(guarded: Cluster) -> None:
     assert refused(guarded, of_kind("initContainers", {}))[0] == 201
 
 
-def test_every_reserved_name_is_closed_in_the_cluster_too(guarded: Cluster) -> None:
-    for name in reserved.VARIABLES:
+def test_names_are_closed_and_free_in_the_cluster_as_in_job_files(guarded: Cluster) -> None:
+    for name in (*reserved.VARIABLES, "CUDA_", "LD_OF_A_LATER_VERSION"):
         full = f"{name}X" if name.endswith("_") else name
         assert refused(guarded, pod(container=variable(full)))[0] == 422, full
+    free = [{"name": name, "value": "x"} for name in sorted(reserved.ALLOWED)]
+    status, answer = refused(guarded, pod(container={"env": [admission.VOID, *free]}))
+    assert status == 201, answer
     for label in ("allotment.io/x", "hami.io/x", "nvidia.com/x"):
         assert refused(guarded, pod(metadata={"labels": {label: "x"}}))[0] == 422, label
+    for path in reserved.MOUNTS:
+        assert refused(guarded, mounted(f"{path}/x"))[0] == 422, path
 
 
 def test_a_debugging_container_gets_none_either(guarded: Cluster) -> None:
@@ -203,7 +147,11 @@ def test_a_debugging_container_gets_none_either(guarded: Cluster) -> None:
         return guarded.answer("PATCH", path, body, TENANT)
 
     assert added({})[0] == 200
-    for theft in (variable("NVIDIA_VISIBLE_DEVICES"), {"envFrom": [{"configMapRef": {"name": "c"}}]}):
+    for theft in (
+        variable("NVIDIA_IMEX_CHANNELS"),
+        {"env": []},
+        {"envFrom": [{"configMapRef": {"name": "c"}}]},
+    ):
         status, answer = added(theft)
         assert status == 422, answer
 
