@@ -29,10 +29,11 @@ from clusters.backends.base import (
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster, ClusterHealth
 from clusters.selectors.cluster import cluster_by_key
-from clusters.services.foreign import foreign_observe
+from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync, nodes_observe
 from foundation import clock, faults, leases, outbox
 from foundation.kept import KeptUpdate
+from scheduling.execution import holders
 from scheduling.execution.execute import RETRY_S
 from scheduling.execution.progress import pods_apply
 from scheduling.execution.tidied import tidied
@@ -46,6 +47,8 @@ _CHUNK: Final = 50
 _CHUNK_ON_POSTGRESQL: Final = (15, 250)
 _NAMES: Final = 500
 _LIST_EVERY: Final = timedelta(seconds=20)
+_LIST_OTHERS_EVERY: Final = timedelta(minutes=5)
+_OF_MISSING: Final = ("id", "namespace", "pod_name", "pod_uid", "ensured_at", "released_at")
 
 
 def _seen(cluster: uuid.UUID, cursor: str, now: datetime) -> dict[str, Any]:
@@ -69,23 +72,22 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
         cluster = cluster_by_key(cluster_id)
         now = clock.now()
         listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
+        everything = not cluster.cursor or _others_are_old(cluster, now)
         backend = backend_for(cluster)
         faults.point("observe.leased")
         try:
-            batch = backend.observe(None if listing else cluster.cursor)
+            batch = backend.observe(None if listing and everything else cluster.cursor, whole=listing)
         except BackendUnavailable as error:
             _note_health(cluster, ClusterHealth.UNREACHABLE, str(error))
             return 0
         read_at = clock.now()
         faults.point("observe.before_apply")
-        _apply(cluster, batch, now)
+        _apply(cluster, backend, batch, now)
         _remove_strays(cluster, backend, batch)
         if batch.again_s is not None and batch.again_s < settings.ALLOTMENT_OBSERVE_EVERY_S:
             took_s = (clock.now() - read_at).total_seconds()
             outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=max(0.0, batch.again_s - took_s))
-    # Execution that came meanwhile was put off; and nothing of ours depends on what follows.
-    outbox.hasten(outbox.Topic.EXECUTE, cluster_id)
-    foreign_observe(cluster=cluster, backend=backend)
+    outbox.hasten(outbox.Topic.EXECUTE, cluster_id)  # what came meanwhile was put off
     return len(batch.observations)
 
 
@@ -95,7 +97,12 @@ def _note_health(cluster: Cluster, health: ClusterHealth, message: str) -> None:
     Cluster.unscoped.filter(pk=cluster.pk).update(health=health, health_message=message)
 
 
-def _apply(cluster: Cluster, batch: ObservedBatch, now: datetime) -> None:
+def _others_are_old(cluster: Cluster, now: datetime) -> bool:
+    """Whether the pods of others are to be listed: in between, changes of them are followed."""
+    return cluster.foreign_listed_at is None or now - cluster.foreign_listed_at > _LIST_OTHERS_EVERY
+
+
+def _apply(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch, now: datetime) -> None:
     nodes = [item for item in batch.observations if isinstance(item, NodeObservation)]
     pods = [item for item in batch.observations if isinstance(item, PodObservation)]
     if batch.complete:  # nodes that it lacks have left
@@ -105,7 +112,8 @@ def _apply(cluster: Cluster, batch: ObservedBatch, now: datetime) -> None:
     news = _news(cluster, pods) if batch.complete else pods
     _apply_pods(cluster, news, now)
     if batch.complete:
-        _absent(cluster, pods, now)
+        _absent(cluster, backend, pods, now)
+    foreign_apply(cluster=cluster, bound=batch.bound, own=holders.own(cluster, batch.bound))
     faults.point("observe.before_cursor")
     # The cursor moves last: a crash before this line only means seeing the same things again.
     (_LISTED if batch.complete else _FOLLOWED)(cluster.pk, batch.cursor, now)
@@ -126,17 +134,36 @@ def _news(cluster: Cluster, pods: Sequence[PodObservation]) -> list[PodObservati
     ]
 
 
-def _absent(cluster: Cluster, pods: Sequence[PodObservation], now: datetime) -> None:
-    """A complete list that lacks a pod proves it gone, if it was asked for before the list was read."""
+def _absent(cluster: Cluster, backend: ClusterBackend, pods: Sequence[PodObservation], now: datetime) -> None:
+    """A pod that a complete list lacks is gone, if it was asked for before the list was read.
+
+    One that still holds something is asked for by its name first, because a list may leave out what is there.
+    """
     seen = {(pod.ref.namespace, pod.ref.name) for pod in pods}
     expected = Allocation.unscoped.filter(node__cluster=cluster, removed_at__isnull=True)
     settled = expected.filter(ensured_at__lt=now) | expected.filter(removal_sent_at__lt=now)
     missing = [
         allocation
-        for allocation in settled.only("id", "namespace", "pod_name", "pod_uid", "ensured_at").order_by("id")
+        for allocation in settled.only(*_OF_MISSING).order_by("id")
         if (allocation.namespace, allocation.pod_name) not in seen
     ]
-    _apply_pods(cluster, [_gone(allocation, now) for allocation in missing], now)
+    holding = [allocation for allocation in missing if allocation.released_at is None]
+    hidden = _still_there(cluster, backend, holding)
+    _apply_pods(cluster, [_gone(one, now) for one in missing if one.pk not in hidden], now)
+
+
+def _still_there(cluster: Cluster, backend: ClusterBackend, holding: Sequence[Allocation]) -> set[uuid.UUID]:
+    """Those of which the pod is there, or of which it cannot be told that it is not."""
+    refs = [TaskRef(one.namespace, one.pod_name, one.known_uid) for one in holding]
+    try:
+        there = backend.still_there(refs)
+    except BackendUnavailable as error:
+        log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
+        return {one.pk for one in holding}
+    hidden = {one.pk for one, found in zip(holding, there, strict=True) if found}
+    if hidden:
+        log.warning("pods that a list lacked are there", cluster=cluster.name, pods=len(hidden))
+    return hidden
 
 
 def _apply_pods(cluster: Cluster, observations: Sequence[PodObservation], now: datetime) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.utils.translation import ngettext
 
-from clusters.models import Device, ForeignPod
+from clusters.models import Device, ForeignOrigin, ForeignPod
 from foundation.quantities import format_cpu
 from frontend import formats
 from frontend.capacity import Meter
@@ -78,6 +78,7 @@ class ForeignRow:
 
     key: uuid.UUID
     pod: str
+    origin: str
     owner: str
     state: str
     cards: str
@@ -191,6 +192,7 @@ def foreign_rows(pods: Iterable[ForeignPod], devices: Iterable[Device]) -> list[
         ForeignRow(
             key=pod.pk,
             pod=f"{pod.namespace}/{pod.name}",
+            origin="" if pod.origin == ForeignOrigin.OTHER else str(ForeignOrigin(pod.origin).label),
             owner=pod.owner,
             state="leaving" if pod.leaving else "running",
             cards=_foreign_cards(pod, indices),

@@ -234,27 +234,15 @@ def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
     return tuple(sorted(observations, key=place))
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedBatch:
-    """Changes since a cursor. `complete`: these are all pods there are, so an absent one is gone.
-
-    `again_s`: seconds until the next change, of a cluster that knows it or has reason to think so; then it
-    is worth another look.
-    """
-
-    observations: tuple[Observation, ...]
-    cursor: str
-    complete: bool = False
-    again_s: float | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignPod:
-    """A pod on a node that the platform did not make: what it keeps from others. Millicores, MiB.
+class BoundPod:
+    """A pod on a node, whoever made it: what it keeps from others. Millicores, MiB.
 
     `cards` counts cards that the node chooses, by MIG profile, "" for whole ones; `shares` are of cards
     known by uuid. `owner` is what made it, as kind and name. `standing`: it belongs to the node and comes
     back when it ends, as a daemon's pod does. `leaving`: it was told to end and still holds all of it.
+    `labels` are those by which the platform marks its pods, with `installation` apart: none for a pod that
+    says nothing of the kind.
     """
 
     uid: str
@@ -268,19 +256,36 @@ class ForeignPod:
     owner: str = ""
     standing: bool = False
     leaving: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    installation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignBatch:
-    """Foreign pods that came or changed since a cursor, and the uids of those that hold nothing now.
+class BoundPods:
+    """Pods on nodes that came or changed since a cursor, and the uids of those that hold nothing now.
 
     `complete`: these are all there are.
     """
 
-    pods: tuple[ForeignPod, ...] = ()
+    pods: tuple[BoundPod, ...] = ()
     gone: frozenset[str] = frozenset()
-    cursor: str = ""
     complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedBatch:
+    """Changes since a cursor. `complete`: these are all pods of the platform there are, so that an absent one
+    may be gone; see `still_there`. `bound` are the pods on nodes, those of others as well.
+
+    `again_s`: seconds until the next change, of a cluster that knows it or has reason to think so; then it
+    is worth another look.
+    """
+
+    observations: tuple[Observation, ...]
+    cursor: str
+    complete: bool = False
+    again_s: float | None = None
+    bound: BoundPods = BoundPods()
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,12 +380,17 @@ class ClusterBackend(Protocol):
         """What gangs have in common that is there now, with the labels of each."""
         return []
 
-    def observe(self, cursor: str | None) -> ObservedBatch:
-        """Changes since `cursor`; None asks for everything and gives a complete batch."""
+    def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
+        """Changes since `cursor`; None asks for everything and gives a complete batch.
 
-    def foreign(self, cursor: str) -> ForeignBatch:
-        """Pods of others: what changed since `cursor`; all there are if it is empty or unknown."""
-        return ForeignBatch(cursor=cursor)
+        `whole`: every pod of the platform and every node beside the changes, which is a complete batch as
+        well; of pods of others what changed.
+        """
+
+    def still_there(self, refs: Sequence[TaskRef]) -> list[bool]:
+        """Whether each of these pods, which a complete batch lacked, is there all the same: a label or a
+        selector may hide a pod that runs. By uid where it is known, else by name."""
+        return [False for _ in refs]
 
     def govern(self, limits: Sequence[TenantLimits]) -> Governed:
         """Bring the namespaces of tenants in line, those that exist."""

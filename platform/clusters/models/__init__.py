@@ -8,7 +8,7 @@ from clusters.models.cluster import (
     GpuMode,
     PlacementPolicy,
 )
-from clusters.models.node import Device, ForeignPod, Node, NodeEvent
+from clusters.models.node import Device, ForeignOrigin, ForeignPod, Node, NodeEvent
 from clusters.models.simulated import (
     SimulatedCluster,
     SimulatedDevice,
@@ -25,6 +25,7 @@ __all__ = [
     "ClusterHealth",
     "Device",
     "Flavor",
+    "ForeignOrigin",
     "ForeignPod",
     "GpuMode",
     "Node",

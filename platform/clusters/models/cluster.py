@@ -53,7 +53,8 @@ class Cluster(BaseModel, Leased, Versioned):
     cursor = models.TextField(blank=True, default="")
     observed_at = models.DateTimeField(null=True, blank=True)
     listed_at = models.DateTimeField(null=True, blank=True)
-    # Of the pods of others, which are followed apart from our own.
+    # Of the pods of others: when they were last applied, and listed. The cursor is that of the release
+    # before, which followed them apart from our own.
     foreign_cursor = models.TextField(blank=True, default="", db_default="")
     foreign_at = models.DateTimeField(null=True, blank=True)
     foreign_listed_at = models.DateTimeField(null=True, blank=True)

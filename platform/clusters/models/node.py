@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
 from clusters.models.cluster import Cluster, Flavor, GpuMode
 from foundation.models import BaseModel
@@ -129,8 +130,17 @@ class NodeEvent(models.Model):
         return f"{self.at:%H:%M:%S} {self.code}"
 
 
+class ForeignOrigin(models.TextChoices):
+    """Where a pod comes from: it says nothing of the platform, or was made by another installation, or says
+    that it was made by this one, whose database does not know of it."""
+
+    OTHER = "other", _("Not the platform's")
+    INSTALLATION = "installation", _("Another installation")
+    UNKNOWN = "unknown", _("Not in this database")
+
+
 class ForeignPod(BaseModel):
-    """A pod that the platform did not make and that holds something of a node, as the cluster shows it.
+    """A pod that holds something of a node and is no live hold of this database, as the cluster shows it.
 
     Never touched, only counted. `cards` and `shares` as in `ForeignPod` of the backends' contract, a share
     as uuid, cores and MiB. The node is named, because pods and nodes are told apart from each other.
@@ -142,6 +152,12 @@ class ForeignPod(BaseModel):
     namespace = models.CharField(max_length=63)
     name = models.CharField(max_length=253)
     owner = models.CharField(max_length=300, blank=True, default="")
+    origin = models.CharField(
+        max_length=12,
+        choices=ForeignOrigin.choices,
+        default=ForeignOrigin.OTHER,
+        db_default=ForeignOrigin.OTHER.value,
+    )
     cpu_millicores = models.PositiveBigIntegerField(default=0)
     memory_mib = models.PositiveBigIntegerField(default=0)
     cards = models.JSONField(default=dict, blank=True)

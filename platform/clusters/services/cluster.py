@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.utils.translation import gettext as _
@@ -14,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from clusters.backends.base import BackendUnavailable, ConnectionInvalid, Inventory
 from clusters.backends.registry import backend_for, capabilities_for, delegate_for
 from clusters.models import ADMITS_ITSELF, BackendKind, Cell, Cluster
-from clusters.services.foreign import foreign_observe
+from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync
 from foundation import audit, outbox, versions
 from foundation.actor import Actor
@@ -22,6 +23,8 @@ from foundation.errors import Conflict, FieldError, Invalid, Refused
 from tenants import permissions
 from tenants.names import clean_slug
 from tenants.permissions import Permission
+
+log = structlog.get_logger(__name__)
 
 
 class ClusterUnreachable(Refused):
@@ -55,8 +58,16 @@ def cluster_add(
         _note(acting_user, "add", cluster, after={"name": name, "backend": backend, **connection})
         inventory_sync(cluster=cluster, inventory=inventory)
         outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
-    foreign_observe(cluster=cluster, backend=backend_for(cluster))
+    _count_pods(cluster)
     return cluster
+
+
+def _count_pods(cluster: Cluster) -> None:
+    """What every pod in a new cluster holds is counted before anything is placed there."""
+    try:
+        foreign_apply(cluster=cluster, bound=backend_for(cluster).observe(None).bound)
+    except BackendUnavailable as error:
+        log.warning("the pods of a new cluster are not told", cluster=cluster.name, error=str(error))
 
 
 def cluster_sync(*, acting_user: Actor, cluster: Cluster) -> int:

@@ -1,90 +1,88 @@
-"""Pods of others, written to rows as the cluster shows them."""
+"""Pods that hold something and are no live hold of this database, written to rows as the cluster shows them.
+
+Others made them, or another installation, or this one before its database was restored from a backup. What
+they hold is not free, whatever labels they carry.
+"""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import structlog
 from django.db import transaction
-from django.db.models import QuerySet
 
-from clusters.backends.base import BackendUnavailable, ClusterBackend, ForeignBatch
-from clusters.backends.base import ForeignPod as Fact
-from clusters.models import Cell, Cluster, ForeignPod, Node
+from clusters.backends.base import BoundPod, BoundPods
+from clusters.models import Cell, Cluster, ForeignOrigin, ForeignPod, Node
 from clusters.services.foreign_sums import foreign_settle
 from clusters.services.node_marks import nodes_changed
 from foundation import clock, outbox
+from foundation.installation import installation_id
 from foundation.kept import KeptUpdate
 
 log = structlog.get_logger(__name__)
-_LOOK_EVERY: Final = timedelta(seconds=2)
-_LIST_EVERY: Final = timedelta(minutes=5)
 _BATCH: Final = 500  # SQLite bounds the parameters of a statement
 _OF_POD: Final = (
-    *("node_name", "namespace", "name", "owner", "cpu_millicores", "memory_mib"),
+    *("node_name", "namespace", "name", "owner", "origin", "cpu_millicores", "memory_mib"),
     *("cards", "shares", "standing", "leaving"),
 )
 
 
-def _read_from(cluster: uuid.UUID, before: str, cursor: str, now: datetime) -> QuerySet[Cluster]:
-    return Cluster.unscoped.filter(pk=cluster, foreign_cursor=before)
+_SAME: Final = KeptUpdate(
+    lambda pk, cursor, now: Cluster.unscoped.filter(pk=pk, cursor=cursor),
+    lambda pk, cursor, now: {"foreign_at": now},
+)
+_LISTED: Final = KeptUpdate(
+    lambda pk, cursor, now: Cluster.unscoped.filter(pk=pk, cursor=cursor),
+    lambda pk, cursor, now: {"foreign_at": now, "foreign_listed_at": now},
+)
 
 
-def _read_to(cluster: uuid.UUID, before: str, cursor: str, now: datetime) -> dict[str, Any]:
-    return {"foreign_cursor": cursor, "foreign_at": now}
+def foreign_apply(*, cluster: Cluster, bound: BoundPods, own: Collection[str] = ()) -> int:
+    """Count all pods but those whose uids are `own`, and no longer what is gone; returns how many rows came,
+    changed or went.
 
-
-_FOLLOWED: Final = KeptUpdate(_read_from, _read_to)
-_LISTED: Final = KeptUpdate(_read_from, lambda *given: {**_read_to(*given), "foreign_listed_at": given[-1]})
-
-
-def foreign_observe(*, cluster: Cluster, backend: ClusterBackend) -> int:
-    """Look at the pods of others if that is due; returns how many have come, changed or gone.
-
-    Two may do so at once: the one whose cursor is no longer the row's changes nothing.
+    The pods were read from `cluster`'s cursor on: if the row's is another by now, somebody else has applied
+    what is newer, and nothing is changed.
     """
-    now = clock.now()
-    if cluster.foreign_at is not None and now - cluster.foreign_at < _LOOK_EVERY:
+    if not (bound.pods or bound.gone or bound.complete):
         return 0
-    listed = cluster.foreign_listed_at
-    cursor = "" if listed is None or now - listed > _LIST_EVERY else cluster.foreign_cursor
-    try:
-        batch = backend.foreign(cursor)
-    except BackendUnavailable as error:
-        log.warning("the pods of others are not told", cluster=cluster.name, error=str(error))
+    theirs = [pod for pod in bound.pods if pod.uid not in own]
+    known = {row.uid: row for row in _rows(cluster, bound)}
+    there = {pod.uid for pod in theirs}
+    gone = known.keys() - there if bound.complete else known.keys() & (bound.gone | set(own))
+    if not (theirs or gone or bound.complete):
         return 0
-    return foreign_apply(cluster=cluster, batch=batch)
-
-
-@transaction.atomic
-def foreign_apply(*, cluster: Cluster, batch: ForeignBatch) -> int:
-    """Write a batch that was read from `cluster`'s cursor on; returns the number of changes."""
-    if batch.pods or batch.gone or batch.complete:
+    with transaction.atomic():
         # In the order in which an admission locks them: the cell, then nodes by key, then cards.
         Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
-    now = clock.now()
-    note = _LISTED if batch.complete else _FOLLOWED
-    if not note(cluster.pk, cluster.foreign_cursor, batch.cursor, now):
-        return 0
-    touched = _write(cluster, batch)
-    if touched and foreign_settle(cluster_id=cluster.pk, names=set(touched)):
-        nodes_changed(Node.unscoped.filter(cluster=cluster, name__in=set(touched)))
-        outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
+        if not (_LISTED if bound.complete else _SAME)(cluster.pk, cluster.cursor, clock.now()):
+            return 0
+        touched = _write(cluster, theirs, known, gone)
+        if touched and foreign_settle(cluster_id=cluster.pk, names=set(touched)):
+            nodes_changed(Node.unscoped.filter(cluster=cluster, name__in=set(touched)))
+            outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
     return len(touched)
 
 
-def _write(cluster: Cluster, batch: ForeignBatch) -> list[str]:
+def origin_of(pod: BoundPod) -> ForeignOrigin:
+    """Where a pod comes from that is no live hold of this database."""
+    if not pod.installation and not pod.labels:
+        return ForeignOrigin.OTHER
+    if pod.installation in ("", str(installation_id())):
+        return ForeignOrigin.UNKNOWN
+    return ForeignOrigin.INSTALLATION
+
+
+def _write(
+    cluster: Cluster, pods: Iterable[BoundPod], known: Mapping[str, ForeignPod], gone: Collection[str]
+) -> list[str]:
     """Bring the rows in line; returns the node of each pod that came, changed, moved or went."""
-    known = {row.uid: row for row in _rows(cluster, batch)}
-    gone = known.keys() - {fact.uid for fact in batch.pods} if batch.complete else batch.gone & known.keys()
     new, changed, touched = [], [], []
-    for fact in batch.pods:
-        values, row = _values(fact), known.get(fact.uid)
+    for pod in pods:
+        values, row = _values(pod), known.get(pod.uid)
         if row is None:
-            new.append(ForeignPod(cluster=cluster, uid=fact.uid, **values))
+            new.append(ForeignPod(cluster=cluster, uid=pod.uid, **values))
         elif any(getattr(row, name) != value for name, value in values.items()):
             touched.append(row.node_name)
             for name, value in values.items():
@@ -94,16 +92,24 @@ def _write(cluster: Cluster, batch: ForeignBatch) -> list[str]:
     ForeignPod.unscoped.bulk_update(changed, _OF_POD, batch_size=_BATCH)
     for uids in _portions(gone):
         ForeignPod.unscoped.filter(cluster=cluster, uid__in=uids).delete()
+    if new:
+        _warn_of_strangers(cluster, new)
     return touched + [row.node_name for row in (*new, *changed)] + [known[uid].node_name for uid in gone]
 
 
-def _rows(cluster: Cluster, batch: ForeignBatch) -> Iterator[ForeignPod]:
+def _warn_of_strangers(cluster: Cluster, new: Iterable[ForeignPod]) -> None:
+    """Pods that look like the platform's and are not in this database are a matter for an operator."""
+    strangers = sorted(str(row) for row in new if row.origin != ForeignOrigin.OTHER)
+    if strangers:
+        log.warning(
+            "pods of the platform's kind are not in this database", cluster=cluster.name, pods=strangers
+        )
+
+
+def _rows(cluster: Cluster, bound: BoundPods) -> list[ForeignPod]:
     rows = ForeignPod.unscoped.filter(cluster=cluster)
-    if batch.complete:
-        yield from rows
-        return
-    for uids in _portions({*batch.gone, *(fact.uid for fact in batch.pods)}):
-        yield from rows.filter(uid__in=uids)
+    uids = bound.gone | {pod.uid for pod in bound.pods}
+    return list(rows if bound.complete or len(uids) > _BATCH else rows.filter(uid__in=uids))
 
 
 def _portions(uids: Iterable[str]) -> Iterator[list[str]]:
@@ -111,12 +117,13 @@ def _portions(uids: Iterable[str]) -> Iterator[list[str]]:
     return (ordered[start : start + _BATCH] for start in range(0, len(ordered), _BATCH))
 
 
-def _values(fact: Fact) -> dict[str, Any]:
+def _values(fact: BoundPod) -> dict[str, Any]:
     return {
         "node_name": fact.node,
         "namespace": fact.namespace,
         "name": fact.name,
         "owner": fact.owner,
+        "origin": origin_of(fact),
         "cpu_millicores": fact.cpu_millicores,
         "memory_mib": fact.memory_mib,
         "cards": dict(fact.cards),

@@ -173,8 +173,11 @@ class Scripted(ClusterBackend):
     def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
         return self._backend.dissolve(gangs)
 
-    def observe(self, cursor: str | None) -> ObservedBatch:
-        return self._backend.observe(cursor)
+    def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
+        return self._backend.observe(cursor, whole=whole)
+
+    def still_there(self, refs: Sequence[TaskRef]) -> list[bool]:
+        return self._backend.still_there(refs)
 
     def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return self._backend.events(refs)

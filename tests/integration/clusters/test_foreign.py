@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from clusters.backends.base import (
+    BoundPod,
+    BoundPods,
     DeviceFact,
     DeviceGrant,
-    ForeignBatch,
-    ForeignPod,
     NodeFact,
     NodeObservation,
 )
-from clusters.models import Cluster, Device, Flavor, GpuMode, Node
+from clusters.models import Cluster, Device, Flavor, ForeignOrigin, GpuMode, Node
 from clusters.models import ForeignPod as Row
 from clusters.services.foreign import foreign_apply
 from clusters.services.grants import (
@@ -29,6 +29,7 @@ from clusters.services.grants import (
 )
 from clusters.services.inventory import nodes_observe
 from foundation import clock
+from foundation.installation import installation_id
 from scheduling.engine import model as em
 from scheduling.snapshots import empty_snapshot
 from tests.builders import clusters
@@ -47,15 +48,14 @@ def node(flavor: Flavor) -> Node:
     return clusters.node(flavor, cards=4, cpu=64_000, memory=262_144)
 
 
-def pod(name: str = "a", **fields: Any) -> ForeignPod:
-    return ForeignPod(uid=f"uid-{name}", namespace="theirs", name=name, node="node-1", **fields)
+def pod(name: str = "a", **fields: Any) -> BoundPod:
+    return BoundPod(uid=f"uid-{name}", namespace="theirs", name=name, node="node-1", **fields)
 
 
-def tell(cluster: Cluster, *pods: ForeignPod, gone: Iterable[str] = (), complete: bool = False) -> int:
+def tell(cluster: Cluster, *pods: BoundPod, gone: Iterable[str] = (), complete: bool = False) -> int:
     """Apply a batch as the next one."""
     cluster.refresh_from_db()
-    cursor = str(int(cluster.foreign_cursor or 0) + 1)
-    return foreign_apply(cluster=cluster, batch=ForeignBatch(pods, frozenset(gone), cursor, complete))
+    return foreign_apply(cluster=cluster, bound=BoundPods(pods, frozenset(gone), complete))
 
 
 def held(node: Node) -> list[tuple[int, int]]:
@@ -153,8 +153,36 @@ def test_a_list_without_a_pod_says_that_it_is_gone(node: Node) -> None:
 def test_a_batch_read_before_another_was_written_is_dropped(node: Node) -> None:
     early = Cluster.unscoped.get(pk=node.cluster_id)
     tell(node.cluster, pod("a", cards={"": 1}))
-    assert foreign_apply(cluster=early, batch=ForeignBatch((), frozenset(), "9", complete=True)) == 0
+    Cluster.unscoped.update(cursor="9.9")
+    assert foreign_apply(cluster=early, bound=BoundPods(complete=True)) == 0
     assert Row.unscoped.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "installation", "origin"),
+    [
+        ({}, "", ForeignOrigin.OTHER),
+        ({"app.kubernetes.io/managed-by": "allotment"}, "", ForeignOrigin.UNKNOWN),
+        ({"allotment.io/job": "j"}, "here", ForeignOrigin.UNKNOWN),
+        ({"app.kubernetes.io/managed-by": "allotment"}, "elsewhere", ForeignOrigin.INSTALLATION),
+        ({}, "elsewhere", ForeignOrigin.INSTALLATION),
+    ],
+)
+def test_a_pod_is_counted_whatever_its_labels_and_its_origin_is_told(
+    node: Node, labels: dict[str, str], installation: str, origin: str
+) -> None:
+    maker = str(installation_id()) if installation == "here" else installation
+    tell(node.cluster, pod(cards={"": 2}, labels=labels, installation=maker))
+    assert Row.unscoped.get().origin == origin
+    assert sum(foreign for _, foreign in held(node)) == 200
+
+
+def test_what_turns_out_to_be_ours_is_counted_no_longer(node: Node) -> None:
+    tell(node.cluster, pod(cards={"": 2}))
+    node.cluster.refresh_from_db()
+    foreign_apply(cluster=node.cluster, bound=BoundPods((pod(cards={"": 2}),)), own={"uid-a"})
+    assert not Row.unscoped.exists()
+    assert sum(foreign for _, foreign in held(node)) == 0
 
 
 def test_a_pod_may_be_told_before_its_node(flavor: Flavor) -> None:

@@ -50,7 +50,8 @@ def lock(cluster: Cluster, node: str, at: datetime, pod: str, namespace: str = "
 
 
 def pod_of_others(name: str, node: str, **annotations: str) -> Json:
-    container = {"name": "main", "image": "x"}
+    asked = {"limits": {"nvidia.com/gpu": "1"}} if annotations else {}
+    container = {"name": "main", "image": "x", "resources": asked}
     metadata: Json = {"name": name, "annotations": annotations}
     return {"metadata": metadata, "spec": {"nodeName": node, "containers": [container]}}
 

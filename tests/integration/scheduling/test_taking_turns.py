@@ -28,10 +28,10 @@ def test_execution_that_met_an_observation_is_due_when_that_is_done(monkeypatch:
     waiting: list[bool] = []
     observe = SimulatedBackend.observe
 
-    def meanwhile(backend: SimulatedBackend, cursor: str | None) -> ObservedBatch:
+    def meanwhile(backend: SimulatedBackend, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
         execute_cluster(cluster_id=cluster.pk)
         waiting.append(put_off(Topic.EXECUTE, cluster).filter(not_before__gt=clock.now()).exists())
-        return observe(backend, cursor)
+        return observe(backend, cursor, whole=whole)
 
     monkeypatch.setattr(SimulatedBackend, "observe", meanwhile)
     observe_cluster(cluster_id=cluster.pk)

@@ -106,8 +106,8 @@ def test_the_next_look_comes_when_the_next_pod_ends_however_long_this_one_took(
         observe = SimulatedBackend.observe
         ends: list[float] = []
 
-        def slow(backend: SimulatedBackend, cursor: str | None) -> object:
-            batch = observe(backend, cursor)
+        def slow(backend: SimulatedBackend, cursor: str | None, *, whole: bool = False) -> object:
+            batch = observe(backend, cursor, whole=whole)
             ends.append(clock.now().timestamp() + (batch.again_s or 0))
             return batch
 

@@ -13,7 +13,6 @@ from clusters.backends.base import (
     ClusterBackend,
     DeviceGrant,
     DeviceSample,
-    ForeignBatch,
     GangRef,
     Governed,
     Inventory,
@@ -26,7 +25,6 @@ from clusters.backends.base import (
 )
 from clusters.backends.kubernetes import (
     events,
-    foreign,
     gangs,
     logs,
     placing,
@@ -78,11 +76,11 @@ class KubernetesBackend(ClusterBackend):
     def gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
         return gangs.gangs(self._api)
 
-    def observe(self, cursor: str | None) -> ObservedBatch:
-        return watch.observe(self._api, cursor)
+    def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
+        return watch.observe(self._api, cursor, whole=whole)
 
-    def foreign(self, cursor: str) -> ForeignBatch:
-        return foreign.observe(self._api, cursor)
+    def still_there(self, refs: Sequence[TaskRef]) -> list[bool]:
+        return removing.still_there(self._api, refs)
 
     def govern(self, limits: Sequence[TenantLimits]) -> Governed:
         return tenants.govern(self._api, limits)

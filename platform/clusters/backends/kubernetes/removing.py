@@ -1,4 +1,4 @@
-"""Asking for the end of pods. That they are gone is seen later, and concluded from nothing else."""
+"""Asking for the end of pods, and making sure that one is gone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from clusters.backends.base import BackendUnavailable, GangRef, Outcome, TaskRef
 from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Api, Refused
+from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.backends.kubernetes.gangs import gang_dissolve
 from clusters.backends.kubernetes.workers import Workers
 from foundation import faults
@@ -36,6 +36,27 @@ def remove(api: Api, ref: TaskRef, grace_s: int) -> Outcome:
     except BackendUnavailable as error:
         return Outcome.unknown(str(error))
     return Outcome.done(str((deleted.get("metadata") or {}).get("uid") or ref.uid))
+
+
+def still_there(api: Api, refs: Sequence[TaskRef]) -> list[bool]:
+    """Whether each pod exists, read one by one. Raises: Refused; BackendUnavailable."""
+    with Workers() as workers:
+        return list(workers.map(lambda ref: _is_there(api, ref), refs))
+
+
+def _is_there(api: Api, ref: TaskRef) -> bool:
+    found = pod_found(api, ref.namespace, ref.name)
+    return found is not None and ref.uid in ("", found["metadata"]["uid"])
+
+
+def pod_found(api: Api, namespace: str, name: str) -> Json | None:
+    """The pod of that name, None if there is none. Raises: Refused; BackendUnavailable."""
+    try:
+        return api.get(pods.path(namespace, name))
+    except Refused as error:
+        if error.status != _NOT_FOUND:
+            raise
+        return None
 
 
 def dissolve(api: Api, gangs: Sequence[GangRef]) -> list[Outcome]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -18,6 +18,8 @@ import structlog
 
 from clusters.backends.base import (
     BackendUnavailable,
+    BoundPod,
+    BoundPods,
     Inventory,
     NodeFact,
     NodeObservation,
@@ -27,7 +29,9 @@ from clusters.backends.base import (
 )
 from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.bound import bound_pod
 from clusters.backends.kubernetes.nodes import node_fact
+from clusters.backends.kubernetes.removing import pod_found
 from foundation import clock
 
 log = structlog.get_logger(__name__)
@@ -46,15 +50,6 @@ _GONE: Final = 410
 
 class TooOld(Exception):
     """The API has forgotten what came after this version."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """One kind of object: where it is listed, which of them, and how one is read."""
-
-    path: str
-    query: dict[str, str | int]
-    read: Callable[[Api, Json, datetime, bool], Observation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,53 +79,107 @@ def _name(fact: NodeFact) -> str:
     return fact.name
 
 
-def observe(api: Api, cursor: str | None) -> ObservedBatch:
-    """Changes since `cursor`; all there is if it is none, unknown or too old."""
+def observe(api: Api, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
+    """Changes since `cursor`; all there is if it is none, unknown or too old.
+
+    `whole`: beside them every pod of the platform and every node, read after the changes.
+    """
     known = _CURSOR.fullmatch(cursor or "")
     if known is not None:
         try:
-            return _changes(api, known[1], known[2])
+            changed = _changes(api, known[1], known[2])
+            return _with_lists(api, changed) if whole else changed
         except TooOld:
             log.info("the cluster has forgotten the cursor; listing again", cursor=cursor)
     return _everything(api)
 
 
 def _everything(api: Api) -> ObservedBatch:
+    # From the version of the first list on all is watched: what changed meanwhile is told again.
+    others, version = api.listing(PODS, **_OTHERS)
+    batch, ours = _lists(api, version)
+    return replace(batch, bound=BoundPods(_bound_pods([*others, *ours]), complete=True))
+
+
+def _with_lists(api: Api, changed: ObservedBatch) -> ObservedBatch:
+    batch, ours = _lists(api, changed.cursor.partition(".")[0])
+    listed = _bound_pods(ours)
+    known = {pod.uid for pod in listed}
+    older = tuple(pod for pod in changed.bound.pods if pod.uid not in known)
+    bound = BoundPods(older + listed, changed.bound.gone - known)
+    return replace(batch, bound=bound, again_s=changed.again_s)
+
+
+def _lists(api: Api, version: str) -> tuple[ObservedBatch, list[Json]]:
+    """Every pod of the platform and every node; pods are watched from `version` on."""
     now = clock.now()
-    found, pods_version = api.listing(PODS, **_OURS)
+    ours, _ = api.listing(PODS, **_OURS)
     nodes, nodes_version = api.listing(_NODES)
-    seen = [_pod(api, item, now, False) for item in found]
+    seen: list[Observation] = [pods.observation(item, now) for item in ours if _is_observed(api, item)]
     seen += [_node(api, item, now, False) for item in nodes]
-    return ObservedBatch(in_order(seen), f"{pods_version}.{nodes_version}", complete=True)
+    return ObservedBatch(in_order(seen), f"{version}.{nodes_version}", complete=True), ours
+
+
+def _bound_pods(items: Iterable[Json]) -> tuple[BoundPod, ...]:
+    """Those that hold something: from the moment they have a node until their containers have ended."""
+    return tuple(bound_pod(item) for item in items if _holds(item))
+
+
+def _holds(item: Json) -> bool:
+    return bool(item["spec"].get("nodeName")) and not pods.has_ended(item)
+
+
+def _is_observed(api: Api, item: Json) -> bool:
+    """Whether news of a pod may concern a task: it is known by its scheduler, which no pod can change, and
+    is not said to be of another installation."""
+    ours = item["spec"].get("schedulerName") == pods.SCHEDULER
+    return ours and not pods.is_of_another(item, api.installation)
 
 
 def _changes(api: Api, pods_version: str, nodes_version: str) -> ObservedBatch:
-    def follow(source: _Source, version: str) -> Followed:
-        return changes(api, source.path, source.query, version)
+    def follow(source: tuple[str, Mapping[str, str | int]], version: str) -> Followed:
+        return changes(api, *source, version)
 
     with ThreadPoolExecutor(max_workers=2) as both:
         pods_seen, nodes_seen = both.map(follow, _SOURCES, (pods_version, nodes_version))
-    if _any_gone(pods_seen):
+    if _any_gone(api, pods_seen):
         # Who drains a node cordons it first: what led to an end is known with it, or the next attempt would
         # be placed there again.
         nodes_seen = _after(nodes_seen, follow(_ALL_NODES, nodes_seen.version))
-    seen = [
-        source.read(api, change.item, change.at, change.gone)
-        for source, followed in zip(_SOURCES, (pods_seen, nodes_seen), strict=True)
-        for change in followed.found
+    changed = [_confirmed(api, change) for change in pods_seen.found]
+    seen: list[Observation] = [
+        pods.observation(change.item, change.at, gone=change.gone)
+        for change in changed
+        if _is_observed(api, change.item)
     ]
+    seen += [_node(api, change.item, change.at, change.gone) for change in nodes_seen.found]
+    there = [change.item for change in changed if not change.gone]
+    gone = {change.item["metadata"]["uid"] for change in changed if change.gone or not _holds(change.item)}
+    bound = BoundPods(_bound_pods(there), frozenset(gone))
     cursor = f"{pods_seen.version}.{nodes_seen.version}"
-    return ObservedBatch(in_order(seen), cursor, again_s=_again_s(pods_seen))
+    return ObservedBatch(in_order(seen), cursor, again_s=_again_s(api, pods_seen), bound=bound)
 
 
-def _again_s(seen: Followed) -> float | None:
+def _confirmed(api: Api, change: Change) -> Change:
+    """A pod that was neither told to end nor has ended is gone only if it is not there when asked for: what
+    hides an object from a watch is told as its deletion, too."""
+    metadata = change.item["metadata"]
+    if not change.gone or metadata.get("deletionTimestamp") or not _holds(change.item):
+        return change
+    found = pod_found(api, metadata["namespace"], metadata["name"])
+    if found is None or found["metadata"]["uid"] != metadata["uid"]:
+        return change
+    return replace(change, item=found, gone=False)
+
+
+def _again_s(api: Api, seen: Followed) -> float | None:
     if seen.more:
         return _REST_S
-    return _OTHERS_S if _any_gone(seen) else None
+    return _OTHERS_S if _any_gone(api, seen) else None
 
 
-def _any_gone(seen: Followed) -> bool:
-    return any(change.gone for change in seen.found)
+def _any_gone(api: Api, seen: Followed) -> bool:
+    return any(change.gone and _is_observed(api, change.item) for change in seen.found)
 
 
 def _after(first: Followed, then: Followed) -> Followed:
@@ -175,16 +224,17 @@ def _event(line: bytes) -> tuple[str, Json]:
     return kind, item
 
 
-def _pod(_: Api, item: Json, now: datetime, gone: bool) -> Observation:
-    return pods.observation(item, now, gone=gone)
-
-
 def _node(api: Api, item: Json, now: datetime, gone: bool) -> Observation:
     return NodeObservation(item["metadata"]["name"], None if gone else node_fact(item, api.cluster), now)
 
 
-_OURS: Final[dict[str, str | int]] = {"labelSelector": pods.SELECTOR}
+# By the scheduler and not by a label: a label can be taken off a pod that runs.
+_OURS: Final[dict[str, str | int]] = {"fieldSelector": f"spec.schedulerName={pods.SCHEDULER}"}
+_OTHERS: Final[dict[str, str | int]] = {
+    "fieldSelector": f"spec.schedulerName!={pods.SCHEDULER},spec.nodeName!=,"
+    "status.phase!=Succeeded,status.phase!=Failed"
+}
 # A pod without a node is no news, and each event costs the API server as much as a call.
-_PODS_ON_NODES: Final = _Source(PODS, {**_OURS, "fieldSelector": "spec.nodeName!="}, _pod)
-_ALL_NODES: Final = _Source(_NODES, {}, _node)
+_PODS_ON_NODES: Final[tuple[str, dict[str, str | int]]] = (PODS, {"fieldSelector": "spec.nodeName!="})
+_ALL_NODES: Final[tuple[str, dict[str, str | int]]] = (_NODES, {})
 _SOURCES: Final = (_PODS_ON_NODES, _ALL_NODES)

@@ -50,8 +50,8 @@ class SimulatedBackend(ClusterBackend):
     def resize(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
         return resizing.resize(self._cluster_id, ref, devices)
 
-    def observe(self, cursor: str | None) -> ObservedBatch:
-        return watch.observe(self._cluster_id, cursor)
+    def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
+        return watch.observe(self._cluster_id, None if whole else cursor)
 
     def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return events.events(self._cluster_id, refs)

@@ -1,8 +1,4 @@
-"""Pods of others: what they keep of nodes and cards, by the objects that the cluster shows.
-
-Only pods that hold something are asked for: those with a node, until their containers have ended. So a
-pod that ends leaves the watch as if it were deleted, and one that is still leaving stays in it.
-"""
+"""What a pod keeps of its node and of cards, whoever made it, by the object that the cluster shows."""
 
 from __future__ import annotations
 
@@ -14,9 +10,9 @@ from typing import Any, Final
 import structlog
 from kubernetes.utils.quantity import parse_quantity
 
-from clusters.backends.base import DeviceGrant, ForeignBatch, ForeignPod
-from clusters.backends.kubernetes import pods, watch
-from clusters.backends.kubernetes.api import Api, Json
+from clusters.backends.base import BoundPod, DeviceGrant
+from clusters.backends.kubernetes import pods
+from clusters.backends.kubernetes.api import Json
 from clusters.backends.kubernetes.held import shares_of
 from clusters.backends.kubernetes.nodes import GPU, MIG
 from clusters.gpu import hami
@@ -25,36 +21,20 @@ log = structlog.get_logger(__name__)
 
 _MIRROR: Final = "kubernetes.io/config.mirror"  # a pod from a file on the node
 _OF_THE_NODE: Final = ("DaemonSet", "Node")
-_QUERY: Final[Mapping[str, str | int]] = {
-    "labelSelector": ",".join(f"{key}!={value}" for key, value in pods.MANAGED.items()),
-    "fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed",
-}
+_MARKS: Final = "allotment.io/"
 _MEBI: Final = 1024 * 1024
 
 Amounts = Counter[str]
 
 
-def observe(api: Api, cursor: str) -> ForeignBatch:
-    """What changed since `cursor`, all there is if the cluster cannot tell. Raises: BackendUnavailable."""
-    if cursor.isdecimal():
-        try:
-            found, version, _ = watch.changes(api, watch.PODS, _QUERY, cursor)
-        except watch.TooOld:
-            log.info("the cluster has forgotten the cursor; listing again", cursor=cursor)
-        else:
-            gone = frozenset(change.item["metadata"]["uid"] for change in found if change.gone)
-            return ForeignBatch(tuple(pod(c.item) for c in found if not c.gone), gone, version)
-    items, version = api.listing(watch.PODS, **_QUERY)
-    return ForeignBatch(tuple(pod(item) for item in items), frozenset(), version, complete=True)
-
-
-def pod(item: Json) -> ForeignPod:
+def bound_pod(item: Json) -> BoundPod:
     """What a pod's object says it holds."""
     metadata, asked = item["metadata"], requests(item["spec"])
     shares = _shares(item)
+    labels: Mapping[str, str] = metadata.get("labels") or {}
     owner: Json = next(iter(metadata.get("ownerReferences") or ()), {})
     standing = _MIRROR in (metadata.get("annotations") or {}) or owner.get("kind") in _OF_THE_NODE
-    return ForeignPod(
+    return BoundPod(
         uid=metadata["uid"],
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -66,7 +46,13 @@ def pod(item: Json) -> ForeignPod:
         owner=f"{owner['kind']}/{owner['name']}" if owner else "",
         standing=standing,
         leaving=bool(metadata.get("deletionTimestamp")),
+        labels={key: value for key, value in labels.items() if _is_mark(key, value)},
+        installation=labels.get(pods.INSTALLATION, ""),
     )
+
+
+def _is_mark(key: str, value: str) -> bool:
+    return pods.MANAGED.get(key) == value or key.startswith(_MARKS)
 
 
 def requests(spec: Json) -> Amounts:

@@ -1,4 +1,4 @@
-"""What a pod of somebody else holds, read from its object."""
+"""What a pod holds, read from its object."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusters.backends.base import DeviceGrant
-from clusters.backends.kubernetes import foreign
+from clusters.backends.kubernetes import bound
 
 Json = dict[str, Any]
 
@@ -43,7 +43,7 @@ def pod(*containers: Json, metadata: Json | None = None, **spec: Any) -> Json:
     ],
 )  # fmt: skip
 def test_requests_are_counted_as_the_scheduler_counts_them(spec: Json, cpu: int, memory: int) -> None:
-    found = foreign.pod(spec)
+    found = bound.bound_pod(spec)
     assert (found.cpu_millicores, found.memory_mib) == (cpu, memory)
 
 
@@ -87,7 +87,7 @@ def test_requests_are_counted_as_the_scheduler_counts_them(spec: Json, cpu: int,
     ],
 )  # fmt: skip
 def test_cards_are_a_number_or_known_by_uuid(item: Json, cards: Any, shares: Any) -> None:
-    found = foreign.pod(item)
+    found = bound.bound_pod(item)
     assert (found.cards, found.shares) == (cards, shares)
 
 
@@ -103,12 +103,30 @@ def test_cards_are_a_number_or_known_by_uuid(item: Json, cards: Any, shares: Any
 def test_what_belongs_to_the_node_is_told_from_what_may_end(
     metadata: Json, owner: str, standing: bool
 ) -> None:
-    found = foreign.pod(pod(asks(), metadata=metadata))
+    found = bound.bound_pod(pod(asks(), metadata=metadata))
     assert (found.owner, found.standing) == (owner, standing)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kept", "installation"),
+    [
+        ({"app.kubernetes.io/managed-by": "Helm", "app": "x"}, {}, ""),
+        (
+            {"app.kubernetes.io/managed-by": "allotment", "app": "x"},
+            {"app.kubernetes.io/managed-by": "allotment"}, "",
+        ),
+        ({"allotment.io/installation": "i"}, {"allotment.io/installation": "i"}, "i"),
+    ],
+)  # fmt: skip
+def test_only_the_platforms_own_labels_say_where_a_pod_comes_from(
+    labels: Json, kept: Json, installation: str
+) -> None:
+    found = bound.bound_pod(pod(asks(), metadata={"labels": labels}))
+    assert (found.labels, found.installation) == (kept, installation)
 
 
 def test_a_pod_that_leaves_still_holds_what_it_held() -> None:
     left = {"deletionTimestamp": "2026-11-22T11:00:00Z"}
-    found = foreign.pod(pod(asks(limits={"nvidia.com/gpu": "1"}), metadata=left))
+    found = bound.bound_pod(pod(asks(limits={"nvidia.com/gpu": "1"}), metadata=left))
     assert found.leaving
     assert found.cards == {"": 1}

@@ -1,0 +1,56 @@
+"""Which of the pods that hold something are live holds of this database, by name and uid, not by label."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+from django.db.models import QuerySet
+
+from clusters.backends.base import BoundPod, BoundPods
+from clusters.models import Cluster
+from foundation.installation import installation_id
+from foundation.kept import Kept
+from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_JOB
+from scheduling.models import Allocation
+
+_PORTION: Final = 500
+
+
+def _live(names: list[str], cluster: uuid.UUID) -> QuerySet[Allocation, Any]:
+    return Allocation.unscoped.filter(
+        node__cluster=cluster, released_at__isnull=True, removed_at__isnull=True, pod_name__any_of=names
+    ).values_list(
+        *("namespace", "pod_name", "pod_uid", "ensured_at", "node__name"),
+        *("attempt__job_id", "attempt__number"),
+    )
+
+
+_LIVE: Final[Kept[tuple[Any, ...]]] = Kept(_live)
+
+
+def own(cluster: Cluster, bound: BoundPods) -> frozenset[str]:
+    """The uids of those pods that are live holds."""
+    found: dict[tuple[str, str], tuple[Any, ...]] = {}
+    names = sorted({pod.name for pod in bound.pods})
+    for start in range(0, len(names), _PORTION):
+        for namespace, name, *hold in _LIVE.for_any(names[start : start + _PORTION], cluster.pk):
+            found[namespace, name] = tuple(hold)
+    pairs = ((pod, found.get((pod.namespace, pod.name))) for pod in bound.pods)
+    return frozenset(pod.uid for pod, hold in pairs if hold is not None and _is_it(pod, hold))
+
+
+def _is_it(pod: BoundPod, hold: tuple[Any, ...]) -> bool:
+    """Whether a pod is the one that a hold was given for.
+
+    Before the answer to its making is noted, its uid is not known: then it is known by what it says of its
+    job. The uid noted until then is that of a predecessor, which is gone.
+    """
+    uid, ensured_at, node, job, attempt = hold
+    if pod.node != node:
+        return False
+    if ensured_at is not None:
+        return bool(uid == pod.uid)
+    said = (pod.labels.get(LABEL_JOB), pod.labels.get(LABEL_ATTEMPT))
+    ours = pod.installation in ("", str(installation_id()))
+    return ours and said == (str(job), str(attempt)) and pod.uid != uid
