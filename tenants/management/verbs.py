@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.table import Table
 
-from tenants.management.results import acting_user, refusals, write_json
+from tenants.management.results import FAILED, USAGE, acting_user, refusals, write_json
 
 _WIDTH: Final = 150
 
@@ -38,6 +38,19 @@ class VerbCommand(BaseCommand):
             write_json(options["json"], result, secret=options["verb"] in self.secret_verbs)
         if options["json"] != "-":
             self.stdout.write(shown)
+
+
+def confirm_by_name(question: str, name: str) -> None:
+    """Ask for the name of what is to be removed.
+
+    Raises: CommandError for any other answer, and where nobody is there to answer.
+    """
+    try:
+        answer = input(f"{question} Write its name: ")
+    except EOFError:
+        raise CommandError("nothing was changed; --yes goes without asking", returncode=USAGE) from None
+    if answer != name:
+        raise CommandError("nothing was changed", returncode=FAILED)
 
 
 def shown(table: Table) -> str:

@@ -23,6 +23,16 @@ def cluster_get(*, viewer: Actor, name: str) -> Cluster:
     return cluster
 
 
+def flavor_get(*, viewer: Actor, cluster: str, name: str) -> Flavor:
+    """One flavor of a cluster. Raises: PermissionDenied, NotFound."""
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    found = Flavor.unscoped.filter(cluster__name=cluster, name=name).select_related("cluster__cell").first()
+    if found is None:
+        message = _("Cluster %(cluster)s has no flavor %(name)s.")
+        raise NotFound(message % {"cluster": cluster, "name": name})
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class FlavorRow:
     """A flavor with its nodes that are there, and the healthy cards of these."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, ProtectedError
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Cluster, Flavor, GpuMode, Node
@@ -43,10 +43,13 @@ class FlavorPlan:
 
 
 @transaction.atomic
-def flavor_add(*, acting_user: Actor, cluster: Cluster, plan: FlavorPlan) -> Flavor:
-    """Make a flavor. Each node belongs to the first flavor, by name, whose whole selector it carries.
+def flavor_add(
+    *, acting_user: Actor, cluster: Cluster, plan: FlavorPlan, may_be_empty: bool = False
+) -> Flavor:
+    """Create a flavor. Each node belongs to the first flavor, by name, whose whole selector it carries.
 
-    Raises: PermissionDenied; Invalid for name or selector; Conflict for a name that is taken.
+    Raises: PermissionDenied; Invalid for name or selector; Conflict for a name that is taken, and for a
+    flavor that no node would belong to unless it `may_be_empty`.
     """
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
     name = clean_slug(plan.name, field="name")
@@ -69,9 +72,51 @@ def flavor_add(*, acting_user: Actor, cluster: Cluster, plan: FlavorPlan) -> Fla
         taken = _("The cluster has a flavor of that name")
         raise Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]) from error
     _join(cluster)
+    if not may_be_empty and not flavor.nodes.filter(present=True).exists():
+        raise _no_nodes(flavor)
     after = {"name": name, "cluster": cluster.name, "mode": plan.gpu_mode, "selector": flavor.node_selector}
     audit.record(acting_user, "flavor.add", entity="flavor", entity_id=flavor.pk, after=after)
     return flavor
+
+
+def _no_nodes(flavor: Flavor) -> Conflict:
+    """The refusal of a flavor without nodes, which tells apart what is not there and what is another's."""
+    nodes = Node.unscoped.filter(cluster=flavor.cluster, present=True).select_related("flavor")
+    taken = sorted({n.flavor.name for n in nodes if n.flavor and flavor_of(n.labels, [flavor])})
+    labels = ", ".join(f"{label}={value}" for label, value in sorted(flavor.node_selector.items()))
+    message = _("No node of cluster %(cluster)s has the labels %(labels)s.")
+    if taken:
+        message = _("All nodes of cluster %(cluster)s with the labels %(labels)s belong to: %(flavors)s.")
+    values = {"cluster": flavor.cluster.name, "labels": labels, "flavors": ", ".join(taken)}
+    told = message % values
+    return Conflict(told, code="NO_NODES", errors=[FieldError("node_selector", "NO_NODES", told)])
+
+
+@transaction.atomic
+def flavor_remove(*, acting_user: Actor, flavor: Flavor) -> None:
+    """Remove a flavor with its quota; its nodes stay, and join another flavor whose selector they carry.
+
+    Raises: PermissionDenied; Conflict while a queue, a loan or the history of a job refers to it.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    cluster = flavor.cluster
+    Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
+    key, before = flavor.pk, {"name": flavor.name, "cluster": cluster.name, "selector": flavor.node_selector}
+    try:
+        with transaction.atomic():
+            flavor.delete()
+    except ProtectedError as error:
+        kinds = sorted({str(held._meta.verbose_name_plural) for held in error.protected_objects})
+        message = _("Flavor %(name)s is still needed by: %(kinds)s")
+        told = message % {"name": before["name"], "kinds": ", ".join(kinds)}
+        raise Conflict(told, code="FLAVOR_IN_USE") from error
+    _join(cluster)
+    # The quota of the flavor is gone, too.
+    Cell.unscoped.filter(pk=cluster.cell_id).update(
+        inventory_version=F("inventory_version") + 1, quota_version=F("quota_version") + 1
+    )
+    outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
+    audit.record(acting_user, "flavor.remove", entity="flavor", entity_id=key, before=before)
 
 
 def flavors_found(*, acting_user: Actor, cluster: Cluster) -> list[FlavorPlan]:

@@ -11,8 +11,8 @@ from clusters.models import BackendKind, Cell, Cluster
 from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import cluster_list
 from clusters.services.cluster import cluster_add, cluster_remove, cluster_set, cluster_sync
-from tenants.management.results import FAILED, USAGE
-from tenants.management.verbs import VerbCommand, table_text
+from tenants.management.results import USAGE
+from tenants.management.verbs import VerbCommand, confirm_by_name, table_text
 from tenants.models import User
 
 _BACKENDS: Final = [BackendKind.KUBERNETES.value, BackendKind.KUEUE.value]
@@ -91,17 +91,10 @@ class Command(VerbCommand):
     def _remove(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_get(viewer=user, name=options["name"])
         told = _told(cluster)
-        if not options["yes"] and _answer(f"Forget cluster {cluster.name}? Write its name: ") != cluster.name:
-            raise CommandError("nothing was changed", returncode=FAILED)
+        if not options["yes"]:
+            confirm_by_name(f"Forget cluster {cluster.name}?", cluster.name)
         cluster_remove(acting_user=user, cluster=cluster)
         return told, f"cluster {told['name']} removed"
-
-
-def _answer(question: str) -> str:
-    try:
-        return input(question)
-    except EOFError:  # nobody is there to ask
-        raise CommandError("nothing was changed; --yes goes without asking", returncode=USAGE) from None
 
 
 def _cell(name: str) -> Cell:

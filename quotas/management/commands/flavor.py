@@ -1,0 +1,170 @@
+"""`allotment flavor discover|add|list|remove`: pools of equal nodes from a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.db import transaction
+
+from clusters.models import GpuMode
+from clusters.selectors.flavor import cluster_get, flavor_get, flavor_list
+from clusters.services.flavor import FlavorPlan, flavor_add, flavor_remove, flavors_found
+from foundation.errors import Conflict
+from quotas.services.pool_quota import NodeResources, RootQuota, root_quota_cover
+from quotas.services.quota_plan import Planned
+from quotas.words import amount_words
+from tenants.management.results import FAILED, USAGE
+from tenants.management.verbs import VerbCommand, confirm_by_name, table_text
+from tenants.models import User
+
+
+class Command(VerbCommand):
+    help = "Find, add, list and remove flavors: pools of nodes with the same cards"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="discover|add|list|remove")
+        find = verbs.add_parser("discover", help="what the labels of a cluster's nodes tell")
+        find.add_argument("cluster", metavar="CLUSTER")
+        find.add_argument("--apply", action="store_true", help="add what was found")
+        find.add_argument(
+            "--quota", action="store_true",
+            help="with --apply: raise the quota of the root tenant to what the pools of the cluster have",
+        )  # fmt: skip
+        find.add_argument(
+            "--node-resources", choices=[choice.value for choice in NodeResources],
+            help="with --quota: how much CPU and memory; unlimited where nothing was set yet",
+        )  # fmt: skip
+        add = verbs.add_parser("add", help="a flavor by hand")
+        add.add_argument("cluster", metavar="CLUSTER")
+        add.add_argument("name", metavar="NAME")
+        add.add_argument("--selector", action="append", default=[], metavar="LABEL=VALUE", required=True)
+        add.add_argument("--model", default="", help="of its cards")
+        add.add_argument("--card-memory", type=int, default=0, metavar="MIB")
+        add.add_argument("--mode", choices=GpuMode.values, default=GpuMode.WHOLE.value)
+        add.add_argument("--force", action="store_true", help="also if no node belongs to it yet")
+        remove = verbs.add_parser("remove", help="remove a flavor that no queue and no job refers to")
+        remove.add_argument("cluster", metavar="CLUSTER")
+        remove.add_argument("name", metavar="NAME")
+        remove.add_argument("--yes", action="store_true", help="do not ask")
+        verbs.add_parser("list", help="all flavors with their nodes and cards")
+        self.common_arguments(verbs)
+
+    def _discover(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        if not options["apply"] and (options["quota"] or options["node_resources"]):
+            raise CommandError("--quota and --node-resources belong to --apply", returncode=USAGE)
+        cluster = cluster_get(viewer=user, name=options["cluster"])
+        root: RootQuota | None = None
+        with transaction.atomic():
+            plans = flavors_found(acting_user=user, cluster=cluster)
+            if options["apply"]:
+                for plan in plans:
+                    flavor_add(acting_user=user, cluster=cluster, plan=plan)
+            if options["quota"]:
+                chosen = options["node_resources"]
+                root = root_quota_cover(
+                    acting_user=user,
+                    cluster=cluster,
+                    node_resources=NodeResources(chosen) if chosen else None,
+                )
+        result = {"applied": options["apply"], "items": [_told(plan) for plan in plans]}
+        text = _plans_text(plans)
+        if root is not None:
+            result["quota"] = {"tenant": root.tenant, "changes": [_change(one) for one in root.changes]}
+            text += _quota_text(root)
+        return result, text + _next(options, plans)
+
+    def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        cluster = cluster_get(viewer=user, name=options["cluster"])
+        plan = FlavorPlan(
+            name=options["name"],
+            card_model=options["model"],
+            card_memory_mib=options["card_memory"],
+            gpu_mode=GpuMode(options["mode"]),
+            node_selector=dict(_label(text) for text in options["selector"]),
+        )
+        try:
+            flavor = flavor_add(acting_user=user, cluster=cluster, plan=plan, may_be_empty=options["force"])
+        except Conflict as error:
+            if error.code != "NO_NODES":
+                raise
+            message = f"{error.detail} Nothing was added; --force adds the flavor all the same."
+            raise CommandError(message, returncode=FAILED) from error
+        nodes = flavor.nodes.count()
+        return {**_told(plan), "nodes": nodes}, f"flavor {flavor.name} added; {nodes} nodes belong to it"
+
+    def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        items = [asdict(row) for row in flavor_list(viewer=user)]
+        columns = ("cluster", "name", "card_model", "gpu_mode", "nodes", "cards")
+        rows = [[str(item[column]) for column in columns] for item in items]
+        return {"items": items}, table_text(columns, rows)
+
+    def _remove(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        flavor = flavor_get(viewer=user, cluster=options["cluster"], name=options["name"])
+        told = {"cluster": flavor.cluster.name, "name": flavor.name}
+        if not options["yes"]:
+            confirm_by_name(
+                f"Remove flavor {flavor.name} of {flavor.cluster.name}, with its quota?", flavor.name
+            )
+        flavor_remove(acting_user=user, flavor=flavor)
+        return told, f"flavor {told['name']} of cluster {told['cluster']} removed"
+
+
+def _plans_text(plans: Sequence[FlavorPlan]) -> str:
+    if not plans:
+        return "every node with cards and a product label has a flavor\n"
+    columns = ("name", "card_model", "card_memory_mib", "gpu_mode", "nodes", "cards")
+    return table_text(columns, [[str(getattr(plan, column)) for column in columns] for plan in plans])
+
+
+def _quota_text(root: RootQuota) -> str:
+    if not root.changes:
+        return f"{root.tenant} has the quota of all pools of the cluster already\n"
+    rows = [
+        [
+            change.flavor.name,
+            change.resource.value,
+            amount_words(change.resource, change.before.nominal),
+            amount_words(change.resource, change.after.nominal),
+        ]
+        for change in root.changes
+    ]
+    return f"quota of {root.tenant}:\n{table_text(('flavor', 'resource', 'before', 'now'), rows)}"
+
+
+def _change(change: Planned) -> dict[str, Any]:
+    return {
+        "flavor": change.flavor.name,
+        "resource": change.resource.value,
+        "before": change.before.nominal,
+        "after": change.after.nominal,
+    }
+
+
+def _next(options: dict[str, Any], plans: Sequence[FlavorPlan]) -> str:
+    if options["quota"]:
+        return (
+            "next: allotment tenant add TEAM, allotment queue add TEAM default, allotment quota apply -f FILE"
+        )
+    return f"next: allotment flavor discover {options['cluster']} --apply --quota" if plans else ""
+
+
+def _label(text: str) -> tuple[str, str]:
+    label, equals, value = text.partition("=")
+    if not label or not equals:
+        raise CommandError(f"--selector {text}: write LABEL=VALUE", returncode=USAGE)
+    return label, value
+
+
+def _told(plan: FlavorPlan) -> dict[str, Any]:
+    return {
+        "name": plan.name,
+        "card_model": plan.card_model,
+        "card_memory_mib": plan.card_memory_mib,
+        "gpu_mode": plan.gpu_mode.value,
+        "node_selector": dict(plan.node_selector),
+        "nodes": plan.nodes,
+        "cards": plan.cards,
+    }

@@ -1,0 +1,87 @@
+"""The root of the tenants gets quota for what the pools of a cluster have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from clusters.models import Cell, Cluster, Flavor
+from foundation.actor import Actor
+from foundation.errors import Conflict, FieldError
+from foundation.quantities import Resource
+from quotas.models import Source
+from quotas.selectors.pool_size import PoolSize, pool_sizes
+from quotas.services.quota import quota_change, quota_node_ensure
+from quotas.services.quota_plan import Keep, NodeAmounts, Planned, QuotaAmount, QuotaTables, quota_plan
+from quotas.tree.limits import Amount
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+class NodeResources(StrEnum):
+    """How much CPU and memory the root gets: no limit, or what the nodes have."""
+
+    UNLIMITED = "unlimited"
+    NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class RootQuota:
+    """The root's slug, and what changed of its quota."""
+
+    tenant: str
+    changes: Sequence[Planned]
+
+
+@transaction.atomic
+def root_quota_cover(
+    *, acting_user: Actor, cluster: Cluster, node_resources: NodeResources | None = None
+) -> RootQuota:
+    """Raise the root's quota to what the pools of `cluster` have; what it has beyond that stays.
+
+    GPUs are counted exactly. CPU and memory are unlimited where nothing was set, unless `node_resources`
+    says otherwise; an amount that was set is raised to what the nodes have.
+    Raises: PermissionDenied; Conflict where there is no root.
+    """
+    permissions.require(acting_user, Permission.QUOTA_EDIT)
+    root = Tenant.unscoped.filter(parent=None).first()
+    if root is None:
+        message = _("There is no root tenant yet; allotment init adds one.")
+        raise Conflict(message, code="NO_ROOT", errors=[FieldError("tenant", "NO_ROOT", message)])
+    Cell.unscoped.select_for_update().get(pk=cluster.cell_id)
+    node = quota_node_ensure(acting_user=acting_user, cell=cluster.cell, tenant=root)
+    tables = QuotaTables(cluster.cell_id)
+    flavors = list(Flavor.unscoped.filter(cluster=cluster).select_related("cluster").order_by("name"))
+    amounts = []
+    for flavor in flavors:
+        size = pool_sizes([flavor])[flavor.pk]
+        for resource in Resource:
+            has = tables.total(node.pk, flavor.pk, resource)
+            wanted = _wanted(resource, size, has, node_resources)
+            if has is not None and (wanted is None or wanted > has):
+                amounts.append(QuotaAmount(flavor, resource, wanted, Keep.AS_IS, Keep.AS_IS))
+    changes = [NodeAmounts(node, amounts)]
+    plan = quota_plan(cluster.cell_id, changes, on_top=True)
+    quota_change(
+        acting_user=acting_user,
+        cell_id=cluster.cell_id,
+        changes=changes,
+        reason=f"pools of cluster {cluster.name}",
+        on_top=True,
+        source=Source.EDIT,
+    )
+    return RootQuota(root.slug, plan.changes)
+
+
+def _wanted(resource: Resource, size: PoolSize, has: Amount, node_resources: NodeResources | None) -> Amount:
+    if resource in size.gpus:
+        return size.gpus[resource] if size.count else 0
+    if not any(size.nodes.values()):
+        return 0
+    unlimited = node_resources is NodeResources.UNLIMITED or (node_resources is None and not has)
+    return None if unlimited else size.nodes[resource]
