@@ -41,9 +41,12 @@ class KeyInUse(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Repeatable:
-    """What identifies a request: tenant (or caller), route, the caller's key and the hash of its content."""
+    """What identifies a request: the caller, the route, the caller's key and the hash of its content.
 
-    scope: uuid.UUID
+    Keys of different callers never meet, so that nobody learns which ones another uses.
+    """
+
+    caller: uuid.UUID
     route: str
     key: str
     fingerprint: str
@@ -62,6 +65,11 @@ def fingerprint(*parts: Any) -> str:
     """Hash parsed content; layout and the order of keys do not matter."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def route_of(method: str, path: str) -> str:
+    """Hash method and path: of a path that was cut off, the verb at its end would be lost."""
+    return hashlib.sha256(f"{method} {path}".encode()).hexdigest()
 
 
 def checked_key(value: str) -> str:
@@ -100,7 +108,7 @@ def answer_once(request: Repeatable, make: Callable[[], Answer]) -> tuple[Answer
 def _claim(request: Repeatable) -> IdempotencyKey:
     """Insert the row of the key; on PostgreSQL this waits for whoever is inserting the same one."""
     row = IdempotencyKey(
-        scope=request.scope, route=request.route, key=request.key, fingerprint=request.fingerprint
+        scope=request.caller, route=request.route, key=request.key, fingerprint=request.fingerprint
     )
     if connection.vendor != "postgresql":
         row.save(force_insert=True)
@@ -121,7 +129,7 @@ def _claim(request: Repeatable) -> IdempotencyKey:
 
 
 def _known(request: Repeatable) -> IdempotencyKey | None:
-    rows = IdempotencyKey.unscoped.filter(scope=request.scope, route=request.route, key=request.key)
+    rows = IdempotencyKey.unscoped.filter(scope=request.caller, route=request.route, key=request.key)
     return rows.first()
 
 

@@ -113,7 +113,7 @@ class AuditSeal(models.Model):
 class IdempotencyKey(BaseModel):
     """What was answered to one `Idempotency-Key`; see `foundation.idempotency`.
 
-    `scope` is the id of the tenant, or of the caller where the address names no tenant.
+    `scope` is the id of the caller, `route` the hash of method and path.
     """
 
     scope = models.UUIDField()

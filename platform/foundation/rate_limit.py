@@ -73,6 +73,8 @@ class _Counter:
         key = f"rate:{bucket}:{who}:{window}"
         try:
             used = _added(key, by) if by else cache.get(key, 0)
+            if not isinstance(used, int):
+                raise ValueError(f"{key} holds no count")
         except (RedisError, OSError, ValueError) as error:
             self._paused_until = time.monotonic() + _PAUSE_S
             log.warning("requests are not counted", why=str(error))

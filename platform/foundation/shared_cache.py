@@ -4,10 +4,14 @@
 the stock client keeps its connections with the cache: every request would open one and close it again, and
 build a client for every command. Redis clients and their pools are safe to share between threads and notice
 a fork, so that one of each server serves the whole process.
+
+Values are JSON. Django's own serializer is pickle, which runs what it reads: whoever could write to the
+server would run code in every process that asks it.
 """
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any
 
@@ -22,11 +26,29 @@ class KeptRedisCache(RedisCache):
         self._class: Any = _client
 
 
+class JsonSerializer:
+    """Values as JSON; whole numbers stand as Redis counts them."""
+
+    def dumps(self, value: Any) -> int | bytes:
+        """The value as it is kept. Raises: TypeError for what JSON cannot hold."""
+        if type(value) is int:  # and not bool, which Redis could not count up
+            return value
+        return json.dumps(value, separators=(",", ":")).encode()
+
+    def loads(self, data: bytes) -> Any:
+        """The value that was kept. Raises: ValueError for anything else, whoever wrote it."""
+        try:
+            return json.loads(data)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+
+
 class _Client(RedisCacheClient):
     """Answers reads from one Redis client, and writes from one."""
 
     def __init__(self, servers: Any, **options: Any) -> None:
-        super().__init__(servers, **options)
+        # Not an option of the settings, so that no setting can bring pickle back.
+        super().__init__(servers, **{**options, "serializer": JsonSerializer})
         self._clients: dict[bool, Any] = {}
 
     def get_client(self, key: Any = None, *, write: bool = False) -> Any:

@@ -3,7 +3,6 @@ and sparse answers are handled."""
 
 from __future__ import annotations
 
-import uuid
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -97,10 +96,6 @@ class PlatformView(APIView):
         if point is not None and has.isdisjoint({point, *self.also}):
             raise permissions.lacks(self.viewer, point, tenant)
 
-    def idempotency_scope(self) -> uuid.UUID:
-        """Whose keys these are: the caller's own, where the address names no tenant."""
-        return self.viewer.pk
-
     def may_see_again(self) -> None:
         """Check that the caller may still be told what was answered. Raises: PermissionDenied, NotFound."""
         point = self.points.get(self.request.method or "")
@@ -123,15 +118,12 @@ class WorkspaceView(PlatformView):
         """As for every view, in the workspace."""
         self._require_one(permissions.granted(self.viewer, self.workspace), self.workspace)
 
-    def idempotency_scope(self) -> uuid.UUID:
-        """The workspace's."""
-        return self.workspace.pk
-
     def may_see_again(self) -> None:
-        """As for every view, in the workspace."""
+        """As for every view, in the workspace, which must still be in sight."""
+        workspace = self.workspace
         point = self.points.get(self.request.method or "")
         if point is not None:
-            permissions.require(self.viewer, point, self.workspace)
+            permissions.require(self.viewer, point, workspace)
 
 
 def _sparse(body: Any, wanted: str) -> Any:

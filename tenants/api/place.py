@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import cached_property
 
 from foundation.errors import NotFound
@@ -31,12 +30,9 @@ class PlaceView(PlatformView):
             raise NotFound
         return self.place
 
-    def idempotency_scope(self) -> uuid.UUID:
-        """The tenant's, else the caller's."""
-        return self.place.pk if self.place else self.viewer.pk
-
     def may_see_again(self) -> None:
-        """As for every view, on the tenant."""
+        """As for every view, on the tenant, which must still be in sight."""
+        place = self.place
         point = self.points.get(self.request.method or "")
         if point is not None:
-            permissions.require(self.viewer, point, self.place)
+            permissions.require(self.viewer, point, place)

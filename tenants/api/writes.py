@@ -6,7 +6,6 @@ answered, marked by the header `Dry-Run: true`. A repeated request is answered f
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -15,8 +14,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.errors import FieldError, Invalid
-from foundation.idempotency import Answer, Repeatable, answer_once, checked_key, fingerprint
+from foundation.idempotency import Answer, Repeatable, answer_once, checked_key, fingerprint, route_of
 from tenants.api.dry_run import rehearse
+from tenants.models import User
 
 UNSAFE: Final = ("POST", "PUT", "PATCH", "DELETE")
 KEY: Final = "Idempotency-Key"
@@ -33,7 +33,8 @@ class Writes(Protocol):
     rehearses_itself: bool
     secret_fields: tuple[str, ...]
 
-    def idempotency_scope(self) -> uuid.UUID: ...
+    @property
+    def viewer(self) -> User: ...
 
     def may_see_again(self) -> None: ...
 
@@ -74,11 +75,11 @@ def _once(view: Writes, run: Callable[[], Response], request: Request) -> Respon
         # A secret is shown once: what is kept for a repetition does not have it.
         return Answer(answer.status_code, _without(answer.data, view.secret_fields), headers)
 
-    scope = view.idempotency_scope()
     query = {name: values for name, values in request.query_params.lists() if name != "dry_run"}
-    content = fingerprint(str(request.user.pk), request.data, query)
+    content = fingerprint(request.data, query)
     key = checked_key(request.headers[KEY])
-    kept, repeated = answer_once(Repeatable(scope, request.path[:120], key, content), make)
+    route = route_of(request.method or "", request.path)
+    kept, repeated = answer_once(Repeatable(view.viewer.pk, route, key, content), make)
     if not repeated:
         return given[0]
     view.may_see_again()

@@ -6,17 +6,19 @@ import json
 from typing import Any
 
 import pytest
+from django.test import Client
 from rest_framework.test import APIClient
 
 from foundation.models import AuditRecord, Hint, IdempotencyKey
 from scheduling.models import Job
-from tenants.models import AccessKey
+from tenants.models import AccessKey, Tenant
 from tests.api.conftest import As
 from tests.builders import clusters, jobs, tenancy
 from tests.builders.world import World
 
 TEAM = "/api/v1/workspaces/team-a"
 JOBS = f"{TEAM}/jobs"
+KEY = "Idempotency-Key"
 NODES = "/api/v1/admin/nodes"
 BODY: dict[str, Any] = {"name": "train", "roles": [{"resources": {"gpu": {"cards": 1}}}]}
 
@@ -187,10 +189,53 @@ def test_a_kept_answer_is_only_for_who_was_given_it_and_may_still_have_it(w: Wor
     key = {"Idempotency-Key": "once"}
     assert as_user(w.editor).post(JOBS, BODY, headers=key).status_code == 202
 
-    assert as_user(w.admin).post(JOBS, BODY, headers=key).status_code == 422
+    other = as_user(w.admin).post(JOBS, BODY, headers=key)
+    assert (other.status_code, other.json()["code"]) == (409, "NAME_TAKEN"), (
+        "a key of somebody else's is free"
+    )
     assert as_user(w.outsider).post(JOBS, BODY, headers=key).status_code == 404
     w.editor.memberships.update(role="viewer")
     assert as_user(w.editor).post(JOBS, BODY, headers=key).status_code == 403
+
+
+def test_a_key_belongs_to_the_whole_address_however_long_it_is(w: World, as_user: As) -> None:
+    Tenant.unscoped.filter(pk=w.workspace.pk).update(slug="s" * 63)
+    job = jobs.job(w.queue, w.editor, "alpha")
+    at, client, key = f"/api/v1/workspaces/{'s' * 63}/jobs/{job.pk}", as_user(w.editor), {KEY: "once"}
+
+    for verb, state in (("suspend", "suspended"), ("resume", "queued"), ("cancel", "cancelled")):
+        answer = client.post(f"{at}/{verb}", headers=key)
+        assert answer.status_code == 202 and "Idempotency-Replayed" not in answer
+        job.refresh_from_db()
+        assert job.state == state
+    assert client.post(f"{at}/cancel", headers=key)["Idempotency-Replayed"] == "true"
+
+
+def test_nobody_learns_which_keys_another_uses(w: World, as_user: As) -> None:
+    key, path = {KEY: "once"}, f"{TEAM}/keys"
+    for user in (w.editor, w.admin, w.platform_admin):
+        answer = as_user(user).post(path, {"name": f"of {user}"}, headers=key)
+        assert answer.status_code == 201 and "Idempotency-Replayed" not in answer
+        assert answer.json()["owner"] == user.username
+
+
+def test_what_is_out_of_sight_by_now_is_not_told_again(w: World, as_user: As) -> None:
+    key, path = {KEY: "once"}, f"{TEAM}/keys"
+    client = as_user(w.editor)
+    assert client.post(path, {"name": "laptop"}, headers=key).status_code == 201
+    w.editor.memberships.all().delete()
+    assert client.post(path, {"name": "laptop"}, headers=key).status_code == 404
+
+
+def test_answers_of_the_api_are_kept_nowhere_and_pages_by_the_browser_alone(w: World, client: Client) -> None:
+    client.force_login(w.editor)
+    for path in ("/api/v1/me", "/api/v1/me/keys", "/api/v1/nowhere", "/api/v1/schema", f"{TEAM}/jobs"):
+        assert client.get(path)["Cache-Control"] == "no-store", path
+    made = client.post("/api/v1/me/keys", {"name": "laptop"}, "application/json")
+    assert made.json()["token"] and made["Cache-Control"] == "no-store"
+    assert Client().get("/api/v1/me")["Cache-Control"] == "no-store"
+    assert client.get("/w/team-a/jobs")["Cache-Control"] == "private, no-cache"
+    assert "no-store" in client.get("/account/keys")["Cache-Control"]
 
 
 def test_every_write_may_be_rehearsed(w: World, editor: APIClient) -> None:

@@ -48,6 +48,7 @@ MIDDLEWARE = [
     "foundation.request_id.RequestIdMiddleware",  # first: everything below logs with the id
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "foundation.cache_control.CacheControlMiddleware",
     "foundation.row_scope_middleware.RowScopeMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",

@@ -6,6 +6,7 @@ The server listens on the loopback address only, which is why plain HTTP is righ
 from __future__ import annotations
 
 from allotment import paths
+from allotment.private_home import create_privately
 from allotment.settings import environment as env
 from allotment.settings.base import *
 
@@ -14,6 +15,7 @@ ALLOTMENT_EMBEDDED = True
 ALLOTMENT_DEMO = env.flag("ALLOTMENT_DEMO", default=True)
 ALLOTMENT_OBSERVE_EVERY_S = 2
 
+create_privately()
 env.writable_home(HOME)
 SECRET_KEY = env.secret_key(HOME)
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.words("ALLOTMENT_ALLOWED_HOSTS", [])]

@@ -16,6 +16,8 @@ from urllib.parse import unquote, urlsplit
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from allotment.private_home import make_home_private
+
 ENV: Final = environ.Env()
 SECRET_KEY_LENGTH: Final = 50
 DATABASE_SCHEMES: Final = ("postgres", "postgresql", "sqlite")
@@ -164,9 +166,12 @@ def cache(broker_url: str) -> dict[str, Any]:
 
 
 def writable_home(base: Path) -> Path:
-    """Creates the folder of the installation, readable by its owner only, and returns it."""
+    """Creates the folder of the installation, readable by its owner only, and returns it.
+
+    What an earlier version left open to others in it is closed.
+    """
     try:
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_home_private(base)
     except OSError as error:
         raise SettingError("ALLOTMENT_HOME", f"{base} cannot be used: {error.strerror}") from error
     return base

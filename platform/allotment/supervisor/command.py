@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from allotment import paths
+from allotment.private_home import create_privately
 from allotment.supervisor import broker, preflight, readiness
 from allotment.supervisor.console import banner, say
 from allotment.supervisor.errors import StartError
@@ -21,6 +22,7 @@ FAILED: Final = 1
 
 def up() -> int:
     """Runs the platform until it is told to stop. Returns the exit status: 0 after an orderly stop."""
+    create_privately()
     try:
         home = paths.home()
         port = preflight.read_port(os.environ)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from allotment.private_home import make_home_private
 from allotment.supervisor.errors import StartError
 
 DEFAULT_PORT: Final = 8080
@@ -66,8 +67,9 @@ def check_port(port: int, host: str = "127.0.0.1") -> None:
 
 
 def check_home(home: Path) -> None:
-    """Creates the home with its folders and refuses one that cannot be written."""
+    """Creates the home with its folders, keeps it to its owner, and refuses one that cannot be written."""
     try:
+        make_home_private(home)
         for folder in (home, home / "logs", home / "run", home / "broker"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=home, prefix=".writable-"):
