@@ -153,9 +153,17 @@ class OutcomeKind(StrEnum):
     UNKNOWN = "unknown"
 
 
+UNKNOWN: Final = "UNKNOWN"
+UNREACHABLE: Final = "UNREACHABLE"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a call. `unknown` means: ask again by name, conclude nothing."""
+    """What became of a call. `unknown` means: ask again by name, conclude nothing.
+
+    The code of an unknown outcome is `UNKNOWN` when the cluster was asked and may be asked for this object in
+    vain, and `UNREACHABLE` when nothing was sent or the cluster as a whole did not answer.
+    """
 
     kind: OutcomeKind
     code: str = ""
@@ -171,8 +179,8 @@ class Outcome:
         return cls(OutcomeKind.REFUSED, code, message)
 
     @classmethod
-    def unknown(cls, message: str) -> Outcome:
-        return cls(OutcomeKind.UNKNOWN, "UNKNOWN", message)
+    def unknown(cls, message: str, code: str = UNKNOWN) -> Outcome:
+        return cls(OutcomeKind.UNKNOWN, code, message)
 
 
 class PodPhase(StrEnum):
@@ -345,6 +353,9 @@ class ClusterBackend(Protocol):
     """
 
     capabilities: Capabilities
+
+    def check(self) -> None:
+        """Find out within a few seconds whether the cluster answers at all. Raises: BackendUnavailable."""
 
     def inventory(self) -> Inventory: ...
 

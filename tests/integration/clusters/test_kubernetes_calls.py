@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.kubernetes import api as calls
-from clusters.backends.kubernetes.api import ATTEMPTS, Api, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.api import ATTEMPTS, Api, Denied, OutcomeUnknown, Refused
 from clusters.backends.kubernetes.breaker import FAILURES, Breaker
 from clusters.backends.kubernetes.connection import open_client
 
@@ -183,6 +184,130 @@ def test_many_failures_open_the_breaker_and_nobody_is_asked(server: Server, api:
     with pytest.raises(BackendUnavailable, match="in a row failed"):
         api.create("/x", {})
     assert len(server.asked) == asked
+
+
+def status(code: int, reason: str, message: str) -> Answer:
+    return code, json.dumps({"kind": "Status", "reason": reason, "message": message}).encode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        status(500, "", "etcdserver: request is too large"),
+        status(
+            500,
+            "",
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than max (3 vs. 2)",
+        ),
+        status(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728"),
+        (413, b"<html>413 Request Entity Too Large"),
+    ],
+)
+def test_an_object_that_is_too_large_is_refused_and_says_nothing_about_the_cluster(
+    server: Server, api: Api, answer: Answer
+) -> None:
+    server.answers = [answer]
+    for _ in range(2 * FAILURES):
+        with pytest.raises(Refused, match=r"too large|larger than max|Too Large") as caught:
+            api.create("/x", {})
+        assert caught.value.status == 413
+    server.answers = [(201, b'{"a": 1}')]
+    assert api.create("/x", {}) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [status(500, "InternalError", "Internal error occurred: failed calling webhook"), (504, b""), "lost"],
+)
+def test_what_fails_for_one_object_alone_does_not_close_the_cluster_for_others(
+    server: Server, api: Api, answer: Answer
+) -> None:
+    server.answers = [answer]
+    for _ in range(2 * FAILURES):
+        with pytest.raises(OutcomeUnknown):
+            api.about("team/fat").create("/x", {})
+    server.answers = [(201, b'{"a": 1}')]
+    assert api.about("team/other").create("/x", {}) == {"a": 1}
+
+
+@pytest.mark.parametrize("answer", [(500, b""), "lost"])
+def test_what_fails_for_many_objects_closes_the_cluster(server: Server, api: Api, answer: Answer) -> None:
+    server.answers = [answer]
+    for number in range(FAILURES):
+        with pytest.raises(OutcomeUnknown):
+            api.about(f"team/{number}").create("/x", {})
+    asked = len(server.asked)
+    with pytest.raises(BackendUnavailable, match="in a row failed"):
+        api.about("team/other").create("/x", {})
+    assert len(server.asked) == asked
+
+
+def test_an_api_server_that_is_not_ready_closes_the_cluster_whatever_was_asked(
+    server: Server, api: Api
+) -> None:
+    server.answers = [(503, b"")]
+    for _ in range(FAILURES):
+        with pytest.raises(BackendUnavailable):
+            api.about("team/one").create("/x", {})
+    with pytest.raises(BackendUnavailable, match="in a row failed"):
+        api.about("team/other").create("/x", {})
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (
+            'configmaps is forbidden: User "allotment" cannot get resource "configmaps" in API group ""',
+            Denied,
+        ),
+        ('forbidden: User "system:serviceaccount:allotment:allotment" cannot get path "/version"', Denied),
+        ('pods "a" is forbidden: not yet ready to handle request', Denied),
+        ('pods "a" is forbidden: status unknown for quota: cards', Denied),
+        ('pods "a" is forbidden: exceeded quota: cards, requested: 8, used: 0, limited: 1', Refused),
+        ('pods "a" is forbidden: violates PodSecurity "restricted:latest"', Refused),
+        (
+            'pods "a" is forbidden: unable to create new content in namespace b: it is being terminated',
+            Refused,
+        ),
+    ],
+)
+def test_what_the_platform_may_not_do_is_told_from_what_an_object_may_not_be(
+    server: Server, api: Api, message: str, kind: type[Refused]
+) -> None:
+    server.answers = [status(403, "Forbidden", message)]
+    with pytest.raises(Refused) as caught:
+        api.create("/x", {})
+    assert type(caught.value) is kind
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize("answer", [(200, b"{}"), (404, NO), status(403, "Forbidden", "no")])
+def test_any_answer_about_an_object_says_that_the_cluster_is_there(
+    server: Server, api: Api, answer: Answer
+) -> None:
+    server.answers = [answer]
+    api.check("/x", 1.0)
+    assert server.asked == [("GET", "/x", "")]
+
+
+@pytest.mark.parametrize("answer", [(500, b""), (503, b""), (504, b""), (429, b""), (401, b"{}"), "lost"])
+def test_a_check_asks_once(server: Server, api: Api, answer: Answer) -> None:
+    server.answers = [answer]
+    with pytest.raises(BackendUnavailable, match="GET /x"):
+        api.check("/x", 1.0)
+    assert len(server.asked) == 1
+
+
+def test_a_check_waits_no_longer_than_it_is_told(
+    server: Server, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(_Handler, "do_GET", lambda _: release.wait(5))
+    began = time.monotonic()
+    with pytest.raises(BackendUnavailable, match="the answer was lost"):
+        api.check("/x", 0.05)
+    assert time.monotonic() - began < 2
+    release.set()
 
 
 def test_nobody_listening_is_known_to_have_done_nothing(server: Server, api: Api) -> None:

@@ -19,6 +19,7 @@ from urllib3 import BaseHTTPResponse, Timeout
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
 
 from clusters.backends.base import BackendUnavailable
+from clusters.backends.kubernetes import answers
 from clusters.backends.kubernetes.breaker import Breaker
 from foundation import leases
 
@@ -31,7 +32,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 _BACKOFF_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 3.0
 _PAGE: Final = 500
-_UNAUTHORISED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
+_UNAUTHORISED, _TOO_MANY, _SERVER_ERROR, _UNAVAILABLE = 401, 429, 500, 503
 
 
 class Refused(BackendUnavailable):
@@ -46,28 +47,59 @@ class Refused(BackendUnavailable):
         self.status, self.reason, self.message = status, reason, message
 
 
+class Denied(Refused):
+    """The API does not let the platform's account do this, or not yet: an API server that has just started
+    denies everything until it has read its roles.
+
+    It says nothing about the object, so whoever asked for it asks again.
+    """
+
+
 class OutcomeUnknown(BackendUnavailable):
     """A write was sent and its answer lost."""
 
 
 class _AskAgain(Exception):
-    """Nothing has happened, so that asking again is safe; after `wait_s` seconds where the API says so."""
+    """Nothing has happened, so that asking again is safe; after `wait_s` seconds where the API says so.
 
-    def __init__(self, message: str, wait_s: float = 0.0) -> None:
+    `of_object`: the object may be the cause, and not the cluster.
+    """
+
+    def __init__(self, message: str, wait_s: float = 0.0, *, of_object: bool = False) -> None:
         super().__init__(message)
-        self.wait_s = wait_s
+        self.wait_s, self.of_object = wait_s, of_object
 
 
 class Api:
     """One cluster's API, safe to share among threads.
 
-    `cluster` is its name, `installation` the id that objects made here carry.
+    `cluster` is its name, `installation` the id that objects made here carry. `subject` names the object, such
+    as a gang, that all calls are about; "" for none. The breaker counts the failures of one subject once.
     Every method raises `Refused` when the API says no, and `BackendUnavailable` when it says nothing.
     """
 
-    def __init__(self, cluster: str, client: ApiClient, breaker: Breaker, installation: str) -> None:
+    def __init__(
+        self, cluster: str, client: ApiClient, breaker: Breaker, installation: str, subject: str = ""
+    ) -> None:
         self.cluster, self.installation = cluster, installation
-        self._client, self._breaker = client, breaker
+        self._client, self._breaker, self._subject = client, breaker, subject
+
+    def about(self, subject: str) -> Api:
+        """The same API, for calls that are all about one object."""
+        return Api(self.cluster, self._client, self._breaker, self.installation, subject)
+
+    def check(self, path: str, answer_s: float) -> None:
+        """Ask for one object, once, and wait `answer_s` seconds at most; any answer about it will do.
+
+        Raises: BackendUnavailable.
+        """
+        try:
+            self._once("GET", path, None, {}, answer_s)
+        except _AskAgain as error:
+            self._breaker.failed()
+            raise BackendUnavailable(str(error)) from error
+        except Refused:
+            return
 
     def get(self, path: str, **query: str | int) -> Json:
         """Read one object."""
@@ -119,28 +151,35 @@ class Api:
             try:
                 return self._once(method, path, body, query or {})
             except _AskAgain as error:
-                self._breaker.failed()
+                self._breaker.failed(self._subject if error.of_object else "")
                 if attempt == ATTEMPTS:
                     raise BackendUnavailable(str(error)) from error
                 backoff_s = _BACKOFF_S * 2**attempt * random.uniform(0.5, 1.0)
                 time.sleep(min(error.wait_s or backoff_s, _LONGEST_WAIT_S))
         raise AssertionError("the last attempt returns or raises")
 
-    def _once(self, method: str, path: str, body: Json | None, query: Mapping[str, str | int]) -> Json:
+    def _once(
+        self,
+        method: str,
+        path: str,
+        body: Json | None,
+        query: Mapping[str, str | int],
+        answer_s: float | None = None,
+    ) -> Json:
         call, reads = f"{method} {path}", method == "GET"
         if not reads:
             _require_held(call)
         try:
-            answer = self._open(method, path, query, body, ANSWER_S)
+            answer = self._open(method, path, query, body, answer_s)
             data = answer.data
         except (NewConnectionError, ConnectTimeoutError, ApiException) as error:
             raise _AskAgain(f"{call}: no connection: {error}") from error
         except HTTPError as error:
-            raise self._lost(f"{call}: the answer was lost: {error}", reads=reads) from error
+            raise self._lost(f"{call}: the answer was lost: {error}", reads=reads, of_object=True) from error
         if answer.status == _TOO_MANY:
             raise _AskAgain(f"{call}: {answer.status}", _retry_after_s(answer))
         if answer.status >= _SERVER_ERROR:
-            raise self._lost(f"{call}: {answer.status}", reads=reads)
+            raise self._failed(call, answer, data, reads=reads)
         self._breaker.succeeded()
         if answer.status == _UNAUTHORISED:
             raise BackendUnavailable(f"{call}: the cluster does not accept the platform's token")
@@ -148,15 +187,30 @@ class Api:
             raise _refusal(answer, data)
         return _parsed(call, data)
 
-    def _lost(self, message: str, *, reads: bool) -> Exception:
+    def _failed(self, call: str, answer: BaseHTTPResponse, data: bytes, *, reads: bool) -> Exception:
+        """What an answer of 500 or more means: the cluster is down, or this object is more than it takes."""
+        refusal = _refusal(answer, data)
+        if answers.is_too_large(refusal.message):
+            self._breaker.succeeded()
+            return Refused(answers.TOO_LARGE, "RequestEntityTooLarge", refusal.message)
+        of_object = answer.status != _UNAVAILABLE
+        message = f"{call}: {answer.status} {refusal.message}".rstrip()
+        return self._lost(message, reads=reads, of_object=of_object)
+
+    def _lost(self, message: str, *, reads: bool, of_object: bool) -> Exception:
         """A read may be asked again; of a write nobody knows whether it was carried out."""
         if reads:
-            return _AskAgain(message)
-        self._breaker.failed()
+            return _AskAgain(message, of_object=of_object)
+        self._breaker.failed(self._subject if of_object else "")
         return OutcomeUnknown(message)
 
     def _open(
-        self, method: str, path: str, query: Mapping[str, str | int], body: Json | None, answer_s: float
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str | int],
+        body: Json | None,
+        answer_s: float | None,
     ) -> BaseHTTPResponse:
         self._breaker.check()
         headers = {**self._client.default_headers, "Accept": "application/json"}
@@ -173,7 +227,7 @@ class Api:
             headers=headers,
             preload_content=False,
             redirect=False,
-            timeout=Timeout(connect=CONNECT_S, read=answer_s),
+            timeout=Timeout(connect=CONNECT_S, read=ANSWER_S if answer_s is None else answer_s),
         )
         return answer
 
@@ -189,7 +243,9 @@ def _require_held(call: str) -> None:
 def _refusal(answer: BaseHTTPResponse, data: bytes) -> Refused:
     try:
         status = json.loads(data)
-        return Refused(answer.status, str(status.get("reason", "")), str(status.get("message", "")))
+        reason, message = str(status.get("reason", "")), str(status.get("message", ""))
+        denied = answers.is_denied(answer.status, message)
+        return (Denied if denied else Refused)(answer.status, reason, message)
     except (ValueError, AttributeError):  # not the API but something in front of it
         return Refused(answer.status, "", data[:300].decode(errors="replace"))
 

@@ -7,8 +7,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from typing import Final
 
 from clusters.backends.base import (
+    BackendUnavailable,
     Capabilities,
     ClusterBackend,
     DeviceGrant,
@@ -39,6 +41,9 @@ from clusters.backends.kubernetes.connection import open_client
 from clusters.models import Cluster
 from foundation.installation import installation_id
 
+_CHECKED: Final = "/api/v1/namespaces/default"
+_CHECK_S: Final = 2.0
+
 
 class KubernetesBackend(ClusterBackend):
     """Pods with a scheduler name of their own, bound by us; whole cards, and parts of cards on HAMi nodes.
@@ -51,6 +56,16 @@ class KubernetesBackend(ClusterBackend):
     def __init__(self, cluster: Cluster) -> None:
         connection = json.dumps(cluster.connection, sort_keys=True)
         self._api = _api(cluster.name, connection, str(installation_id()), os.getpid())
+
+    def check(self) -> None:
+        """Read one object from the store behind the API server, which a watch does without.
+
+        One slow answer is not taken for silence.
+        """
+        try:
+            self._api.check(_CHECKED, _CHECK_S)
+        except BackendUnavailable:
+            self._api.check(_CHECKED, _CHECK_S)
 
     def inventory(self) -> Inventory:
         return watch.inventory(self._api)

@@ -25,6 +25,7 @@ class Breaker:
         self._clock = clock
         self._guard = threading.Lock()
         self._failures = 0
+        self._subjects: set[str] = set()
         self._pause_s = FIRST_PAUSE_S
         self._open_until = 0.0
 
@@ -44,10 +45,19 @@ class Breaker:
         """The cluster answered, whatever the answer was."""
         with self._guard:
             self._failures, self._pause_s = 0, FIRST_PAUSE_S
+            self._subjects.clear()
 
-    def failed(self) -> None:
-        """The cluster did not answer, or could not."""
+    def failed(self, subject: str = "") -> None:
+        """The cluster did not answer, or could not.
+
+        `subject` names the one object that the call was about and that may be the cause: its failures in a
+        row count once, so that no object closes the cluster for the others.
+        """
         with self._guard:
+            if subject in self._subjects:
+                return
+            if subject:
+                self._subjects.add(subject)
             self._failures += 1
             if self._failures >= FAILURES:
                 self._hold_back()

@@ -11,14 +11,14 @@ late leaves a pod that no node runs, and a binding names the uid of a pod that i
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Final
 
-from clusters.backends.base import BackendUnavailable, Gang, Outcome, TaskSpec
+from clusters.backends.base import UNREACHABLE, BackendUnavailable, Gang, Outcome, OutcomeKind, TaskSpec
 from clusters.backends.kubernetes import pods, shares
-from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.api import Api, Denied, Json, OutcomeUnknown, Refused
 from clusters.backends.kubernetes.containers import SpecInvalid
 from clusters.backends.kubernetes.gangs import gang_ensure, reference
 from clusters.backends.kubernetes.making import Elsewhere, find, make
@@ -28,6 +28,9 @@ from clusters.gpu.hami import HamiFormatError
 from foundation import faults
 
 _CONFLICT: Final = 409
+_LOST_AT_MOST: Final = 3
+"""So many creations of one gang without an answer, and the rest of it waits for the next round: each costs
+the time of a whole call, which others wait for."""
 
 
 def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
@@ -41,17 +44,32 @@ def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
     for number, spec in enumerate(specs):
         lanes[spec.node if pods.on_shares(spec) else number].append(number)
     outcomes: dict[int, Outcome] = {}
+    lost: Counter[str] = Counter()
     with Workers() as workers:
         gangs = {_gang(spec): spec.gang for spec in specs}
         # Begun before all pods, so that no pod waits for one that has not been.
-        owners = {key: workers.submit(_owner, api, key[0], gang) for key, gang in gangs.items()}
+        owners = {
+            key: workers.submit(_owner, api.about("/".join(key)), key[0], gang) for key, gang in gangs.items()
+        }
 
         def place(lane: list[int]) -> None:
             for number in lane:
-                outcomes[number] = _ensure(api, specs[number], owners[_gang(specs[number])])
+                spec = specs[number]
+                subject = _subject(spec)
+                if lost[subject] >= _LOST_AT_MOST:
+                    outcomes[number] = Outcome.unknown("other pods of its job were not answered")
+                    continue
+                outcome = _ensure(api.about(subject), spec, owners[_gang(spec)])
+                outcomes[number] = outcome
+                lost[subject] += outcome.kind is OutcomeKind.UNKNOWN
 
         list(workers.map(place, lanes.values()))
     return [outcomes[number] for number in range(len(specs))]
+
+
+def _subject(spec: TaskSpec) -> str:
+    """What the pods of one attempt are told apart from all others by."""
+    return f"{spec.ref.namespace}/{spec.gang.name if spec.gang else spec.ref.name}"
 
 
 def _gang(spec: TaskSpec) -> tuple[str, str]:
@@ -80,10 +98,12 @@ def _ensure(api: Api, spec: TaskSpec, owner: Future[Json]) -> Outcome:
         return Outcome.refused("CARD_FULL", str(error))
     except Elsewhere as error:
         return Outcome.refused(error.code, str(error))
+    except (Denied, OutcomeUnknown) as error:
+        return Outcome.unknown(str(error))
     except Refused as error:
         return Outcome.refused(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return Outcome.unknown(str(error))
+        return Outcome.unknown(str(error), UNREACHABLE)
     return Outcome.done(pod["metadata"]["uid"])
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from clusters.backends.base import BackendUnavailable, DeviceGrant, Outcome, TaskRef
 from clusters.backends.kubernetes import pods, shares
-from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.api import Api, Denied, Json, Refused
 from clusters.gpu import hami
 from clusters.gpu.hami import CardShare
 from clusters.gpu.live_memory import (
@@ -48,6 +48,8 @@ def resize(api: Api, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
         return Outcome.refused("CARD_FULL", str(error))
     except (hami.HamiFormatError, LiveMemoryFormatError) as error:
         return Outcome.refused("CARDS_UNREADABLE", str(error))
+    except Denied as error:
+        return Outcome.unknown(str(error))
     except Refused as error:
         if error.status == _NOT_FOUND:
             return gone

@@ -15,7 +15,7 @@ from clusters.backends.delegation import (
     Workload,
 )
 from clusters.backends.kubernetes import watch
-from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.api import Api, Denied, Json, OutcomeUnknown, Refused
 from clusters.backends.kubernetes.namespaces import namespace_ensure
 from clusters.backends.kueue import projecting
 from clusters.backends.kueue.names import (
@@ -163,6 +163,8 @@ def _done(call: Callable[[], Any], *, but: int = 0) -> Outcome:
     """What became of a call; `but` is the refusal that means it is as it should be."""
     try:
         found = call()
+    except Denied as error:
+        return Outcome.unknown(str(error))
     except Refused as error:
         if error.status == but:
             return Outcome.done()

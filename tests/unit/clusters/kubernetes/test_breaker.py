@@ -66,3 +66,17 @@ def test_pauses_grow_to_a_limit_and_begin_anew_after_a_success(clock: Clock) -> 
         breaker.failed()
     clock.now += 1.0
     assert not refused(breaker)
+
+
+def test_one_subject_counts_once_until_something_succeeds(clock: Clock) -> None:
+    breaker = Breaker(clock)
+    for _ in range(FAILURES):
+        breaker.failed("a")
+    for number in range(FAILURES - 2):
+        breaker.failed(f"b{number}")
+    assert not refused(breaker)
+    breaker.succeeded()
+    for number in range(FAILURES):
+        assert not refused(breaker)
+        breaker.failed(f"b{number}")
+    assert refused(breaker)
