@@ -24,11 +24,9 @@ from clusters.selectors.cluster import cluster_by_key
 from foundation import clock, faults, leases, outbox
 from foundation.bulk import Guard, locking_in_order, update_rows
 from foundation.kept import Kept, KeptUpdate
-from scheduling.execution import gangs, resizing
+from scheduling.execution import creation, gangs, resizing
 from scheduling.execution.task_specs import task_specs
-from scheduling.models import Allocation, Job, JobState
-from scheduling.services.lifecycle import begin_eviction
-from scheduling.transitions import StaleJob
+from scheduling.models import Allocation
 
 log = structlog.get_logger(__name__)
 # What is noted between two batches costs as much time for few as for many, and nothing is made meanwhile.
@@ -41,10 +39,11 @@ _SEEN_S: Final = 0.1
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
-def _wanted(cluster: uuid.UUID) -> QuerySet[Allocation]:
-    """Those of which the pods are to be made."""
+def _wanted(cluster: uuid.UUID, now: datetime) -> QuerySet[Allocation]:
+    """Those of which the pods are to be made, without those that are asked for again later."""
     return (
         Allocation.unscoped.filter(
+            Q(ensure_after__isnull=True) | Q(ensure_after__lte=now),
             node__cluster=cluster,
             ensured_at__isnull=True,
             removal_asked_at__isnull=True,
@@ -121,24 +120,24 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
 
 def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
     answered = 0
-    while True:
-        wanted = _WANTED(cluster.pk)
-        if not wanted:
-            return answered
+    began = clock.now()
+    while wanted := _WANTED(cluster.pk, began):
         specs = task_specs(wanted)
         if backend.capabilities.gangs:
             gangs.note_gathered(zip(wanted, specs, strict=True))
         faults.point("execute.before_ensure")
         outcomes = backend.ensure_many(specs)
         faults.point("execute.after_ensure")
-        known = [
-            pair for pair in zip(wanted, outcomes, strict=True) if pair[1].kind is not OutcomeKind.UNKNOWN
-        ]
+        pairs = list(zip(wanted, outcomes, strict=True))
+        known = [pair for pair in pairs if pair[1].kind is not OutcomeKind.UNKNOWN]
         _note_ensured(known)
+        unknown = [pair for pair in pairs if pair[1].kind is OutcomeKind.UNKNOWN]
+        put_off = creation.note_unknown(cluster, unknown)
         faults.point("execute.after_note")
         answered += len(known)
-        if len(known) < len(wanted):
-            return answered  # the unknown ones are asked for again by the next sweep, by the same name
+        if len(known) + put_off < len(wanted):
+            break  # the cluster is silent: a later sweep asks again, by the same names
+    return answered
 
 
 def _note_ensured(known: list[tuple[Allocation, Outcome]]) -> None:
@@ -150,26 +149,7 @@ def _note_ensured(known: list[tuple[Allocation, Outcome]]) -> None:
         update_rows(Allocation, ("ensured_at", "pod_uid"), noted, guard=new)
     for allocation, outcome in known:
         if outcome.kind is OutcomeKind.REFUSED:
-            _refused(allocation, outcome, now)
-
-
-def _refused(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
-    """The API refused the pod: give the whole gang back and try again after a pause."""
-    job = Job.unscoped.select_related("queue").get(pk=allocation.attempt.job_id)
-    if job.state not in (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING):
-        return
-    try:
-        with transaction.atomic():
-            begin_eviction(
-                job=job,
-                rule="NOT_READY",
-                then=JobState.QUEUED,
-                now=now,
-                numbers={"code": outcome.code, "message": outcome.message},
-                backoff=True,
-            )
-    except StaleJob:
-        log.info("job moved on before its refusal was noted", job=str(job.pk))
+            creation.send_back(allocation, outcome, now)
 
 
 def _remove(backend: ClusterBackend, unwanted: Sequence[Any], now: datetime) -> int:

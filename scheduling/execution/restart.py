@@ -70,6 +70,8 @@ def _make_again(together: QuerySet[Allocation]) -> None:
         restarts=F("restarts") + 1,
         removal_asked_at=None,
         removal_sent_at=None,
+        ensure_failures=0,
+        ensure_after=None,
     )
     leaving = Task.unscoped.filter(pk__in=tasks, state=TaskState.LEAVING)
     leaving.update(state=TaskState.BOUND, started_at=None, finished_at=None)

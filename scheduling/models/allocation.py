@@ -69,6 +69,9 @@ class Allocation(BaseModel):
     # The same is done to all of its role, and the next pods wait for the last of the old ones to go.
     restarting_role = models.BooleanField(default=False, db_default=False)
     ensured_at = models.DateTimeField(null=True, blank=True)
+    # How often its creation was asked for in vain since it was last made, and when it is asked for again.
+    ensure_failures = models.PositiveSmallIntegerField(default=0, db_default=0)
+    ensure_after = models.DateTimeField(null=True, blank=True)
     removal_asked_at = models.DateTimeField(null=True, blank=True)
     removal_sent_at = models.DateTimeField(null=True, blank=True)
     removed_at = models.DateTimeField(null=True, blank=True)

@@ -1,0 +1,83 @@
+"""Pods that a cluster refuses to make, or of which nobody knows whether it has.
+
+An unknown creation is asked for again by the same name, less and less often, and holds up no other. A job of
+which one pod cannot be made while the cluster is well gives everything back and is tried again after a pause.
+Its cards come back when the cluster has confirmed that its pods are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from django.db import transaction
+
+from clusters.backends.base import UNKNOWN, Outcome
+from clusters.models import Cluster, ClusterHealth
+from foundation import clock
+from foundation.bulk import Guard, locking_in_order, update_rows
+from scheduling.models import Allocation, Job, JobState, Task, TaskState
+from scheduling.services.lifecycle import begin_eviction
+from scheduling.transitions import StaleJob
+
+log = structlog.get_logger(__name__)
+ASKED_AT_MOST: Final = 10
+"""So many unknown creations of one pod, over about six minutes, end the attempt."""
+NOT_CREATED: Final = "NotCreated"
+"""How the message of a task begins whose pod is not known to be there."""
+_FIRST_PAUSE_S: Final = 2
+_LONGEST_PAUSE_S: Final = 60
+_LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+
+
+def note_unknown(cluster: Cluster, unknown: Sequence[tuple[Allocation, Outcome]]) -> int:
+    """Note creations whose outcome is not known, and give up those that were asked for too often.
+
+    Returns how many were put off. What was never sent, and what a cluster does not answer that answers
+    nothing else either, is not held against the job.
+    """
+    if cluster.health == ClusterHealth.UNREACHABLE:
+        return 0
+    asked = [(allocation, outcome) for allocation, outcome in unknown if outcome.code == UNKNOWN]
+    if not asked:
+        return 0
+    now = clock.now()
+    rows = [(a.pk, a.ensure_failures + 1, now + _pause(a.ensure_failures)) for a, _ in asked]
+    messages = [(a.task_id, f"{NOT_CREATED}: {outcome.message}"[:2000]) for a, outcome in asked]
+    with transaction.atomic():
+        list(locking_in_order(Allocation.unscoped.filter(pk__in=[row[0] for row in rows])))
+        absent = Guard(where={"ensured_at": None})
+        update_rows(Allocation, ("ensure_failures", "ensure_after"), rows, guard=absent)
+    # By itself: others lock tasks before their allocations.
+    with transaction.atomic():
+        list(locking_in_order(Task.unscoped.filter(pk__in=[row[0] for row in messages])))
+        update_rows(Task, ("message",), messages, guard=Guard(where={"state": TaskState.BOUND}))
+    for allocation, outcome in asked:
+        if allocation.ensure_failures + 1 >= ASKED_AT_MOST:
+            send_back(allocation, outcome, now)
+    return len(asked)
+
+
+def _pause(failures: int) -> timedelta:
+    return timedelta(seconds=min(_FIRST_PAUSE_S * 2**failures, _LONGEST_PAUSE_S))
+
+
+def send_back(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
+    """Evict the job of a pod that cannot be made, with its whole gang, to be tried again after a pause."""
+    job = Job.unscoped.select_related("queue").get(pk=allocation.attempt.job_id)
+    if job.state not in _LIVE:
+        return
+    try:
+        with transaction.atomic():
+            begin_eviction(
+                job=job,
+                rule="NOT_READY",
+                then=JobState.QUEUED,
+                now=now,
+                numbers={"code": outcome.code, "message": outcome.message[:300]},
+                backoff=True,
+            )
+    except StaleJob:
+        log.info("job moved on before its refusal was noted", job=str(job.pk))

@@ -1,0 +1,121 @@
+"""A pod of which nobody knows whether it was made holds up no other job, and not its own for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+import time_machine
+
+from clusters.backends.base import UNREACHABLE, Outcome, OutcomeKind, TaskSpec
+from clusters.backends.simulated import backend as simulated
+from clusters.models import Cluster, ClusterHealth
+from scheduling.execution import execute
+from scheduling.execution.creation import ASKED_AT_MOST
+from scheduling.execution.execute import execute_cluster
+from scheduling.models import Allocation, JobState, Task
+from scheduling.services.cycle import cycle_run
+from tests.builders.stage import Stage, state
+
+pytestmark = pytest.mark.django_db
+LOST = Outcome.unknown("POST /pods: 500 Internal error occurred: failed calling webhook")
+
+
+class Creations:
+    """What the cluster answers for the pods of one job, and how often it was asked for them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answer: Outcome | None = LOST
+        self.asked = 0
+        ensure_many = simulated.SimulatedBackend.ensure_many
+
+        def faulty(backend: simulated.SimulatedBackend, specs: Sequence[TaskSpec]) -> list[Outcome]:
+            stuck = {n for n, spec in enumerate(specs) if spec.ref.name.startswith("stuck")}
+            self.asked += len(stuck)
+            if self.answer is None:
+                return ensure_many(backend, specs)
+            others = iter(ensure_many(backend, [s for n, s in enumerate(specs) if n not in stuck]))
+            return [self.answer if n in stuck else next(others) for n in range(len(specs))]
+
+        monkeypatch.setattr(simulated.SimulatedBackend, "ensure_many", faulty)
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        yield Stage()
+
+
+@pytest.fixture
+def creations(monkeypatch: pytest.MonkeyPatch) -> Creations:
+    return Creations(monkeypatch)
+
+
+def test_one_round_goes_on_behind_an_unknown_creation(
+    stage: Stage, creations: Creations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execute, "_WANTED", _one_of_wanted)
+    stuck = stage.submit("stuck", run_s=900)
+    others = [stage.submit(f"other-{n}", run_s=900) for n in range(3)]
+    cycle_run(cell_id=stage.cell.pk)
+    # The stuck one comes first in each batch, and the others behind it are made in the same round.
+    assert execute_cluster(cluster_id=stage.cluster.pk) == len(others)
+    made = Allocation.unscoped.filter(ensured_at__isnull=False)
+    assert {row.attempt.job_id for row in made} == {job.pk for job in others}
+    assert creations.asked == 1
+    assert Task.unscoped.get(job=stuck).message.startswith("NotCreated: POST /pods: 500")
+
+
+def _one_of_wanted(cluster: object, now: object) -> list[Allocation]:
+    return list(execute._wanted(cluster, now)[:1])  # type: ignore[arg-type]
+
+
+def test_a_pod_that_is_made_at_last_runs_as_any(stage: Stage, creations: Creations) -> None:
+    job = stage.submit("stuck", run_s=900)
+    stage.run(6)
+    assert state(job) == JobState.ADMITTED
+    assert 1 <= creations.asked <= 3
+    creations.answer = None
+    stage.run(30)
+    assert state(job) == JobState.RUNNING
+    assert Task.unscoped.get(job=job).message == ""
+
+
+def test_a_job_whose_pod_cannot_be_made_gives_its_cards_back_and_is_tried_again(
+    stage: Stage, creations: Creations
+) -> None:
+    job = stage.submit("stuck", run_s=20)
+    other = stage.submit("other", run_s=20)
+    stage.run(60)
+    assert state(other) == JobState.SUCCEEDED
+    assert state(job) == JobState.ADMITTED
+    assert creations.asked < 8, "it is asked for less and less often"
+    with time_machine.travel("2026-11-02T08:01:00Z", tick=False):
+        stage.run(420)
+    assert creations.asked <= ASKED_AT_MOST + 6
+    told = job.events.filter(code="evicting").first()
+    assert told is not None
+    assert (told.numbers["rule"], told.numbers["code"]) == ("NOT_READY", "UNKNOWN")
+    assert "failed calling webhook" in told.numbers["message"]
+    creations.answer = None
+    with time_machine.travel("2026-11-02T08:10:00Z", tick=False):
+        stage.run(300)
+    assert state(job) == JobState.SUCCEEDED
+    stage.assert_nothing_is_held()
+
+
+@pytest.mark.parametrize("way", ["nothing was sent", "the cluster is silent"])
+def test_silence_of_the_cluster_is_not_held_against_a_job(
+    stage: Stage, creations: Creations, way: str
+) -> None:
+    job = stage.submit("stuck", run_s=900)
+    cycle_run(cell_id=stage.cell.pk)
+    if way == "nothing was sent":
+        creations.answer = Outcome.unknown("no connection", UNREACHABLE)
+    else:
+        Cluster.unscoped.update(health=ClusterHealth.UNREACHABLE)
+    for _ in range(ASKED_AT_MOST + 1):
+        execute_cluster(cluster_id=stage.cluster.pk)
+    assert creations.answer is not None and creations.answer.kind is OutcomeKind.UNKNOWN
+    assert state(job) == JobState.ADMITTED
+    assert Allocation.unscoped.get().ensure_failures == 0
