@@ -73,8 +73,8 @@ class _AskAgain(Exception):
 class Api:
     """One cluster's API, safe to share among threads.
 
-    `cluster` is its name, `installation` the id that objects made here carry. `subject` names the object, such
-    as a gang, that all calls are about; "" for none. The breaker counts the failures of one subject once.
+    `cluster` is its name, `installation` the id that objects made here carry. `subject` names the object,
+    such as a gang, that all calls are about; "" for none: the breaker counts its failures once.
     Every method raises `Refused` when the API says no, and `BackendUnavailable` when it says nothing.
     """
 
