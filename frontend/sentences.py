@@ -118,6 +118,7 @@ SENTENCES: dict[str, Sentences] = {
 TOLD_ELSEWHERE: Sentences = (
     _("%(cluster)s decides about it and does not answer, so nothing is concluded: %(unheard)s"),
     _("%(cluster)s decides about it and says: %(told)s"),
+    _("All tasks of a job run in one cluster, and none of these has room for all of them: %(clusters)s."),
 )
 
 # What would help, as the engine found out for this job.

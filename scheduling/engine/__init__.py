@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from scheduling.engine.preemption.policy import satisfies
     from scheduling.engine.preemption.search import VictimSearch, find_targets
     from scheduling.engine.preemption.targets import Preemptor, Target, TargetSet
-    from scheduling.engine.quota.assign import Allowed, Replaced, Tried, assign
+    from scheduling.engine.quota.assign import Replaced, Tried, assign
     from scheduling.engine.quota.assignment import (
         Assignment,
         FlavorChoice,
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         RoleAssignment,
     )
     from scheduling.engine.quota.charges import chosen_charges, demand
+    from scheduling.engine.quota.clusters import Allowed
     from scheduling.engine.quota.fit import Oracle
     from scheduling.engine.quota.flavors import Mismatch
     from scheduling.engine.quota.reduce import Counts, full_counts, largest
@@ -209,7 +210,8 @@ _MODULES: Final = {
     "preemption.policy": "satisfies",
     "preemption.search": "VictimSearch find_targets",
     "preemption.targets": "Preemptor Target TargetSet",
-    "quota.assign": "Allowed Replaced Tried assign",
+    "quota.assign": "Replaced Tried assign",
+    "quota.clusters": "Allowed",
     "quota.assignment": "Assignment FlavorChoice FlavorTry Mode Refusal RoleAssignment",
     "quota.charges": "chosen_charges demand",
     "quota.fit": "Oracle",

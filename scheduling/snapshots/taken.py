@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from clusters.models import Flavor, Node
+from clusters.models import Cluster, Flavor, Node
 from foundation import row_scope
 from foundation.kept import Kept
 from quotas.models import Queue
@@ -16,6 +16,7 @@ from scheduling.engine import model as em
 from scheduling.models import Job
 
 _FLAVORS: Final = Kept(lambda cell: Flavor.unscoped.filter(cluster__cell_id=cell).values_list("id", "name"))
+_CLUSTERS: Final = Kept(lambda cell: Cluster.unscoped.filter(cell_id=cell).values_list("id", "name"))
 _QUEUES: Final = Kept(lambda cell: Queue.unscoped.filter(cell_id=cell).values_list("id", "name"))
 
 
@@ -26,7 +27,7 @@ class CellSnapshot:
     snapshot: engine.Snapshot
     jobs: Mapping[str, Job]
     devices: Mapping[str, uuid.UUID]
-    # Names of flavors, nodes and queues by id: the engine speaks in ids, people read names.
+    # Names of clusters, flavors, nodes and queues by id: the engine speaks in ids, people read names.
     names: Mapping[str, str]
     # What each waiting job is known to have been told last; who tells it notes that here.
     told: dict[str, em.Outcome] = field(default_factory=dict)
@@ -37,17 +38,26 @@ class Contradiction(RuntimeError):
 
 
 def with_names(numbers: em.Numbers, names: Mapping[str, str]) -> dict[str, int | str]:
-    """Numbers of an outcome with ids replaced by names: the engine speaks in ids, people read names."""
-    return {key: names.get(item, item) if isinstance(item, str) else item for key, item in numbers.items()}
+    """Numbers of an outcome with ids replaced by names, also of several with commas between them.
+
+    The engine speaks in ids, people read names.
+    """
+    return {key: _named(item, names) if isinstance(item, str) else item for key, item in numbers.items()}
+
+
+def _named(text: str, names: Mapping[str, str]) -> str:
+    if text in names or "," not in text:
+        return names.get(text, text)
+    return ", ".join(names.get(part, part) for part in text.split(","))
 
 
 @row_scope.whole()
 def names_in(cell_id: uuid.UUID) -> dict[str, str]:
-    """Names of flavors, queues and nodes of a cell by id."""
+    """Names of clusters, flavors, queues and nodes of a cell by id."""
     nodes = Node.unscoped.filter(cluster__cell_id=cell_id).values_list("id", "name")
     return pool_names(cell_id) | {str(pk): name for pk, name in nodes}
 
 
 def pool_names(cell_id: uuid.UUID) -> dict[str, str]:
-    """Names of flavors and queues of a cell by id."""
-    return {str(pk): name for pk, name in (*_FLAVORS(cell_id), *_QUEUES(cell_id))}
+    """Names of clusters, flavors and queues of a cell by id."""
+    return {str(pk): name for pk, name in (*_CLUSTERS(cell_id), *_FLAVORS(cell_id), *_QUEUES(cell_id))}

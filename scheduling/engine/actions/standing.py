@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from scheduling.engine.model import (
     Queue,
     Role,
 )
+from scheduling.engine.placement.clusters import queue_clusters
 from scheduling.engine.placement.feasibility import never_fits_outcome, tolerates
 from scheduling.engine.placement.shape import resolve
 from scheduling.engine.quota.charges import summed, task_charges, times
@@ -43,9 +45,19 @@ def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
 
 
 def _beyond_limits(session: Session, queue: Queue, job: Job) -> Outcome | None:
+    """What is beyond the limits in each cluster of the queue; a single role may look at all of them."""
+    flavors = session.snapshot.flavors
+    tried = queue_clusters(flavors, queue) if len(job.roles) > 1 else ()
+    known = [name for name in queue.flavors if name in flavors]
+    each = [[name for name in known if flavors[name].cluster == cluster] for cluster in tried] or [known]
+    found = [_beyond_limits_of(session, queue, job, names) for names in each]
+    return found[0] if all(found) else None
+
+
+def _beyond_limits_of(session: Session, queue: Queue, job: Job, flavors: Sequence[str]) -> Outcome | None:
     own: dict[FlavorResource, int] = {}
     for role in job.roles:
-        found = _ceiling_of_role(session, queue, job, role, own)
+        found = _ceiling_of_role(session, queue, job, role, own, flavors)
         if found is not None:
             return Outcome(
                 job=job.id,
@@ -58,11 +70,16 @@ def _beyond_limits(session: Session, queue: Queue, job: Job) -> Outcome | None:
 
 
 def _ceiling_of_role(
-    session: Session, queue: Queue, job: Job, role: Role, own: dict[FlavorResource, int]
+    session: Session,
+    queue: Queue,
+    job: Job,
+    role: Role,
+    own: dict[FlavorResource, int],
+    flavors: Sequence[str],
 ) -> Shortage | None:
-    """None when some flavor's ceiling holds the role on top of `own`, which it then joins."""
+    """None when the ceiling of one of those flavors holds the role on top of `own`, which it then joins."""
     first: Shortage | None = None
-    for flavor_id in queue.flavors:
+    for flavor_id in flavors:
         flavor = session.snapshot.flavors.get(flavor_id)
         if flavor is None or not tolerates(job, flavor):
             continue

@@ -10,9 +10,11 @@ from scheduling.engine.gang.placer import Extent, GangPlacer
 from scheduling.engine.gang.rooms import FullRooms
 from scheduling.engine.gang.standing import lacks
 from scheduling.engine.model import Allocation, Job, Queue, Reason
+from scheduling.engine.placement.clusters import clusters_of
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.quota.assign import Allowed, assign
+from scheduling.engine.quota.assign import assign
 from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, Refusal, RoleAssignment
+from scheduling.engine.quota.clusters import Allowed
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Statement
 
@@ -37,7 +39,7 @@ class Attempt:
         """Seat so many more tasks of each role; a refusal leaves nothing.
 
         A role of which tasks stand stays in their flavors: a gang on two kinds of cards runs at the pace
-        of the slower one.
+        of the slower one. Other roles stay in their cluster.
         """
         assignment = self.assigned(queue, job, more)
         if assignment.mode is not Mode.FIT:
@@ -73,10 +75,14 @@ class Attempt:
                 used.setdefault((task.role, charge.resource), set()).add(charge.flavor)
         if not used:
             return None
+        flavors = self.snapshot.flavors
+        stays = set(clusters_of(flavors, (name for names in used.values() for name in names)))
 
         def allowed(role: str, resource: str, flavor: str) -> bool:
             known = used.get((role, resource))
-            return known is None or flavor in known
+            if known is not None:
+                return flavor in known
+            return stays.issuperset(clusters_of(flavors, (flavor,)))
 
         return allowed
 

@@ -17,6 +17,7 @@ from scheduling.engine.gang.tasks import RoleTasks, role_tasks, summed_allocatio
 from scheduling.engine.gang.where import Where, binds, slice_rule
 from scheduling.engine.model import Allocation, Job, Queue, Role, TopologyRule
 from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.clusters import clusters_of
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.preemption.seats import slots_of
 from scheduling.engine.quota.assignment import Assignment, Refusal
@@ -111,11 +112,14 @@ class _Seating:
         if isinstance(stands, Refusal):
             return stands
         assigned = {entry.role: entry for entry in assignment.roles}
+        held = (task.flavor for task in self._snapshot.held(self._job.id))
+        chosen = (name for entry in assignment.roles for name in entry.flavors)
+        clusters = clusters_of(self._snapshot.flavors, (*chosen, *held))
         for role in self._job.roles:
             given = assigned.get(role.name)
             if given is None:
                 continue
-            tasks = role_tasks(self._snapshot, self._queue, self._job, role, given)
+            tasks = role_tasks(self._snapshot, self._queue, self._job, role, given, clusters)
             if tasks is not None:
                 self._tasks[role.name] = tasks
                 self._limits[role.name] += min(given.count, len(tasks.free))

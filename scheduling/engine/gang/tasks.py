@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from scheduling.engine.gang.counted import Stand
@@ -52,10 +53,18 @@ class RoleTasks:
 
 
 def role_tasks(
-    snapshot: Snapshot, queue: Queue, job: Job, role: Role, assigned: RoleAssignment
+    snapshot: Snapshot,
+    queue: Queue,
+    job: Job,
+    role: Role,
+    assigned: RoleAssignment,
+    clusters: Collection[str] = (),
 ) -> RoleTasks | None:
-    """The tasks of a role in the flavors that it was assigned; None where none of them is placed."""
-    flavor = placing_flavor(snapshot, queue, assigned)
+    """The tasks of a role in the flavors that it was assigned; None where none of them is placed.
+
+    `clusters`: where the rest of the job stands, if it stands anywhere.
+    """
+    flavor = placing_flavor(snapshot, queue, assigned, clusters)
     if flavor is None:
         return None
     task = resolve(role.request, job.rules_of(role), flavor)
@@ -71,16 +80,20 @@ def role_tasks(
     )
 
 
-def placing_flavor(snapshot: Snapshot, queue: Queue, assigned: RoleAssignment) -> Flavor | None:
+def placing_flavor(
+    snapshot: Snapshot, queue: Queue, assigned: RoleAssignment, clusters: Collection[str] = ()
+) -> Flavor | None:
     """The flavor on whose nodes the tasks stand: that of the cards, else of the CPU, else the first.
 
-    Tasks that ask for nothing stand in the queue's first flavor with nodes.
+    Tasks that ask for nothing stand in the queue's first flavor with nodes, in the clusters of their job.
     """
     names = [name for name in LEADING if name in assigned.choices]
     ordered = (*names, *sorted(name for name in assigned.choices if name not in names))
     chosen = [assigned.choices[name].flavor for name in ordered]
     if not chosen:
-        chosen = [name for group in queue.groups for name in group.flavors]
+        named = dict.fromkeys(name for group in queue.groups for name in group.flavors)
+        every = [name for name in named if name in snapshot.flavors]
+        chosen = [name for name in every if not clusters or snapshot.flavors[name].cluster in clusters]
     known = (snapshot.flavors.get(name) for name in chosen)
     return next((f for f in known if f is not None and f.placed and not f.counted), None)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from scheduling.engine.model import (
     Flavor,
@@ -17,6 +18,7 @@ from scheduling.engine.model import (
     Role,
 )
 from scheduling.engine.placement.capacity import PLENTY, empty_placer, most_when_empty
+from scheduling.engine.placement.clusters import CLUSTERS, queue_clusters
 from scheduling.engine.placement.explain import (
     FLAVOR_TAINT,
     REFUSED,
@@ -68,18 +70,38 @@ def _most(snapshot: Snapshot, rule: PlacementRule, task: TaskShape, flavor: Flav
 
 
 def never_fits_outcome(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Outcome | None:
-    """The NEVER_FITS outcome of a job, or None when some flavor could hold each of its roles."""
+    """The NEVER_FITS outcome of a job, or None when one cluster has a flavor that could hold each role."""
+    given = {role.name: offers(snapshot, rule, queue, job, role) for role in job.roles}
     for role in job.roles:
-        given = offers(snapshot, rule, queue, job, role)
-        if any(offer.most >= role.least for offer in given):
-            continue
-        # The flavor that comes closest is the one worth explaining; the queue's order breaks ties.
-        closest = max(given, key=lambda offer: offer.most, default=None)
-        numbers, ways = _explained(snapshot, rule, role, closest)
-        return Outcome(
-            job=job.id, status=OutcomeStatus.WAITING, reason=Reason.NEVER_FITS, numbers=numbers, help=ways
-        )
-    return None
+        if not _holds(role, given[role.name]):
+            return _never(snapshot, rule, job, role, given[role.name])
+    tried = queue_clusters(snapshot.flavors, queue)
+    if len(tried) < 2 or len(job.roles) < 2:
+        return None
+    best: tuple[Role, list[Offer]] | None = None
+    for cluster in tried:
+        within = {name: [o for o in found if o.flavor.cluster == cluster] for name, found in given.items()}
+        lacking = [role for role in job.roles if not _holds(role, within[role.name])]
+        if not lacking:
+            return None
+        best = best or (lacking[0], within[lacking[0].name])
+    if best is None:
+        return None
+    outcome = _never(snapshot, rule, job, *best)
+    return replace(outcome, numbers={**outcome.numbers, CLUSTERS: ",".join(tried)})
+
+
+def _holds(role: Role, given: Sequence[Offer]) -> bool:
+    return any(offer.most >= role.least for offer in given)
+
+
+def _never(snapshot: Snapshot, rule: PlacementRule, job: Job, role: Role, given: Sequence[Offer]) -> Outcome:
+    # The flavor that comes closest is the one worth explaining; the queue's order breaks ties.
+    closest = max(given, key=lambda offer: offer.most, default=None)
+    numbers, ways = _explained(snapshot, rule, role, closest)
+    return Outcome(
+        job=job.id, status=OutcomeStatus.WAITING, reason=Reason.NEVER_FITS, numbers=numbers, help=ways
+    )
 
 
 def _explained(

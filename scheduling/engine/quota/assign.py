@@ -3,12 +3,12 @@
 Source: Kueue's flavor assigner. Roles are served in order and what one is given counts against the next;
 roles that are to stand together (`companions`) are served as one. Resources of one group come from one
 flavor. The search over a group ends at a flavor that is good enough by the queue's fungibility, and
-otherwise takes the best.
+otherwise takes the best. A job is never spread over clusters (`in_one_cluster`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduling.engine.model import (
@@ -31,6 +31,7 @@ from scheduling.engine.quota.assignment import (
     RoleAssignment,
 )
 from scheduling.engine.quota.charges import demand
+from scheduling.engine.quota.clusters import Allowed, in_one_cluster
 from scheduling.engine.quota.companions import NEUTRAL, Companions, companions, named
 from scheduling.engine.quota.explain import Later, told
 from scheduling.engine.quota.fit import Fit, Oracle, Terms, fixed_usage
@@ -42,10 +43,6 @@ from scheduling.engine.state.snapshot import Snapshot
 
 Tried = Mapping[str, Mapping[ResourceName, int]]
 """By role and resource, the index at which an earlier search stopped (`Assignment.tried`)."""
-
-Allowed = Callable[[str, ResourceName, str], bool]
-"""Whether a role may look at a flavor for a resource: role, resource, flavor."""
-
 
 _Found = tuple[str, list[Fit]]
 
@@ -93,8 +90,11 @@ def assign(
         snapshot.quota, queue, job, oracle=oracle, fair=fair, eviction_cap=eviction_cap, fixed=fixed
     )
     size = full_counts(job) if counts is None else counts
-    search = _Search(snapshot, queue, job, terms, size, last_tried or {}, replaced or {}, allowed)
-    return search.run()
+
+    def search(allowed: Allowed | None) -> Assignment:
+        return _Search(snapshot, queue, job, terms, size, last_tried or {}, replaced or {}, allowed).run()
+
+    return in_one_cluster(search, snapshot.flavors, queue, allowed)
 
 
 class _Search:

@@ -25,10 +25,12 @@ from scheduling.engine.model import (
     WhenCan,
 )
 from scheduling.engine.options import Nominate
+from scheduling.engine.placement.clusters import CLUSTERS
 from scheduling.engine.preemption.oracle import PreemptionOracle
 from scheduling.engine.preemption.targets import Alike, Preemptor, Room, TargetSet
-from scheduling.engine.quota.assign import Allowed, Replaced, assign
+from scheduling.engine.quota.assign import Replaced, assign
 from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
+from scheduling.engine.quota.clusters import Allowed
 from scheduling.engine.quota.reduce import Counts, largest
 from scheduling.engine.state.statement import Statement
 
@@ -158,8 +160,11 @@ class Nominator:
                     barred |= {where}
                     if _any_left(queue, job, barred):
                         continue
-            elif entry.mode is not Mode.NO_FIT or roomless is not None:
+            elif roomless is not None:
+                roomless = _naming_clusters(roomless, assignment)
                 return self._with_victims(statement, entry, roomless, ask)
+            elif entry.mode is not Mode.NO_FIT:
+                return self._with_victims(statement, entry, None, ask)
             return self._with_victims(statement, roomless, None, ask) if roomless else entry
 
     def _looks_on(self, queue: Queue, ask: Ask) -> bool:
@@ -298,6 +303,14 @@ class Nominator:
         placed = self.place(statement, entry)
         statement.rollback(mark)
         return None if isinstance(placed, Refusal) else placed
+
+
+def _naming_clusters(roomless: Entry, last: Assignment) -> Entry:
+    """An entry without room, with the clusters that were tried if no single one holds the job."""
+    tried = None if last.refusal is None else last.refusal.known.get(CLUSTERS)
+    if tried is None or roomless.refusal is None:
+        return roomless
+    return replace(roomless, refusal=roomless.refusal.but(**{CLUSTERS: tried}))
 
 
 def _allowed(keep: Kept | None, barred: frozenset[tuple[str, str]]) -> Allowed | None:

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduling', '0010_names_taken_together'),
+        ('scheduling', '0011_columns_have_database_defaults'),
     ]
 
     operations = [
