@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template import loader
 from django.views import defaults
 
 from foundation import problems
 from foundation.errors import AllotmentError, Invalid, NotFound, PermissionDenied
+from foundation.outages import outage
 
 _API = "/api/"
 
@@ -35,7 +39,11 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 def server_error(request: HttpRequest) -> HttpResponse:
     """Something failed; it was logged, and nothing of it is shown."""
     if not request.path.startswith(_API):
-        return defaults.server_error(request)
+        found = outage(sys.exception())
+        if found is None:
+            return defaults.server_error(request)
+        text = loader.render_to_string("500.html", {"detail": found.detail})
+        return HttpResponse(text, status=found.status)
     return problems.server_error(request)
 
 

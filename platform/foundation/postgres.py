@@ -7,13 +7,19 @@ parser in C: psycopg's loader, in the shape that Django derives its own from, ma
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import psycopg
-from django.db import connection
+import structlog
+from django.db import DatabaseError, connection
 from django.db.backends.postgresql.base import ServerBindingCursor
 from django.db.backends.postgresql.psycopg_any import BaseTzLoader
+
+log = structlog.get_logger(__name__)
+_LOST: Final = ("25006", "57P0")
+"""Beginnings of SQLSTATEs: a server that is read-only; one that was shut down, is starting or was told to."""
 
 if TYPE_CHECKING:
     _Cursor = psycopg.Cursor[Any]  # the published types of Django's do not tell what it is
@@ -59,6 +65,32 @@ def transactions_in_turn(key: int) -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
+
+
+def notice_lost_primary(
+    execute: Callable[..., Any], query: Any, params: Any, many: bool, context: dict[str, Any]
+) -> Any:
+    """Runs around each statement of Django's: a connection to a server that takes no more writes, or that
+    shuts down, is closed, so that neither a process nor a pool keeps it. The next one finds the primary.
+
+    A demoted primary answers every check of a connection, and refuses every write.
+    """
+    try:
+        return execute(query, params, many, context)
+    except DatabaseError as error:
+        sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
+        if sqlstate.startswith(_LOST):
+            log.warning("database connection given up", sqlstate=sqlstate, why=str(error).strip())
+            _give_up(context["connection"])
+        raise
+
+
+def _give_up(wrapper: Any) -> None:
+    """Close the connection, and have a pool replace all that it has: they lead to the same server."""
+    if wrapper.connection is not None:
+        wrapper.connection.close()
+    if wrapper.pool is not None:
+        wrapper.pool.drain()
 
 
 def preparing_cursor() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import structlog
@@ -15,6 +16,7 @@ from rest_framework.views import exception_handler as drf_exception_handler
 
 from foundation.actor import origin
 from foundation.errors import AllotmentError, FieldError, NotFound, PermissionDenied
+from foundation.outages import outage
 
 log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"
@@ -70,6 +72,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         # The application let somebody through whom the policies on rows stopped: they learn nothing.
         log.error("refused by a policy on rows", exc_info=error)
         error = NotFound()
+    elif (found := outage(error)) is not None:
+        log.error("outage", code=found.code, exc_info=error)
+        error = found
     if isinstance(error, AllotmentError):
         return Response(of_error(error), status=error.status, content_type=CONTENT_TYPE)
     response = drf_exception_handler(error, context)
@@ -93,7 +98,10 @@ def _of_policy(error: Exception) -> bool:
 
 
 def server_error(request: HttpRequest) -> JsonResponse:
-    """The 500 answered outside DRF, in the same shape and without a trace."""
+    """The answer to what failed outside DRF, in the same shape and without a trace."""
+    found = outage(sys.exception())
+    if found is not None:
+        return JsonResponse(of_error(found), status=found.status, content_type=CONTENT_TYPE)
     body = problem(
         status=500,
         code="INTERNAL",

@@ -28,7 +28,7 @@ from django.db.backends.signals import connection_created
 from psycopg import errors, sql
 from psycopg.pq import ExecStatus, TransactionStatus
 
-from foundation.postgres import prepare
+from foundation.postgres import notice_lost_primary, prepare
 
 SCOPE: Final = "allotment.scope"
 USER: Final = "allotment.user"
@@ -116,7 +116,7 @@ def _connected(sender: object, connection: Any, **_: Any) -> None:
     if connection.vendor != "postgresql":
         return
     if _scoped not in connection.execute_wrappers:
-        connection.execute_wrappers.insert(0, _scoped)
+        connection.execute_wrappers[:0] = [notice_lost_primary, _scoped]
     raw = connection.connection
     if raw in _prepared:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -77,6 +78,29 @@ def test_secret_key_is_generated_once_and_private(monkeypatch: pytest.MonkeyPatc
     assert env.secret_key(tmp_path) == key
     assert stat.S_IMODE((tmp_path / "secret-key").stat().st_mode) == 0o600
     assert [file.name for file in tmp_path.iterdir()] == ["secret-key"]
+
+
+def test_a_secret_key_that_cannot_be_written_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("ALLOTMENT_SECRET_KEY", raising=False)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # as a full disk: nothing can be written
+    try:
+        with pytest.raises(env.SettingError, match="cannot be used"):
+            env.secret_key(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_secret_key_that_is_there_is_read_without_writing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("ALLOTMENT_SECRET_KEY", raising=False)
+    key = env.secret_key(tmp_path)
+    monkeypatch.setattr(env, "_write_once", lambda *_: pytest.fail("it writes"))
+    assert env.secret_key(tmp_path) == key
 
 
 def test_a_given_secret_key_must_be_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -22,6 +23,9 @@ ENV: Final = environ.Env()
 SECRET_KEY_LENGTH: Final = 50
 DATABASE_SCHEMES: Final = ("postgres", "postgresql", "sqlite")
 BROKER_SCHEMES: Final = ("redis", "rediss", "redis+socket", "memory")
+
+# After a change of the primary, connections that only read would stay with the old one for ever.
+_POOL: Final = {"max_lifetime": 300}
 
 
 class SettingError(ImproperlyConfigured):
@@ -135,7 +139,7 @@ def database_entry(url: str, variable: str = "database address", *, max_age_s: i
     pool = number("ALLOTMENT_DATABASE_POOL", default=0, high=100)
     if pool:
         # For web processes: a connection of one's own for each request costs more than most answers.
-        entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "pool": {"min_size": 1, "max_size": pool}}
+        entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "pool": {"min_size": 1, "max_size": pool, **_POOL}}
     # Persistent connections suit workers (one connection per process), not the ASGI web process, whose
     # threads would each keep one; hence the caller decides.
     return {**entry, "CONN_MAX_AGE": max_age_s, "CONN_HEALTH_CHECKS": True}
@@ -182,21 +186,28 @@ def secret_key(base: Path) -> str:
     if os.environ.get("ALLOTMENT_SECRET_KEY"):
         return strong_secret_key()
     file = writable_home(base) / "secret-key"
+    draft = base / f"secret-key.{os.getpid()}"
     try:
-        # Written aside and linked into place: of two processes that start together, the second finds a
-        # whole key, never an empty file.
-        draft = base / f"secret-key.{os.getpid()}"
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as out:  # noqa: PTH123
-            out.write(secrets.token_urlsafe(64))
-        try:
-            os.link(draft, file)
-        except FileExistsError:
-            return file.read_text(encoding="ascii").strip()
-        finally:
-            draft.unlink()
+        if not file.exists():
+            _write_once(file, draft, secrets.token_urlsafe(64))
         return file.read_text(encoding="ascii").strip()
     except OSError as error:
         raise SettingError("ALLOTMENT_HOME", f"{file} cannot be used: {error.strerror}") from error
+
+
+def _write_once(file: Path, draft: Path, content: str) -> None:
+    """Write a file that is not there yet, for its owner only. Raises: OSError, and leaves nothing then.
+
+    Written aside and linked into place: of two processes that start together, the second finds a whole file,
+    never an empty one.
+    """
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as out:  # noqa: PTH123
+            out.write(content)
+        with suppress(FileExistsError):
+            os.link(draft, file)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def strong_secret_key() -> str:

@@ -74,6 +74,8 @@ def _web(port: int) -> tuple[str, ...]:
         *(sys.executable, "-m", "uvicorn", "allotment.asgi:application"),
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--log-level", "info", "--no-access-log", "--lifespan", "off"),
+        # Longer than proxies and clients keep a connection open: who uses one as it is closed gets an error.
+        *("--timeout-keep-alive", "75"),
         # Open event streams never end by themselves; the console reconnects.
         *("--timeout-graceful-shutdown", "3"),
     )
