@@ -9,7 +9,7 @@ from kombu.exceptions import KombuError
 from allotment.celery import app
 from allotment.first_use import admins
 from clusters.models import Cell, Cluster, Flavor
-from foundation import health, row_scope
+from foundation import audit_heads, health, row_scope
 from foundation.health import CheckResult
 from tenants.models import Tenant
 
@@ -49,9 +49,25 @@ def installation() -> CheckResult:
     return CheckResult("installation", True, "set up")
 
 
+def audit_head() -> CheckResult:
+    """Whether the audit chain still has the head that was noted last outside the database."""
+    noted = audit_heads.noted_head()
+    if noted is None:
+        return CheckResult("audit", True, f"no head noted in {audit_heads.heads_file()}")
+    if audit_heads.is_in_chain(noted):
+        return CheckResult("audit", True, f"has its head {noted.number}, which was noted last")
+    return CheckResult(
+        "audit",
+        False,
+        f"lacks its head {noted.number}, which was noted in {audit_heads.heads_file()}",
+        "records were removed; after restoring an older database run: allotment audit-verify --accept",
+    )
+
+
 def register() -> None:
     """Adds the checks; called once, when the apps are loaded."""
     health.register("broker", broker)
     relay = health.heartbeat_check("relay", within_s=30, help_text="is `allotment relay` running?")
     health.register("relay", relay)
     health.register("installation", installation)
+    health.register("audit", audit_head)

@@ -1,24 +1,27 @@
-"""A chain of hashes over the audit: who changes, removes or inserts a record afterwards is found out.
+"""A chain of keyed hashes over the audit: a record that is changed, removed or inserted later is found.
 
 A record is written in the transaction of its change and takes no part in the chain there: one head that
 every writer locked would make all writers wait for each other, and could deadlock with the cell's lock.
 Instead a sweep, one at a time, links what was committed since into the chain, in the order in which it
-finds it. Each seal hashes the seal before it, its own number and the whole record. What is not sealed yet
-is seconds old.
+finds it. Each seal hashes the seal before it, its own number and the whole record, with a key that the
+database does not hold (HMAC-SHA-256, RFC 2104): who can write to the database alone cannot compute the chain
+anew. What is not sealed yet is seconds old.
 
-A chain cannot show that its own end was cut off together with its records. Whoever must rule that out
-notes `number:hash` of the last seal elsewhere from time to time, and has it checked (`expect`).
+That an end was cut off together with its records shows against a head that was noted elsewhere: see
+`foundation.audit_heads`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import Any, Final
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
@@ -34,7 +37,11 @@ _CHUNK: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The first place where the chain does not hold. `why` is MISSING_SEAL, MISSING_RECORD or CHANGED."""
+    """The first place where the chain does not hold.
+
+    `why` is MISSING_SEAL, MISSING_RECORD, CHANGED, or UNKNOWN_KEY: keyed with a secret that is not configured
+    here, because it was rotated or the seal is forged.
+    """
 
     number: int
     record_id: str
@@ -51,10 +58,16 @@ class Verdict:
     unsealed: int
 
 
-def digest(before: str, number: int, record: AuditRecord) -> str:
-    """The hash of one seal: SHA-256 in hex over the seal before it, its number and the record."""
-    text = json.dumps([before, number, _content(record)], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+def keys() -> dict[str, bytes]:
+    """The configured keys by id, the one that seals first."""
+    found = (secret.encode() for secret in settings.ALLOTMENT_AUDIT_KEYS)
+    return {hashlib.sha256(b"audit key id" + key).hexdigest()[:8]: key for key in found}
+
+
+def digest(key: bytes, before: str, number: int, record: AuditRecord) -> str:
+    """The hash of one seal in hex over the seal before it, its number and the record."""
+    text = json.dumps([before, number, _content(record)], sort_keys=True, separators=(",", ":")).encode()
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
 
 
 def _content(record: AuditRecord) -> dict[str, Any]:
@@ -72,10 +85,11 @@ def seal(limit: int = 5000) -> int:
     last = AuditSeal.unscoped.order_by("-number").first()
     number, before = (last.number, last.hash) if last else (0, "")
     seals: list[AuditSeal] = []
+    key_id, key = next(iter(keys().items()))
     for record in _unsealed(last)[:limit]:
         number += 1
-        before = digest(before, number, record)
-        seals.append(AuditSeal(number=number, record_id=record.pk, hash=before))
+        before = digest(key, before, number, record)
+        seals.append(AuditSeal(number=number, record_id=record.pk, hash=before, key_id=key_id))
     AuditSeal.unscoped.bulk_create(seals, batch_size=_CHUNK)
     return len(seals)
 
@@ -89,11 +103,11 @@ def _unsealed(last: AuditSeal | None) -> Any:
 
 def verify(expect: tuple[int, str] | None = None) -> Verdict:
     """Walk the chain from its beginning; `expect` is a seal that was noted outside, as (number, hash)."""
-    number, before = 0, ""
+    number, before, known = 0, "", keys()
     for seals in _chunks():
         records = AuditRecord.unscoped.in_bulk([row.record_id for row in seals])
         for row in seals:
-            why = _fault(row, number + 1, before, records.get(row.record_id))
+            why = _fault(row, number + 1, before, records.get(row.record_id), known.get(row.key_id))
             if not why and expect is not None and row.number == expect[0] and row.hash != expect[1]:
                 why = "CHANGED"
             if why:
@@ -106,12 +120,14 @@ def verify(expect: tuple[int, str] | None = None) -> Verdict:
     return Verdict(number, broken, f"{number}:{before}", _waiting())
 
 
-def _fault(row: AuditSeal, number: int, before: str, record: AuditRecord | None) -> str:
+def _fault(row: AuditSeal, number: int, before: str, record: AuditRecord | None, key: bytes | None) -> str:
     if row.number != number:
         return "MISSING_SEAL"
     if record is None:
         return "MISSING_RECORD"
-    return "" if digest(before, number, record) == row.hash else "CHANGED"
+    if key is None:
+        return "UNKNOWN_KEY"
+    return "" if hmac.compare_digest(digest(key, before, number, record), row.hash) else "CHANGED"
 
 
 def _chunks() -> Iterator[Sequence[AuditSeal]]:

@@ -94,17 +94,23 @@ class AuditRecord(BaseModel):
 
 
 class AuditSeal(models.Model):
-    """A link of the chain over the audit records; append-only as they are. See `foundation.audit_chain`."""
+    """A link of the chain over the audit records; append-only as they are. See `foundation.audit_chain`.
+
+    `key_id` names the secret that the hash is keyed with.
+    """
 
     number = models.PositiveBigIntegerField(primary_key=True)
     record_id = models.UUIDField(unique=True)
     hash = models.CharField(max_length=64)
+    key_id = models.CharField(max_length=8, db_default="")
 
     unscoped: ClassVar[models.Manager[Self]] = models.Manager()
 
     class Meta:
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
+        # Also a worker of the version before, which knows no key, is refused; the next one seals instead.
+        constraints: ClassVar = [models.CheckConstraint(condition=~Q(key_id=""), name="audit_seal_is_keyed")]
 
     def __str__(self) -> str:
         return f"{self.number} {self.hash}"

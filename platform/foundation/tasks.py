@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from foundation import audit_chain, health
+from foundation import audit_chain, audit_heads, health
 
 
 @shared_task(name="foundation.tasks.heartbeat")
@@ -16,5 +16,6 @@ def heartbeat() -> None:
 
 @shared_task(name="foundation.tasks.seal_audit")
 def seal_audit() -> None:
-    """Link the audit records of late into the chain."""
+    """Link the latest audit records into the chain, and note its head outside the database."""
     audit_chain.seal()
+    audit_heads.note_head()

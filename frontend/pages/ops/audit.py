@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation import audit_chain
+from foundation import audit_chain, audit_heads
 from foundation.audit import DENIED, DONE
 from foundation.errors import Invalid
 from foundation.listing import parse_condition
@@ -95,13 +95,17 @@ def workspace_audit(request: HttpRequest, workspace: str) -> HttpResponse:
 
 
 def _verify(request: HttpRequest) -> None:
-    """Seal what is new, walk the chain, and say what was found."""
+    """Walk the chain and say what was found; records of the last seconds are not sealed yet."""
     last = AuditSeal.unscoped.order_by("-number").first()
     if last is not None and last.number > VERIFIED_MOST:
         messages.warning(request, _("The chain is long: run allotment audit-verify, or let a timer do it."))
         return
-    audit_chain.seal()
     verdict = audit_chain.verify()
+    noted = audit_heads.noted_head()
+    if verdict.broken is None and noted is not None and not audit_heads.is_in_chain(noted):
+        text = _("The end of the chain was cut off: head %(number)s was noted and is no longer there.")
+        messages.error(request, text % {"number": noted.number})
+        return
     if verdict.broken is None:
         message = _("%(number)s records are as they were written.") % {"number": verdict.sealed}
         messages.success(request, message)

@@ -14,6 +14,7 @@ from allotment.settings import environment as env
 from allotment.settings.oidc import *
 
 HOME = paths.home()
+ALLOTMENT_AUDIT_HEADS = env.text("ALLOTMENT_AUDIT_HEADS", str(HOME / "audit-heads"))
 
 # --- Applications ---------------------------------------------------------------------------------
 INSTALLED_APPS = [

@@ -18,6 +18,7 @@ ALLOTMENT_OBSERVE_EVERY_S = 2
 create_privately()
 env.writable_home(HOME)
 SECRET_KEY = env.secret_key(HOME)
+ALLOTMENT_AUDIT_KEYS = env.audit_keys(SECRET_KEY)
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.words("ALLOTMENT_ALLOWED_HOSTS", [])]
 
 DATABASES = {"default": env.database("ALLOTMENT_DATABASE_URL", default=HOME / "allotment.sqlite3")}

@@ -6,6 +6,8 @@ entry points turn into that line (`allotment.startup`).
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import ipaddress
 import os
 import secrets
@@ -216,3 +218,13 @@ def strong_secret_key() -> str:
     if len(value) < SECRET_KEY_LENGTH or len(set(value)) < 5:
         raise SettingError("ALLOTMENT_SECRET_KEY", f"needs at least {SECRET_KEY_LENGTH} random characters")
     return value
+
+
+def audit_keys(secret: str) -> list[str]:
+    """`ALLOTMENT_AUDIT_KEYS`, the first of which seals; else one made of the secret key."""
+    chosen = words("ALLOTMENT_AUDIT_KEYS", [])
+    if any(len(key) < SECRET_KEY_LENGTH for key in chosen):
+        raise SettingError(
+            "ALLOTMENT_AUDIT_KEYS", f"each needs at least {SECRET_KEY_LENGTH} random characters"
+        )
+    return chosen or [hmac.new(secret.encode(), b"allotment audit", hashlib.sha256).hexdigest()]

@@ -12,6 +12,7 @@ from allotment.settings.base import *
 DEBUG = False
 
 SECRET_KEY = env.strong_secret_key()
+ALLOTMENT_AUDIT_KEYS = env.audit_keys(SECRET_KEY)
 ALLOWED_HOSTS = env.words("ALLOTMENT_ALLOWED_HOSTS")
 if "*" in ALLOWED_HOSTS:
     raise env.SettingError(

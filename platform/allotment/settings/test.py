@@ -15,6 +15,7 @@ from allotment.settings.base import *
 DEBUG = False
 env.writable_home(HOME)
 SECRET_KEY = "only-for-tests-" + "0123456789abcdef" * 4
+ALLOTMENT_AUDIT_KEYS = env.audit_keys(SECRET_KEY)
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1"]
 
 DATABASES = {"default": env.database("TEST_DATABASE_URL", default=HOME / "test.sqlite3")}
@@ -32,6 +33,8 @@ ALLOTMENT_RATES = dict.fromkeys(ALLOTMENT_RATES, 0)
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # `Client.login` passes no request, which axes refuses; the lockout's own tests switch it on.
 AXES_ENABLED = False
+# Each test has a chain of its own: what one notes would alarm the next.
+ALLOTMENT_AUDIT_HEADS = os.devnull
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},

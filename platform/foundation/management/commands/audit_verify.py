@@ -6,14 +6,17 @@ import json
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
-from foundation import audit_chain
-from foundation.audit_chain import Verdict
+from foundation import audit, audit_chain, audit_heads
+from foundation.actor import SYSTEM
+from foundation.audit_chain import Break, Verdict
+from foundation.audit_heads import Head
 
 
 def _seal(text: str) -> tuple[int, str]:
@@ -28,11 +31,27 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--expect", type=_seal, metavar="NUMBER:HASH", help="a head noted earlier")
+        parser.add_argument(
+            "--heads",
+            metavar="FILE",
+            help="heads noted earlier, in any text such as a log; - is standard input. "
+            "Without it, the file in which the platform itself notes them (ALLOTMENT_AUDIT_HEADS)",
+        )
+        parser.add_argument(
+            "--accept",
+            action="store_true",
+            help="note the head as it is now, after an older database was restored",
+        )
         parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
         audit_chain.seal(limit=sys.maxsize)
         verdict = audit_chain.verify(options["expect"])
+        lost = None if options["accept"] else _first_lost(_heads(options["heads"]))
+        if verdict.broken is None and lost is not None:
+            verdict = replace(verdict, broken=Break(lost.number, "", "HEAD_LOST"))
+        if options["accept"] and verdict.broken is None:
+            _accept()
         if options["json"] != "-":
             self.stdout.write(_sentence(verdict))
         if options["json"] is not None:
@@ -45,9 +64,44 @@ class Command(BaseCommand):
             sys.exit(1)
 
 
+def _heads(file: str | None) -> list[Head]:
+    try:
+        if file is None:
+            noted = audit_heads.noted_head()
+            return [noted] if noted else []
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise CommandError(f"{file or audit_heads.heads_file()}: {error.strerror}") from error
+    return list(audit_heads.read_heads(text))
+
+
+def _first_lost(heads: list[Head]) -> Head | None:
+    lost = [head for head in heads if not audit_heads.is_in_chain(head)]
+    return min(lost, key=lambda head: head.number, default=None)
+
+
+def _accept() -> None:
+    """Note the head, and that it was accepted, where the next seal covers it."""
+    head = audit_heads.current_head()
+    if head is None:
+        return
+    with transaction.atomic():
+        before = str(audit_heads.noted_head() or "")
+        audit.record(
+            SYSTEM, "audit.accept", entity="audit", entity_id=str(head.number),
+            before={"head": before}, after={"head": str(head)},
+        )  # fmt: skip
+        audit_heads.accept_head(head)
+
+
 def _sentence(verdict: Verdict) -> str:
     broken = verdict.broken
     if broken is None:
         return f"{verdict.sealed} records are as they were written. Head: {verdict.head}"
+    if broken.why == "HEAD_LOST":
+        return (
+            f"BROKEN: the head {broken.number} was noted earlier and is not in the chain: its end was "
+            f"cut off, or an older database was restored. The {verdict.sealed} that are there hold."
+        )
     what = f"record {broken.record_id}" if broken.record_id else "the record"
     return f"BROKEN at seal {broken.number}: {what}: {broken.why}. The {verdict.sealed} before it hold."
