@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from tenants.models import User
+from tenants.sign_in_limits import is_slowed
 
 LOCKED_OUT_STATUS = 429
 
@@ -49,5 +50,10 @@ def locked_out(
     request: HttpRequest, response: HttpResponse | None = None, credentials: dict[str, Any] | None = None
 ) -> HttpResponse:
     """The sign-in page after too many wrong passwords; axes calls this in place of its own page."""
-    context = {"form": AuthenticationForm(request), "locked": True, "next": request.POST.get("next", "")}
+    context = {
+        "form": AuthenticationForm(request),
+        "locked": True,
+        "slowed": is_slowed(request),
+        "next": request.POST.get("next", ""),
+    }
     return render(request, "frontend/login.html", context, status=LOCKED_OUT_STATUS)

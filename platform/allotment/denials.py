@@ -3,6 +3,8 @@
 Denied is: not signed in or with a wrong key (401), not allowed (403), and the address of a tenant that the
 caller may not see, which answers as if there were none (404). A page that sends strangers to sign in denies
 nobody. The record is written after the answer is made, so a change that was rolled back leaves it standing.
+
+What is denied to callers without an account is counted per address and minute (`allotment.strangers`).
 """
 
 from __future__ import annotations
@@ -11,14 +13,19 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
+import structlog
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 
-from foundation import audit, row_scope
-from foundation.actor import SystemActor
+from allotment.strangers import Repeated, StrangerDenials
+from foundation import audit, clock, row_scope
+from foundation.actor import Origin, SystemActor, origin
+from foundation.rate_limit import address_of
 from tenants import permissions
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
 
+log = structlog.get_logger(__name__)
 _ALWAYS: Final = frozenset({401, 403})
 _NAMES: Final = ("ws", "workspace", "tenant")
 _ENTITY_ID_MAX: Final = 64
@@ -30,10 +37,13 @@ class DenialMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
+        self._strangers = StrangerDenials()
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if response.status_code in _ALWAYS or response.status_code == 404:
+        for repeated in self._strangers.due(clock.now()):
+            _note_repeated(repeated)
+        if response.status_code in _ALWAYS or response.status_code == 404 or is_untried(request):
             self._note(request, response)
         return response
 
@@ -45,6 +55,8 @@ class DenialMiddleware:
         if response.status_code == 404 and (
             tenant is None or actor is None or permissions.may(actor, Permission.TENANT_VIEW, tenant)
         ):
+            return
+        if actor is None and not self._strangers.is_first(address_of(request), clock.now()):
             return
         match = request.resolver_match
         audit.denied(
@@ -59,6 +71,33 @@ class DenialMiddleware:
                 "code": _code(response),
             },
         )
+
+
+def is_untried(request: HttpRequest | None) -> bool:
+    """Whether a sign-in was refused by a lock, without a look at the password."""
+    locked = getattr(request, "axes_locked_out", False)
+    return bool(locked) and getattr(request, "axes_failures_since_start", None) is None
+
+
+@row_scope.whole()
+def _note_repeated(repeated: Repeated) -> None:
+    # Not of the request that happens to come next.
+    token = origin.set(Origin(address=repeated.address))
+    try:
+        audit.denied(
+            NOBODY,
+            entity="route",
+            entity_id="",
+            tenant_id=None,
+            attempt={"repeated": repeated.number, "minute": repeated.minute.isoformat()},
+        )
+    except DatabaseError as error:
+        # Whoever comes next, a probe for instance, has nothing to do with it.
+        log.warning(
+            "denials are not written", address=repeated.address, number=repeated.number, why=str(error)
+        )
+    finally:
+        origin.reset(token)
 
 
 def _code(response: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.signals import user_logged_in, user_login_failed
 from django.http import HttpRequest
 
-from allotment.denials import NOBODY
+from allotment.denials import NOBODY, is_untried
 from foundation import audit
 from tenants.models import User
 
@@ -19,7 +19,11 @@ def register() -> None:
     user_logged_in.connect(_note_done, dispatch_uid="audit-sign-in")
 
 
-def _note(sender: object, *, credentials: Mapping[str, Any], **_: Any) -> None:
+def _note(
+    sender: object, *, credentials: Mapping[str, Any], request: HttpRequest | None = None, **_: Any
+) -> None:
+    if is_untried(request):
+        return  # no password was tried; the middleware of denials counts it
     # Only a name that exists is written: people type passwords where the name belongs.
     user = User.objects.filter(username=str(credentials.get("username", "")).replace("\x00", "")).first()
     audit.denied(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -123,4 +124,21 @@ def _caller(request: Request) -> str:
 
 
 def address_of(request: Any) -> str:
-    return str(request.META.get("REMOTE_ADDR", ""))
+    """By what a caller without an account is counted: the network of the address, or the address as it is."""
+    return network_of(request) or str(request.META.get("REMOTE_ADDR", ""))
+
+
+def network_of(request: Any) -> str | None:
+    """The address of the caller, of IPv6 the /64 network, which is handed out as a whole.
+
+    None for what is no address, such as a unix socket.
+    """
+    try:
+        address = ip_address(str(request.META.get("REMOTE_ADDR", "")))
+    except ValueError:
+        return None
+    if address.version == 4:
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ip_network((int(address) >> 64 << 64, 64)).network_address)

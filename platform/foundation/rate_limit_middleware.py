@@ -1,19 +1,26 @@
-"""Tells callers where they stand with the limits, and turns away whoever fails to sign in over and over."""
+"""Tells callers where they stand with the limits, and turns away whoever fails to sign in over and over.
+
+The REST API counts its callers itself (`foundation.rate_limit.CallerRate`); pages are counted here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from rest_framework.permissions import SAFE_METHODS
 
 from foundation import problems, rate_limit
 from foundation.errors import AllotmentError
 from foundation.rate_limit import Standing, address_of
 
 _API: Final = "/api/"
+# Asked by machines that must get an answer: to turn a probe away would end the process.
+_PROBES: Final = ("/livez", "/readyz", "/metrics")
 
 
 class TooManyRequests(AllotmentError):
@@ -25,14 +32,14 @@ class TooManyRequests(AllotmentError):
 
 
 class RateLimitMiddleware:
-    """Writes the headers, and turns away whoever fails to sign in over and over."""
+    """Writes the headers, and turns away whoever fails to sign in, or asks for pages, over and over."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path.startswith(_API):
-            return self.get_response(request)
+            return self._page(request)
         failures = rate_limit.counter.count("sign-in", address_of(request), 0)
         if failures is not None and failures.used >= failures.limit:
             return _turned_away(failures)
@@ -42,6 +49,21 @@ class RateLimitMiddleware:
         standing: Standing | None = getattr(request, "rate_standing", None)
         for name, value in (standing.headers() if standing else {}).items():
             response[name] = value
+        return response
+
+    def _page(self, request: HttpRequest) -> HttpResponse:
+        if request.path.startswith(_PROBES):
+            return self.get_response(request)
+        kind = "read" if request.method in SAFE_METHODS else "write"
+        # Without the cookie there is no session to read.
+        known = request.user.pk if settings.SESSION_COOKIE_NAME in request.COOKIES else None
+        bucket, caller = (kind, f"page:{known}") if known else (f"stranger-{kind}", address_of(request))
+        standing = rate_limit.counter.count(bucket, caller, 1)
+        if standing is None or not standing.exceeded:
+            return self.get_response(request)
+        text = _("Too many requests. Try again in %(seconds)s s.") % {"seconds": standing.reset_s}
+        response = HttpResponse(text, status=TooManyRequests.status, content_type="text/plain; charset=utf-8")
+        response["Retry-After"] = str(standing.reset_s)
         return response
 
 

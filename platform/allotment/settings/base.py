@@ -104,11 +104,20 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
-# Locked by user and address together: an attacker elsewhere cannot lock the owner out.
+# Locked by user and address together: an attacker elsewhere cannot lock the owner out. Beside that, each user
+# and each address is slowed down as a whole, but for who signed in from there before.
+AXES_HANDLER = "tenants.sign_in_limits.SignInHandler"
+AXES_CLIENT_IP_CALLABLE = "foundation.rate_limit.network_of"
+ALLOTMENT_SIGN_IN_FAILURES = {
+    "user": env.number("ALLOTMENT_SIGN_IN_FAILURES_OF_USER", default=24),
+    "address": env.number("ALLOTMENT_SIGN_IN_FAILURES_FROM_ADDRESS", default=40),
+}
 AXES_FAILURE_LIMIT = 8
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
+# What is refused unseen is not counted: otherwise whoever goes on asking would keep a lock shut for ever.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_LOCKOUT_CALLABLE = "frontend.pages.access.locked_out"
 AXES_VERBOSE = False
 AXES_ENABLE_ADMIN = False
@@ -231,6 +240,9 @@ ALLOTMENT_RATES = {
     "read": env.number("ALLOTMENT_RATE_READS", default=1200),
     "write": env.number("ALLOTMENT_RATE_WRITES", default=600),
     "sign-in": env.number("ALLOTMENT_RATE_FAILED_SIGN_INS", default=60),
+    # Pages, per address of who is not signed in; whoever is has the two above for pages as well.
+    "stranger-read": env.number("ALLOTMENT_RATE_STRANGER_READS", default=600),
+    "stranger-write": env.number("ALLOTMENT_RATE_STRANGER_WRITES", default=120),
 }
 
 # --- Platform -------------------------------------------------------------------------------------

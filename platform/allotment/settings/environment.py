@@ -24,6 +24,8 @@ from allotment.private_home import make_home_private
 ENV: Final = environ.Env()
 SECRET_KEY_LENGTH: Final = 50
 DATABASE_SCHEMES: Final = ("postgres", "postgresql", "sqlite")
+_WIDEST: Final = {4: 8, 6: 16}
+"""The shortest prefix of a network of proxies, by version: no private network is wider."""
 BROKER_SCHEMES: Final = ("redis", "rediss", "redis+socket", "memory")
 
 # After a change of the primary, connections that only read would stay with the old one for ever.
@@ -169,6 +171,22 @@ def cache(broker_url: str) -> dict[str, Any]:
         "KEY_PREFIX": "allotment",
         "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5},
     }
+
+
+def proxies(variable: str) -> None:
+    """Checks the addresses whose word about the client is taken; uvicorn reads them itself.
+
+    Whoever may say where a request comes from passes by every limit that counts by address.
+    """
+    for word in words(variable, []):
+        try:
+            network = ipaddress.ip_network(word, strict=False)
+        except ValueError:
+            if "*" in word:
+                raise SettingError(variable, "must name the proxies; * would believe every client") from None
+            continue  # the name of a unix socket
+        if network.prefixlen < _WIDEST[network.version]:
+            raise SettingError(variable, f"must name the proxies; {word} holds half of the world")
 
 
 def writable_home(base: Path) -> Path:

@@ -76,6 +76,8 @@ def _web(port: int) -> tuple[str, ...]:
         *("--log-level", "info", "--no-access-log", "--lifespan", "off"),
         # Longer than proxies and clients keep a connection open: who uses one as it is closed gets an error.
         *("--timeout-keep-alive", "75"),
+        # Nothing stands in front of it: who connects from this machine says not where others come from.
+        "--no-proxy-headers",
         # Open event streams never end by themselves; the console reconnects.
         *("--timeout-graceful-shutdown", "3"),
     )

@@ -1,0 +1,65 @@
+"""Limits on wrong passwords beyond the pair of user and address that axes locks.
+
+One address may not try a few passwords for every user, and one user may not be tried from everywhere. Both
+only slow down: who signed in from an address before is never held up there, so that a stranger who knows a
+name cannot shut its owner out.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from axes.attempts import get_cool_off_threshold
+from axes.handlers.database import AxesDatabaseHandler
+from axes.helpers import get_client_username
+from axes.models import AccessAttempt, AccessLog
+from django.conf import settings
+from django.db.models import Max, Sum
+from django.http import HttpRequest
+
+from foundation import clock
+
+ONE_ATTEMPT_IN: Final = timedelta(minutes=1)
+"""How often a user who was tried too often may be tried again, from all unknown addresses together."""
+KNOWN_FOR: Final = timedelta(days=90)
+"""How long an address from which a user signed in counts as known."""
+
+
+class SignInHandler(AxesDatabaseHandler):  # type: ignore[misc]
+    """The handler of axes with the two limits beside its own."""
+
+    def is_locked(self, request: Any, credentials: dict[str, Any] | None = None) -> bool:
+        """Whether no password may be tried: by the pair, by the address, or by the user for a moment."""
+        if super().is_locked(request, credentials):
+            return True
+        username = get_client_username(request, credentials) or ""
+        slowed = self._is_slowed(request, username) and not _is_known(request, username)
+        request.sign_in_slowed = slowed
+        return slowed
+
+    def _is_slowed(self, request: Any, username: str) -> bool:
+        recent = AccessAttempt.objects.filter(attempt_time__gt=get_cool_off_threshold(request))
+        limits = settings.ALLOTMENT_SIGN_IN_FAILURES
+        from_address = recent.filter(ip_address=request.axes_ip_address)
+        if limits["address"] and _failures(from_address)[0] >= limits["address"]:
+            return True
+        failures, last = _failures(recent.filter(username=username))
+        return bool(limits["user"]) and failures >= limits["user"] and last > clock.now() - ONE_ATTEMPT_IN
+
+
+def _failures(attempts: Any) -> tuple[int, Any]:
+    """How many wrong passwords these attempts were, and when the last one was."""
+    found = attempts.aggregate(number=Sum("failures_since_start"), last=Max("attempt_time"))
+    return found["number"] or 0, found["last"]
+
+
+def _is_known(request: Any, username: str) -> bool:
+    """Whether this user signed in from this address before."""
+    signed_in = AccessLog.objects.filter(username=username, ip_address=request.axes_ip_address)
+    return bool(signed_in.filter(attempt_time__gt=clock.now() - KNOWN_FOR).exists())
+
+
+def is_slowed(request: HttpRequest) -> bool:
+    """Whether the answer to this request is that of a limit of this module."""
+    return bool(getattr(request, "sign_in_slowed", False))
