@@ -1,7 +1,7 @@
 """Quotas as files that people edit: YAML and CSV, read with the line of every value and written back."""
 
 from quotas.files.read import FILE_BOUNDS, read_rows
-from quotas.files.rows import COLUMNS, FileFormat, FileRow, Problems, format_of
+from quotas.files.rows import COLUMNS, FileFormat, FileRow, PoolRow, Problems, Row, Share, format_of
 from quotas.files.write import write_rows
 
 __all__ = [
@@ -9,7 +9,10 @@ __all__ = [
     "FILE_BOUNDS",
     "FileFormat",
     "FileRow",
+    "PoolRow",
     "Problems",
+    "Row",
+    "Share",
     "format_of",
     "read_rows",
     "write_rows",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum, StrEnum
 from typing import Final
 
 from django.utils.translation import gettext as _
@@ -32,7 +33,7 @@ def format_of(name: str) -> FileFormat:
     return FileFormat.CSV if name.lower().endswith(".csv") else FileFormat.YAML
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileRow:
     """One limit. `queue` is empty for the tenant itself, `cluster` where the flavor's name is enough."""
 
@@ -47,16 +48,50 @@ class FileRow:
     lending_limit: int | Keep | None
 
 
+class Share(Enum):
+    """The part of what the nodes of the pool have that belongs to the GPUs named beside it."""
+
+    OF_NODES = "nodes"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PoolRow:
+    """The quota of one pool in GPUs; cards, compute and GPU memory follow from it.
+
+    `cpu` is in millicores and `memory` in MiB. `lines` are those of its fields.
+    """
+
+    line: int
+    tenant: str
+    queue: str
+    cluster: str
+    flavor: str
+    gpus: int | Keep | None = Keep.AS_IS
+    borrowing_limit: int | Keep | None = Keep.AS_IS
+    lending_limit: int | Keep | None = Keep.AS_IS
+    cpu: int | Keep | Share | None = Keep.AS_IS
+    memory: int | Keep | Share | None = Keep.AS_IS
+    lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+Row = FileRow | PoolRow
+Cell = tuple[str, int]
+"""A value as it was written, and its line."""
+
+
 class Problems:
     """Everything that is wrong with one file, by line and field."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._found: list[tuple[int, FieldError]] = []
+        self._found: dict[tuple[int, FieldError], None] = {}
 
     def add(self, line: int, field: str, code: str, message: str) -> None:
-        """Note one. Raises: Invalid with all of them when there are too many to go on."""
-        self._found.append((line, FieldError(self.place(line, field), code, message)))
+        """Note one, once: a line that is for several tenants is wrong for all of them.
+
+        Raises: Invalid with all of them when there are too many to go on.
+        """
+        self._found[line, FieldError(self.place(line, field), code, message)] = None
         if len(self._found) >= _PROBLEMS_MAX:
             self.raise_if_any()
 
@@ -97,3 +132,31 @@ def read_resource(text: str, problems: Problems, line: int) -> Resource:
     known = ", ".join(resource.value for resource in Resource)
     problems.add(line, "resource", "UNKNOWN", message % {"text": repr(word[:40]), "known": known})
     return Resource.CPU
+
+
+def row_of(line: int, found: Mapping[str, Cell], problems: Problems) -> FileRow:
+    """One limit from its values, with everything that is wrong with them noted."""
+
+    def text(field: str) -> str:
+        return found.get(field, ("", line))[0].strip()
+
+    def at(field: str) -> int:
+        return found.get(field, ("", line))[1]
+
+    for field in ("tenant", "flavor", "resource"):
+        if not text(field):
+            problems.add(line, field, "REQUIRED", _("This is missing."))
+    limits = {field: read_limit(text(field), problems, at(field), field) for field in LIMITS}
+    named = text("resource")
+    resource = read_resource(named, problems, at("resource")) if named else Resource.CPU
+    return FileRow(
+        line=line,
+        tenant=text("tenant"),
+        queue=text("queue"),
+        cluster=text("cluster"),
+        flavor=text("flavor"),
+        resource=resource,
+        nominal=limits["nominal"],
+        borrowing_limit=limits["borrowing_limit"],
+        lending_limit=limits["lending_limit"],
+    )

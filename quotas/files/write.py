@@ -10,23 +10,53 @@ from typing import Any, Final
 
 import yaml
 
-from quotas.files.rows import COLUMNS, LIMITS, UNLIMITED_WORD, FileFormat, FileRow
+from quotas.files.rows import COLUMNS, LIMITS, UNLIMITED_WORD, FileFormat, FileRow, PoolRow, Row, Share
 from quotas.services.quota_plan import Keep
 
+_WIDTH: Final = 200
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def write_rows(rows: Sequence[FileRow], kind: FileFormat) -> str:
-    """The text of a file with these limits, in their order."""
-    return _as_yaml(rows) if kind is FileFormat.YAML else _as_csv(rows)
+def write_rows(rows: Sequence[Row], kind: FileFormat) -> str:
+    """The text of a file with these limits, in their order. CSV has no rows of pools."""
+    if kind is FileFormat.YAML:
+        return _as_yaml(rows)
+    return _as_csv(row for row in rows if isinstance(row, FileRow))
 
 
-def _as_yaml(rows: Iterable[FileRow]) -> str:
+def _as_yaml(rows: Iterable[Row]) -> str:
     tenants = []
     for (tenant, queue), of in groupby(rows, key=lambda row: (row.tenant, row.queue)):
-        head = {"tenant": tenant, **({"queue": queue} if queue else {})}
-        tenants.append({**head, "quotas": [_quota(row) for row in of]})
-    return yaml.safe_dump({"quotas": tenants}, sort_keys=False, allow_unicode=True)
+        block: dict[str, Any] = {"tenant": tenant, **({"queue": queue} if queue else {})}
+        for row in of:
+            if isinstance(row, PoolRow):
+                name = f"{row.cluster}/{row.flavor}" if row.cluster else row.flavor
+                block.setdefault("pools", {})[name] = _pool(row)
+            else:
+                block.setdefault("quotas", []).append(_quota(row))
+        tenants.append(block)
+    # The innermost mappings are written on one line.
+    return yaml.safe_dump(
+        {"quotas": tenants}, sort_keys=False, allow_unicode=True, default_flow_style=None, width=_WIDTH
+    )
+
+
+def _pool(row: PoolRow) -> Mapping[str, Any]:
+    words = {name: _word(getattr(row, name)) for name in ("gpus", "borrowing_limit", "lending_limit")}
+    words["cpu"] = _with_unit(row.cpu, 1000, "", "m")
+    words["memory"] = _with_unit(row.memory, 1024, "Gi", "Mi")
+    return {name: value for name, value in words.items() if value != ""}
+
+
+def _with_unit(amount: int | Keep | Share | None, large: int, of_large: str, of_small: str) -> int | str:
+    """An amount in its larger unit where that is exact."""
+    if isinstance(amount, Share):
+        return amount.value
+    if not isinstance(amount, int) or amount == 0:
+        return _word(amount)
+    if amount % large:
+        return f"{amount}{of_small}"
+    return f"{amount // large}{of_large}" if of_large else amount // large
 
 
 def _quota(row: FileRow) -> Mapping[str, Any]:

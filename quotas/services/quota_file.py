@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
 from django.db import transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
 from foundation.actor import Actor
-from quotas.files import FileFormat, FileRow, Problems, read_rows, write_rows
+from quotas.files import FileFormat, FileRow, PoolRow, Problems, Row, read_rows, write_rows
 from quotas.models import QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
-from quotas.selectors.quota_table import QuotaTable
+from quotas.selectors.pool_size import pool_sizes
+from quotas.selectors.quota_table import QuotaLine, QuotaTable
 from quotas.services.quota import Shrink, quota_change, quota_check
 from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount
+from quotas.services.quota_short import pool_amounts, short_of_lines
 from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission
@@ -84,9 +88,12 @@ def quota_file_apply(
     return made
 
 
-def quota_file_export(*, viewer: Actor, kind: FileFormat, tenant: Tenant | None = None) -> str:
+def quota_file_export(
+    *, viewer: Actor, kind: FileFormat, tenant: Tenant | None = None, short: bool = False
+) -> str:
     """All limits in the viewer's sight, of one tenant and what is below it when given, as a file.
 
+    With `short`, pools are written in GPUs where that tells the same; YAML only.
     Raises: NotFound, PermissionDenied.
     """
     visible = permissions.visible_tenants(viewer)
@@ -94,41 +101,51 @@ def quota_file_export(*, viewer: Actor, kind: FileFormat, tenant: Tenant | None 
         permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
         visible = visible.filter(path__startswith=tenant.path)
     seen = set(visible.values_list("pk", flat=True))
-    rows: list[FileRow] = []
+    rows: list[Row] = []
     for cell in Cell.unscoped.filter(quota_nodes__tenant__in=seen).distinct().order_by("name", "pk"):
-        rows += _rows_of(QuotaTable(cell.pk), seen)
+        rows += _rows_of(QuotaTable(cell.pk), seen, short=short and kind is FileFormat.YAML)
     return write_rows(rows, kind)
 
 
-def _rows_of(table: QuotaTable, seen: set[uuid.UUID]) -> list[FileRow]:
+def _rows_of(table: QuotaTable, seen: set[uuid.UUID], *, short: bool) -> list[Row]:
     slugs = dict(Tenant.unscoped.filter(pk__in=seen).values_list("pk", "slug"))
-    names = [flavor.name for flavor in table.flavors.values()]
+    # Of all cells: a file is read without knowing the cell.
+    names = Counter(Flavor.unscoped.order_by().values_list("name", flat=True))
+    sizes = pool_sizes(table.flavors.values()) if short else {}
     ordered = sorted(
         (node for pk, node in table.nodes.items() if node.tenant_id in seen and pk not in table.closed),
         key=lambda node: (slugs[node.tenant_id], node.is_queue, table.names[node.pk], str(node.pk)),
     )
-    return [
-        FileRow(
-            line=0,
-            tenant=slugs[of.node.tenant_id],
-            queue=of.queue,
-            cluster=line.flavor.cluster.name if names.count(line.flavor.name) > 1 else "",
-            flavor=line.flavor.name,
-            resource=line.resource,
-            nominal=line.nominal,
-            borrowing_limit=line.borrowing_limit,
-            lending_limit=line.lending_limit,
-        )
-        for of in table.quotas_of([node.pk for node in ordered])
-        for line in of.lines
-    ]
+    rows: list[Row] = []
+    for of in table.quotas_of([node.pk for node in ordered]):
+        for flavor, group in groupby(of.lines, key=lambda line: line.flavor):
+            lines = list(group)
+            place = {
+                "line": 0,
+                "tenant": slugs[of.node.tenant_id],
+                "queue": of.queue,
+                "cluster": flavor.cluster.name if names[flavor.name] > 1 else "",
+                "flavor": flavor.name,
+            }
+            if short:
+                fields, lines = short_of_lines(flavor, lines, sizes[flavor.pk])
+                rows += [PoolRow(**place, **fields)] if fields else []
+            rows += [_file_row(place, line) for line in lines]
+    return rows
+
+
+def _file_row(place: Mapping[str, Any], line: QuotaLine) -> FileRow:
+    return FileRow(
+        **place,
+        resource=line.resource,
+        nominal=line.nominal,
+        borrowing_limit=line.borrowing_limit,
+        lending_limit=line.lending_limit,
+    )
 
 
 def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
     """The rows of a file as changes of nodes, by cell."""
-    # Asked before anything is read: a file costs as much whoever sends it.
-    if Permission.QUOTA_EDIT not in permissions.granted_anywhere(acting_user):
-        raise permissions.lacks(acting_user, Permission.QUOTA_EDIT)
     problems = Problems(file.name)
     rows = read_rows(file.text, file.kind, file.name)
     tenants = {t.slug: t for t in permissions.visible_tenants(acting_user).select_related("parent")}
@@ -141,6 +158,7 @@ def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
         queue = node.queue.name if node.is_queue else ""
         nodes[node.tenant_id, queue, node.cell_id] = node
     amounts: defaultdict[QuotaNode, list[QuotaAmount]] = defaultdict(list)
+    pools: list[tuple[QuotaNode, PoolRow, Flavor]] = []
     for row in rows:
         flavor_found = _flavor(row, flavors, problems)
         tenant = _tenant(row, tenants, problems)
@@ -152,16 +170,20 @@ def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
             if row.queue:
                 field, message = "queue", _("There is no queue named %(name)s.")
             problems.add(row.line, field, "UNKNOWN", message % {"name": row.queue or row.tenant})
-            continue
-        amounts[node_found].append(_amount(row, flavor_found, problems))
+        elif isinstance(row, PoolRow):
+            pools.append((node_found, row, flavor_found))
+        else:
+            amounts[node_found].append(_amount(row, flavor_found, problems))
+    for node, found in pool_amounts(pools, amounts, problems):
+        amounts[node] += found
     problems.raise_if_any()
-    found: defaultdict[uuid.UUID, list[NodeAmounts]] = defaultdict(list)
+    by_cell: defaultdict[uuid.UUID, list[NodeAmounts]] = defaultdict(list)
     for node, of in amounts.items():
-        found[node.cell_id].append(NodeAmounts(node, of))
-    return found
+        by_cell[node.cell_id].append(NodeAmounts(node, of))
+    return by_cell
 
 
-def _tenant(row: FileRow, tenants: Mapping[str, Tenant], problems: Problems) -> Tenant | None:
+def _tenant(row: Row, tenants: Mapping[str, Tenant], problems: Problems) -> Tenant | None:
     found = tenants.get(row.tenant)
     if found is None:
         message = _("There is no tenant named %(name)s in your sight.") % {"name": row.tenant}
@@ -169,7 +191,7 @@ def _tenant(row: FileRow, tenants: Mapping[str, Tenant], problems: Problems) -> 
     return found
 
 
-def _flavor(row: FileRow, flavors: Mapping[str, Sequence[Flavor]], problems: Problems) -> Flavor | None:
+def _flavor(row: Row, flavors: Mapping[str, Sequence[Flavor]], problems: Problems) -> Flavor | None:
     found = [f for f in flavors.get(row.flavor, ()) if row.cluster in ("", f.cluster.name)]
     if len(found) == 1:
         return found[0]

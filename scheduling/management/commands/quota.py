@@ -54,6 +54,7 @@ class Command(VerbCommand):
         export = verbs.add_parser("export", help="everything that you may see, as a file")
         export.add_argument("--tenant", default="", help="slug; it and what is below it")
         export.add_argument("--format", choices=[kind.value for kind in FileFormat], default="yaml")
+        export.add_argument("--short", action="store_true", help="pools in GPUs where that tells the same")
         self.common_arguments(verbs)
 
     def _get(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -92,7 +93,10 @@ class Command(VerbCommand):
 
     def _export(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         tenant = tenant_get(user, options["tenant"]) if options["tenant"] else None
-        text = quota_file_export(viewer=user, kind=FileFormat(options["format"]), tenant=tenant)
+        kind = FileFormat(options["format"])
+        if options["short"] and kind is not FileFormat.YAML:
+            raise CommandError("--short: only YAML has a short form", returncode=USAGE)
+        text = quota_file_export(viewer=user, kind=kind, tenant=tenant, short=options["short"])
         return {"format": options["format"], "text": text}, text
 
 

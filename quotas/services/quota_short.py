@@ -1,0 +1,157 @@
+"""Quota of a pool in GPUs: from the short form of a file to limits, and back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from clusters.models import Flavor, GpuMode
+from foundation.quantities import Resource
+from quotas.distribution import totals
+from quotas.files import PoolRow, Problems, Share
+from quotas.models import QuotaNode
+from quotas.selectors.pool_size import OF_GPUS, OF_NODES, PoolSize, pool_sizes
+from quotas.selectors.quota_table import QuotaLine
+from quotas.services.quota_plan import Keep, QuotaAmount, QuotaTables
+from quotas.tree.limits import NOTHING, Amount, Limits
+
+Setting = int | Keep | None
+
+
+def pool_amounts(
+    pools: Sequence[tuple[QuotaNode, PoolRow, Flavor]],
+    given: Mapping[QuotaNode, Sequence[QuotaAmount]],
+    problems: Problems,
+) -> Iterator[tuple[QuotaNode, list[QuotaAmount]]]:
+    """The limits that each row of a pool stands for; what is wrong with them is noted in `problems`.
+
+    CPU and memory that a row leaves out stay as they are. Where the node has nothing of them yet, and `given`
+    names no limit, they are unlimited if the root's are or the node is the root, else they follow from the
+    nodes of the pool: without them no job could start.
+    """
+    sizes = pool_sizes({flavor.pk: flavor for _node, _row, flavor in pools}.values())
+    tables = {cell: _Totals(cell) for cell in {node.cell_id for node, _row, _flavor in pools}}
+    for node, row, flavor in pools:
+        table = tables[node.cell_id]
+        here = {(amount.flavor.pk, amount.resource) for amount in given.get(node, ())}
+        unset = {
+            resource: table.root == node.pk or table.of(flavor, resource)[table.root] is None
+            for resource in OF_NODES
+            if (flavor.pk, resource) not in here and table.of(flavor, resource)[node.pk] == 0
+        }
+        yield node, _limits_of_pool(row, flavor, sizes[flavor.pk], unset, problems)
+
+
+class _Totals:
+    """What each node of a cell has, its children included; worked out once for each flavor and resource."""
+
+    def __init__(self, cell_id: uuid.UUID) -> None:
+        self._tables = QuotaTables(cell_id)
+        self.root = next(pk for pk, parent in self._tables.parents.items() if parent is None)
+        self._found: dict[tuple[uuid.UUID, Resource], Mapping[uuid.UUID, Amount]] = {}
+
+    def of(self, flavor: Flavor, resource: Resource) -> Mapping[uuid.UUID, Amount]:
+        """By the keys of nodes."""
+        key = (flavor.pk, resource)
+        if key not in self._found:
+            self._found[key] = totals(self._tables.parents, self._tables.kept(*key))
+        return self._found[key]
+
+
+def _limits_of_pool(
+    row: PoolRow, flavor: Flavor, size: PoolSize, unset: Mapping[Resource, bool], problems: Problems
+) -> list[QuotaAmount]:
+    """`unset` are the resources that get an amount though none is named: whether it is unlimited."""
+    found = []
+    named = [limit for limit in (row.gpus, row.borrowing_limit, row.lending_limit) if limit is not Keep.AS_IS]
+    if named:
+        if not _gpus_known(row, flavor, size, problems):
+            return []
+        limits = [_in_gpus(size, each) for each in (row.gpus, row.borrowing_limit, row.lending_limit)]
+        place = _place(row, "gpus", problems)
+        for resource in OF_GPUS:
+            nominal, borrowing, lending = (limit[resource] for limit in limits)
+            found.append(QuotaAmount(flavor, resource, nominal, borrowing, lending, place=place))
+    for resource, asked in zip(OF_NODES, (row.cpu, row.memory), strict=True):
+        amount = asked
+        if asked is Keep.AS_IS and resource in unset:
+            amount = None if unset[resource] else Share.OF_NODES
+        if isinstance(amount, Share):
+            amount = _share(row, resource, size, problems)
+        if not isinstance(amount, Keep):
+            found.append(QuotaAmount(flavor, resource, amount, place=_place(row, resource.value, problems)))
+    return found
+
+
+def _place(row: PoolRow, field: str, problems: Problems) -> str:
+    return f"{problems.place(row.lines.get(field, row.line), field)} "
+
+
+def _in_gpus(size: PoolSize, gpus: Setting) -> Mapping[Resource, Setting]:
+    return dict.fromkeys(OF_GPUS, gpus) if isinstance(gpus, Keep) else dict(size.amounts(gpus))
+
+
+def _gpus_known(row: PoolRow, flavor: Flavor, size: PoolSize, problems: Problems) -> bool:
+    line = row.lines.get("gpus", row.line)
+    if flavor.gpu_mode == GpuMode.NONE:
+        message = _("The pool %(name)s has no GPUs; name its cpu and memory.")
+        problems.add(line, "gpus", "NO_GPUS", message % {"name": flavor.name})
+        return False
+    if flavor.gpu_mode != GpuMode.WHOLE and 0 in size.gpu.values():
+        message = _("What a GPU of the pool %(name)s has is not known; write its limits one by one.")
+        problems.add(line, "gpus", "UNKNOWN", message % {"name": flavor.name})
+        return False
+    return True
+
+
+def _share(row: PoolRow, resource: Resource, size: PoolSize, problems: Problems) -> Setting:
+    """The part of the nodes that belongs to the GPUs of the row; all of it where it names none."""
+    if row.gpus is None:
+        return None
+    if isinstance(row.gpus, Keep):
+        return size.nodes[resource]
+    if not size.count:
+        message = _("The pool %(name)s has no GPUs now; write an amount or unlimited.")
+        line = row.lines.get(resource.value, row.line)
+        problems.add(line, resource.value, "NO_NODES", message % {"name": row.flavor})
+        return Keep.AS_IS
+    return size.nodes[resource] * row.gpus // size.count
+
+
+def short_of_lines(
+    flavor: Flavor, lines: Sequence[QuotaLine], size: PoolSize
+) -> tuple[dict[str, Any], list[QuotaLine]]:
+    """The lines of one node and pool as the fields of the short form, and the lines that it cannot tell.
+
+    No fields where the limits of the GPUs are not those of a number of GPUs.
+    """
+    has = {line.resource: Limits(line.nominal, line.borrowing_limit, line.lending_limit) for line in lines}
+    limits = {resource: has.get(resource, NOTHING) for resource in (*OF_GPUS, *OF_NODES)}
+    fields: dict[str, Any] = {}
+    for field, name in (
+        ("gpus", "nominal"),
+        ("borrowing_limit", "borrowing_limit"),
+        ("lending_limit", "lending_limit"),
+    ):
+        amounts = {resource: getattr(limits[resource], name) for resource in OF_GPUS}
+        count = _count(amounts, size)
+        if size.amounts(count) != amounts:
+            return {}, list(lines)
+        fields[field] = count
+    if flavor.gpu_mode == GpuMode.NONE:
+        fields = {}
+    rest = []
+    for resource in OF_NODES:
+        if limits[resource].borrowing_limit is None and limits[resource].lending_limit is None:
+            fields[resource.value] = limits[resource].nominal
+        else:
+            rest += [line for line in lines if line.resource is resource]
+    return fields, rest
+
+
+def _count(amounts: Mapping[Resource, Amount], size: PoolSize) -> Amount:
+    cores, each = amounts[Resource.GPU_CORES], size.gpu[Resource.GPU_CORES]
+    return None if cores is None or not each else cores // each
