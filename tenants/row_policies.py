@@ -26,6 +26,19 @@ log = structlog.get_logger(__name__)
 
 WEB_ROLE: Final = "allotment_web"
 OWN_APPS: Final = ("foundation", "tenants", "clusters", "quotas", "scheduling", "telemetry", "frontend")
+_READ: Final = frozenset({"SELECT"})
+_READ_AND_WRITE: Final = _READ | {"INSERT", "UPDATE", "DELETE"}
+_LIMITED: Final = {
+    "foundation_auditrecord": _READ | {"INSERT"},
+    "foundation_auditseal": _READ,  # workers seal
+    "foundation_heartbeat": _READ,
+    "foundation_installation": _READ,
+    "django_content_type": _READ,
+    "django_migrations": _READ,
+    "auth_permission": _READ,
+    "auth_group_permissions": _READ,
+}
+"""Privileges of the role on tables that no request changes; it has all four on the others."""
 _NAMES: Final = frozenset({"tenant_id", "workspace_id"})
 """Columns that name a tenant without a foreign key."""
 
@@ -191,7 +204,7 @@ def _protect(cursor: Any, table: str, wanted: dict[str, str]) -> None:
 
 
 def _ensure_role(cursor: Any) -> None:
-    """Make the role where we may; it cannot sign in by itself, processes take it on (`assume_role`)."""
+    """Make the role where we may, for processes that take it on, unless it exists, also as a login."""
     cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [WEB_ROLE])
     if cursor.fetchone() is None:
         cursor.execute("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user")
@@ -205,8 +218,28 @@ def _ensure_role(cursor: Any) -> None:
         )
         cursor.execute(f"GRANT {WEB_ROLE} TO current_user")
     cursor.execute(f"GRANT USAGE ON SCHEMA public TO {WEB_ROLE}")
-    cursor.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {WEB_ROLE}")
     cursor.execute(f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {WEB_ROLE}")
+    _grant_tables(cursor)
+
+
+def _grant_tables(cursor: Any) -> None:
+    """Give the role its privileges on each table, and take those that it should not have.
+
+    A table that is as it should be is not touched: a running web process must never be without its rights.
+    """
+    cursor.execute(
+        "SELECT c.relname, array_remove(array_agg(a.privilege_type), NULL)"
+        " FROM pg_class c LEFT JOIN LATERAL aclexplode(c.relacl) a"
+        " ON a.grantee = (SELECT oid FROM pg_roles WHERE rolname = %s)"
+        " WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace GROUP BY c.relname",
+        [WEB_ROLE],
+    )
+    for table, granted in cursor.fetchall():
+        wanted = _LIMITED.get(table, _READ_AND_WRITE)
+        if missing := wanted - set(granted):
+            cursor.execute(f'GRANT {", ".join(sorted(missing))} ON "{table}" TO {WEB_ROLE}')
+        if surplus := set(granted) - wanted:
+            cursor.execute(f'REVOKE {", ".join(sorted(surplus))} ON "{table}" FROM {WEB_ROLE}')
 
 
 def declare_own() -> None:

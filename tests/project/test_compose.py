@@ -12,12 +12,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import httpx
+import psycopg
 import pytest
 import yaml
 
 from allotment.celery import QUEUES
+from benchmarks.postgres import MissingProgram, PostgresServer, find_programs, running_postgres
+from tests.fixtures.need import need
 from tests.fixtures.valkey import ValkeyServer
 from tests.fixtures.wait import descendants, kill_hard, wait_until
 
@@ -27,6 +31,8 @@ ONCE = ("migrate", "allotment")
 VARIABLES = {
     "ALLOTMENT_SECRET_KEY": "an-example-of-a-key-" + "0123456789abcdef" * 3,
     "POSTGRES_PASSWORD": "example",
+    "ALLOTMENT_OWNER_PASSWORD": "owner-example",
+    "ALLOTMENT_WEB_PASSWORD": "web-example",
     "REDIS_PASSWORD": "example",
 }
 
@@ -55,10 +61,11 @@ def services() -> dict[str, dict[str, Any]]:
 class Installation:
     """Runs services of the compose file on this machine, with the addresses of the test's servers."""
 
-    def __init__(self, services: dict[str, Any], folder: Path, database: str, broker: str) -> None:
+    def __init__(self, services: dict[str, Any], folder: Path, postgres: PostgresServer, broker: str) -> None:
         self.services, self.folder = services, folder
+        self._postgres = quote(str(postgres.socket_folder), safe="")
         self.addresses = {
-            "ALLOTMENT_DATABASE_URL": database,
+            "ALLOTMENT_AUDIT_HEADS": str(folder / "heads"),
             "ALLOTMENT_BROKER_URL": broker,
             "ALLOTMENT_HOME": str(folder),
             "PYTHONUNBUFFERED": "1",  # as the image sets it
@@ -67,7 +74,10 @@ class Installation:
         }
 
     def environment(self, name: str) -> dict[str, str]:
-        return {**self.services[name]["environment"], **self.addresses}
+        """That of the service, with the address of the test's servers: who signs in stays as it is."""
+        own = self.services[name]["environment"]
+        database = own["ALLOTMENT_DATABASE_URL"].replace("@postgres:", f"@{self._postgres}:")
+        return {**own, **self.addresses, "ALLOTMENT_DATABASE_URL": database}
 
     def run(self, name: str, command: list[str]) -> subprocess.CompletedProcess[str]:
         """Runs a command as in the container of `name`, to its end."""
@@ -94,14 +104,40 @@ class Installation:
             process.wait()
 
 
+@pytest.fixture(scope="module")
+def compose_server(
+    services: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PostgresServer]:
+    """A server with the roles of the compose file; `migrated` is what its `migrate` service makes."""
+    try:
+        with running_postgres({"fsync": "off"}) as server:
+            programs = find_programs()
+            assert programs is not None
+            environment = {
+                **VARIABLES, "POSTGRES_USER": "postgres", "PGHOST": str(server.socket_folder),
+                "PATH": f"{programs}:{os.environ['PATH']}",
+            }  # fmt: skip
+            script = ROOT / "deploy" / "postgres" / "roles.sh"
+            subprocess.run(["bash", str(script)], env=environment, check=True, timeout=60)
+            made = PostgresServer(socket_folder=server.socket_folder, process=server.process)
+            first = Installation(services, tmp_path_factory.mktemp("first"), made, "redis://localhost/0")
+            result = first.run("migrate", services["migrate"]["command"])
+            assert result.returncode == 0, result.stdout + result.stderr
+            with made.connect() as connection:
+                connection.execute("ALTER DATABASE allotment RENAME TO migrated")
+            yield made
+    except MissingProgram as missing:
+        need(missing.name, missing.hint)
+
+
 @pytest.fixture
 def installation(
-    services: dict[str, Any], tmp_path: Path, postgres_url: str, valkey: ValkeyServer
+    services: dict[str, Any], tmp_path: Path, compose_server: PostgresServer, valkey: ValkeyServer
 ) -> Installation:
-    installation = Installation(services, tmp_path, postgres_url, valkey.url)
-    result = installation.run("migrate", services["migrate"]["command"])
-    assert result.returncode == 0, result.stdout + result.stderr
-    return installation
+    with compose_server.connect() as connection:
+        connection.execute("DROP DATABASE IF EXISTS allotment WITH (FORCE)")
+        connection.execute("CREATE DATABASE allotment TEMPLATE migrated OWNER allotment")
+    return Installation(services, tmp_path, compose_server, valkey.url)
 
 
 def _says(log: Path, words: str) -> None:
@@ -126,7 +162,20 @@ def test_every_service_of_ours_is_checked_here(services: dict[str, Any]) -> None
 
 
 def test_every_service_finds_the_kubeconfigs_under_the_same_path(services: dict[str, Any]) -> None:
-    assert {tuple(services[name]["volumes"]) for name in OURS} == {("./kubeconfigs:/etc/allotment:ro",)}
+    expected = ("./kubeconfigs:/etc/allotment:ro", "audit:/var/lib/allotment-audit")
+    assert {tuple(services[name]["volumes"]) for name in OURS} == {expected}
+
+
+def test_no_process_signs_in_as_the_superuser_and_web_signs_in_as_itself(services: dict[str, Any]) -> None:
+    users = {
+        name: urlsplit(services[name]["environment"]["ALLOTMENT_DATABASE_URL"]).username for name in OURS
+    }
+    assert users.pop("web") == "allotment_web"
+    assert set(users.values()) == {"allotment"}
+    assert VARIABLES["POSTGRES_PASSWORD"] not in {str(services[name]["environment"]) for name in OURS}
+    script = "./deploy/postgres/roles.sh:/docker-entrypoint-initdb.d/roles.sh:ro"
+    assert script in services["postgres"]["volumes"]
+    assert os.access(ROOT / "deploy" / "postgres" / "roles.sh", os.X_OK)
 
 
 @pytest.mark.server
@@ -159,6 +208,52 @@ def test_the_image_collects_its_static_files(installation: Installation) -> None
     result = installation.run("web", ["allotment", "collectstatic", "--no-input", "--verbosity", "0"])
     assert result.returncode == 0, result.stderr
     assert (installation.folder / "static" / "staticfiles.json").is_file()
+
+
+# What somebody who can make a web process send any statement would try.
+_ATTEMPTS = (
+    "SET ROLE allotment",
+    "SET SESSION AUTHORIZATION allotment",
+    "COPY (SELECT 1) TO PROGRAM 'true'",
+    "COPY scheduling_job TO '/tmp/jobs'",
+    "CREATE TABLE mine (id int)",
+    "CREATE ROLE other",
+    "ALTER ROLE allotment_web SUPERUSER",
+    "ALTER TABLE scheduling_job DISABLE ROW LEVEL SECURITY",
+    "ALTER TABLE scheduling_job OWNER TO allotment_web",
+    "DROP POLICY scheduling_job_change ON scheduling_job",
+    "ALTER TABLE foundation_auditrecord DISABLE TRIGGER USER",
+    "SET session_replication_role = replica",
+    "INSERT INTO foundation_auditseal (number, record_id, hash) VALUES (1, gen_random_uuid(), '')",
+    "UPDATE foundation_auditrecord SET action = ''",
+    "DELETE FROM foundation_auditrecord",
+    "TRUNCATE scheduling_job",
+    "DELETE FROM django_migrations",
+    "UPDATE foundation_installation SET number = 1",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'allotment'",
+)
+
+
+@pytest.mark.server
+def test_the_login_of_web_owns_nothing_and_can_become_nobody_else(
+    installation: Installation, compose_server: PostgresServer
+) -> None:
+    owner = compose_server.connect("allotment", user="allotment")  # somebody to end, in the last attempt
+    with owner, compose_server.connect("allotment", user="allotment_web") as web:
+        role = (
+            "SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls FROM pg_roles WHERE rolname = %s"
+        )
+        assert web.execute(role, ["allotment_web"]).fetchone() == (False,)
+        owned = "SELECT count(*) FROM pg_class WHERE pg_get_userbyid(relowner) = current_user"
+        assert web.execute(owned).fetchone() == (0,)
+        member = "SELECT count(*) FROM pg_auth_members WHERE member = 'allotment_web'::regrole"
+        assert web.execute(member).fetchone() == (0,)
+        for attempt in _ATTEMPTS:
+            with pytest.raises(psycopg.Error) as refused:
+                web.execute(attempt)
+            assert refused.value.sqlstate == "42501", attempt
+        assert web.execute("SELECT count(*) FROM foundation_auditseal").fetchone() is not None
 
 
 @pytest.mark.server
