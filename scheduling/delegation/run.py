@@ -21,6 +21,7 @@ from clusters.backends.base import BackendUnavailable
 from clusters.backends.delegation import Changes, Delegate, Verdict
 from clusters.backends.registry import delegate_for
 from clusters.models import ADMITS_ITSELF, Cluster, Flavor
+from clusters.services.ownership import backend_confirmed, backend_owned
 from foundation import audit, clock, leases, outbox, row_scope
 from foundation.actor import SYSTEM
 from quotas.models import QueueFlavor
@@ -53,6 +54,7 @@ def delegation_run(*, cluster_id: uuid.UUID) -> int:
             return 0
         jobs, now = _jobs(cluster), clock.now()
         try:
+            backend_owned(cluster)
             delegate = delegate_for(cluster)
             _project(cluster, delegate)
             verdicts = delegate.verdicts()
@@ -82,6 +84,7 @@ def delegation_listen(*, cluster_id: uuid.UUID) -> int:
     if cluster is None or not cluster.delegate_cursor:
         return 0
     try:
+        backend_confirmed(cluster)
         delegate = delegate_for(cluster)
         news = delegate.changes(cluster.delegate_cursor)
     except BackendUnavailable as error:

@@ -18,9 +18,9 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from clusters.backends.base import GRACE_S, BackendUnavailable, ClusterBackend, Outcome, OutcomeKind, TaskRef
-from clusters.backends.registry import backend_for
 from clusters.models import Cluster
 from clusters.selectors.cluster import cluster_by_key
+from clusters.services.ownership import backend_owned
 from foundation import clock, faults, leases, outbox
 from foundation.bulk import Guard, locking_in_order, update_rows
 from foundation.kept import Kept, KeptUpdate
@@ -97,7 +97,7 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
         cluster = cluster_by_key(cluster_id)
         faults.point("execute.leased")
         try:
-            backend = backend_for(cluster)
+            backend = backend_owned(cluster)
             now = clock.now()
             unwanted = _UNWANTED(cluster.pk, now - _ASK_AGAIN)
             answered = _remove(backend, [one for one in unwanted if not one.released_at], now)

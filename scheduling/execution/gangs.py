@@ -14,8 +14,8 @@ import structlog
 from django.db.models import Exists, OuterRef, QuerySet
 
 from clusters.backends.base import BackendUnavailable, ClusterBackend, GangRef, OutcomeKind, TaskSpec
-from clusters.backends.registry import backend_for
 from clusters.models import Cluster
+from clusters.services.ownership import backend_confirmed
 from foundation import clock, faults, outbox
 from scheduling.execution.task_specs import LABEL_JOB
 from scheduling.models import TERMINAL_STATES, Allocation, Attempt
@@ -61,7 +61,7 @@ def note_left_everywhere() -> None:
     """Look for what is left in every cluster; one that does not answer holds up no other."""
     for cluster in Cluster.unscoped.order_by("id"):
         try:
-            note_left(cluster, backend_for(cluster))
+            note_left(cluster, backend_confirmed(cluster))
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
 

@@ -26,11 +26,11 @@ from clusters.backends.base import (
     PodPhase,
     TaskRef,
 )
-from clusters.backends.registry import backend_for
 from clusters.models import Cluster, ClusterHealth
 from clusters.selectors.cluster import cluster_by_key
 from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync, nodes_observe
+from clusters.services.ownership import backend_owned
 from foundation import clock, faults, leases, outbox
 from foundation.kept import KeptUpdate
 from scheduling.execution import holders
@@ -70,15 +70,15 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             outbox.put_off(outbox.Topic.OBSERVE, cluster_id, delay_s=RETRY_S)
             return 0
         cluster = cluster_by_key(cluster_id)
-        now = clock.now()
-        listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
-        everything = not cluster.cursor or _others_are_old(cluster, now)
-        backend = backend_for(cluster)
         faults.point("observe.leased")
         try:
+            backend = backend_owned(cluster)
+            now = clock.now()
+            listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
+            everything = not cluster.cursor or _others_are_old(cluster, now)
             batch = backend.observe(None if listing and everything else cluster.cursor, whole=listing)
         except BackendUnavailable as error:
-            _note_health(cluster, ClusterHealth.UNREACHABLE, str(error))
+            _note_unreachable(cluster, str(error))
             return 0
         read_at = clock.now()
         faults.point("observe.before_apply")
@@ -91,10 +91,13 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     return len(batch.observations)
 
 
-def _note_health(cluster: Cluster, health: ClusterHealth, message: str) -> None:
+def _note_unreachable(cluster: Cluster, message: str) -> None:
+    """That a cluster is not ours stands until it is known to be."""
+    health = ClusterHealth.UNREACHABLE
     if (cluster.health, cluster.health_message) != (health, message):
         log.warning("cluster health", cluster=cluster.name, health=health.value, message=message)
-    Cluster.unscoped.filter(pk=cluster.pk).update(health=health, health_message=message)
+    rows = Cluster.unscoped.filter(pk=cluster.pk).exclude(health=ClusterHealth.DISOWNED)
+    rows.update(health=health, health_message=message)
 
 
 def _others_are_old(cluster: Cluster, now: datetime) -> bool:

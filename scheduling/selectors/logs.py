@@ -70,7 +70,7 @@ def in_order(lines: Iterable[LogLine]) -> list[LogLine]:
 
 def pod_lines(pod: Allocation, since: datetime | None, *, last: int | None = None) -> Iterator[LogLine]:
     """What a pod has printed, after `since` if that is given, the `last` so many. Raises: Conflict."""
-    backend = backend_for(pod.node.cluster)
+    backend = backend_for(pod.node.cluster, disowned_too=True)
     if not backend.capabilities.logs:
         message = _("The cluster %(name)s keeps no logs that could be read here.")
         raise Conflict(message % {"name": pod.node.cluster.name}, code="LOGS_UNAVAILABLE")

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import structlog
 
 from clusters.backends.base import BackendUnavailable, TenantLimits
-from clusters.backends.registry import backend_for
 from clusters.gpu.named import counted_profile
 from clusters.models import Cluster, Device, Flavor, GpuMode
+from clusters.services.ownership import backend_confirmed
 from foundation import audit, row_scope
 from foundation.actor import SYSTEM
 from foundation.quantities import Resource
@@ -35,7 +35,7 @@ def govern(cluster: Cluster) -> bool:
 
     Raises: BackendUnavailable.
     """
-    done = backend_for(cluster).govern(list(limits_of(cluster)))
+    done = backend_confirmed(cluster).govern(list(limits_of(cluster)))
     for name, message in done.refused.items():
         log.warning("cluster is out of step", cluster=cluster.name, object=name, why=message)
     if not done.created and not done.repaired:

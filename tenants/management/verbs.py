@@ -33,22 +33,24 @@ class VerbCommand(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = acting_user(options["user"])
         with refusals():
-            result, shown = getattr(self, f"_{options['verb']}")(user, options)
+            result, shown = getattr(self, f"_{options['verb'].replace('-', '_')}")(user, options)
         if options["json"]:
             write_json(options["json"], result, secret=options["verb"] in self.secret_verbs)
         if options["json"] != "-":
             self.stdout.write(shown)
 
 
-def confirm_by_name(question: str, name: str) -> None:
-    """Ask for the name of what is to be removed.
+def confirm_by_name(
+    question: str, name: str, *, wanted: str = "Write its name", instead: str = "--yes"
+) -> None:
+    """Ask for the name of what is to be removed, or taken over; the option `instead` goes without asking.
 
     Raises: CommandError for any other answer, and where nobody is there to answer.
     """
     try:
-        answer = input(f"{question} Write its name: ")
+        answer = input(f"{question} {wanted}: ")
     except EOFError:
-        raise CommandError("nothing was changed; --yes goes without asking", returncode=USAGE) from None
+        raise CommandError(f"nothing was changed; {instead} goes without asking", returncode=USAGE) from None
     if answer != name:
         raise CommandError("nothing was changed", returncode=FAILED)
 

@@ -31,7 +31,23 @@ class Capabilities:
     admits: bool = False
     resize: bool = False
     logs: bool = False
+    owned: bool = False  # it has an identity, and an object that says which platform runs it
     gangs: bool = False  # it keeps an object for each gang, which has to be dissolved
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Which platform runs a cluster, as the cluster keeps it.
+
+    The id of an installation, the machine that wrote it last and when, and a token that is another one each
+    time. `version` guards the next write.
+    """
+
+    installation: str
+    token: str
+    host: str
+    at: datetime
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,6 +413,23 @@ class ClusterBackend(Protocol):
         `whole`: every pod of the platform and every node beside the changes, which is a complete batch as
         well; of pods of others what changed.
         """
+
+    def identity(self) -> str:
+        """What no other cluster has and this one keeps, whatever its address."""
+        return ""
+
+    def owner(self) -> Owner | None:
+        """Which platform runs the cluster, None if none has said so."""
+        return None
+
+    def own(self, owner: Owner) -> None:
+        """Say who runs the cluster, unless somebody has since `owner.version`.
+
+        Raises: BackendUnavailable, in that case as well.
+        """
+
+    def disown(self) -> None:
+        """Say that nobody runs the cluster."""
 
     def still_there(self, refs: Sequence[TaskRef]) -> list[bool]:
         """Whether each of these pods, which a complete batch lacked, is there all the same: a label or a

@@ -9,9 +9,9 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from clusters.backends.base import Capabilities, ClusterBackend
+from clusters.backends.base import BackendUnavailable, Capabilities, ClusterBackend
 from clusters.backends.delegation import Delegate
-from clusters.models import BackendKind, Cluster
+from clusters.models import BackendKind, Cluster, ClusterHealth
 from foundation.errors import AllotmentError
 
 # By name where the import costs something that most processes never need.
@@ -30,8 +30,14 @@ class BackendMissing(AllotmentError):
     status = 501
 
 
-def backend_for(cluster: Cluster) -> ClusterBackend:
-    """The backend of a cluster. Raises `BackendMissing`, naming the kind and those there are."""
+def backend_for(cluster: Cluster, *, disowned_too: bool = False) -> ClusterBackend:
+    """The backend of a cluster; `disowned_too`: although another platform runs it.
+
+    Raises: BackendMissing, naming the kind and those there are; BackendUnavailable for a cluster that is not
+    ours to use, and when the connection cannot be opened.
+    """
+    if cluster.health == ClusterHealth.DISOWNED and not disowned_too:
+        raise BackendUnavailable(cluster.health_message)
     name = _FACTORIES.get(cluster.backend)
     if name is None:
         known = ", ".join(sorted(_FACTORIES))

@@ -37,6 +37,7 @@ class ClusterHealth(models.TextChoices):
     UNKNOWN = "unknown", "Unknown"
     HEALTHY = "healthy", "Healthy"
     UNREACHABLE = "unreachable", "Unreachable"
+    DISOWNED = "disowned", "Run by another platform"
 
 
 class Cluster(BaseModel, Leased, Versioned):
@@ -59,6 +60,13 @@ class Cluster(BaseModel, Leased, Versioned):
     foreign_at = models.DateTimeField(null=True, blank=True)
     foreign_listed_at = models.DateTimeField(null=True, blank=True)
 
+    # Which cluster it is, whatever its address; none for one that has not said, or that is simulated.
+    uid = models.CharField(max_length=64, unique=True, null=True, blank=True)
+    # What stands in the cluster's owner object since this database last wrote it, what is about to stand
+    # there, and when it was last confirmed. See `clusters.services.ownership`.
+    owner_token = models.CharField(max_length=64, blank=True, default="", db_default="")
+    owner_next = models.CharField(max_length=64, blank=True, default="", db_default="")
+    owner_at = models.DateTimeField(null=True, blank=True)
     # Of what the engine of the cluster's own says, where it has one.
     delegate_cursor = models.TextField(blank=True, default="", db_default="")
 

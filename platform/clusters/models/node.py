@@ -35,6 +35,8 @@ class Node(BaseModel):
     rack = models.CharField(max_length=63, blank=True, default="")
     ready = models.BooleanField(default=True)
     cordoned = models.BooleanField(default=False)
+    # Its cluster is not this platform's to fill: it gets nothing new.
+    closed = models.BooleanField(default=False, db_default=False)
     present = models.BooleanField(default=True)
     not_ready_since = models.DateTimeField(null=True, blank=True)
     pressure = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True)

@@ -10,13 +10,19 @@ import structlog
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from clusters.backends.base import BackendUnavailable, ConnectionInvalid, Inventory
 from clusters.backends.registry import backend_for, capabilities_for, delegate_for
 from clusters.models import ADMITS_ITSELF, BackendKind, Cell, Cluster
 from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync
+from clusters.services.ownership import (
+    ClusterUnreachable,
+    Disowned,
+    ownership_check,
+    ownership_confirm,
+    ownership_release,
+)
 from foundation import audit, outbox, versions
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid, Refused
@@ -27,47 +33,55 @@ from tenants.permissions import Permission
 log = structlog.get_logger(__name__)
 
 
-class ClusterUnreachable(Refused):
-    """The cluster does not answer, so nothing can be said of it."""
-
-    code = "CLUSTER_UNREACHABLE"
-    title = gettext_lazy("The cluster does not answer")
-
-
 def cluster_add(
-    *, acting_user: Actor, cell: Cell, name: str, backend: BackendKind, connection: Mapping[str, Any]
+    *,
+    acting_user: Actor,
+    cell: Cell,
+    name: str,
+    backend: BackendKind,
+    connection: Mapping[str, Any],
+    take_over: str = "",
 ) -> Cluster:
     """Add a cluster with its nodes, once it has answered; `connection` holds paths of files, no secret.
 
-    Raises: PermissionDenied; Invalid for name or connection; ClusterUnreachable; Conflict for a name that
-    is taken.
+    `take_over` is the id of the installation that ran it, if that one is lost. Raises: PermissionDenied;
+    Invalid for name or connection; ClusterUnreachable; Conflict for a name that is taken; Disowned for a
+    cluster that is known by another name or that another platform runs.
     """
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
     name = clean_slug(name, field="name")
     cluster = Cluster(cell=cell, name=name, backend=backend, connection=dict(connection))
-    inventory = _asked(cluster)  # no call to a cluster is made inside a transaction
+    if Cluster.unscoped.filter(name=name).exists():
+        raise _name_taken()
+    inventory = _asked(cluster, take_over=take_over)  # no call to a cluster is made inside a transaction
     with transaction.atomic():
         try:
             with transaction.atomic():
                 cluster.save(force_insert=True)
         except IntegrityError as error:
-            taken = _("There is a cluster of that name")
-            raise Conflict(
-                taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]
-            ) from error
+            raise _name_taken() from error
         _note(acting_user, "add", cluster, after={"name": name, "backend": backend, **connection})
         inventory_sync(cluster=cluster, inventory=inventory)
         outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
-    _count_pods(cluster)
+    _begin(cluster, take_over)
     return cluster
 
 
-def _count_pods(cluster: Cluster) -> None:
-    """What every pod in a new cluster holds is counted before anything is placed there."""
+def _name_taken() -> Conflict:
+    taken = _("There is a cluster of that name")
+    return Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)])
+
+
+def _begin(cluster: Cluster, take_over: str) -> None:
+    """Say in a new cluster who runs it, and count what every pod there holds before anything is placed.
+
+    What fails here is done by the first look at the cluster.
+    """
     try:
+        ownership_confirm(cluster=cluster, backend=backend_for(cluster), take_over=take_over)
         foreign_apply(cluster=cluster, bound=backend_for(cluster).observe(None).bound)
-    except BackendUnavailable as error:
-        log.warning("the pods of a new cluster are not told", cluster=cluster.name, error=str(error))
+    except (BackendUnavailable, Disowned) as error:
+        log.warning("a new cluster is not read yet", cluster=cluster.name, error=str(error))
 
 
 def cluster_sync(*, acting_user: Actor, cluster: Cluster) -> int:
@@ -100,13 +114,18 @@ def cluster_set(
     return cluster
 
 
-@transaction.atomic
 def cluster_remove(*, acting_user: Actor, cluster: Cluster) -> None:
     """Forget a cluster with its nodes, cards and flavors. What runs in it is not touched.
 
     Raises: PermissionDenied; Conflict while a queue, a quota in use, or the history of a job refers to it.
     """
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    _forget(acting_user, cluster)
+    ownership_release(cluster)
+
+
+@transaction.atomic
+def _forget(acting_user: Actor, cluster: Cluster) -> None:
     Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
     key, before = cluster.pk, {"name": cluster.name, "backend": cluster.backend}
     try:
@@ -124,8 +143,9 @@ def cluster_remove(*, acting_user: Actor, cluster: Cluster) -> None:
     outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
 
 
-def _asked(cluster: Cluster) -> Inventory:
+def _asked(cluster: Cluster, *, take_over: str = "") -> Inventory:
     try:
+        ownership_check(cluster=cluster, backend=backend_for(cluster), take_over=take_over)
         if cluster.backend in ADMITS_ITSELF:
             delegate_for(cluster).verdicts()  # its engine has to be there, and to let us in
         return backend_for(cluster).inventory()

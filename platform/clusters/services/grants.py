@@ -23,7 +23,9 @@ from foundation.kept import Kept
 _NODES: Final = Kept(lambda nodes: locking_in_order(Node.unscoped.filter(pk__any_of=nodes)).values_list("pk"))
 _USABLE: Final = Kept(
     lambda nodes, now: locking_in_order(
-        Node.unscoped.filter(not_held(now), pk__any_of=nodes, ready=True, cordoned=False, present=True)
+        Node.unscoped.filter(
+            not_held(now), pk__any_of=nodes, ready=True, cordoned=False, closed=False, present=True
+        )
     ).values_list("pk")
 )
 _DEVICES: Final = Kept(

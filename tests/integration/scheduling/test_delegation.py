@@ -104,6 +104,8 @@ def here() -> World:
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     made = Engine()
     monkeypatch.setattr(run, "delegate_for", lambda _: made)
+    for look in ("backend_owned", "backend_confirmed"):
+        monkeypatch.setattr(run, look, lambda _: None)
     return made
 
 

@@ -20,6 +20,7 @@ from clusters.backends.base import (
     Inventory,
     ObservedBatch,
     Outcome,
+    Owner,
     PodEvent,
     TaskRef,
     TaskSpec,
@@ -29,6 +30,7 @@ from clusters.backends.kubernetes import (
     events,
     gangs,
     logs,
+    owning,
     placing,
     removing,
     resizing,
@@ -51,7 +53,9 @@ class KubernetesBackend(ClusterBackend):
     Raises: BackendUnavailable when the connection cannot be opened.
     """
 
-    capabilities = Capabilities(slices=True, mig=True, bind=True, resize=True, logs=True, gangs=True)
+    capabilities = Capabilities(
+        slices=True, mig=True, bind=True, resize=True, logs=True, gangs=True, owned=True
+    )
 
     def __init__(self, cluster: Cluster) -> None:
         connection = json.dumps(cluster.connection, sort_keys=True)
@@ -93,6 +97,18 @@ class KubernetesBackend(ClusterBackend):
 
     def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
         return watch.observe(self._api, cursor, whole=whole)
+
+    def identity(self) -> str:
+        return owning.identity(self._api)
+
+    def owner(self) -> Owner | None:
+        return owning.owner(self._api)
+
+    def own(self, owner: Owner) -> None:
+        owning.own(self._api, owner)
+
+    def disown(self) -> None:
+        owning.disown(self._api)
 
     def still_there(self, refs: Sequence[TaskRef]) -> list[bool]:
         return removing.still_there(self._api, refs)

@@ -1,4 +1,4 @@
-"""`allotment cluster add|list|set|sync|remove`: the clusters of the platform from a shell."""
+"""`allotment cluster add|list|set|sync|take-over|remove`: the clusters of the platform from a shell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from clusters.models import BackendKind, Cell, Cluster
 from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import cluster_list
 from clusters.services.cluster import cluster_add, cluster_remove, cluster_set, cluster_sync
-from tenants.management.results import USAGE
+from clusters.services.ownership import cluster_owner, cluster_take_over, owner_told
+from tenants.management.results import FAILED, USAGE
 from tenants.management.verbs import VerbCommand, confirm_by_name, table_text
 from tenants.models import User
 
@@ -29,7 +30,9 @@ class Command(VerbCommand):
     help = "Add, list, set up, read again and remove clusters"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|set|sync|remove")
+        verbs = parser.add_subparsers(
+            dest="verb", required=True, metavar="add|list|set|sync|take-over|remove"
+        )
         add = verbs.add_parser("add", help="add a Kubernetes cluster, once it answers")
         add.add_argument("name", metavar="NAME")
         add.add_argument(
@@ -45,6 +48,17 @@ class Command(VerbCommand):
         verbs.add_parser("list", help="all clusters and what was last heard of them")
         for verb, text in (("sync", "read nodes and cards now"), ("remove", "forget it; nothing is stopped")):
             verbs.add_parser(verb, help=text).add_argument("name", metavar="NAME")
+        add.add_argument(
+            "--take-over",
+            default="",
+            metavar="ID",
+            help="run it in the place of the installation of that id, which is lost for good",
+        )
+        over = verbs.add_parser("take-over", help="run it in the place of a platform that is lost")
+        over.add_argument("name", metavar="NAME")
+        over.add_argument(
+            "--owner", default="", metavar="ID", help="the lost installation's id; asked for else"
+        )
         change = verbs.add_parser("set", help="switch what is experimental on or off")
         change.add_argument("name", metavar="NAME")
         change.add_argument(
@@ -64,6 +78,7 @@ class Command(VerbCommand):
             name=options["name"],
             backend=BackendKind(options["backend"]),
             connection={"kind": options["kind"], **given},
+            take_over=options["take_over"],
         )
         nodes = cluster.nodes.count()
         follow = f"next: allotment flavor discover {cluster.name}"
@@ -87,6 +102,22 @@ class Command(VerbCommand):
         cluster = cluster_get(viewer=user, name=options["name"])
         nodes = cluster_sync(acting_user=user, cluster=cluster)
         return {**_told(cluster), "nodes": nodes}, f"cluster {cluster.name} has {nodes} nodes"
+
+    def _take_over(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        cluster = cluster_get(viewer=user, name=options["name"])
+        found = cluster_owner(acting_user=user, cluster=cluster)
+        owner = options["owner"]
+        if found is not None and not owner:
+            owner, warning = found.installation, "Two platforms in one cluster hand its cards out twice."
+            question = (
+                f"Cluster {cluster.name} was run by {owner_told(found)}. {warning} Is that one stopped?"
+            )
+            confirm_by_name(question, owner, wanted="Write its id", instead="--owner")
+        if found is not None and owner != found.installation:
+            raise CommandError("nothing was changed", returncode=FAILED)
+        cluster_take_over(acting_user=user, cluster=cluster, owner=owner)
+        follow = "next: allotment doctor --deep"
+        return _told(cluster), f"cluster {cluster.name} is run by this platform; {follow}"
 
     def _remove(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_get(viewer=user, name=options["name"])

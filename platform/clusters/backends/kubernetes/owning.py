@@ -1,0 +1,86 @@
+"""Which cluster this is, and which platform runs it: a ConfigMap that every platform reads before it acts.
+
+It stands beside the platform's account, where tenants have no rights.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from clusters.backends.base import BackendUnavailable, Owner
+from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.pods import own_labels
+
+NAMESPACE: Final = "allotment"
+NAME: Final = "allotment-owner"
+_NAMESPACES: Final = "/api/v1/namespaces"
+_CONFIGMAPS: Final = f"{_NAMESPACES}/{NAMESPACE}/configmaps"
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+def identity(api: Api) -> str:
+    """The uid of a namespace that every cluster has and nobody can make anew. Raises: BackendUnavailable."""
+    return str(api.get(f"{_NAMESPACES}/kube-system")["metadata"]["uid"])
+
+
+def owner(api: Api) -> Owner | None:
+    """What the object says; None if there is none. Raises: BackendUnavailable."""
+    try:
+        found = api.get(f"{_CONFIGMAPS}/{NAME}")
+    except Refused as error:
+        if error.status != _NOT_FOUND:
+            raise
+        return None
+    data = found.get("data") or {}
+    try:
+        at = datetime.fromisoformat(data["at"])
+    except (KeyError, ValueError):
+        at = datetime.fromisoformat(found["metadata"]["creationTimestamp"])
+    return Owner(
+        installation=data.get("installation", ""),
+        token=data.get("token", ""),
+        host=data.get("host", ""),
+        at=at,
+        version=found["metadata"]["resourceVersion"],
+    )
+
+
+def own(api: Api, wanted: Owner) -> None:
+    """Write the object: a new one, or that of `wanted.version`. Raises: BackendUnavailable."""
+    data = {
+        "installation": wanted.installation,
+        "token": wanted.token,
+        "host": wanted.host,
+        "at": wanted.at.isoformat(),
+    }
+    metadata: Json = {"name": NAME, "namespace": NAMESPACE, "labels": own_labels(api.installation)}
+    try:
+        if wanted.version:
+            metadata["resourceVersion"] = wanted.version
+            api.patch(f"{_CONFIGMAPS}/{NAME}", {"metadata": metadata, "data": data})
+        else:
+            _create(api, {"metadata": metadata, "data": data})
+    except Refused as error:
+        if error.status != _CONFLICT:
+            raise
+        raise BackendUnavailable("somebody else has just said who runs this cluster") from error
+
+
+def disown(api: Api) -> None:
+    """Remove the object; absent is done. Raises: BackendUnavailable."""
+    try:
+        api.delete(f"{_CONFIGMAPS}/{NAME}", {})
+    except Refused as error:
+        if error.status != _NOT_FOUND:
+            raise
+
+
+def _create(api: Api, body: Json) -> None:
+    try:
+        api.create(_CONFIGMAPS, body)
+    except Refused as error:
+        if error.status != _NOT_FOUND:
+            raise
+        api.create(_NAMESPACES, {"metadata": {"name": NAMESPACE, "labels": own_labels(api.installation)}})
+        api.create(_CONFIGMAPS, body)

@@ -1,0 +1,244 @@
+"""A cluster has one identity and one owner, because two platforms would hand the same cards out twice.
+
+The identity is the word of the cluster itself and unique among the rows. The owner is written there, with a
+token that is another one at each confirmation. So an installation knows another one by its id, and a copy of
+itself, such as a database restored while the first one runs on, by a token that its database does not know.
+Whoever finds such a thing places nothing there, removes nothing and believes nothing until a person decides.
+"""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clusters.backends.base import BackendUnavailable, ClusterBackend, Owner
+from clusters.backends.registry import backend_for
+from clusters.models import Cell, Cluster, ClusterHealth, Node
+from clusters.services.node_marks import nodes_changed
+from foundation import audit, clock, outbox
+from foundation.actor import Actor
+from foundation.errors import Conflict, Refused
+from foundation.installation import installation_id
+from tenants import permissions
+from tenants.permissions import Permission
+
+log = structlog.get_logger(__name__)
+CONFIRM_EVERY: Final = timedelta(seconds=20)
+_CONFIRMED_WITHIN: Final = timedelta(seconds=90)
+_HOST_LENGTH: Final = 100
+
+
+class ClusterUnreachable(Refused):
+    """The cluster does not answer, so nothing can be said of it."""
+
+    code = "CLUSTER_UNREACHABLE"
+    title = gettext_lazy("The cluster does not answer")
+
+
+class Disowned(Conflict):
+    """The cluster is not the one it was, or another platform runs it."""
+
+    code = "CLUSTER_DISOWNED"
+    title = gettext_lazy("This cluster is run by another platform, or is another cluster")
+
+
+def ownership_confirm(*, cluster: Cluster, backend: ClusterBackend, take_over: str = "") -> None:
+    """Make sure that this is the cluster it was and that this database runs it, and say so in the cluster.
+
+    Asked again after `CONFIRM_EVERY`. `take_over` is the id of an installation that is to be replaced.
+    Raises: Disowned; BackendUnavailable.
+    """
+    if not backend.capabilities.owned:
+        return
+    age = None if cluster.owner_at is None else clock.now() - cluster.owner_at
+    fresh = age is not None and timedelta(0) <= age < CONFIRM_EVERY
+    if fresh and not take_over and cluster.health != ClusterHealth.DISOWNED:
+        return
+    _renew(cluster, backend, ownership_check(cluster=cluster, backend=backend, take_over=take_over))
+
+
+def ownership_check(*, cluster: Cluster, backend: ClusterBackend, take_over: str = "") -> Owner | None:
+    """The owner as the cluster tells it now, None for none; nothing is written there.
+
+    Raises: Disowned; BackendUnavailable.
+    """
+    if not backend.capabilities.owned:
+        return None
+    _check_identity(cluster, backend.identity())
+    found = backend.owner()
+    if not cluster._state.adding:  # a token is known here before it stands there
+        cluster.refresh_from_db(fields=["owner_token", "owner_next"])
+    if found is not None and take_over != found.installation:
+        _check_owner(cluster, found)
+    return found
+
+
+def backend_confirmed(cluster: Cluster) -> ClusterBackend:
+    """The backend of a cluster of which a look has lately confirmed that this database runs it.
+
+    For whoever does not hold the cluster's lease. Raises: BackendUnavailable.
+    """
+    cluster.refresh_from_db(fields=["health", "health_message", "owner_at"])
+    backend = backend_for(cluster)
+    lately = clock.now() - _CONFIRMED_WITHIN
+    if backend.capabilities.owned and (cluster.owner_at is None or cluster.owner_at < lately):
+        raise BackendUnavailable(f"who runs cluster {cluster.name} was not confirmed lately")
+    return backend
+
+
+def backend_owned(cluster: Cluster) -> ClusterBackend:
+    """The backend of a cluster that this database runs, made sure of now if it was not lately.
+
+    The caller holds the cluster's lease, so that tokens are written one after the other. What is found
+    otherwise is noted. Raises: BackendUnavailable.
+    """
+    backend = backend_for(cluster, disowned_too=True)
+    try:
+        ownership_confirm(cluster=cluster, backend=backend)
+    except Disowned as error:
+        disowned_note(cluster=cluster, message=str(error.detail))
+        raise BackendUnavailable(str(error.detail)) from error
+    owned_note(cluster=cluster)
+    return backend
+
+
+def ownership_release(cluster: Cluster) -> None:
+    """Say in a cluster that was forgotten that nobody runs it, as far as it answers."""
+    try:
+        backend = backend_for(cluster, disowned_too=True)
+        found = backend.owner()
+        if found is not None and _is_ours(cluster, found):
+            backend.disown()
+    except BackendUnavailable as error:
+        log.warning("the owner is left in a cluster", cluster=cluster.name, error=str(error))
+
+
+def owner_told(found: Owner) -> str:
+    """An owner in one line, for whoever has to decide."""
+    return _("installation %(id)s on %(host)s, last seen %(at)s") % {
+        "id": found.installation or "?",
+        "host": found.host or "?",
+        "at": f"{found.at:%Y-%m-%d %H:%M:%S} UTC",
+    }
+
+
+@transaction.atomic
+def disowned_note(*, cluster: Cluster, message: str) -> None:
+    """Let nothing new be placed in a cluster, and show why."""
+    Cluster.unscoped.filter(pk=cluster.pk).update(health=ClusterHealth.DISOWNED, health_message=message)
+    if cluster.health != ClusterHealth.DISOWNED:
+        log.error("the cluster is not this platform's", cluster=cluster.name, why=message)
+        _close(cluster, closed=True)
+
+
+@transaction.atomic
+def owned_note(*, cluster: Cluster) -> None:
+    """Let what was closed be used again; everything in the cluster is read anew."""
+    if cluster.health != ClusterHealth.DISOWNED:
+        return
+    fields = {"cursor": "", "foreign_listed_at": None, "listed_at": None, "health_message": ""}
+    Cluster.unscoped.filter(pk=cluster.pk).update(health=ClusterHealth.UNKNOWN, **fields)
+    cluster.refresh_from_db()
+    _close(cluster, closed=False)
+
+
+def cluster_owner(*, acting_user: Actor, cluster: Cluster) -> Owner | None:
+    """Which platform runs a cluster, by its own word. Raises: PermissionDenied; ClusterUnreachable."""
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    try:
+        return backend_for(cluster, disowned_too=True).owner()
+    except BackendUnavailable as error:
+        raise ClusterUnreachable(str(error)) from error
+
+
+def cluster_take_over(*, acting_user: Actor, cluster: Cluster, owner: str) -> None:
+    """Run a cluster in the place of the platform that its owner object names, by the id of that installation.
+
+    Raises: PermissionDenied; ClusterUnreachable; Disowned if the object names another one, or the cluster is
+    another one.
+    """
+    found = cluster_owner(acting_user=acting_user, cluster=cluster)
+    try:
+        backend = backend_for(cluster, disowned_too=True)
+        ownership_confirm(cluster=cluster, backend=backend, take_over=owner)
+    except BackendUnavailable as error:
+        raise ClusterUnreachable(str(error)) from error
+    with transaction.atomic():
+        before = {} if found is None else {"owner": found.installation, "host": found.host}
+        audit.record(
+            acting_user, "cluster.take_over", entity="cluster", entity_id=cluster.pk,
+            before=before, after={"owner": str(installation_id())},
+        )  # fmt: skip
+        owned_note(cluster=cluster)
+        outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
+
+
+def _check_identity(cluster: Cluster, uid: str) -> None:
+    if cluster.uid == uid:
+        return
+    if cluster.uid:
+        raise Disowned(
+            _("Another cluster answers at the address of %(name)s: its uid is %(uid)s and was %(known)s")
+            % {"name": cluster.name, "uid": uid, "known": cluster.uid}
+        )
+    taken = Cluster.unscoped.filter(uid=uid).exclude(pk=cluster.pk).values_list("name", flat=True).first()
+    if taken is not None:
+        raise Disowned(_("This cluster is known as %(name)s") % {"name": taken}, code="CLUSTER_KNOWN")
+    if cluster._state.adding:
+        cluster.uid = uid
+        return
+    try:
+        with transaction.atomic():
+            Cluster.unscoped.filter(pk=cluster.pk).update(uid=uid)
+    except IntegrityError as error:
+        raise Disowned(_("This cluster is known by another name"), code="CLUSTER_KNOWN") from error
+    cluster.uid = uid
+
+
+def _check_owner(cluster: Cluster, found: Owner) -> None:
+    if found.installation != str(installation_id()):
+        told = _("Cluster %(name)s is run by another platform: %(owner)s")
+        raise Disowned(told % {"name": cluster.name, "owner": owner_told(found)})
+    if not _is_ours(cluster, found):
+        told = _(
+            "Cluster %(name)s was run by a copy of this platform whose database knows more: %(owner)s."
+            " This database was restored, or is a copy"
+        )
+        raise Disowned(told % {"name": cluster.name, "owner": owner_told(found)})
+
+
+def _is_ours(cluster: Cluster, found: Owner) -> bool:
+    known = {cluster.owner_token, cluster.owner_next} - {""}
+    return found.installation == str(installation_id()) and found.token in known
+
+
+def _renew(cluster: Cluster, backend: ClusterBackend, found: Owner | None) -> None:
+    """Say it with a new token, which the database knows before the cluster does.
+
+    One that was not confirmed is used again, so that a write that comes late says nothing unknown.
+    """
+    waiting = cluster.owner_next if cluster.owner_next != cluster.owner_token else ""
+    token, now = waiting or uuid.uuid4().hex, clock.now()
+    rows = Cluster.unscoped.filter(pk=cluster.pk)
+    rows.update(owner_next=token)
+    version = found.version if found is not None else ""
+    host = socket.gethostname()[:_HOST_LENGTH]
+    backend.own(Owner(str(installation_id()), token, host, now, version))
+    rows.update(owner_token=token, owner_at=now)
+    cluster.owner_token = cluster.owner_next = token
+    cluster.owner_at = now
+
+
+def _close(cluster: Cluster, *, closed: bool) -> None:
+    Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
+    nodes = Node.unscoped.filter(cluster=cluster)
+    nodes.update(closed=closed)
+    nodes_changed(nodes)
+    outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
