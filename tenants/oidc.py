@@ -15,6 +15,7 @@ from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.conf import settings
 from django.contrib import messages
+from django.db import DataError, IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
@@ -24,6 +25,9 @@ from tenants.services.sign_in import groups_follow, person_noted
 
 log = structlog.get_logger(__name__)
 PROVIDER_ID = "sso"
+_ATTEMPTS = 3
+_NAME_MAX = 150
+_CLAIM_MAX = 200
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
@@ -56,11 +60,30 @@ class SocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         """Where somebody who is signed in goes after tying the provider to their account."""
         return str(settings.LOGIN_REDIRECT_URL)
 
-    def save_user(self, request: HttpRequest, sociallogin: Any, form: object = None) -> User:
-        """The account of the first sign-in."""
-        user: User = super().save_user(request, sociallogin, form)
-        person_noted(user=user)
+    def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> User:
+        """Take over what the provider says of a person, as far as a row can hold it."""
+        sociallogin.account.extra_data = _readable(sociallogin.account.extra_data)
+        user: User = super().populate_user(request, sociallogin, _readable(data))
+        for name in ("username", "first_name", "last_name"):
+            setattr(user, name, str(getattr(user, name) or "")[:_NAME_MAX])
         return user
+
+    def save_user(self, request: HttpRequest, sociallogin: Any, form: object = None) -> User:
+        """The account of the first sign-in; of two people of one name at one moment the second gets another.
+
+        Raises: ImmediateHttpResponse back to the sign-in page when there can be no such account.
+        """
+        for _attempt in range(_ATTEMPTS):
+            try:
+                with transaction.atomic():
+                    user: User = super().save_user(request, sociallogin, form)
+                    person_noted(user=user)
+                return user
+            except (IntegrityError, DataError) as error:
+                log.warning("an account could not be made from a sign-in", error=str(error))
+                sociallogin.user.username = ""  # another one is made up
+        text = _("Your account could not be made. Try again, or ask an operator of the platform.")
+        raise ImmediateHttpResponse(_back(request, text))
 
 
 def _back(request: HttpRequest, text: str) -> HttpResponse:
@@ -76,5 +99,20 @@ def follow_groups(sender: object, *, user: User, sociallogin: Any = None, **_kwa
     claim = settings.ALLOTMENT_OIDC_GROUPS_CLAIM
     # Providers send groups in the token, in the answer about the user, or in both.
     sources = [data.get("userinfo") or {}, data.get("id_token") or {}]
-    claimed = [name for source in sources for name in source.get(claim) or [] if isinstance(name, str)]
+    claimed = [name for source in sources for name in _names(_readable(source.get(claim)))]
     groups_follow(user=user, claimed=frozenset(claimed))
+
+
+def _names(claim: Any) -> list[str]:
+    """The names in a claim, which is a list, or one name where somebody is in one group only."""
+    names = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
+    return [name for name in names if isinstance(name, str) and 0 < len(name) <= _CLAIM_MAX]
+
+
+def _readable(value: Any) -> Any:
+    """The value without NUL, which JSON can say and no column can hold."""
+    if isinstance(value, str):
+        return value.replace("\x00", "")
+    if isinstance(value, dict):
+        return {_readable(name): _readable(item) for name, item in value.items()}
+    return [_readable(item) for item in value] if isinstance(value, list) else value

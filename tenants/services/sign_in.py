@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import count
+from typing import Final
+
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from foundation import audit
 from foundation.actor import SYSTEM
 from tenants.models import Group, GroupMember, Member, Role, User
+from tenants.names import same_name
+
+_NAME_MAX: Final = 120
 
 
 @transaction.atomic
@@ -28,7 +34,7 @@ def groups_follow(*, user: User, claimed: frozenset[str]) -> None:
     for group in lost:
         have[group].delete()
     for group in gained:
-        GroupMember(group=group, user=user).save(force_insert=True)
+        GroupMember.unscoped.get_or_create(group=group, user=user)
     if gained or lost:
         audit.record(
             SYSTEM,
@@ -41,11 +47,32 @@ def groups_follow(*, user: User, claimed: frozenset[str]) -> None:
 
 
 def _admin_group(claim: str) -> None:
-    group, made = Group.unscoped.get_or_create(claim=claim, defaults={"name": claim})
-    if made:
-        Member(group=group, role=Role.PLATFORM_ADMIN).save(force_insert=True)
-        after = {"name": group.name, "claim": claim, "role": Role.PLATFORM_ADMIN.value}
-        audit.record(SYSTEM, "group.create", entity="group", entity_id=group.pk, after=after)
+    if Group.unscoped.filter(claim=claim).exists():
+        return
+    try:
+        with transaction.atomic():
+            group = Group.unscoped.create(claim=claim, name=_free_name(claim))
+            Member(group=group, role=Role.PLATFORM_ADMIN).save(force_insert=True)
+    except IntegrityError:
+        if not Group.unscoped.filter(claim=claim).exists():
+            raise
+        return  # somebody else signed in at the same moment
+    after = {"name": group.name, "claim": claim, "role": Role.PLATFORM_ADMIN.value}
+    audit.record(SYSTEM, "group.create", entity="group", entity_id=group.pk, after=after)
+
+
+def _free_name(claim: str) -> str:
+    """The claim as a name, or with a number behind it.
+
+    A group of that name that was made here is another one: its people must not become platform admins.
+    """
+    taken = list(Group.unscoped.values_list("name", flat=True))
+    for number in count(1):
+        suffix = f" (SSO {number})" if number > 1 else ""
+        name = claim[: _NAME_MAX - len(suffix)] + suffix
+        if not any(same_name(name, other) for other in taken):
+            return name
+    raise AssertionError("count() does not end")
 
 
 def person_noted(*, user: User) -> None:

@@ -11,12 +11,15 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from django.db import DataError
 from django.test import Client
 
 from allotment.settings.oidc import provider
 from foundation.models import AuditRecord
 from tenants import permissions
 from tenants.models import Member, Role, User
+from tenants.oidc import AccountAdapter
 from tenants.permissions import Permission
 from tests.builders import tenancy
 from tests.fixtures import oidc_provider
@@ -134,3 +137,105 @@ def test_an_answer_that_nobody_asked_for_is_refused(sign_in: SignIn) -> None:
 def test_without_a_provider_there_is_no_such_page(client: Client) -> None:
     assert "Sign in with" not in client.get("/login").content.decode()
     assert client.get("/oidc/sso/login/").status_code == 404
+
+
+@pytest.mark.parametrize("taken", ["platform", "Platform", "PLATFORM "])
+def test_a_group_made_here_does_not_become_the_admins_of_the_provider(
+    sign_in: SignIn, settings: Any, taken: str
+) -> None:
+    settings.ALLOTMENT_OIDC_ADMIN_GROUPS = ["platform"]
+    local = tenancy.group(taken.strip(), tenancy.user("lou"))
+    tenancy.group(f"{taken.strip()} (SSO 2)")
+
+    client, answer = sign_in(**ada("platform"))
+    again, _ = sign_in(**ada("platform"))
+
+    assert answer.status_code == 302
+    for each in (client, again):
+        assert each.get("/api/v1/me").json()["platform_permissions"] == sorted(Permission)
+    assert permissions.granted(User.objects.get(username="lou")) == frozenset()
+    assert Member.unscoped.get().group.name.casefold() == "platform (sso 3)"
+    assert [row.user.username for row in local.people.all()] == ["lou"]
+
+
+def test_admin_groups_whose_names_are_cut_to_the_same_are_two(sign_in: SignIn, settings: Any) -> None:
+    names = ["g" * 150 + "1", "g" * 150 + "2"]
+    settings.ALLOTMENT_OIDC_ADMIN_GROUPS = names
+    sign_in(**ada(*names))
+    groups = [row.group for row in User.objects.get(username="ada").in_groups.all()]
+    assert {group.claim for group in groups} == set(names)
+    assert all(len(group.name) <= 120 for group in groups) and len({group.name for group in groups}) == 2
+
+
+@pytest.mark.parametrize(
+    "groups",
+    ["platform", ["platform", "platform"], [["platform"], 7, None, "", "x" * 500, "a\x00b", "platform"]],
+)
+def test_a_claim_of_any_shape_is_read(sign_in: SignIn, settings: Any, groups: Any) -> None:
+    settings.ALLOTMENT_OIDC_ADMIN_GROUPS = ["platform"]
+    client, answer = sign_in(**ada() | {"groups": groups})
+    assert answer["Location"] == "/"
+    assert client.get("/api/v1/me").json()["memberships"][0]["group"] == "platform"
+
+
+@pytest.mark.parametrize("groups", [7, True, {"platform": True}, None, "", [[["platform"]]]])
+def test_a_claim_that_names_no_group_gives_none(sign_in: SignIn, settings: Any, groups: Any) -> None:
+    settings.ALLOTMENT_OIDC_ADMIN_GROUPS = ["platform"]
+    client, answer = sign_in(**ada() | {"groups": groups})
+    assert answer["Location"] == "/" and client.get("/api/v1/me").json()["memberships"] == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"preferred_username": "ADA"},
+        {"preferred_username": "x" * 300},
+        {"preferred_username": ""},
+        {"preferred_username": "a\x00da", "name": "A\x00", "given_name": "x" * 400, "family_name": "y" * 400},
+        {"preferred_username": "ci@team-a"},
+        {"preferred_username": "李雷"},
+        {"email": "not an address"},
+        {"email": "x" * 300 + "@acme.test"},
+        {"email": "lou@acme.test", "email_verified": True},
+        {"email": None, "preferred_username": None},
+    ],
+    ids=str,
+)
+def test_whatever_is_said_of_a_person_makes_an_account_of_its_own(
+    sign_in: SignIn, said: dict[str, Any]
+) -> None:
+    team = tenancy.workspace("team-a")
+    others = [tenancy.user("ada"), tenancy.user("lou"), tenancy.service_account("ci", team)]
+    User.objects.filter(username="lou").update(email="lou@acme.test")
+    for subject in ("first", "second"):
+        client, answer = sign_in(**ada() | {"sub": subject} | said)
+        assert (answer.status_code, answer["Location"]) == (302, "/")
+        me = client.get("/api/v1/me").json()
+        assert me["username"] and me["username"] not in {user.username for user in others}
+        again, _ = sign_in(**ada() | {"sub": subject} | said)
+        assert again.get("/api/v1/me").json()["id"] == me["id"]
+    assert User.objects.count() == 5
+
+
+def test_a_name_that_is_taken_at_the_same_moment_is_made_up_anew(
+    sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenancy.user("ada")
+    # As if the other account were not there yet when the name is looked up.
+    monkeypatch.setattr(AccountAdapter, "clean_username", lambda _adapter, name, shallow=False: name)
+    client, answer = sign_in(**ada())
+    assert answer["Location"] == "/"
+    assert client.get("/api/v1/me").json()["username"] not in ("", "ada")
+
+
+def test_an_account_that_cannot_be_made_leads_back_to_the_sign_in_page(
+    sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise DataError("too long")
+
+    monkeypatch.setattr(DefaultSocialAccountAdapter, "save_user", fail)
+    client, answer = sign_in(**ada())
+    assert answer["Location"] == "/login"
+    assert "could not be made" in client.get("/login").content.decode()
+    assert not User.objects.exists()
