@@ -4,6 +4,7 @@
 #   make test    all tests; ARGS= is handed to pytest
 #   make lint    style, types, layers, migrations
 #   make bench   all benchmarks
+#   make lock    pin what the image installs, with hashes
 #   make mutation   which changes of quota and preemption no test notices (MUTANTS=)
 
 SHELL := /bin/sh
@@ -24,7 +25,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
 	"$$python" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo "$$python" && break; done)
 
-.PHONY: help up test lint bench mutation clean
+.PHONY: help up test lint bench lock mutation clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -46,6 +47,13 @@ lint: $(VENV)/.lint
 
 bench: $(VENV)/.test
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# Versions and hashes without the address of any registry; for every platform and the Python of the image.
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --upgrade \
+	--no-annotate --custom-compile-command "make lock"
+lock: $(VENV)/.pins
+	@$(LOCK) --extra server --output-file deploy/requirements.txt pyproject.toml
+	@$(LOCK) --group pyproject.toml:image-build --output-file deploy/requirements-build.txt
 
 # A law that survives a change is tried on every example, for thousands of changes: few examples do.
 mutation: export ALLOTMENT_EXAMPLES ?= 30
@@ -83,6 +91,10 @@ $(VENV)/.test: $(VENV)/.pip pyproject.toml
 
 $(VENV)/.lint: $(VENV)/.test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group lint
+	@touch $@
+
+$(VENV)/.pins: $(VENV)/.pip pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group lock
 	@touch $@
 
 $(VENV)/.mutation: $(VENV)/.test
