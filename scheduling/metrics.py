@@ -3,36 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from django.db.models import Count, Sum
 from prometheus_client.core import GaugeMetricFamily
 
-from clusters.models import Cell, Device
+from clusters.models import Cell, Cluster, ClusterHealth, Device
 from foundation import clock
 from scheduling.models import TERMINAL_STATES, Job, JobState
 
+_LIVE: Final = tuple(state for state in JobState.values if state not in TERMINAL_STATES)
+
 
 def figures() -> Iterable[GaugeMetricFamily]:
-    """Jobs by state and reason, age of the oldest wait and of the last cycle, cards by flavor."""
+    """Jobs by state and reason, age of the oldest wait and of the last cycle, clusters, cards by flavor."""
     yield from _jobs()
     yield from _cells()
+    yield from _clusters()
     yield from _cards()
 
 
 def _jobs() -> Iterable[GaugeMetricFamily]:
     live = Job.unscoped.exclude(state__in=TERMINAL_STATES)
     states = GaugeMetricFamily("allotment_jobs", "Jobs that have not ended.", labels=["state"])
-    for state, count in live.order_by("state").values_list("state").annotate(Count("id")):
-        states.add_metric([state], count)
+    counted = dict(live.order_by("state").values_list("state").annotate(Count("id")))
+    for state in _LIVE:
+        states.add_metric([state], counted.get(state, 0))
     yield states
     queued = Job.unscoped.filter(state=JobState.QUEUED)
     reasons = GaugeMetricFamily("allotment_waiting_jobs", "Queued jobs by why they wait.", labels=["reason"])
     for reason, count in queued.order_by("reason").values_list("reason").annotate(Count("id")):
         reasons.add_metric([reason], count)
     yield reasons
+    oldest = GaugeMetricFamily(
+        "allotment_oldest_wait_seconds", "Age of the oldest queued job; none where nobody waits.", labels=[]
+    )
     first = queued.order_by("submitted_at").values_list("submitted_at", flat=True).first()
-    age = (clock.now() - first).total_seconds() if first else 0.0
-    yield GaugeMetricFamily("allotment_oldest_wait_seconds", "Age of the oldest queued job.", value=age)
+    if first is not None:
+        oldest.add_metric([], (clock.now() - first).total_seconds())
+    yield oldest
+
+
+def _clusters() -> Iterable[GaugeMetricFamily]:
+    reachable = GaugeMetricFamily(
+        "allotment_cluster_up", "Whether the cluster answered when it was last asked.", labels=["cluster"]
+    )
+    ages = GaugeMetricFamily(
+        "allotment_cluster_observed_age_seconds", "Since a look at the cluster succeeded.", labels=["cluster"]
+    )
+    for cluster in Cluster.unscoped.order_by("name"):
+        if cluster.health != ClusterHealth.UNKNOWN:
+            reachable.add_metric([cluster.name], float(cluster.health == ClusterHealth.HEALTHY))
+        if cluster.observed_at is not None:
+            ages.add_metric([cluster.name], (clock.now() - cluster.observed_at).total_seconds())
+    yield reachable
+    yield ages
 
 
 def _cells() -> Iterable[GaugeMetricFamily]:

@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 
 from foundation.bulk import Guard, insert_rows, update_rows
 from foundation.errors import Conflict
+from scheduling.journal import Step, tell_jobs
 from scheduling.models import Job, JobEvent, JobState
 
 _S = JobState
@@ -53,6 +54,7 @@ def note(
     job: Job, code: str, *, now: datetime, actor: str = "", numbers: Mapping[str, Any] | None = None
 ) -> JobEvent:
     """Add a line to the job's story."""
+    tell_jobs([Step(job.pk, code, actor, numbers or {})])
     return JobEvent.unscoped.create(job=job, at=now, code=code, actor=actor, numbers=dict(numbers or {}))
 
 
@@ -107,6 +109,7 @@ def transition_all(moves: Sequence[Move], *, now: datetime, actor: str = "") -> 
             setattr(job, name, value)
         events.append(JobEvent(job=job, at=now, code=move.code, actor=actor, numbers=dict(move.numbers)))
     insert_rows(events)
+    tell_jobs(Step(move.job.pk, move.code, actor, move.numbers) for move in moves)
 
 
 def _write(names: Sequence[str], moves: Sequence[Move]) -> None:

@@ -12,7 +12,15 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from celery import Celery
-from celery.signals import setup_logging, task_prerun, worker_init, worker_process_init, worker_ready
+from celery.signals import (
+    setup_logging,
+    task_postrun,
+    task_prerun,
+    worker_init,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_ready,
+)
 from kombu.entity import Exchange, Queue
 
 from allotment.deathsig import die_with_parent
@@ -151,6 +159,20 @@ def _replace_dead_connections(**_: Any) -> None:
         if not connection.in_atomic_block:
             connection.health_check_done = False
             connection.close_if_health_check_failed()
+
+
+@task_postrun.connect
+def _write_measures(**_: Any) -> None:
+    from foundation import measures  # noqa: PLC0415 (models are loaded only from here on)
+
+    measures.write_due()
+
+
+@worker_process_shutdown.connect
+def _write_last_measures(**_: Any) -> None:
+    from foundation import measures  # noqa: PLC0415 (models are loaded only from here on)
+
+    measures.write()
 
 
 @worker_ready.connect

@@ -180,6 +180,29 @@ class Installation(models.Model):
         return str(self.uuid)
 
 
+class Measure(models.Model):
+    """What all processes together have counted: one row per name, values of labels and bucket."""
+
+    id = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=80)
+    labels = models.CharField(max_length=400)
+    le = models.CharField(max_length=12, blank=True)
+    count = models.BigIntegerField()
+    total = models.FloatField()
+
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["name", "labels", "le"], name="measure_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.labels}{self.le}"
+
+
 class Heartbeat(models.Model):
     """When a part of the platform last finished a piece of work; readiness looks here, not at PIDs."""
 

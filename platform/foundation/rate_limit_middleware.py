@@ -18,9 +18,10 @@ from foundation import problems, rate_limit
 from foundation.errors import AllotmentError
 from foundation.rate_limit import Standing, address_of
 
-_API: Final = "/api/"
+# What takes a key or a token: whoever tries wrong ones over and over is turned away.
+_KEYED: Final = ("/api/", "/metrics")
 # Asked by machines that must get an answer: to turn a probe away would end the process.
-_PROBES: Final = ("/livez", "/readyz", "/metrics")
+_PROBES: Final = ("/livez", "/readyz")
 
 
 class TooManyRequests(AllotmentError):
@@ -38,7 +39,7 @@ class RateLimitMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if not request.path.startswith(_API):
+        if not request.path.startswith(_KEYED):
             return self._page(request)
         failures = rate_limit.counter.count("sign-in", address_of(request), 0)
         if failures is not None and failures.used >= failures.limit:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final
+
+from django.db import transaction
 
 from clusters.services.grants import DeviceAmount, NodeAmount, NoLongerFree, devices_take, nodes_take
 from foundation.bulk import insert_values
@@ -14,6 +17,7 @@ from foundation.kept import Kept, KeptUpdate
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey, ledger_reserve
 from quotas.tree import at_least
+from scheduling import measures
 from scheduling.commit.batch import CHUNK, Batch, task_key
 from scheduling.engine import model as em
 from scheduling.models import (
@@ -116,6 +120,9 @@ def _collect(
     batch.attempts.append((attempt, job.pk, number, batch.cell.epoch, batch.now, borrowed))
     batch.admitted[job.pk] = job
     batch.unclaimed.add(job.pk)  # the promise is kept
+    if number == 1:
+        waited_s = (batch.now - job.submitted_at).total_seconds()
+        transaction.on_commit(partial(measures.WAIT.observe, waited_s), robust=True)
     numbers = _summary(decision, number)
     batch.happened(job, "admitted", numbers)
     batch.note(job, DecisionKind.ADMIT, "", numbers)

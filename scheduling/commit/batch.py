@@ -17,6 +17,7 @@ from quotas.services.ledger import LedgerKey
 from quotas.tree import QuotaTree
 from scheduling.commit.limits import Limits
 from scheduling.engine import model as em
+from scheduling.journal import Step, tell_jobs
 from scheduling.models import Claim, Decision, DecisionKind, Job, JobEvent
 from scheduling.snapshots import CellSnapshot
 
@@ -87,6 +88,7 @@ def decision_row(
 def write_events(rows: Sequence[Row]) -> None:
     """Write the lines of stories."""
     insert_values(JobEvent, _EVENT, rows)
+    tell_jobs(Step(job, code, numbers=numbers) for job, _, code, numbers in rows)
 
 
 def write_decisions(rows: Sequence[Row]) -> None:

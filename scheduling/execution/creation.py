@@ -18,6 +18,7 @@ from clusters.backends.base import UNKNOWN, Outcome
 from clusters.models import Cluster, ClusterHealth
 from foundation import clock
 from foundation.bulk import Guard, locking_in_order, update_rows
+from scheduling import measures
 from scheduling.models import Allocation, Job, JobState, Task, TaskState
 from scheduling.services.lifecycle import begin_eviction
 from scheduling.transitions import StaleJob
@@ -66,6 +67,7 @@ def _pause(failures: int) -> timedelta:
 
 def send_back(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
     """Evict the job of a pod that cannot be made, with its whole gang, to be tried again after a pause."""
+    measures.STARTS_REFUSED.add(cluster=allocation.node.cluster.name, code=outcome.code)
     job = Job.unscoped.select_related("queue").get(pk=allocation.attempt.job_id)
     if job.state not in _LIVE:
         return

@@ -24,8 +24,10 @@ from clusters.services.ownership import backend_owned
 from foundation import clock, faults, leases, outbox
 from foundation.bulk import Guard, locking_in_order, update_rows
 from foundation.kept import Kept, KeptUpdate
+from scheduling import measures
 from scheduling.execution import creation, gangs, resizing
 from scheduling.execution.task_specs import task_specs
+from scheduling.journal import tell_pods
 from scheduling.models import Allocation
 
 log = structlog.get_logger(__name__)
@@ -85,6 +87,7 @@ _SENT: Final = KeptUpdate(
     lambda keys, now: Allocation.unscoped.filter(pk__any_of=keys), lambda keys, now: {"removal_sent_at": now}
 )
 _WANTED: Final = Kept(_wanted)
+_STEPS: Final = {OutcomeKind.DONE: "created and bound", OutcomeKind.REFUSED: "refused"}
 _UNWANTED: Final[Kept[Any]] = Kept(_unwanted)
 
 
@@ -100,10 +103,10 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
             backend = backend_owned(cluster)
             now = clock.now()
             unwanted = _UNWANTED(cluster.pk, now - _ASK_AGAIN)
-            answered = _remove(backend, [one for one in unwanted if not one.released_at], now)
+            answered = _remove(cluster, backend, [one for one in unwanted if not one.released_at], now)
             answered += _ensure(cluster, backend)
             # Nobody waits for pods that have ended.
-            answered += _remove(backend, [one for one in unwanted if one.released_at], now)
+            answered += _remove(cluster, backend, [one for one in unwanted if one.released_at], now)
             if backend.capabilities.resize:
                 resizing.resize(cluster, backend)
             if backend.capabilities.gangs:
@@ -126,7 +129,8 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
         if backend.capabilities.gangs:
             gangs.note_gathered(zip(wanted, specs, strict=True))
         faults.point("execute.before_ensure")
-        outcomes = backend.ensure_many(specs)
+        with measures.EXECUTION.timed(cluster=cluster.name, step="ensure"):
+            outcomes = backend.ensure_many(specs)
         faults.point("execute.after_ensure")
         pairs = list(zip(wanted, outcomes, strict=True))
         known = [pair for pair in pairs if pair[1].kind is not OutcomeKind.UNKNOWN]
@@ -148,11 +152,14 @@ def _note_ensured(known: list[tuple[Allocation, Outcome]]) -> None:
         new = Guard(where={"ensured_at": None})
         update_rows(Allocation, ("ensured_at", "pod_uid"), noted, guard=new)
     for allocation, outcome in known:
+        pod = (allocation.attempt.job_id, allocation.namespace, allocation.pod_name)
+        refused = {"cause": outcome.code} if outcome.code else {}
+        tell_pods(_STEPS[outcome.kind], [pod], node=allocation.node.name, **refused)
         if outcome.kind is OutcomeKind.REFUSED:
             creation.send_back(allocation, outcome, now)
 
 
-def _remove(backend: ClusterBackend, unwanted: Sequence[Any], now: datetime) -> int:
+def _remove(cluster: Cluster, backend: ClusterBackend, unwanted: Sequence[Any], now: datetime) -> int:
     """Ask for these to be removed, rows of `_UNWANTED`; returns how many were."""
     if not unwanted:
         return 0
@@ -161,7 +168,8 @@ def _remove(backend: ClusterBackend, unwanted: Sequence[Any], now: datetime) -> 
     for allocation in unwanted:
         asked_s = GRACE_S if allocation.grace is None else int(allocation.grace)
         by_grace[0 if _is_given_up(allocation) else asked_s].append(allocation)
-    done = [pk for grace_s, some in sorted(by_grace.items()) for pk in _removed(backend, some, grace_s)]
+    with measures.EXECUTION.timed(cluster=cluster.name, step="remove"):
+        done = [pk for grace_s, some in sorted(by_grace.items()) for pk in _removed(backend, some, grace_s)]
     faults.point("execute.after_remove")
     with transaction.atomic():
         _LOCKED.for_any(done)

@@ -33,6 +33,7 @@ from clusters.services.inventory import inventory_sync, nodes_observe
 from clusters.services.ownership import backend_owned
 from foundation import clock, faults, leases, outbox
 from foundation.kept import KeptUpdate
+from scheduling import measures
 from scheduling.execution import holders
 from scheduling.execution.execute import RETRY_S
 from scheduling.execution.progress import pods_apply
@@ -76,7 +77,8 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             now = clock.now()
             listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
             everything = not cluster.cursor or _others_are_old(cluster, now)
-            batch = backend.observe(None if listing and everything else cluster.cursor, whole=listing)
+            with measures.EXECUTION.timed(cluster=cluster.name, step="observe"):
+                batch = backend.observe(None if listing and everything else cluster.cursor, whole=listing)
         except BackendUnavailable as error:
             _note_unreachable(cluster, str(error))
             return 0

@@ -20,6 +20,7 @@ from foundation.bulk import Guard, update_rows
 from foundation.kept import Kept
 from scheduling.execution import restart
 from scheduling.execution.changes import Changes
+from scheduling.journal import tell_pods
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.services.lifecycle import ask_removal, end_attempts, eviction, finish, settle
 from scheduling.services.release import give_back
@@ -108,7 +109,7 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
     ended: list[Allocation] = []
     # Finished pods are still objects in the cluster, and so is what a gang had in common: have them removed.
     left = any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations)
-    restarted = False
+    restarted, gone = False, []
     for seen in observations:
         allocation = allocations.get((seen.ref.namespace, seen.ref.name))
         if allocation is None:
@@ -125,9 +126,12 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
                 changes.set(allocation, released_at=now)
                 ended.append(allocation)
             left = left or allocation.attempt.gathered_at is not None
+        if seen.phase is PodPhase.GONE and allocation.removed_at is None:
+            gone.append((allocation.attempt.job_id, allocation.namespace, allocation.pod_name))
         if _apply_pod(allocation, seen, changes, now):
             touched.setdefault(allocation.attempt.job, []).append(seen)
     changes.write()
+    tell_pods("gone", gone)
     give_back(ended, now=now)
     _advance(touched, now)
     if restarted:

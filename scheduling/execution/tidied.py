@@ -12,6 +12,7 @@ from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
 from foundation.bulk import locking_in_order
 from foundation.kept import Kept, KeptUpdate
+from scheduling.journal import tell_pods
 from scheduling.models import TERMINAL_STATES, Allocation, TaskState
 
 _AT_REST: Final[Kept[tuple[Any, ...]]] = Kept(
@@ -26,7 +27,7 @@ _AT_REST: Final[Kept[tuple[Any, ...]]] = Kept(
             attempt__gathered_at__isnull=True,
             attempt__job__state__in=TERMINAL_STATES,
         )
-    ).values_list("pk", "namespace", "pod_name", "pod_uid")
+    ).values_list("pk", "namespace", "pod_name", "pod_uid", "attempt__job_id")
 )
 _REMOVED: Final = KeptUpdate(
     lambda keys, now: Allocation.unscoped.filter(pk__any_of=keys), lambda keys, now: {"removed_at": now}
@@ -45,9 +46,11 @@ def tidied(
         return observations
     with transaction.atomic():
         rows = _AT_REST([name for _, name in gone], cluster.pk)
-        done = {(space, name): pk for pk, space, name, uid in rows if _is_it(gone.get((space, name)), uid)}
-        if done:
-            _REMOVED(sorted(done.values()), now)
+        there = [row for row in rows if _is_it(gone.get((row[1], row[2])), row[3])]
+        done = {(space, name) for _, space, name, *_ in there}
+        if there:
+            _REMOVED(sorted(row[0] for row in there), now)
+            tell_pods("gone", [(job, space, name) for _, space, name, _, job in there])
     return [seen for seen in observations if (seen.ref.namespace, seen.ref.name) not in done]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 import structlog
@@ -14,7 +15,7 @@ from clusters.models import Cell
 from foundation import clock, faults, health, leases, outbox
 from foundation.garbage import uncollected
 from foundation.kept import Kept
-from scheduling import commit, engine
+from scheduling import commit, engine, measures
 from scheduling.commit import Committed
 from scheduling.delegation.delegated import elsewhere
 from scheduling.engine.model import Instant
@@ -57,18 +58,22 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         outbox.answered((topic,) if briefly else (outbox.Topic.CYCLE, outbox.Topic.FREED), cell_id)
         faults.point("cycle.leased")
         begun = time.monotonic()
-        others = elsewhere(cell_id)
-        taken, kept = borrow(cell_id, but=others, briefly=briefly)
+        others, cell = elsewhere(cell_id), _name(cell_id)
+        with measures.SNAPSHOT.timed(cell=cell):
+            taken, kept = borrow(cell_id, but=others, briefly=briefly)
         config = brief_config() if briefly else engine_config()
-        result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
+        with measures.DECISION.timed(cell=cell):
+            result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
         faults.point("cycle.before_commit")
         try:
-            done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
+            with measures.COMMIT.timed(cell=cell):
+                done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
         except leases.LeaseLost as error:
             log.warning("cycle abandoned", cell=str(cell_id), why=str(error))
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
             return None
     _took_s[cell_id] = time.monotonic() - begun
+    measures.CYCLE.observe(_took_s[cell_id], cell=cell)
     (_idle.discard if done.admitted else _idle.add)(cell_id)
     faults.point("cycle.after_commit")
     if kept is not None:
@@ -92,6 +97,11 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
             jobs=len(taken.jobs),
         )
     return done
+
+
+@lru_cache
+def _name(cell_id: uuid.UUID) -> str:
+    return Cell.unscoped.values_list("name", flat=True).get(pk=cell_id)
 
 
 def _too_soon(cell_id: uuid.UUID, now: datetime, *, freed: bool) -> float:

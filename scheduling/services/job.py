@@ -13,6 +13,7 @@ from foundation import audit, clock, faults, outbox
 from foundation.bulk import insert_rows
 from foundation.errors import Conflict
 from scheduling import transitions
+from scheduling.journal import Step, tell_jobs
 from scheduling.models import (
     TERMINAL_STATES,
     Job,
@@ -66,6 +67,7 @@ def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
     name = acting_user.get_username()
     story = [JobEvent(job=job, at=job.submitted_at, code="submitted", actor=name) for job in jobs]
     insert_rows(story)
+    tell_jobs(Step(job.pk, "submitted", name) for job in jobs)
     after = [(job, {"name": job.name, "queue": job.queue.name}) for job in jobs]
     audit.record_many(
         acting_user,

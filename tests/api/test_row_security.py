@@ -30,6 +30,7 @@ GLOBAL: Final = {
     "foundation.Hint",
     "foundation.Heartbeat",
     "foundation.Installation",
+    "foundation.Measure",
     "tenants.Group",
     "tenants.GroupMember",
     "clusters.Cell",

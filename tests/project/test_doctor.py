@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from foundation import health
+from clusters.models import Cluster, ClusterHealth
+from foundation import clock, health
+from tests.builders.world import world
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -64,3 +67,27 @@ def test_a_result_file_that_cannot_be_written_is_bad_usage(tmp_path: Path) -> No
     with pytest.raises(CommandError, match="No such file or directory") as caught:
         call_command("doctor", "--only", "database", "--json", str(tmp_path / "no" / "file"))
     assert caught.value.returncode == 2
+
+
+@pytest.mark.django_db
+def test_a_cluster_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    here = world()
+    Cluster.unscoped.update(health=ClusterHealth.HEALTHY, observed_at=clock.now())
+    assert run(capsys, "--only", "clusters")[0] == 0
+
+    Cluster.unscoped.update(health=ClusterHealth.UNREACHABLE, health_message="no route to host")
+    status, output = run(capsys, "--only", "clusters")
+    assert status == 1
+    assert f"{here.cluster.name}: no route to host" in " ".join(output.split())
+
+    Cluster.unscoped.update(health=ClusterHealth.HEALTHY, observed_at=clock.now() - timedelta(minutes=5))
+    status, output = run(capsys, "--only", "clusters")
+    assert status == 1
+    assert "last looked at 300 s ago" in " ".join(output.split())
+
+
+@pytest.mark.django_db
+def test_an_installation_without_a_cluster_is_told_how_to_get_one(capsys: pytest.CaptureFixture[str]) -> None:
+    status, output = run(capsys, "--only", "clusters")
+    assert status == 1
+    assert "allotment cluster add" in " ".join(output.split())

@@ -47,6 +47,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "foundation.request_id.RequestIdMiddleware",  # first: everything below logs with the id
+    "foundation.http_measures.HttpMeasuresMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "foundation.cache_control.CacheControlMiddleware",
@@ -252,6 +253,9 @@ ALLOTMENT_LEASE_S = env.number("ALLOTMENT_LEASE_S", default=30, low=2, high=600)
 # Networks that pods of jobs may not connect to, beside those where clouds tell the credentials of a node.
 ALLOTMENT_DENIED_NETWORKS = env.networks("ALLOTMENT_DENIED_NETWORKS")
 ALLOTMENT_EMBEDDED = False
+# Whoever sends it may read /metrics. Without one, only an embedded installation lets anybody read them.
+ALLOTMENT_METRICS_TOKEN = env.text("ALLOTMENT_METRICS_TOKEN", "")
+ALLOTMENT_MEASURES_EVERY_S = 5.0  # how often each process writes down what it has counted
 ALLOTMENT_DEMO = False  # whether simulated users submit jobs
 
 # --- Logs -----------------------------------------------------------------------------------------

@@ -29,6 +29,9 @@ ALLOTMENT_BROKER_URL = env.address("ALLOTMENT_BROKER_URL", schemes=env.BROKER_SC
 # Tests ask as often as they like; those of the limits set their own.
 ALLOTMENT_RATES = dict.fromkeys(ALLOTMENT_RATES, 0)
 
+# Counting statements is what some tests do; those of the measures write them themselves.
+ALLOTMENT_MEASURES_EVERY_S = 3600.0
+
 # Hashing a password costs 0.1 s on purpose; a thousand test users cannot afford it.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # `Client.login` passes no request, which axes refuses; the lockout's own tests switch it on.

@@ -22,6 +22,7 @@ from clusters.backends.base import BackendUnavailable
 from clusters.backends.kubernetes import answers
 from clusters.backends.kubernetes.breaker import Breaker
 from foundation import leases
+from foundation.measures import Counter, Histogram
 
 Json = dict[str, Any]
 
@@ -33,6 +34,16 @@ _BACKOFF_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 3.0
 _PAGE: Final = 500
 _UNAUTHORISED, _TOO_MANY, _SERVER_ERROR, _UNAVAILABLE = 401, 429, 500, 503
+
+
+_CALLS: Final = Histogram(
+    "allotment_cluster_call_seconds", "One call to the API of a cluster.", ("cluster", "method")
+)
+_FAILURES: Final = Counter(
+    "allotment_cluster_failures_total",
+    "Calls that a cluster did not answer, or that were held back because others had failed.",
+    ("cluster", "kind"),
+)
 
 
 class Refused(BackendUnavailable):
@@ -151,6 +162,7 @@ class Api:
             try:
                 return self._once(method, path, body, query or {})
             except _AskAgain as error:
+                _FAILURES.add(cluster=self.cluster, kind="unanswered")
                 self._breaker.failed(self._subject if error.of_object else "")
                 if attempt == ATTEMPTS:
                     raise BackendUnavailable(str(error)) from error
@@ -170,8 +182,9 @@ class Api:
         if not reads:
             _require_held(call)
         try:
-            answer = self._open(method, path, query, body, answer_s)
-            data = answer.data
+            with _CALLS.timed(cluster=self.cluster, method=method):
+                answer = self._open(method, path, query, body, answer_s)
+                data = answer.data
         except (NewConnectionError, ConnectTimeoutError, ApiException) as error:
             raise _AskAgain(f"{call}: no connection: {error}") from error
         except HTTPError as error:
@@ -201,8 +214,17 @@ class Api:
         """A read may be asked again; of a write nobody knows whether it was carried out."""
         if reads:
             return _AskAgain(message, of_object=of_object)
+        _FAILURES.add(cluster=self.cluster, kind="unanswered")
         self._breaker.failed(self._subject if of_object else "")
         return OutcomeUnknown(message)
+
+    def _check_breaker(self) -> None:
+        """Raises: BackendUnavailable while too many calls have failed."""
+        try:
+            self._breaker.check()
+        except BackendUnavailable:
+            _FAILURES.add(cluster=self.cluster, kind="held-back")
+            raise
 
     def _open(
         self,
@@ -212,7 +234,7 @@ class Api:
         body: Json | None,
         answer_s: float | None,
     ) -> BaseHTTPResponse:
-        self._breaker.check()
+        self._check_breaker()
         headers = {**self._client.default_headers, "Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, close_old_connections, connection
 from kombu.exceptions import KombuError
 
-from foundation import health, outbox
+from foundation import health, measures, outbox
 
 log = structlog.get_logger(__name__)
 _BEAT_EVERY_S = 5.0
@@ -57,6 +57,7 @@ class Command(BaseCommand):
     def _beat(self) -> None:
         try:
             health.beat("relay")
+            measures.write_due()
         except DatabaseError as error:
             log.warning("relay could not report", error=str(error))
             close_old_connections()

@@ -1,0 +1,33 @@
+"""What `allotment doctor` says of the clusters."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from clusters.models import Cluster, ClusterHealth
+from foundation import clock
+from foundation.health import CheckResult
+
+SEEN_WITHIN: Final = timedelta(seconds=60)
+
+
+def check_clusters() -> CheckResult:
+    """Whether each cluster answered when it was last asked, and was looked at a short time ago."""
+    clusters = list(Cluster.unscoped.order_by("name"))
+    if not clusters:
+        return CheckResult("clusters", False, "there is none", "run: allotment cluster add")
+    wrong = [f"{cluster.name}: {why}" for cluster in clusters if (why := _trouble(cluster))]
+    if wrong:
+        text = "is the cluster up, and its connection right? is a worker reading the queue `cluster`?"
+        return CheckResult("clusters", False, "; ".join(wrong), text)
+    return CheckResult("clusters", True, f"{len(clusters)} reachable")
+
+
+def _trouble(cluster: Cluster) -> str:
+    if cluster.health == ClusterHealth.UNREACHABLE:
+        return cluster.health_message or "unreachable"
+    if cluster.observed_at is None:
+        return "has not been looked at yet"
+    age = clock.now() - cluster.observed_at
+    return f"last looked at {age.total_seconds():.0f} s ago" if age > SEEN_WITHIN else ""

@@ -1,0 +1,181 @@
+"""Counters and distributions of all processes together, for `/metrics`.
+
+Web processes, workers and cycles run on several machines, come and go, and only some of them are ever asked.
+So each keeps what it has counted for a few seconds and then adds it to rows of the database, from which any
+web process answers. A process that is killed loses those seconds; a restart loses nothing.
+
+Labels name parts of the platform, codes and routes, and never tenants, jobs or users: their number has no
+bound, and a scraper is nobody's member.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, connection
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+
+from foundation.models import Measure
+
+log = structlog.get_logger(__name__)
+BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0, 3600.0)
+"""Upper bounds of the buckets of every distribution, in seconds."""
+_ENDLESS: Final = "+Inf"
+_LES: Final = (*map(str, BOUNDS_S), _ENDLESS)
+_ADD: Final = """INSERT INTO foundation_measure (name, labels, le, count, total) VALUES {}
+ON CONFLICT (name, labels, le) DO UPDATE
+SET count = foundation_measure.count + excluded.count, total = foundation_measure.total + excluded.total"""
+_ROWS: Final = 200
+_Key = tuple[str, str, str]
+_known: dict[str, Counter | Histogram] = {}
+_guard = threading.Lock()
+_counted: defaultdict[_Key, list[float]] = defaultdict(lambda: [0, 0.0])
+
+
+class _Clock:
+    """When this process last wrote down what it had counted, on its own clock."""
+
+    written_at = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What a measure is called, what it means, and the names of its labels."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _known[self.name] = self  # type: ignore[assignment]  # always one of the two below
+
+    def _count(self, le: str, value: float, labels: dict[str, str]) -> None:
+        if tuple(labels) != self.labels:
+            raise TypeError(f"{self.name} has the labels {self.labels}, not {tuple(labels)}")
+        key = (self.name, json.dumps(list(labels.values())), le)
+        with _guard:
+            counted = _counted[key]
+            counted[0] += 1
+            counted[1] += value
+
+
+class Counter(_Named):
+    """A number that only grows; its name ends in `_total`."""
+
+    def add(self, value: float = 1, **labels: str) -> None:
+        """Count. `labels` come in the order in which they were declared."""
+        self._count("", value, labels)
+
+
+class Histogram(_Named):
+    """A distribution of durations; its name ends in `_seconds`."""
+
+    def observe(self, seconds: float, **labels: str) -> None:
+        """Add one duration. `labels` come in the order in which they were declared."""
+        self._count(_LES[bisect_left(BOUNDS_S, seconds)], seconds, labels)
+
+    @contextmanager
+    def timed(self, **labels: str) -> Iterator[None]:
+        """Add the duration of the block, however it ends."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.observe(time.monotonic() - begun, **labels)
+
+
+def is_due() -> bool:
+    """Whether there is something that was counted, and the last writing is long enough ago."""
+    return bool(_counted) and time.monotonic() - _Clock.written_at >= settings.ALLOTMENT_MEASURES_EVERY_S
+
+
+def write_due() -> None:
+    """Write down what was counted, if that is due; called where a piece of work has ended."""
+    if is_due():
+        write()
+
+
+def write() -> None:
+    """Add what this process has counted to the rows; what cannot be written is kept for the next time."""
+    if connection.in_atomic_block:  # it might be rolled back
+        return
+    with _guard:
+        taken, _Clock.written_at = dict(_counted), time.monotonic()
+        _counted.clear()
+    # In one order, so that two processes never wait for each other.
+    rows = [(*key, count, total) for key, (count, total) in sorted(taken.items())]
+    for start in range(0, len(rows), _ROWS):
+        some = rows[start : start + _ROWS]
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    _ADD.format(", ".join(["(%s, %s, %s, %s, %s)"] * len(some))),
+                    [value for row in some for value in row],
+                )
+        except DatabaseError as error:
+            log.warning("measures not written", why=str(error).strip())
+            _keep(rows[start:])
+            return
+
+
+def _keep(rows: list[tuple[str, str, str, float, float]]) -> None:
+    with _guard:
+        for name, labels, le, count, total in rows:
+            counted = _counted[name, labels, le]
+            counted[0] += count
+            counted[1] += total
+
+
+def _forget_after_fork() -> None:
+    """A child writes down what it has counted itself; its parent still has the rest."""
+    _counted.clear()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def figures() -> Iterable[Metric]:
+    """Every measure that this version knows; one that nobody has counted yet has no samples."""
+    rows: defaultdict[str, defaultdict[str, dict[str, tuple[int, float]]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
+    for name, labels, le, count, total in Measure.unscoped.order_by("name", "labels").values_list(
+        "name", "labels", "le", "count", "total"
+    ):
+        rows[name][labels][le] = (count, total)
+    for name, measure in sorted(_known.items()):
+        found = {tuple(json.loads(labels)): by_le for labels, by_le in rows[name].items()}
+        own = {labels: by_le for labels, by_le in found.items() if len(labels) == len(measure.labels)}
+        yield _counters(measure, own) if isinstance(measure, Counter) else _histograms(measure, own)
+
+
+_Found = dict[tuple[str, ...], dict[str, tuple[int, float]]]
+
+
+def _counters(measure: _Named, found: _Found) -> Metric:
+    family = CounterMetricFamily(measure.name, measure.help, labels=measure.labels)
+    for labels, by_le in found.items():
+        family.add_metric(labels, by_le.get("", (0, 0.0))[1])
+    return family
+
+
+def _histograms(measure: _Named, found: _Found) -> Metric:
+    family = HistogramMetricFamily(measure.name, measure.help, labels=measure.labels)
+    for labels, by_le in found.items():
+        so_far, buckets = 0, []
+        for le in _LES:
+            so_far += by_le.get(le, (0, 0.0))[0]
+            buckets.append((le, so_far))
+        family.add_metric(labels, buckets, sum(total for _, total in by_le.values()))
+    return family

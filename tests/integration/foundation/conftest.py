@@ -1,0 +1,37 @@
+"""A scraper, and processes that have counted nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from foundation import measures
+
+TOKEN = "a-token-of-the-scraper"
+Found = dict[tuple[str, ...], float]
+
+
+@pytest.fixture
+def nothing_counted(settings: Any) -> Iterator[None]:
+    """Nobody has counted anything, and the token is set."""
+    settings.ALLOTMENT_METRICS_TOKEN = TOKEN
+    measures._counted.clear()
+    yield
+    measures._counted.clear()
+
+
+@pytest.fixture
+def scraped(client: Client) -> Callable[[], Found]:
+    """The samples that a scraper is given, by name and values of labels."""
+
+    def scrape() -> Found:
+        answer = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert answer.status_code == 200
+        families = text_string_to_metric_families(answer.content.decode())
+        return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
+
+    return scrape

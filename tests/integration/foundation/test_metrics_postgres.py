@@ -1,0 +1,59 @@
+"""Figures on PostgreSQL: read past the policies on rows, written by several processes at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+
+from foundation import measures, row_scope
+from foundation.measures import Counter
+from foundation.models import Measure
+from tests.builders import jobs
+from tests.builders.world import world
+from tests.fixtures.postgres import PostgresServer
+from tests.integration.foundation.conftest import Found
+
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("nothing_counted")]
+THINGS = Counter("allotment_tests_pg_total", "Only here.", ("kind",))
+
+
+def test_a_web_process_under_the_policies_counts_every_job(
+    on_postgres: PostgresServer, scraped: Callable[[], Found], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = world()
+    jobs.job(here.queue, here.editor)
+    monkeypatch.setattr(row_scope._Process, "default", row_scope.NOTHING)
+    with connection.cursor() as cursor:
+        cursor.execute("RESET allotment.scope")
+        cursor.execute("SET ROLE allotment_web")
+
+    THINGS.add(kind="a")
+    found = scraped()
+    assert found["allotment_jobs", "queued"] == 1
+    assert ("allotment_oldest_wait_seconds",) in found
+    assert found["allotment_tests_pg_total", "a"] == 1, "it writes as well"
+    assert 1 <= found[("allotment_database_connections",)] <= found[("allotment_database_connections_max",)]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM scheduling_job")
+        assert cursor.fetchone() == (0,), "outside of it, this process sees nothing"
+        cursor.execute("RESET ROLE")
+
+
+def test_processes_that_write_at_once_lose_nothing(on_postgres: PostgresServer) -> None:
+    def count() -> None:
+        for _ in range(20):
+            THINGS.add(kind="a")
+            THINGS.add(kind="b")
+            measures.write()
+        connection.close()
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    measures.write()
+    assert {row.labels: row.total for row in Measure.unscoped.all()} == {'["a"]': 80, '["b"]': 80}
