@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('foundation', '0002_installation'),
+        ('foundation', '0003_audit_seals_are_keyed'),
     ]
 
     operations = [
