@@ -9,11 +9,15 @@ from collections.abc import Mapping
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
-from foundation import audit
+from foundation import audit, row_scope
 from foundation.actor import SYSTEM, Actor
+from foundation.errors import Conflict
 from foundation.quantities import Resource
-from quotas.models import Quota, QuotaNode
+from quotas.models import Override, OverrideState, Quota, QuotaNode
+from quotas.services.loan_basis import follow_moved, holds_lent, nodes_below
 from quotas.services.quota import quota_changed, quota_node_ensure
+from quotas.services.quota_move import quota_leave
+from quotas.services.quota_plan import QuotaTables
 from tenants import permissions
 from tenants.effects import Effect
 from tenants.models import Tenant
@@ -28,25 +32,37 @@ class QuotaTreeWatcher:
     def foresee_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
         """Per flavor and resource: what goes along, and what that makes of the sums of both parents.
 
-        Only for who may see the quotas of both parents; nothing of it is refused here.
+        Or that it stays with the old one, where the viewer does not divide quota above both. Only for who may
+        see the quotas of both parents; nothing of it is refused here.
         """
         places = (tenant, parent, tenant.parent)
         if not all(permissions.may(viewer, Permission.QUOTA_VIEW, place) for place in places):
             return []
-        own = _below(tenant)
+        own = {key: amount for key, amount in _below(tenant).items() if amount != 0}
+        if own and not _takes_quota_along(viewer, tenant.parent, parent):
+            text = _(
+                "Its quota stays with %(folder)s: only who divides quota above both folders takes it along."
+            )
+            return [Effect("QUOTA_LEFT", text % {"folder": tenant.parent})]
         old = _below(tenant.parent) if tenant.parent else {}
         new = _below(parent)
         flavors = {flavor.pk: flavor.name for flavor in Flavor.unscoped.filter(pk__in={f for f, _ in own})}
         return [
             _effect(flavors[key[0]], key[1], own[key], old.get(key, 0), new.get(key, 0))
             for key in sorted(own, key=lambda key: (flavors[key[0]], list(Resource).index(Resource(key[1]))))
-            if own[key] != 0
         ]
+
+    def refuse_move(self, actor: Actor, tenant: Tenant, parent: Tenant) -> None:
+        """Lent quota comes back first: it would leave those who decide about it, and so would what is due."""
+        with row_scope.whole():
+            bound = any(_is_bound(node, parent) for node in _nodes(tenant))
+        if bound:
+            message = _("Quota of %(name)s is lent, or will be; end the loan before it moves.")
+            raise Conflict(message % {"name": tenant.name}, code="TENANT_HAS_LOANS")
 
     def follow_move(self, actor: Actor, tenant: Tenant) -> None:
         """Hang the tenant's node of each cell below its new parent's, and ask for a cycle there."""
-        nodes = list(QuotaNode.unscoped.filter(tenant=tenant, is_queue=False).order_by("pk"))
-        for node in nodes:
+        for node in _nodes(tenant):
             cell = Cell.unscoped.select_for_update().get(pk=node.cell_id)
             # The mover has the right on both folders; a node that the new one still lacks is made for them.
             above = (
@@ -54,8 +70,11 @@ class QuotaTreeWatcher:
                 if tenant.parent
                 else None
             )
+            self._leave_quota(actor, tenant, node)
+            tables = QuotaTables(cell.pk)
             before, node.parent = node.parent_id, above
             node.save(update_fields=["parent"])
+            follow_moved(tables, QuotaTables(cell.pk), node.pk)
             audit.record(
                 actor,
                 "quota-node.move",
@@ -67,6 +86,16 @@ class QuotaTreeWatcher:
             )
             quota_changed(cell.pk)
 
+    def _leave_quota(self, actor: Actor, tenant: Tenant, node: QuotaNode) -> None:
+        """Leave its quota with the old parent where the actor may not take it along."""
+        old = QuotaNode.unscoped.select_related("tenant").filter(children=node).first()
+        if old is None or _takes_quota_along(actor, old.tenant, tenant.parent):
+            return
+        with row_scope.whole():
+            tables = QuotaTables(node.cell_id)
+            reason = _("%(name)s moved away; its quota stays.") % {"name": tenant.name}
+            quota_leave(actor, tables, [node.pk, *nodes_below(tables, node.pk)], old.pk, reason=reason)
+
     def foresee_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
         """What its quota is stays its own, and may be lent."""
         own = _below(tenant) if permissions.may(viewer, Permission.QUOTA_VIEW, tenant) else {}
@@ -76,6 +105,30 @@ class QuotaTreeWatcher:
         number = sum(own[key] or 0 for key in cards)
         text = _("Its quota of %(cards)s GPUs stays with it and can be borrowed; set it to 0 to free it.")
         return [Effect("QUOTA_STAYS", text % {"cards": number}, {"cards": number})]
+
+
+def _nodes(tenant: Tenant) -> list[QuotaNode]:
+    return list(QuotaNode.unscoped.filter(tenant=tenant, is_queue=False).order_by("pk"))
+
+
+def _takes_quota_along(actor: Actor, old: Tenant | None, new: Tenant | None) -> bool:
+    """Whether the actor divides the quota of the lowest tenant above both."""
+    if old is None or new is None:
+        return True
+    over_both = Tenant.unscoped.filter(pk__in=set(old.ancestor_ids()) & set(new.ancestor_ids()))
+    return permissions.may(actor, Permission.QUOTA_EDIT, over_both.order_by("-path").first())
+
+
+def _is_bound(node: QuotaNode, parent: Tenant) -> bool:
+    """Whether one side of a loan moves without the other, or what was lent leaves who borrowed it."""
+    tables = QuotaTables(node.cell_id)
+    moved = {node.pk, *nodes_below(tables, node.pk)}
+    due = Override.unscoped.filter(cell=node.cell_id, state__in=(OverrideState.PLANNED, OverrideState.ACTIVE))
+    loans = due.values_list("lender", "borrower")
+    if any((lender in moved) != (borrower in moved) for lender, borrower in loans):
+        return True
+    target = QuotaNode.unscoped.filter(cell=node.cell_id, tenant=parent, is_queue=False).first()
+    return holds_lent(tables, node.pk, target.pk if target else None)
 
 
 def _below(tenant: Tenant) -> _Sums:

@@ -30,6 +30,9 @@ class JobTreeWatcher:
     def follow_move(self, actor: Actor, tenant: Tenant) -> None:
         """Jobs hang on their workspace and queue, which keep their ids."""
 
+    def refuse_move(self, actor: Actor, tenant: Tenant, parent: Tenant) -> None:
+        """Jobs go along wherever it goes."""
+
     def foresee_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
         """How many jobs go on."""
         running, waiting = _counts(viewer, tenant)

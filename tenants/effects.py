@@ -31,6 +31,10 @@ class TreeWatcher(Protocol):
         """What moving `tenant` below `parent` would do, as far as `viewer` may know it."""
         ...
 
+    def refuse_move(self, actor: Actor, tenant: Tenant, parent: Tenant) -> None:
+        """Whether own rows allow `tenant` to move below `parent`. Raises: Conflict."""
+        ...
+
     def follow_move(self, actor: Actor, tenant: Tenant) -> None:
         """Bring own rows after `tenant`, which stands below its new parent already."""
         ...
@@ -51,6 +55,12 @@ def register(name: str, watcher: TreeWatcher) -> None:
 def foresee_move(viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
     """What all packages foresee of a move, in the order of their names."""
     return [e for _, each in sorted(_watchers.items()) for e in each.foresee_move(viewer, tenant, parent)]
+
+
+def refuse_move(actor: Actor, tenant: Tenant, parent: Tenant) -> None:
+    """Let any package refuse a move. Raises: Conflict."""
+    for _, watcher in sorted(_watchers.items()):
+        watcher.refuse_move(actor, tenant, parent)
 
 
 def follow_move(actor: Actor, tenant: Tenant) -> None:

@@ -64,12 +64,17 @@ class Override(Versioned, BaseModel):
 
 
 class OverrideAmount(BaseModel):
-    """How much of one flavor and resource an override moves."""
+    """How much of one flavor and resource an override moves.
+
+    `started` is what each node below the borrower had when it started, with all below it and as if every
+    other loan had been returned; nodes that had nothing are left out. None for what has not started.
+    """
 
     override = models.ForeignKey(Override, on_delete=models.CASCADE, related_name="amounts")
     flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="overrides")
     resource = models.CharField(max_length=20, choices=RESOURCE_CHOICES)
     amount = models.PositiveBigIntegerField()
+    started = models.JSONField(null=True, blank=True)
 
     class Meta(BaseModel.Meta):
         ordering: ClassVar = ["id"]

@@ -8,7 +8,7 @@ tick that was missed costs time and nothing else.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -28,6 +28,8 @@ from quotas.loans import least_kept
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode, Source
 from quotas.selectors.node_names import node_names
 from quotas.selectors.override import flows_of
+from quotas.services.loan_basis import note_start, way_up
+from quotas.services.loan_return import amounts_of, lent_on, return_moves
 from quotas.services.quota import require_decider
 from quotas.services.quota_move import Move, quota_move
 from quotas.services.quota_plan import AMOUNT_MAX, QuotaTables
@@ -159,7 +161,7 @@ def overrides_sweep(*, now: datetime) -> int:
     due = Override.unscoped.filter(state=OverrideState.PLANNED, starts_at__lte=now)
     done = 0
     for pk in [
-        *over.order_by("ends_at", "pk").values_list("pk", flat=True),
+        *over.order_by("ends_at", "-starts_at", "-pk").values_list("pk", flat=True),
         *due.order_by("starts_at", "pk").values_list("pk", flat=True),
     ]:
         done += _sweep_one(pk, now)
@@ -287,17 +289,10 @@ def _short(lender: QuotaNode, item: LoanAmount, kept: int, least: int, *, field:
 
 def _between(tables: QuotaTables, one: uuid.UUID, other: uuid.UUID) -> list[QuotaNode]:
     """The nodes whose totals a move changes: those on the way from each up to where the ways meet."""
-    ways = [_way_up(tables, one), _way_up(tables, other)]
+    ways = [way_up(tables, one), way_up(tables, other)]
     changed = [pk for way, against in (ways, ways[::-1]) for pk in way if pk not in against]
     rows = QuotaNode.unscoped.select_related("tenant__parent").in_bulk(changed)
     return [rows[pk] for pk in changed]
-
-
-def _way_up(tables: QuotaTables, node: uuid.UUID) -> list[uuid.UUID]:
-    way = [node]
-    while (above := tables.parents[way[-1]]) is not None:
-        way.append(above)
-    return way
 
 
 # What is done
@@ -316,39 +311,32 @@ def _start(acting_user: Actor, override: Override, tables: QuotaTables) -> None:
     override.started_by = quota_move(acting_user, tables, moves, reason=override.reason, source=Source.LOAN)
     override.state, override.problem = OverrideState.ACTIVE, ""
     override.save(update_fields=["state", "problem", "started_by"])
+    note_start(override, QuotaTables(override.cell_id))
     _record(acting_user, "loan.start", override, after={"state": override.state})
 
 
-def _return(acting_user: Actor, override: Override, tables: QuotaTables, now: datetime) -> None:
-    """Bring back what is there. What runs on it goes on, above quota, until others need it."""
-    moves, returned = [], {}
-    for row in _amounts(override):
-        parts = _found(tables, override.borrower_id, row)
-        moves += [
-            Move(row.flavor, Resource(row.resource), node, override.lender_id, part) for node, part in parts
-        ]
-        total = sum(part for _, part in parts)
-        if total < row.amount:
-            returned[f"{row.flavor.name} {row.resource}"] = total
+def _return(
+    acting_user: Actor,
+    override: Override,
+    tables: QuotaTables,
+    now: datetime,
+    ending: Collection[uuid.UUID] = (),
+) -> None:
+    """Bring back what is there. What runs on it goes on, above quota, until others need it.
+
+    `ending` are loans that end because of each other, of which each ends once.
+    """
+    ending = {*ending, override.pk}
+    while (inner := lent_on(override, tables, ending)) is not None:
+        _return(SYSTEM, _locked(inner.pk), tables, now, ending)
+        ending.add(inner.pk)
+        tables = QuotaTables(override.cell_id)
+    moves, short = return_moves(override, tables)
     reason = override.reason
     override.returned_by = quota_move(acting_user, tables, moves, reason=reason, source=Source.LOAN_RETURNED)
-    override.returned = returned
+    override.returned = short
     override.save(update_fields=["returned_by", "returned"])
     _close(acting_user, override, OverrideState.ENDED, "loan.end", now)
-
-
-def _found(tables: QuotaTables, borrower: uuid.UUID, row: OverrideAmount) -> list[tuple[uuid.UUID, int]]:
-    """Where the lent amount is: with the borrower, else with those below to whom it was given on."""
-    kept = tables.kept(row.flavor_id, Resource(row.resource))
-    below = [pk for pk in tables.parents if pk != borrower and borrower in _way_up(tables, pk)]
-    below.sort(key=lambda pk: (-(kept[pk] or 0), str(pk)))
-    left, parts = row.amount, []
-    for pk in (borrower, *below):
-        part = min(left, kept[pk] or 0)
-        if part:
-            parts.append((pk, part))
-            left -= part
-    return parts
 
 
 def _close(acting_user: Actor, override: Override, state: OverrideState, action: str, now: datetime) -> None:
@@ -358,12 +346,7 @@ def _close(acting_user: Actor, override: Override, state: OverrideState, action:
 
 
 def _items(override: Override) -> list[LoanAmount]:
-    return [LoanAmount(row.flavor, Resource(row.resource), row.amount) for row in _amounts(override)]
-
-
-def _amounts(override: Override) -> list[OverrideAmount]:
-    rows = OverrideAmount.unscoped.filter(override=override).select_related("flavor__cluster")
-    return list(rows.order_by("flavor__name", "resource", "pk"))
+    return [LoanAmount(row.flavor, Resource(row.resource), row.amount) for row in amounts_of(override)]
 
 
 def _told(override: Override, amounts: Sequence[LoanAmount]) -> dict[str, Any]:

@@ -22,7 +22,16 @@ from quotas.effect import Overhang
 from quotas.errors import BelowUse
 from quotas.models import Quota, QuotaChange, QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
-from quotas.services.quota_plan import Keep, NodeAmounts, Planned, QuotaAmount, QuotaPlan, quota_plan
+from quotas.services.loan_basis import follow_created
+from quotas.services.quota_plan import (
+    Keep,
+    NodeAmounts,
+    Planned,
+    QuotaAmount,
+    QuotaPlan,
+    QuotaTables,
+    quota_plan,
+)
 from quotas.tree import Limits
 from quotas.words import amount_words
 from tenants import permissions
@@ -147,10 +156,22 @@ def plan_write(
         on_top=on_top,
         reverts=reverts,
     )
+    if on_top:
+        _note_created(plan)
     _write(plan, revision, expected or {})
     _record(acting_user, plan, revision)
     quota_changed(plan.cell_id)
     return revision
+
+
+def _note_created(plan: QuotaPlan) -> None:
+    tables = QuotaTables(plan.cell_id)
+    created = {}
+    for key, limits in plan.rows.items():
+        had = tables.limits(key).nominal
+        if had is not None and limits.nominal is not None:
+            created[key] = limits.nominal - had
+    follow_created(tables, created)
 
 
 def quota_set(

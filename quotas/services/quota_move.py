@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from clusters.models import Flavor
 from foundation.actor import Actor
@@ -45,6 +45,37 @@ def quota_move(
     return plan_write(acting_user, plan, reason=reason, source=source) if plan.changes else None
 
 
+def quota_leave(
+    acting_user: Actor, tables: QuotaTables, nodes: Collection[uuid.UUID], target: uuid.UUID, *, reason: str
+) -> QuotaRevision | None:
+    """Have `target`, which stands above `nodes`, keep all that these keep; they have nothing then.
+
+    What is unlimited ends, and `target` gains nothing by it: it is no amount. The caller has checked the
+    permission and holds the cell's lock; `tables` are fresh. Returns the revision, None when nothing changes.
+    """
+    planned: list[Planned] = []
+    rows: dict[RowKey, Limits] = {}
+    flavors = {f.pk: f for f in Flavor.unscoped.filter(cluster__cell_id=tables.cell_id)}
+    keys = {(flavor_id, resource) for node, flavor_id, resource in tables.quotas if node in nodes}
+    for flavor_id, resource in sorted(keys, key=lambda key: (str(key[0]), key[1])):
+        before = totals(tables.parents, tables.kept(flavor_id, resource))
+        freed = 0
+        for node in nodes:
+            was = tables.limits((node, flavor_id, resource))
+            now = replace(was, nominal=0)
+            freed += was.nominal or 0
+            if now != was:
+                rows[node, flavor_id, resource] = now
+            if before[node] != 0:
+                then = replace(was, nominal=before[node])
+                planned.append(Planned(tables.nodes[node], flavors[flavor_id], resource, then, now))
+        above = tables.limits((target, flavor_id, resource))
+        if freed and above.nominal is not None:
+            rows[target, flavor_id, resource] = replace(above, nominal=above.nominal + freed)
+    plan = QuotaPlan(tables.cell_id, planned, rows, overhangs(planned, tables))
+    return plan_write(acting_user, plan, reason=reason, source=Source.EDIT) if planned else None
+
+
 def _plan(tables: QuotaTables, moves: Sequence[Move]) -> QuotaPlan:
     by_key: defaultdict[tuple[uuid.UUID, Resource], list[Move]] = defaultdict(list)
     for move in moves:
@@ -69,10 +100,12 @@ def _plan(tables: QuotaTables, moves: Sequence[Move]) -> QuotaPlan:
 
 
 def _shift(kept: dict[uuid.UUID, int | None], move: Move) -> None:
-    has, gets = kept[move.source], kept[move.target]
+    has = kept[move.source]
     if has is not None:
         if has < move.amount:
             raise KeepsLess(f"{move.source} keeps {has}, not {move.amount}")
         kept[move.source] = has - move.amount
+    # Read after the other is written: a lender below the borrower may have been given its own back already.
+    gets = kept[move.target]
     if gets is not None:
         kept[move.target] = gets + move.amount

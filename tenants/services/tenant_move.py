@@ -17,11 +17,11 @@ from tenants.services import tree
 
 
 def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> None:
-    """Whether the move is allowed now; `tenant` with its parent, and `parent`, as they stand.
+    """Check that the move is allowed now; `tenant` with its parent, and `parent`, as they stand.
 
     Raises: PermissionDenied without the right on the old and on the new parent; NotFound; Conflict for the
-    root, for what is archived and for a name that is taken there; Invalid for a workspace as a parent or
-    for a folder that stands below the tenant itself.
+    root, for what is archived, for a name that is taken there and for what a loan holds; Invalid for a
+    workspace as a parent or for a folder that stands below the tenant itself.
     """
     permissions.require(acting_user, Permission.TENANT_VIEW, tenant)
     permissions.require(acting_user, Permission.TENANT_EDIT, parent)
@@ -37,6 +37,7 @@ def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> 
         raise _wrong("cycle", message)
     if parent.pk != tenant.parent_id:
         tree.require_free_name(tenant.name, parent_id=parent.pk)
+        effects.refuse_move(acting_user, tenant, parent)
 
 
 def _wrong(code: str, message: str) -> Invalid:
@@ -45,7 +46,10 @@ def _wrong(code: str, message: str) -> Invalid:
 
 @transaction.atomic
 def tenant_move(*, acting_user: Actor, tenant: Tenant, parent: Tenant, expected: int | None = None) -> Tenant:
-    """Put `tenant` below `parent`; members, quotas and jobs go along. Nothing happens if it is there.
+    """Put `tenant` below `parent`; members and jobs go along. Nothing happens if it is there.
+
+    Its quota goes along where whoever moves it divides quota above both folders, and stays with the old one
+    otherwise.
 
     Raises: as `tenant_move_check`, judged under the lock of the tree; PreconditionFailed.
     """

@@ -11,12 +11,23 @@ from foundation.actor import SYSTEM
 from foundation.errors import AllotmentError, Conflict, Invalid, NotFound, PermissionDenied
 from foundation.models import AuditRecord, Hint
 from quotas.errors import LenderShort, OverrideClosed
-from quotas.models import LedgerEntry, Override, OverrideState, QuotaNode, QuotaRevision, Source
+from quotas.models import (
+    LedgerEntry,
+    Override,
+    OverrideAmount,
+    OverrideState,
+    QuotaNode,
+    QuotaRevision,
+    Source,
+)
 from quotas.selectors.quota_history import quota_history
 from quotas.services.override import LoanAmount, override_create, override_end, overrides_sweep
 from quotas.services.quota import QuotaAmount, quota_set
 from quotas.services.quota_revert import quota_revert
-from tenants.models import User
+from tenants.models import Member, Role, User
+from tenants.selectors.tenant_move import tenant_move_preview
+from tenants.services.tenant_move import tenant_move
+from tests.builders import quotas, tenancy
 from tests.integration.quotas.department import CARDS, Department
 
 pytestmark = pytest.mark.django_db
@@ -236,3 +247,86 @@ def test_what_runs_on_borrowed_quota_goes_on_above_it(here: Department) -> None:
     assert here.sums() == (22, 8, 4)
     assert LedgerEntry.unscoped.get(resource=CARDS.value).used == 7
     assert SYSTEM.get_username() == QuotaRevision.unscoped.latest("pk").actor_name
+
+
+@time_machine.travel(T0, tick=False)
+def test_the_end_of_a_loan_is_paid_by_who_got_it_and_not_by_the_largest(here: Department) -> None:
+    friend = quotas.queue(here.cell, tenancy.workspace("friend", here.folder), [here.flavor])
+    outside = quotas.quota_node(here.cell, tenancy.workspace("outside"))
+    quotas.quota(outside, here.flavor, CARDS, 8)
+    loan = lend(here, 8, None, 2, lender=outside, borrower=here.node, by=tenancy.platform_admin())
+    quota_set(acting_user=SYSTEM, node=here.node, amounts=[QuotaAmount(here.flavor, CARDS, 30)])
+    for node in (quotas.quota_node(here.cell, friend.workspace), friend.node):
+        quota_set(acting_user=here.anna, node=node, amounts=[QuotaAmount(here.flavor, CARDS, 18)])
+    assert (here.kept(here.node), here.has(friend.node)) == (0, 18)
+
+    sweep(2)
+
+    loan.refresh_from_db()
+    assert (loan.returned, here.has(outside)) == ({}, 8)
+    assert (here.sums(), here.has(friend.node)) == ((22, 8, 4), 10)
+
+
+@time_machine.travel(T0, tick=False)
+def test_what_was_lent_on_comes_back_with_the_loan_that_it_came_from(here: Department) -> None:
+    first = lend(here, 3, None, 9)
+    quota_set(acting_user=here.anna, node=here.queue_b.node, amounts=[QuotaAmount(here.flavor, CARDS, 7)])
+    second = lend(here, 7, None, 20, lender=here.queue_b.node, borrower=here.node)
+
+    override_end(acting_user=here.anna, override=first)
+
+    second.refresh_from_db()
+    assert (second.state, here.sums()) == (OverrideState.ENDED, (22, 8, 4))
+
+
+@time_machine.travel(T0, tick=False)
+def test_no_tenant_moves_away_with_what_is_lent(here: Department) -> None:
+    elsewhere, mule = tenancy.folder("products"), tenancy.workspace("mule", here.folder)
+    taker = quotas.quota_node(here.cell, mule)
+    outside = quotas.quota_node(here.cell, elsewhere)
+    quotas.quota(outside, here.flavor, CARDS, 8)
+    loan = lend(here, 8, None, 5, lender=outside, borrower=here.node, by=tenancy.platform_admin())
+    quota_set(acting_user=here.anna, node=taker, amounts=[QuotaAmount(here.flavor, CARDS, 18)])
+    with pytest.raises(Conflict) as refused:
+        tenant_move(acting_user=SYSTEM, tenant=mule, parent=elsewhere)
+    assert refused.value.code == "TENANT_HAS_LOANS"
+    lend(here, 1, 3, 9, borrower=here.node_b)
+    with pytest.raises(Conflict):
+        tenant_move(acting_user=SYSTEM, tenant=here.b, parent=elsewhere)
+
+    override_end(acting_user=SYSTEM, override=loan)
+    tenant_move(acting_user=SYSTEM, tenant=mule, parent=elsewhere)
+    assert (here.has(outside), here.sums()) == (18, (12, 8, 4))
+
+
+@time_machine.travel(T0, tick=False)
+def test_a_loan_that_began_before_gains_were_noted_returns_by_its_history(here: Department) -> None:
+    lend(here, 3, None, 2)
+    OverrideAmount.unscoped.update(started=None)
+    night = quotas.queue(here.cell, here.b, [here.flavor], name="night")
+    quota_set(acting_user=here.anna, node=night.node, amounts=[QuotaAmount(here.flavor, CARDS, 3)])
+    sweep(2)
+    assert (here.sums(), here.kept(here.queue_b.node), here.kept(night.node)) == ((22, 8, 4), 4, 0)
+
+
+@pytest.mark.parametrize("over_both", [True, False])
+def test_quota_moves_with_a_tenant_only_for_who_divides_it_above_both(
+    here: Department, over_both: bool
+) -> None:
+    elsewhere = tenancy.folder("products")
+    target = quotas.quota_node(here.cell, elsewhere)
+    mover = tenancy.user("mover")
+    for folder in (here.folder, elsewhere):
+        role = tenancy.custom_role(folder, "Mover", "tenant.view", "tenant.edit", "quota.view", "quota.edit")
+        Member.unscoped.create(user=mover, tenant=folder, custom_role=role)
+    if over_both:
+        tenancy.member(mover, tenancy.root(), Role.ADMIN)
+
+    foreseen = tenant_move_preview(viewer=mover, tenant=here.a, parent=elsewhere).effects
+    tenant_move(acting_user=mover, tenant=here.a, parent=elsewhere)
+
+    codes = {effect.code for effect in foreseen}
+    assert ("QUOTA_MOVES" in codes, "QUOTA_LEFT" in codes) == (over_both, not over_both)
+    assert (here.has(here.node), here.has(target), here.has(here.node_a)) == (
+        (14, 8, 8) if over_both else (22, 0, 0)
+    )

@@ -1,0 +1,153 @@
+"""What those below a borrower had when a loan started, kept true while others change the tree.
+
+Whatever they have more by then was given on to them, and returns. Quota that was created for them meanwhile,
+or came with a tenant that moved there, was not.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+
+from foundation.quantities import Resource
+from quotas.loans import Holdings, gains, own_totals
+from quotas.models import Override, OverrideAmount, OverrideState, QuotaChange
+from quotas.services.quota_plan import QuotaTables
+from quotas.tree.limits import Amount
+
+
+def note_start(loan: Override, tables: QuotaTables) -> None:
+    """Store what those below the borrower have at the start of a loan; `tables` are those after it."""
+    for row in OverrideAmount.unscoped.filter(override=loan):
+        now = _own(row, tables)
+        below = nodes_below(tables, loan.borrower_id)
+        row.started = {str(node): now[node] for node in below if now[node] != 0}
+        row.save(update_fields=["started"])
+
+
+def nodes_below(tables: QuotaTables, node: uuid.UUID) -> list[uuid.UUID]:
+    """All nodes below one, in no order."""
+    children = defaultdict(list)
+    for each, parent in tables.parents.items():
+        children[parent].append(each)
+    found = list(children[node])
+    for each in found:
+        found.extend(children[each])
+    return found
+
+
+def way_up(tables: QuotaTables, node: uuid.UUID) -> list[uuid.UUID]:
+    """A node, what is above it, and so on to the root."""
+    way = [node]
+    while (above := tables.parents[way[-1]]) is not None:
+        way.append(above)
+    return way
+
+
+def follow_created(tables: QuotaTables, created: Mapping[tuple[uuid.UUID, uuid.UUID, Resource], int]) -> None:
+    """Note quota that was created, or destroyed, below borrowers: it is none of what was lent.
+
+    `created` by node, flavor and resource; `tables` are those before.
+    """
+    for row in _running(tables.cell_id):
+        for (node, flavor_id, resource), amount in created.items():
+            if (flavor_id, resource) == (row.flavor_id, row.resource):
+                _add(row, _way_below(tables, node, row.override.borrower_id), amount)
+        row.save(update_fields=["started"])
+
+
+def follow_moved(before: QuotaTables, after: QuotaTables, node: uuid.UUID) -> None:
+    """Note that a node stands elsewhere now, with its own quota and all that is below it."""
+    for row in _running(before.cell_id):
+        borrower = row.override.borrower_id
+        own = _own(row, after)
+        old, new = (_way_below(tables, node, borrower)[1:] for tables in (before, after))
+        stays = borrower in way_up(before, node)[1:]
+        if borrower in way_up(after, node)[1:] and not stays and row.started is not None:
+            row.started |= {str(each): own[each] for each in (node, *nodes_below(after, node))}
+        started = (row.started or {}).get(str(node), 0)
+        moved = started if stays else own[node]
+        if moved is not None:
+            _add(row, old, -moved)
+            _add(row, new, moved)
+        row.save(update_fields=["started"])
+
+
+def holds_lent(tables: QuotaTables, node: uuid.UUID, target: uuid.UUID | None) -> bool:
+    """Whether moving a node below `target` would take away what a borrower above it has passed on."""
+    above, stay = way_up(tables, node)[1:], way_up(tables, target) if target else []
+    return any(
+        row.override.borrower_id in above
+        and row.override.borrower_id not in stay
+        and gains(holdings(row, tables))[node] != 0
+        for row in _running(tables.cell_id)
+    )
+
+
+def _running(cell_id: uuid.UUID) -> Iterator[OverrideAmount]:
+    rows = OverrideAmount.unscoped.filter(override__cell=cell_id, override__state=OverrideState.ACTIVE)
+    return rows.select_related("override").order_by("pk").iterator()
+
+
+def _way_below(tables: QuotaTables, node: uuid.UUID, top: uuid.UUID) -> list[uuid.UUID]:
+    """A node and what is above it, up to below `top`; empty where it does not stand below that."""
+    way = way_up(tables, node)
+    return way[: way.index(top)] if top in way else []
+
+
+def _add(row: OverrideAmount, nodes: Collection[uuid.UUID], amount: int) -> None:
+    if row.started is None:
+        return
+    for node in nodes:
+        had = row.started.get(str(node), 0)
+        if had is not None:
+            row.started[str(node)] = max(0, had + amount)
+
+
+# Reading
+
+
+def holdings(row: OverrideAmount, tables: QuotaTables) -> Holdings:
+    kept = tables.kept(row.flavor_id, Resource(row.resource))
+    lent = _lent(row)
+    started = _history(row, tables) if row.started is None else _by_node(row.started)
+    return Holdings(tables.parents, kept, lent, started)
+
+
+def _own(row: OverrideAmount, tables: QuotaTables) -> dict[uuid.UUID, Amount]:
+    return own_totals(tables.parents, tables.kept(row.flavor_id, Resource(row.resource)), _lent(row))
+
+
+def _lent(row: OverrideAmount) -> dict[uuid.UUID, int]:
+    """What each node has lent out by the other loans that run, less what it was lent."""
+    others = OverrideAmount.unscoped.filter(
+        flavor=row.flavor_id, resource=row.resource, override__state=OverrideState.ACTIVE
+    ).exclude(override=row.override_id)
+    found: defaultdict[uuid.UUID, int] = defaultdict(int)
+    for lender, borrower, amount in others.values_list("override__lender", "override__borrower", "amount"):
+        found[lender] += amount
+        found[borrower] -= amount
+    return dict(found)
+
+
+def _by_node(started: Mapping[str, int | None]) -> dict[uuid.UUID, Amount]:
+    return {uuid.UUID(node): amount for node, amount in started.items()}
+
+
+def _history(row: OverrideAmount, tables: QuotaTables) -> dict[uuid.UUID, Amount]:
+    """As `started`, out of the history, for a loan that began before this was stored."""
+    resource = Resource(row.resource)
+    own = _own(row, tables)
+    first: dict[uuid.UUID, Amount] = {}
+    changes = QuotaChange.unscoped.filter(
+        flavor=row.flavor_id, resource=row.resource, revision__pk__gt=row.override.started_by_id or row.pk
+    )
+    for node, before in changes.order_by("pk").values_list("node_id", "nominal_before"):
+        first.setdefault(node, before)
+    found = dict(own)
+    for node, before in first.items():
+        has, owns = tables.total(node, row.flavor_id, resource), own[node]
+        if has is not None and before is not None and owns is not None:
+            found[node] = owns - max(0, has - before)
+    return found

@@ -1,0 +1,212 @@
+"""Laws of loans, on random sequences of lending, dividing, taking back and moving.
+
+Whatever happened meanwhile, when the last loan has ended everything is back: each loan returned in full, no
+folder has more or less than it had, and no end of a loan left anybody with less than they had of their own.
+The sums are the test's own. `ALLOTMENT_EXAMPLES=500` tries as many sequences.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import uuid
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pytest
+import time_machine
+from django.db import transaction
+
+from foundation import clock
+from foundation.actor import SYSTEM
+from foundation.errors import AllotmentError, Refused
+from quotas.models import Override, OverrideAmount, OverrideState, Quota, QuotaNode, QuotaRevision
+from quotas.services.override import LoanAmount, override_create, override_end, overrides_sweep
+from quotas.services.queue_delete import queue_delete
+from quotas.services.quota import QuotaAmount, quota_set
+from quotas.services.quota_revert import quota_revert
+from tenants.models import Tenant
+from tenants.services.tenant_move import tenant_move
+from tests.builders import clusters, quotas, tenancy
+from tests.integration.quotas.department import CARDS
+
+pytestmark = pytest.mark.django_db
+T0: Final = datetime(2026, 5, 1, 8, tzinfo=UTC)
+SEQUENCES: Final = int(os.environ.get("ALLOTMENT_EXAMPLES", "8"))
+STEPS: Final = 25
+STEP: Final = {
+    "lend": 5, "pass": 6, "divide": 3, "end": 1, "revert": 1, "sweep": 2, "move": 1, "create": 1, "delete": 1,
+}  # fmt: skip
+"""Kinds of steps, and how often each."""
+RUNNING: Final = OverrideState.ACTIVE
+
+
+class Company:
+    """Research (10 cards of its own; teams a and b, the folder c with team d) and Products (12; e and f)."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.cell = clusters.cell()
+        self.flavor = clusters.flavor(clusters.cluster(self.cell))
+        self.folders = [tenancy.folder("research"), tenancy.folder("products")]
+        below = tenancy.folder("c", self.folders[0])
+        for tenant, cards in ((self.folders[0], 10), (self.folders[1], 12), (below, 6)):
+            self._keep(quotas.quota_node(self.cell, tenant), cards)
+        self.teams: list[Tenant] = []
+        for name, parent, cards in (("a", 0, 8), ("b", 0, 4), ("d", 2, 5), ("e", 1, 6), ("f", 1, 2)):
+            team = tenancy.workspace(name, [*self.folders, below][parent])
+            for queue, share in (("default", cards - 1), ("night", 1)):
+                made = quotas.queue(self.cell, team, [self.flavor], name=queue)
+                self._keep(made.node, share)
+            self.teams.append(team)
+        self.tops = [quotas.quota_node(self.cell, folder).pk for folder in self.folders]
+        self.floor = self.own()
+        self.expected = {top: self.floor[top] for top in self.tops}
+        self.done: Counter[str] = Counter()
+
+    def _keep(self, node: QuotaNode, cards: int) -> None:
+        quotas.quota(node, self.flavor, CARDS, cards)
+
+    def sums(self, lent: Counter[uuid.UUID]) -> dict[uuid.UUID, int]:
+        """What each node and all below it keep, with `lent` added to what each node keeps."""
+        kept = dict(Quota.unscoped.filter(resource=CARDS.value).values_list("node_id", "nominal"))
+        parents = dict(QuotaNode.unscoped.values_list("pk", "parent_id"))
+        found: Counter[uuid.UUID] = Counter()
+        for node in parents:
+            at: uuid.UUID | None = node
+            while at is not None:
+                found[at] += kept.get(node, 0) + lent[node]
+                at = parents[at]
+        return {node: found[node] for node in parents}
+
+    def own(self) -> dict[uuid.UUID, int]:
+        """What each node would have if all loans were returned."""
+        lent: Counter[uuid.UUID] = Counter()
+        for row in OverrideAmount.unscoped.filter(override__state=RUNNING).select_related("override"):
+            lent[row.override.lender_id] += row.amount
+            lent[row.override.borrower_id] -= row.amount
+        return self.sums(lent)
+
+    def step(self) -> None:
+        kind = self.chance.choices(list(STEP), list(STEP.values()))[0]
+        expected, before = dict(self.expected), self.sums(Counter())
+        rows = Override.unscoped.filter(state=RUNNING)
+        borrowers = set(rows.values_list("borrower_id", flat=True))
+        try:
+            with transaction.atomic():
+                getattr(self, f"_{kind}")()
+                after = self.sums(Counter())
+                if kind in ("divide", "revert") and any(after[each] < before[each] for each in borrowers):
+                    raise Refused  # who decides above a borrower may take from it what it was lent: for good
+        except AllotmentError:
+            self.expected = expected
+            return
+        self.done[kind] += 1
+        if kind not in ("lend", "end", "sweep"):
+            # Whoever was given less by an admin has less: that is nobody's theft.
+            self.floor = {node: min(self.floor.get(node, has), has) for node, has in self.own().items()}
+
+    def _node(self) -> QuotaNode:
+        rows = QuotaNode.unscoped.filter(parent__isnull=False).exclude(queue__closed_at__isnull=False)
+        return self.chance.choice(list(rows.select_related("tenant__parent").order_by("pk")))
+
+    def _folder(self) -> QuotaNode:
+        rows = QuotaNode.unscoped.filter(children__is_queue=False, parent__isnull=False).distinct()
+        return self.chance.choice(list(rows.select_related("tenant__parent").order_by("pk")))
+
+    def _pass(self) -> None:
+        """A borrower gives all that it keeps, or a part of it, to one below it."""
+        rows = QuotaNode.unscoped.filter(
+            parent__borrowed_in__state=RUNNING, quotas__resource=CARDS.value
+        ).exclude(queue__closed_at__isnull=False)
+        nodes = list(rows.select_related("tenant__parent", "parent").distinct().order_by("pk"))
+        node = self.chance.choice(nodes) if nodes else self._node()
+        kept = Quota.unscoped.filter(node=node.parent, resource=CARDS.value).first()
+        part = self.chance.choice((1, 2, 2)) * (kept.nominal or 0) // 2 if kept else 0
+        amount = self.sums(Counter())[node.pk] + part
+        quota_set(acting_user=SYSTEM, node=node, amounts=[QuotaAmount(self.flavor, CARDS, amount)])
+
+    def _lend(self) -> None:
+        rows = Quota.unscoped.filter(nominal__gt=0, resource=CARDS.value).order_by("pk")
+        row = self.chance.choice(list(rows))
+        lender = QuotaNode.unscoped.select_related("tenant__parent").get(pk=row.node_id)
+        kept = row.nominal or 0
+        start = self.chance.choice((None, clock.now() + timedelta(hours=self.chance.randint(1, 4))))
+        override_create(
+            acting_user=SYSTEM,
+            lender=lender,
+            borrower=self.chance.choice((self._node(), self._folder())),
+            amounts=[LoanAmount(self.flavor, CARDS, self.chance.randint(1, kept))],
+            starts_at=start,
+            ends_at=clock.now() + timedelta(hours=self.chance.randint(5, 30)),
+        )
+
+    def _divide(self) -> None:
+        node = self._node()
+        if node.pk not in self.tops:
+            has = self.sums(Counter())[node.pk]
+            amount = max(0, has + self.chance.randint(-10, 10))
+            quota_set(acting_user=SYSTEM, node=node, amounts=[QuotaAmount(self.flavor, CARDS, amount)])
+
+    def _create(self) -> None:
+        """Quota that is there on top, in a folder or below it."""
+        node, more = self._node(), self.chance.randint(1, 3)
+        amounts = [QuotaAmount(self.flavor, CARDS, self.sums(Counter())[node.pk] + more)]
+        quota_set(acting_user=SYSTEM, node=node, amounts=amounts, on_top=True)
+        self._expect_at(node.pk, more)
+
+    def _expect_at(self, node: uuid.UUID, more: int) -> None:
+        parents = dict(QuotaNode.unscoped.values_list("pk", "parent_id"))
+        at: uuid.UUID | None = node
+        while at is not None:
+            if at in self.expected:
+                self.expected[at] += more
+            at = parents[at]
+
+    def _end(self) -> None:
+        if rows := list(Override.unscoped.order_by("pk")):
+            override_end(acting_user=SYSTEM, override=self.chance.choice(rows))
+
+    def _revert(self) -> None:
+        rows = list(QuotaRevision.unscoped.filter(on_top=False).order_by("pk"))
+        if rows:
+            quota_revert(acting_user=SYSTEM, revision=self.chance.choice(rows))
+
+    def _sweep(self) -> None:
+        overrides_sweep(now=clock.now())
+
+    def _move(self) -> None:
+        team = Tenant.unscoped.get(pk=self.chance.choice(self.teams).pk)
+        node = quotas.quota_node(self.cell, team).pk
+        has = self.sums(Counter())[node]
+        self._expect_at(node, -has)
+        try:
+            tenant_move(acting_user=SYSTEM, tenant=team, parent=self.chance.choice(self.folders))
+        finally:
+            self._expect_at(node, has)
+
+    def _delete(self) -> None:
+        node = self._node()
+        if node.is_queue and node.queue.name == "night":
+            queue_delete(acting_user=SYSTEM, queue=node.queue)
+
+
+@pytest.mark.parametrize("seed", range(SEQUENCES))
+def test_when_the_last_loan_has_ended_everything_is_back(seed: int) -> None:
+    with time_machine.travel(T0, tick=False) as traveller:
+        company = Company(seed)
+        for _ in range(STEPS):
+            traveller.shift(timedelta(minutes=company.chance.randint(0, 90)))
+            company.step()
+        traveller.shift(timedelta(days=30))
+        overrides_sweep(now=clock.now())
+        overrides_sweep(now=clock.now())
+
+    assert company.done["lend"]
+    open_states = (OverrideState.PLANNED, RUNNING)
+    assert not Override.unscoped.filter(state__in=open_states).exists()
+    assert [loan.returned for loan in Override.unscoped.all() if loan.returned] == []
+    has = company.sums(Counter())
+    assert {top: has[top] for top in company.tops} == company.expected
+    assert {node: (has[node], least) for node, least in company.floor.items() if has[node] < least} == {}
