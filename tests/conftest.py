@@ -13,6 +13,7 @@ from hypothesis import Phase, settings
 from foundation.installation import installation_id
 
 pytest_plugins = [
+    "tests.fixtures.compose",
     "tests.fixtures.kube",
     "tests.fixtures.kueue",
     "tests.fixtures.postgres",

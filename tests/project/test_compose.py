@@ -2,142 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
-import re
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 import psycopg
 import pytest
-import yaml
 
 from allotment.celery import QUEUES
-from benchmarks.postgres import MissingProgram, PostgresServer, find_programs, running_postgres
-from tests.fixtures.need import need
+from benchmarks.postgres import PostgresServer
+from tests.fixtures.compose import ROOT, VARIABLES, Installation, compose_services, fresh_installation
 from tests.fixtures.valkey import ValkeyServer
-from tests.fixtures.wait import descendants, kill_hard, wait_until
+from tests.fixtures.wait import wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
 OURS = ("migrate", "allotment", "web", "worker", "cycles", "beat", "relay")
 ONCE = ("migrate", "allotment")
-VARIABLES = {
-    "ALLOTMENT_SECRET_KEY": "an-example-of-a-key-" + "0123456789abcdef" * 3,
-    "POSTGRES_PASSWORD": "example",
-    "ALLOTMENT_OWNER_PASSWORD": "owner-example",
-    "ALLOTMENT_WEB_PASSWORD": "web-example",
-    "REDIS_PASSWORD": "example",
-}
-
-
-def _expand(text: str) -> str:
-    """Compose's own substitution: `${NAME:-default}`, `${NAME:?complaint}`, and `$$` for a dollar sign."""
-
-    def value(match: re.Match[str]) -> str:
-        name, operator, rest = match["name"], match["operator"], match["rest"] or ""
-        if name in VARIABLES:
-            return VARIABLES[name]
-        assert operator == ":-", f"{name} is required, and the test does not set it"
-        return rest
-
-    filled = re.sub(r"\$\{(?P<name>\w+)(?:(?P<operator>:[-?])(?P<rest>[^}]*))?\}", value, text)
-    return filled.replace("$$", "$")
 
 
 @pytest.fixture(scope="module")
 def services() -> dict[str, dict[str, Any]]:
-    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-    found: dict[str, dict[str, Any]] = yaml.safe_load(_expand(text))["services"]
-    return found
-
-
-class Installation:
-    """Runs services of the compose file on this machine, with the addresses of the test's servers."""
-
-    def __init__(self, services: dict[str, Any], folder: Path, postgres: PostgresServer, broker: str) -> None:
-        self.services, self.folder = services, folder
-        self._postgres = quote(str(postgres.socket_folder), safe="")
-        self.addresses = {
-            "ALLOTMENT_AUDIT_HEADS": str(folder / "heads"),
-            "ALLOTMENT_BROKER_URL": broker,
-            "ALLOTMENT_HOME": str(folder),
-            "PYTHONUNBUFFERED": "1",  # as the image sets it
-            "ALLOTMENT_STATIC_ROOT": str(folder / "static"),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
-
-    def environment(self, name: str) -> dict[str, str]:
-        """That of the service, with the address of the test's servers: who signs in stays as it is."""
-        own = self.services[name]["environment"]
-        database = own["ALLOTMENT_DATABASE_URL"].replace("@postgres:", f"@{self._postgres}:")
-        return {**own, **self.addresses, "ALLOTMENT_DATABASE_URL": database}
-
-    def run(self, name: str, command: list[str]) -> subprocess.CompletedProcess[str]:
-        """Runs a command as in the container of `name`, to its end."""
-        return subprocess.run(
-            command, env=self.environment(name), cwd=self.folder, capture_output=True, text=True, timeout=90
-        )
-
-    @contextlib.contextmanager
-    def started(self, name: str, **replace: str) -> Iterator[Path]:
-        """Runs the service while the block lasts; gives its log. `replace` changes words of its command."""
-        command = [replace.get(word, word) for word in self.services[name]["command"]]
-        log = self.folder / f"{name}.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                command, env=self.environment(name), cwd=self.folder, stdout=out, stderr=subprocess.STDOUT
-            )
-        try:
-            yield log
-            assert process.poll() is None, log.read_text(encoding="utf-8")
-            process.terminate()
-            process.wait(40)
-        finally:
-            kill_hard([*descendants(process.pid), process.pid])
-            process.wait()
-
-
-@pytest.fixture(scope="module")
-def compose_server(
-    services: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[PostgresServer]:
-    """A server with the roles of the compose file; `migrated` is what its `migrate` service makes."""
-    try:
-        with running_postgres({"fsync": "off"}) as server:
-            programs = find_programs()
-            assert programs is not None
-            environment = {
-                **VARIABLES, "POSTGRES_USER": "postgres", "PGHOST": str(server.socket_folder),
-                "PATH": f"{programs}:{os.environ['PATH']}",
-            }  # fmt: skip
-            script = ROOT / "deploy" / "postgres" / "roles.sh"
-            subprocess.run(["bash", str(script)], env=environment, check=True, timeout=60)
-            made = PostgresServer(socket_folder=server.socket_folder, process=server.process)
-            first = Installation(services, tmp_path_factory.mktemp("first"), made, "redis://localhost/0")
-            result = first.run("migrate", services["migrate"]["command"])
-            assert result.returncode == 0, result.stdout + result.stderr
-            with made.connect() as connection:
-                connection.execute("ALTER DATABASE allotment RENAME TO migrated")
-            yield made
-    except MissingProgram as missing:
-        need(missing.name, missing.hint)
+    return compose_services()
 
 
 @pytest.fixture
-def installation(
-    services: dict[str, Any], tmp_path: Path, compose_server: PostgresServer, valkey: ValkeyServer
-) -> Installation:
-    with compose_server.connect() as connection:
-        connection.execute("DROP DATABASE IF EXISTS allotment WITH (FORCE)")
-        connection.execute("CREATE DATABASE allotment TEMPLATE migrated OWNER allotment")
-    return Installation(services, tmp_path, compose_server, valkey.url)
+def installation(tmp_path: Path, compose_server: PostgresServer, valkey: ValkeyServer) -> Installation:
+    return fresh_installation(tmp_path, compose_server, valkey.url)
 
 
 def _says(log: Path, words: str) -> None:
