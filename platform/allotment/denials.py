@@ -4,20 +4,21 @@ Denied is: not signed in or with a wrong key (401), not allowed (403), and the a
 caller may not see, which answers as if there were none (404). A page that sends strangers to sign in denies
 nobody. The record is written after the answer is made, so a change that was rolled back leaves it standing.
 
-What is denied to callers without an account is counted per address and minute (`allotment.strangers`).
+What a caller is denied over and over is counted in each minute (`allotment.denial_counts`).
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 
-from allotment.strangers import Repeated, StrangerDenials
+from allotment.denial_counts import Caller, DenialCounts, Repeated
 from foundation import audit, clock, row_scope
 from foundation.actor import Origin, SystemActor, origin
 from foundation.rate_limit import address_of
@@ -32,16 +33,27 @@ _ENTITY_ID_MAX: Final = 64
 NOBODY: Final = SystemActor("anonymous")
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The user of an earlier request, as the audit names one."""
+
+    pk: uuid.UUID
+    name: str
+
+    def get_username(self) -> str:
+        return self.name
+
+
 class DenialMiddleware:
     """See the module; it stands below the middleware that names the request."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
-        self._strangers = StrangerDenials()
+        self._counts = DenialCounts()
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        for repeated in self._strangers.due(clock.now()):
+        for repeated in self._counts.due(clock.now()):
             _note_repeated(repeated)
         if response.status_code in _ALWAYS or response.status_code == 404 or is_untried(request):
             self._note(request, response)
@@ -56,7 +68,8 @@ class DenialMiddleware:
             tenant is None or actor is None or permissions.may(actor, Permission.TENANT_VIEW, tenant)
         ):
             return
-        if actor is None and not self._strangers.is_first(address_of(request), clock.now()):
+        caller = Caller(actor.pk, actor.username) if actor else Caller(address=address_of(request))
+        if not self._counts.is_recorded(caller, clock.now()):
             return
         match = request.resolver_match
         audit.denied(
@@ -82,10 +95,11 @@ def is_untried(request: HttpRequest | None) -> bool:
 @row_scope.whole()
 def _note_repeated(repeated: Repeated) -> None:
     # Not of the request that happens to come next.
-    token = origin.set(Origin(address=repeated.address))
+    caller = repeated.caller
+    token = origin.set(Origin(address=caller.address))
     try:
         audit.denied(
-            NOBODY,
+            _Known(caller.user_id, caller.username) if caller.user_id else NOBODY,
             entity="route",
             entity_id="",
             tenant_id=None,
@@ -93,9 +107,7 @@ def _note_repeated(repeated: Repeated) -> None:
         )
     except DatabaseError as error:
         # Whoever comes next, a probe for instance, has nothing to do with it.
-        log.warning(
-            "denials are not written", address=repeated.address, number=repeated.number, why=str(error)
-        )
+        log.warning("denials are not written", address=caller.address, number=repeated.number, why=str(error))
     finally:
         origin.reset(token)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
@@ -27,6 +28,7 @@ def group_create(*, acting_user: Actor, name: str, claim: str = "") -> Group:
     """
     permissions.require(acting_user, Permission.MEMBER_EDIT)
     group = Group(name=clean_name(name), claim=claim.strip() or None)
+    _require_claim(acting_user, group.claim)
     _save(group, new=True)
     _note(acting_user, "create", group, after=_described(group))
     return group
@@ -53,6 +55,7 @@ def group_update(
         group.name = clean_name(name)
     if claim is not None:
         group.claim = claim.strip() or None
+        _require_claim(acting_user, group.claim)
     if _described(group) == before:
         return group
     group.version += 1
@@ -109,6 +112,12 @@ def _require(actor: Actor, group: Group) -> None:
     permissions.require(actor, Permission.MEMBER_EDIT)
     for member in Member.unscoped.filter(group=group).select_related("tenant", "custom_role"):
         permissions.require_cover(actor, role_points(member), member.tenant)
+
+
+def _require_claim(actor: Actor, claim: str | None) -> None:
+    """The people of an admin group of the provider are platform admins: such a claim is theirs to give."""
+    if claim in settings.ALLOTMENT_OIDC_ADMIN_GROUPS:
+        permissions.require_cover(actor, Permission)
 
 
 def _require_local(group: Group) -> None:

@@ -13,9 +13,9 @@ from django.core.cache import cache
 from django.db import DatabaseError
 from django.test import Client, RequestFactory
 
-from allotment import denials
+from allotment import denial_counts, denials
+from allotment.denial_counts import ADDRESSES_MAX, OF_USER, Caller, DenialCounts
 from allotment.settings import environment
-from allotment.strangers import ADDRESSES_MAX, StrangerDenials
 from allotment.supervisor.programs import embedded_plan
 from foundation import audit, clock, rate_limit
 from foundation.models import AuditRecord
@@ -66,8 +66,9 @@ def test_what_a_stranger_is_denied_over_and_over_makes_two_records(
 
 
 def test_many_addresses_make_no_more_than_so_many_records(now: Any) -> None:
-    denied = StrangerDenials()
-    first = sum(denied.is_first(f"198.51.100.{n}", clock.now()) for n in range(250) for _ in range(3))
+    denied = DenialCounts()
+    callers = [Caller(address=f"198.51.100.{n}") for n in range(250)]
+    first = sum(denied.is_recorded(caller, clock.now()) for caller in callers for _ in range(3))
     assert first == ADDRESSES_MAX
     assert denied.due(clock.now()) == []
     now.shift(60)
@@ -77,12 +78,19 @@ def test_many_addresses_make_no_more_than_so_many_records(now: Any) -> None:
     assert denied.due(clock.now()) == []
 
 
-def test_what_a_user_is_denied_is_written_each_time(w: World, now: Any) -> None:
+def test_what_a_user_is_denied_is_written_each_time_up_to_a_number(
+    w: World, now: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(denial_counts, "OF_USER", 3)
     client = Client()
     client.force_login(w.viewer)
-    for _ in range(3):
+    for _ in range(5):
         assert client.get("/api/v1/admin/clusters").status_code == 403
-    assert AuditRecord.unscoped.filter(actor_name="vera", result="denied").count() == 3
+    rows = AuditRecord.unscoped.filter(actor_id=w.viewer.pk, actor_name="vera", result="denied")
+    assert rows.count() == 3 < OF_USER
+    now.shift(60)
+    client.get("/livez")
+    assert rows.latest("created_at").after["repeated"] == 2 and rows.count() == 4
 
 
 def test_a_record_that_cannot_be_written_fails_no_other_request(

@@ -1,4 +1,4 @@
-"""`allotment user add|list`: accounts of people and their first role from a shell."""
+"""`allotment user add|list|password`: accounts of people, their roles and passwords from a shell."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any, Final
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
+from foundation.actor import SYSTEM
 from tenants.management.results import USAGE, read_password
 from tenants.management.verbs import VerbCommand, table_text
 from tenants.models import PLATFORM_ROLES, Role, Tenant, User
 from tenants.selectors.account import user_list
 from tenants.selectors.tenant import tenant_list
-from tenants.services.account import user_create
+from tenants.services.account import password_set, user_create
 from tenants.services.member import member_set
 
 _TENANT_ROLES: Final = [role.value for role in Role if role not in PLATFORM_ROLES]
@@ -21,11 +22,11 @@ _PASSWORD_BYTES: Final = 12
 
 
 class Command(VerbCommand):
-    help = "Add and list the accounts of people"
-    secret_verbs = frozenset({"add"})
+    help = "Add and list the accounts of people, and set their passwords"
+    secret_verbs = frozenset({"add", "password"})
 
     def add_arguments(self, parser: CommandParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list")
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|password")
         add = verbs.add_parser("add", help="add an account; its one-time password is shown once")
         add.add_argument("name", metavar="NAME")
         add.add_argument("--email", default="")
@@ -37,6 +38,16 @@ class Command(VerbCommand):
             "--role", choices=[role.value for role in Role], help="with a role of the platform: no --tenant"
         )
         verbs.add_parser("list", help="all accounts of people")
+        password = verbs.add_parser(
+            "password", help="set a one-time password; sessions end and access keys are revoked"
+        )
+        password.add_argument("name", metavar="NAME")
+        password.add_argument(
+            "--password-file", default="", metavar="FILE", help="a password of your choice; - reads it"
+        )
+        password.add_argument(
+            "--keep-keys", action="store_true", help="leave the account's access keys alone"
+        )
         self.common_arguments(verbs)
 
     def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -59,13 +70,45 @@ class Command(VerbCommand):
         text += f" as {role} of {tenant.slug if tenant else 'the platform'}" if role else " without a role"
         if chosen:
             return told, text
-        return told | {"password": password}, f"{text}\none-time password: {password}"
+        ends = _ends(made)
+        told |= {"password": password, "password_expires_at": ends}
+        return told, f"{text}\none-time password: {password} (until {ends})"
+
+    def _password(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        account = User.objects.filter(username=options["name"]).first()
+        if account is None:
+            raise CommandError(f"there is no user {options['name']!r}", returncode=USAGE)
+        chosen = read_password(options["password_file"]) if options["password_file"] else ""
+        password = chosen or secrets.token_urlsafe(_PASSWORD_BYTES)
+        # Whoever acts for an admin from the shell may have lost that admin's own password.
+        reset = password_set(
+            acting_user=SYSTEM if account.pk == user.pk else user,
+            user=account,
+            password=password,
+            keep_keys=options["keep_keys"],
+        )
+        ends = _ends(reset.user)
+        told = {
+            "username": account.username,
+            "password_expires_at": ends,
+            "keys_revoked": reset.keys_revoked,
+            "keys_kept": reset.keys_kept,
+        }
+        text = f"{account.username}: sessions ended, access keys revoked: {reset.keys_revoked}"
+        text += f", kept: {reset.keys_kept}"
+        if chosen:
+            return told, f"{text}\nthe password is to be changed by {ends}"
+        return told | {"password": password}, f"{text}\none-time password: {password} (until {ends})"
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         columns = ("username", "email", "is_active", "last_login")
         items = [{column: getattr(row, column) for column in columns} for row in user_list(viewer=user)]
         rows = [["" if item[column] is None else str(item[column]) for column in columns] for item in items]
         return {"items": items}, table_text(columns, rows)
+
+
+def _ends(user: User) -> str:
+    return user.password_expires_at.isoformat(timespec="minutes") if user.password_expires_at else "never"
 
 
 def _place(user: User, role: Role | None, slug: str) -> Tenant | None:

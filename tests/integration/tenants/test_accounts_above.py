@@ -21,7 +21,7 @@ import telemetry.services
 import tenants.services
 from foundation.errors import PermissionDenied
 from tenants.models import AccessKey, Group, Role, User
-from tenants.services import access_key, account, service_account
+from tenants.services import access_key, account, group, service_account
 from tests.builders import tenancy
 from tests.builders.world import World, world
 
@@ -265,10 +265,25 @@ def test_a_route_refuses_an_account_that_may_do_more(
 
 def test_a_group_above_takes_nobody_in_and_lets_nobody_go(here: World, helpdesk: User) -> None:
     by_group(here)
-    group = Group.unscoped.get(name="admins")
+    admins = Group.unscoped.get(name="admins")
     client = APIClient()
     client.force_authenticate(helpdesk)
-    people = f"/api/v1/admin/groups/{group.pk}/people"
+    people = f"/api/v1/admin/groups/{admins.pk}/people"
     assert client.post(people, {"username": "helen"}).json()["code"] == "CANNOT_GRANT"
     grace = User.objects.get(username="grace")
     assert client.delete(f"{people}/{grace.pk}").json()["code"] == "CANNOT_GRANT"
+
+
+def test_the_claim_of_an_admin_group_is_given_by_platform_admins(
+    here: World, helpdesk: User, settings: Any
+) -> None:
+    settings.ALLOTMENT_OIDC_ADMIN_GROUPS = ["platform"]
+    own = group.group_create(acting_user=helpdesk, name="Helpers", claim="helpers")
+    for attempt in (
+        lambda: group.group_create(acting_user=helpdesk, name="Mine", claim=" platform "),
+        lambda: group.group_update(acting_user=helpdesk, group=own, claim="platform"),
+    ):
+        with pytest.raises(PermissionDenied) as refused:
+            attempt()
+        assert refused.value.code == "CANNOT_GRANT"
+    group.group_create(acting_user=here.platform_admin, name="Admins", claim="platform")

@@ -80,7 +80,9 @@ def _text(found: Installation) -> str:
     parts = (("platform admin", found.admin), ("cell", found.cell), ("root tenant", found.tenant))
     lines = [_line(title, part) for title, part in parts]
     if found.admin.password:
-        lines.insert(1, f"one-time password: {found.admin.password} (shown once, to be changed at sign-in)")
+        hours = settings.ALLOTMENT_ONE_TIME_PASSWORD_HOURS
+        ends = f"shown once, to be changed at sign-in within {hours} hours"
+        lines.insert(1, f"one-time password: {found.admin.password} ({ends})")
     if not any(part.created for _title, part in parts):
         lines.append("the installation had been set up already; nothing was changed")
     return "\n".join([*lines, _NEXT])
