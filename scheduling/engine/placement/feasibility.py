@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from scheduling.engine.model import (
     Flavor,
+    GpuMode,
     Help,
     HelpCode,
     Job,
@@ -95,9 +96,19 @@ def _holds(role: Role, given: Sequence[Offer]) -> bool:
     return any(offer.most >= role.least for offer in given)
 
 
+def _closeness(role: Role, offer: Offer) -> tuple[int, bool, bool, bool]:
+    """How near a flavor comes to a role: by tasks, then by what keeps it off, the most fundamental last."""
+    asked = role.request.gpu
+    if asked is None:
+        return (offer.most, offer.tolerated, True, True)
+    same_kind = (asked.mode is GpuMode.MIG) == (offer.flavor.mode is GpuMode.MIG)
+    same_model = not asked.models or offer.flavor.card_model in asked.models
+    return (offer.most, offer.tolerated, same_kind, same_model)
+
+
 def _never(snapshot: Snapshot, rule: PlacementRule, job: Job, role: Role, given: Sequence[Offer]) -> Outcome:
     # The flavor that comes closest is the one worth explaining; the queue's order breaks ties.
-    closest = max(given, key=lambda offer: offer.most, default=None)
+    closest = max(given, key=lambda offer: _closeness(role, offer), default=None)
     numbers, ways = _explained(snapshot, rule, role, closest)
     return Outcome(
         job=job.id, status=OutcomeStatus.WAITING, reason=Reason.NEVER_FITS, numbers=numbers, help=ways

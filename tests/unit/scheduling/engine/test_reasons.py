@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scheduling.engine import Delta, EngineConfig, JobPut, never_fits
@@ -9,6 +11,7 @@ from scheduling.engine.model import (
     AffinityOperator,
     CycleResult,
     Expression,
+    GpuMode,
     HelpCode,
     Instant,
     JobState,
@@ -21,6 +24,7 @@ from tests.unit.scheduling.engine.builders import (
     NOW,
     commit,
     cycle,
+    flavor,
     job,
     node,
     outcome,
@@ -234,3 +238,26 @@ def test_a_job_whose_earlier_tasks_are_still_leaving_is_not_started_again() -> N
     snapshot.apply(Delta((JobPut(job("j", "a", role(2, 1))),)))
     found = outcome(cycle(snapshot), "j")
     assert (found.reason, dict(found.numbers)) == (Reason.WAITING_FOR_PREEMPTED, {"tasks": 2})
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"mode": GpuMode.MIG, "profile": "7g.40gb"}, "mig"),
+        ({"models": ("H100",), "mode": GpuMode.MIG, "profile": "1g.10gb"}, "mig"),
+        ({"models": ("H100",)}, "h100"),
+    ],
+)
+def test_the_numbers_are_those_of_the_flavor_that_is_nearest(asked: dict[str, Any], named: str) -> None:
+    flavors = [
+        flavor("l40s", card_model="L40S", node_labels={"pool": "l40s"}),
+        flavor("h100", card_model="H100", node_labels={"pool": "h100"}),
+        flavor("mig", card_model="A100", mode=GpuMode.MIG, node_labels={"pool": "mig"}),
+    ]
+    nodes = [node(name, labels={"pool": name}) for name in ("l40s", "h100", "mig")]
+    names = tuple(item.id for item in flavors)
+    queues = [queue("a", flavors=names)]
+    snapshot = world(nodes, flavors=flavors, queues=queues, teams={"a": quotas(100, flavors=names)})
+    refused = never_fits(snapshot, job("new", "a", role(1, 99, **asked)))
+    assert refused is not None
+    assert refused.numbers["flavor"] == named
