@@ -1,7 +1,7 @@
 """What the pods of an attempt have in common in a cluster: noted before it is made, removed after them.
 
 A worker that was paused beyond its lease may make it once more after that. Once a minute what is there is
-compared with the attempts; what is left of an ended job without pods is noted again, and removed like any.
+compared with the attempts; what is left of an ended one without pods is noted again, and removed like any.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clusters.models import Cluster
 from clusters.services.ownership import backend_confirmed
 from foundation import clock, faults, outbox
 from scheduling.execution.task_specs import LABEL_JOB
-from scheduling.models import TERMINAL_STATES, Allocation, Attempt
+from scheduling.models import Allocation, Attempt
 from scheduling.naming import gang_name
 
 log = structlog.get_logger(__name__)
@@ -67,7 +67,9 @@ def note_left_everywhere() -> None:
 
 
 def note_left(cluster: Cluster, backend: ClusterBackend) -> list[str]:
-    """Have removed what is left of jobs that have ended, and of which every pod is gone; returns its names.
+    """Have removed what is left of attempts that have ended and have no pods any more; returns its names.
+
+    The job may be over or run again by now: what belongs to its next attempt has another name.
 
     What belongs to no attempt that is known here is left alone. Raises: BackendUnavailable.
     """
@@ -76,7 +78,7 @@ def note_left(cluster: Cluster, backend: ClusterBackend) -> list[str]:
     there = {ref: labels.get(LABEL_JOB, "") for ref, labels in backend.gangs()}
     left: dict[uuid.UUID, str] = {}
     for some in _portions({key for key in map(_key, there.values()) if key is not None}):
-        ended = _without_pods().filter(job__in=some, job__state__in=TERMINAL_STATES, gathered_at__isnull=True)
+        ended = _without_pods().filter(job__in=some, gathered_at__isnull=True)
         attempts = list(ended.filter(allocations__node__cluster=cluster).distinct().select_related("job"))
         refs = zip(attempts, _refs(attempts), strict=True)
         left |= {attempt.pk: ref.name for attempt, ref in refs if there.get(ref) == str(attempt.job_id)}
