@@ -27,7 +27,7 @@ _SPANS = frozenset({"age", "window"})
 _COUNTS = frozenset(
     {
         *("position", "waiting", "ahead", "victims", "attempts", "nodes", "cards", "tasks", "ahead_cards"),
-        "jobs",
+        *("jobs", "pods"),
         *("cards_per_task", "most_free_on_one_node", "free_cards"),
         *("used_hours", "budget_hours"),
     }

@@ -108,6 +108,36 @@ SENTENCES: dict[str, Sentences] = {
         _("It failed to start; next try at %(retry_at)s."),
         _("It failed to start and is tried again shortly."),
     ),
+    "CLUSTER_UNREACHABLE": (
+        _("The cluster %(cluster)s has not answered since %(at)s. The job keeps what it holds."),
+        _("The cluster %(cluster)s does not answer. The job keeps what it holds."),
+    ),
+    "POD_NOT_CREATED": (
+        _("The cluster has not confirmed that the pod %(pod)s was created, and is asked again: %(message)s"),
+        _("The cluster has not confirmed that its pods were created, and is asked again."),
+    ),
+    "IMAGE_PULL_FAILED": (
+        _("The image of the pod %(pod)s cannot be pulled (pods: %(pods)s). %(cause)s: %(message)s"),
+        _("The image of the pod %(pod)s cannot be pulled (pods: %(pods)s): %(cause)s."),
+    ),
+    "CONTAINER_NOT_CREATED": (
+        _("The container of the pod %(pod)s cannot be created (pods: %(pods)s). %(cause)s: %(message)s"),
+        _("The container of the pod %(pod)s cannot be created (pods: %(pods)s): %(cause)s."),
+    ),
+    "VOLUME_NOT_MOUNTED": (
+        _("A volume of the pod %(pod)s cannot be mounted (pods: %(pods)s). %(cause)s: %(message)s"),
+        _("A volume of the pod %(pod)s cannot be mounted (pods: %(pods)s): %(cause)s."),
+    ),
+    "POD_NOT_STARTED": (
+        _("The pod %(pod)s has not started (pods: %(pods)s). %(cause)s: %(message)s"),
+        _("The pod %(pod)s was created at %(at)s and has not started (pods: %(pods)s)."),
+        _("Its pods have not started yet."),
+    ),
+    "POD_TERMINATING": (
+        _("The cluster keeps the pod %(pod)s, told to end at %(at)s, for its finalizers: %(finalizers)s."),
+        _("The pod %(pod)s was told to end at %(at)s and is still there (pods: %(pods)s)."),
+        _("Its pods were told to end and are still there."),
+    ),
     "PENDING_EVALUATION": (
         _("Submitted %(age)s ago; no cycle has looked at it yet."),
         _("No cycle has looked at it yet."),
@@ -217,5 +247,14 @@ USUAL_HELP: dict[str, Sentences] = {
     ),
     "PROTECTED": (_("Wait until the protection ends, or ask for less."),),
     "BACKOFF": (_("Look at the last attempt's events and fix what failed."),),
+    "CLUSTER_UNREACHABLE": (_("Nothing to do: it goes on when the cluster answers."),),
+    "POD_NOT_CREATED": (_("Nothing to do: after ten tries it gives its place back and is queued again."),),
+    "IMAGE_PULL_FAILED": (_("Check the image's name and tag, and the pull secret of the job file."),),
+    "CONTAINER_NOT_CREATED": (
+        _("Check the secrets and config maps that the job file names, its command and its folder."),
+    ),
+    "VOLUME_NOT_MOUNTED": (_("Check that the claims, secrets and config maps of its volumes exist."),),
+    "POD_NOT_STARTED": (_("A large image takes time; the pod's events below say what it does."),),
+    "POD_TERMINATING": (_("Its cards stay held until the cluster has removed the pod: ask an operator."),),
     "PENDING_EVALUATION": (_("Nothing to do; an operator is told if it takes longer than 10 s."),),
 }

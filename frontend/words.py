@@ -76,6 +76,13 @@ REASON_WORDS: dict[str, Word] = {
     "PROTECTED": Word(_("Running jobs are protected"), "waiting"),
     "BACKOFF": Word(_("Waiting for the next try"), "waiting"),
     "PENDING_EVALUATION": Word(_("Not looked at yet"), "info"),
+    "CLUSTER_UNREACHABLE": Word(_("Cluster unreachable"), "failed"),
+    "POD_NOT_CREATED": Word(_("Pod not created"), "failed"),
+    "IMAGE_PULL_FAILED": Word(_("Image cannot be pulled"), "failed"),
+    "CONTAINER_NOT_CREATED": Word(_("Container not created"), "failed"),
+    "VOLUME_NOT_MOUNTED": Word(_("Volume not mounted"), "failed"),
+    "POD_NOT_STARTED": Word(_("Pod not started yet"), "waiting"),
+    "POD_TERMINATING": Word(_("Pod still terminating"), "waiting"),
 }
 
 RULES: dict[str, str | Promise] = {
@@ -100,6 +107,8 @@ RULES: dict[str, str | Promise] = {
 # Why an attempt ends where no rule of the engine is behind it.
 CAUSES: dict[str, str | Promise] = {
     "TASK_FAILED": _("a task failed"),
+    "START_LIMIT": _("did not start in time"),
+    "POD_DELETED": _("pod deleted"),
     "USER": _("a user asked for it"),
     "CANCELLED": _("cancelled by a user"),
     "IMAGE_RUNS_AS_ROOT": _("image runs as root"),

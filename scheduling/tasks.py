@@ -91,3 +91,9 @@ def stop_over_budget() -> None:
 def sweep() -> None:
     """Ask for whatever rows say is still owed."""
     sweeping.sweep()
+
+
+@shared_task(name="scheduling.tasks.watch_starts")
+def watch_starts() -> None:
+    """End starts that take too long."""
+    sweeping.watch_starts()

@@ -20,6 +20,7 @@ def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, 
     """Celery's `beat_schedule`; all periods in seconds. `demo` adds the simulated users."""
     entries = {
         "sweep": _entry("scheduling.tasks.sweep", 2.0),
+        "watch-starts": _entry("scheduling.tasks.watch_starts", 10.0),
         "observe-clusters": _entry("scheduling.tasks.observe_clusters", observe_every_s),
         "collect-samples": _entry("telemetry.tasks.collect_samples", 10.0),
         "report-idle": _entry("telemetry.tasks.report_idle", 30.0),

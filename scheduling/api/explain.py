@@ -10,6 +10,7 @@ from foundation.versions import etag
 from scheduling.api.serializers import ExplanationSerializer
 from scheduling.api.views import JobView
 from scheduling.selectors.decision import decision_latest
+from scheduling.selectors.event import job_cause
 from scheduling.selectors.job import job_promised_until
 from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import problems
@@ -31,6 +32,7 @@ class JobExplainView(JobView):
         body = {
             "job": found,
             "promised_until": job_promised_until(job=found),
+            "cause": job_cause(viewer=self.viewer, job=found) or None,
             "decisions": decision_latest(viewer=self.viewer, job=found),
         }
         return Response(ExplanationSerializer(body).data, headers=etag(found))

@@ -51,6 +51,11 @@ class StatementSerializer(StrictSerializer):
     idle_timeout_s = serializers.IntegerField(
         default=None, allow_null=True, help_text="A job whose cards did nothing for so long is suspended."
     )
+    start_limit_s = serializers.IntegerField(
+        default=None,
+        allow_null=True,
+        help_text="So long the pods of a job may take to start; 0 is no limit. Where no tenant says: 600.",
+    )
 
 
 class LimitSerializer(serializers.Serializer[Any]):
@@ -72,6 +77,7 @@ class EffectivePolicySerializer(serializers.Serializer[Any]):
     images = ImagesSerializer(many=True)
     allowed = serializers.DictField(child=ImagesSerializer(many=True))
     idle_timeout_s = LimitSerializer(allow_null=True)
+    start_limit_s = LimitSerializer(allow_null=True, help_text="null where no tenant says: 600 counts.")
 
 
 class PolicySerializer(serializers.Serializer[Any]):
@@ -84,6 +90,7 @@ class PolicySerializer(serializers.Serializer[Any]):
     images = serializers.ListField(child=serializers.CharField(), allow_null=True)
     allowed = serializers.DictField(child=serializers.ListField(child=serializers.CharField()))
     idle_timeout_s = serializers.IntegerField(allow_null=True)
+    start_limit_s = serializers.IntegerField(allow_null=True)
 
 
 class TenantPolicySerializer(PolicySerializer):
@@ -98,6 +105,7 @@ class PoliciesQuery(ListQuery):
     columns: ClassVar = {
         "tenant": Column("tenant.slug"),
         "idle_timeout_s": Column("idle_timeout_s", Kind.NUMBER),
+        "start_limit_s": Column("start_limit_s", Kind.NUMBER),
     }
 
 

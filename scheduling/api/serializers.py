@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field
@@ -15,6 +15,8 @@ from scheduling.selectors.job import JobRow, job_cards, job_position, job_row, j
 from scheduling.spec import to_mapping
 from tenants.api.bodies import StrictSerializer
 from tenants.api.schema import ProblemSerializer
+
+_REASON: Final = "Why it waits, or what keeps it from starting or from going; null while nothing does."
 
 
 class HelpSerializer(serializers.Serializer[Any]):
@@ -53,7 +55,7 @@ class JobSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     kind = serializers.ChoiceField(choices=JobKind.choices)
     state = serializers.ChoiceField(choices=JobState.choices)
-    reason = serializers.SerializerMethodField(help_text="null while it does not wait.")
+    reason = serializers.SerializerMethodField(help_text=_REASON)
     workspace = serializers.CharField(source="workspace.slug")
     queue = serializers.CharField(source="queue.name")
     priority_class = serializers.CharField(source="priority_class.name")
@@ -266,10 +268,15 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     """Where a job stands. `reason.help` says what would help."""
 
     state = serializers.ChoiceField(source="job.state", choices=JobState.choices)
-    reason = serializers.SerializerMethodField(help_text="null while it does not wait.")
+    reason = serializers.SerializerMethodField(help_text=_REASON)
     position = serializers.SerializerMethodField(help_text="null while it is not queued.")
     promised_until = serializers.DateTimeField(
         allow_null=True, help_text="Until when a place is kept that others have yet to leave."
+    )
+    cause = serializers.DictField(
+        allow_null=True,
+        help_text="Why it gave back what it held the last time: `rule`, and `pod`, `exit_code`, `reason` or"
+        " `signal`, and `message` as far as the cluster told them. null for a job that never did.",
     )
     decisions = DecisionSerializer(many=True, help_text="The latest, newest first.")
 

@@ -34,7 +34,8 @@ from clusters.services.ownership import backend_owned
 from foundation import clock, faults, leases, outbox
 from foundation.kept import KeptUpdate
 from scheduling import measures
-from scheduling.execution import holders
+from scheduling.execution import holders, pod_events
+from scheduling.execution.cluster_health import health_check, health_note
 from scheduling.execution.execute import RETRY_S
 from scheduling.execution.progress import pods_apply
 from scheduling.execution.tidied import tidied
@@ -53,7 +54,7 @@ _OF_MISSING: Final = ("id", "namespace", "pod_name", "pod_uid", "ensured_at", "r
 
 
 def _seen(cluster: uuid.UUID, cursor: str, now: datetime) -> dict[str, Any]:
-    return {"health": ClusterHealth.HEALTHY, "health_message": "", "cursor": cursor, "observed_at": now}
+    return {"cursor": cursor, "observed_at": now}
 
 
 _FOLLOWED: Final = KeptUpdate(lambda pk, cursor, now: Cluster.unscoped.filter(pk=pk), _seen)
@@ -67,10 +68,14 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     """Read what changed in one cluster and apply it; returns the number of observations."""
     # The same lease as execution's: the two take turns, so a list is never read while pods are made.
     with leases.held(Cluster, cluster_id) as epoch:
+        cluster = cluster_by_key(cluster_id)
         if epoch is None:
+            # Execution may wait for a silent cluster for a while: that it is silent is found out beside it.
+            health_check(cluster)
             outbox.put_off(outbox.Topic.OBSERVE, cluster_id, delay_s=RETRY_S)
             return 0
-        cluster = cluster_by_key(cluster_id)
+        if not health_check(cluster):
+            return 0
         faults.point("observe.leased")
         try:
             backend = backend_owned(cluster)
@@ -80,8 +85,9 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             with measures.EXECUTION.timed(cluster=cluster.name, step="observe"):
                 batch = backend.observe(None if listing and everything else cluster.cursor, whole=listing)
         except BackendUnavailable as error:
-            _note_unreachable(cluster, str(error))
+            health_note(cluster, ClusterHealth.UNREACHABLE, str(error))
             return 0
+        health_note(cluster, ClusterHealth.HEALTHY, "")
         read_at = clock.now()
         faults.point("observe.before_apply")
         _apply(cluster, backend, batch, now)
@@ -90,16 +96,8 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             took_s = (clock.now() - read_at).total_seconds()
             outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=max(0.0, batch.again_s - took_s))
     outbox.hasten(outbox.Topic.EXECUTE, cluster_id)  # what came meanwhile was put off
+    pod_events.note_events(cluster, backend)
     return len(batch.observations)
-
-
-def _note_unreachable(cluster: Cluster, message: str) -> None:
-    """That a cluster is not ours stands until it is known to be."""
-    health = ClusterHealth.UNREACHABLE
-    if (cluster.health, cluster.health_message) != (health, message):
-        log.warning("cluster health", cluster=cluster.name, health=health.value, message=message)
-    rows = Cluster.unscoped.filter(pk=cluster.pk).exclude(health=ClusterHealth.DISOWNED)
-    rows.update(health=health, health_message=message)
 
 
 def _others_are_old(cluster: Cluster, now: datetime) -> bool:

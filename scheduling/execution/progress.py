@@ -20,9 +20,11 @@ from foundation.bulk import Guard, update_rows
 from foundation.kept import Kept
 from scheduling.execution import restart
 from scheduling.execution.changes import Changes
+from scheduling.execution.endings import ending_message, ending_numbers
 from scheduling.journal import tell_pods
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
-from scheduling.services.lifecycle import ask_removal, end_attempts, eviction, finish, settle
+from scheduling.services.lifecycle import ask_removal, end_attempts, eviction, finish, no_reason, settle
+from scheduling.services.obstacles import TERMINATING
 from scheduling.services.release import give_back
 from scheduling.services.retry import after_failed_task, after_failure, never_starts, rule_for
 from scheduling.transitions import Move, transition_all
@@ -174,6 +176,8 @@ def _apply_pod(allocation: Allocation, seen: PodObservation, changes: Changes, n
         if allocation.removed_at is None:
             changes.set(allocation, removed_at=now)
             changed = True
+        if task.message.startswith(TERMINATING):
+            changes.set(task, message="")
         if task.state == _S.LEAVING:
             if allocation.attempt.job.state in _LIVE:  # given up by a job that goes on without it
                 changes.set(task, state=_S.WAITING, started_at=None, finished_at=None)
@@ -188,15 +192,19 @@ def _apply_pod(allocation: Allocation, seen: PodObservation, changes: Changes, n
     if seen.phase is PodPhase.RUNNING:
         changes.set(task, started_at=seen.at, message="")
     if seen.phase in _ENDED:
-        message = seen.message or (
-            "the pod was deleted by somebody else" if seen.phase is PodPhase.GONE else ""
-        )
-        changes.set(task, finished_at=seen.at, exit_code=seen.exit_code, message=message[:2000])
+        message = ending_message(seen)[:2000]
+        changes.set(task, finished_at=seen.at, exit_code=seen.exit_code, message=message)
     return True
 
 
 def _note_obstacle(task: Task, seen: PodObservation, changes: Changes) -> bool:
-    """Note what keeps a pod from starting, as the cluster tells it; returns whether that is news."""
+    """Note what keeps a pod from starting, or from going, as the cluster tells it; returns whether that is
+    news."""
+    if task.state == _S.LEAVING and seen.finalizers and seen.phase is not PodPhase.GONE:
+        text = f"{TERMINATING}: {', '.join(seen.finalizers)}"[:2000]
+        if task.message != text:
+            changes.set(task, message=text)
+        return False
     if seen.phase not in (PodPhase.PENDING, PodPhase.STARTING) or seen.reason in _AS_USUAL:
         return False
     text = f"{seen.reason}: {seen.message}"[:2000]
@@ -276,7 +284,7 @@ def _beginning(job: Job, states: Sequence[str], seen: Sequence[PodObservation], 
     if all(state in (_S.RUNNING, _S.SUCCEEDED) for state in states):
         at = max((s.at for s in seen if s.phase is PodPhase.RUNNING), default=now)
         limit = at + timedelta(seconds=job.max_run_s) if job.max_run_s else None
-        fields = {"started_at": at, "deadline_at": limit}
+        fields = {"started_at": at, "deadline_at": limit, **no_reason(job)}
         return [Move(job=job, to=JobState.RUNNING, code="running", fields=fields)]
     if job.state == JobState.ADMITTED and any(state != _S.BOUND for state in states):
         return [Move(job=job, to=JobState.STARTING, code="starting")]
@@ -323,7 +331,7 @@ def _failing(failure: _Failure, now: datetime) -> Move:
         rule=verdict.rule,
         then=verdict.then,
         now=now,
-        numbers={"pod": cause.ref.name, "exit_code": cause.exit_code, "message": cause.message[:300]},
+        numbers=ending_numbers(cause),
         backoff=verdict.backoff,
     )
 

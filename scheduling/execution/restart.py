@@ -13,6 +13,7 @@ from typing import Final
 from django.db.models import F, QuerySet
 
 from clusters.backends.base import PodObservation, PodPhase
+from scheduling.execution.endings import ending_message, ending_numbers
 from scheduling.models import Allocation, JobState, Task, TaskState
 from scheduling.services.retry import IN_PLACE, after_failed_task
 from scheduling.transitions import note
@@ -74,7 +75,7 @@ def _make_again(together: QuerySet[Allocation]) -> None:
         ensure_after=None,
     )
     leaving = Task.unscoped.filter(pk__in=tasks, state=TaskState.LEAVING)
-    leaving.update(state=TaskState.BOUND, started_at=None, finished_at=None)
+    leaving.update(state=TaskState.BOUND, message="", started_at=None, finished_at=None)
 
 
 def _begin(allocation: Allocation, seen: PodObservation, batch: Iterable[Allocation], now: datetime) -> None:
@@ -91,12 +92,12 @@ def _begin(allocation: Allocation, seen: PodObservation, batch: Iterable[Allocat
             row.restarting, row.restarting_role, row.removal_asked_at = True, whole_role, now
     Task.unscoped.filter(pk__in=tasks).update(state=TaskState.LEAVING)
     Task.unscoped.filter(pk=allocation.task_id).update(
-        exit_code=seen.exit_code, message=seen.message[:2000], finished_at=seen.at
+        exit_code=seen.exit_code, message=ending_message(seen)[:2000], finished_at=seen.at
     )
     numbers = {
         "role": allocation.task.role.name,
         "index": allocation.task.index,
-        "exit_code": seen.exit_code,
+        **ending_numbers(seen),
         "restart": allocation.restarts + 1,
     }
     code = "role_restarting" if whole_role else "task_restarting"

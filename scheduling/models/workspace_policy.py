@@ -24,6 +24,8 @@ class WorkspacePolicy(BaseModel, Versioned):
     images = models.JSONField(null=True, blank=True)
     allowed = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()), blank=True)
     idle_timeout_s = models.PositiveIntegerField(null=True, blank=True)
+    # How long the pods of a job may take to start; 0 is no limit, null leaves it to the tenants above.
+    start_limit_s = models.PositiveIntegerField(null=True, blank=True)
 
     def __str__(self) -> str:
         return f"policy of {self.tenant}"

@@ -6,11 +6,15 @@ import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from math import inf
+from typing import Any, Final, Protocol
 
 from scheduling.policy.fields import amount_of
 from scheduling.policy.trees import merged, put, value_at
 from tenants.models import Tenant
+
+START_LIMIT_S: Final = 600
+"""Counts where no tenant names another limit."""
 
 
 class Stated(Protocol):
@@ -30,6 +34,8 @@ class Stated(Protocol):
     def allowed(self) -> dict[str, list[str]]: ...
     @property
     def idle_timeout_s(self) -> int | None: ...
+    @property
+    def start_limit_s(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,14 @@ class Effective:
     images: Sequence[Patterns] = ()
     allowed: Mapping[str, Sequence[Patterns]] = field(default_factory=dict)
     idle_timeout_s: Limit | None = None
+    start_limit_s: Limit | None = None
+
+    @property
+    def start_within_s(self) -> int | None:
+        """How long the pods of a job may take to start, in seconds; None for no limit."""
+        if self.start_limit_s is None:
+            return START_LIMIT_S
+        return self.start_limit_s.amount or None
 
 
 def combine(policies: Sequence[Stated]) -> Effective:
@@ -69,6 +83,7 @@ def combine(policies: Sequence[Stated]) -> Effective:
     images: list[Patterns] = []
     allowed: defaultdict[str, list[Patterns]] = defaultdict(list)
     idle: Limit | None = None
+    start: Limit | None = None
     for policy in policies:
         defaults = merged(policy.defaults, defaults)
         for name, limit in _limits(policy.minimum, policy.tenant).items():
@@ -84,8 +99,11 @@ def combine(policies: Sequence[Stated]) -> Effective:
         wait = policy.idle_timeout_s
         if wait is not None and (idle is None or wait < idle.amount):
             idle = Limit(wait, wait, policy.tenant)
+        limit_s = policy.start_limit_s
+        if limit_s is not None and (start is None or (limit_s and limit_s < (start.amount or inf))):
+            start = Limit(limit_s, limit_s, policy.tenant)
     filled = _within(defaults, minimum, maximum)
-    return Effective(filled, minimum, maximum, tuple(images), dict(sorted(allowed.items())), idle)
+    return Effective(filled, minimum, maximum, tuple(images), dict(sorted(allowed.items())), idle, start)
 
 
 def _limits(stated: Mapping[str, Any], tenant: Tenant) -> dict[str, Limit]:

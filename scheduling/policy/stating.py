@@ -21,6 +21,8 @@ from tenants.models import Tenant
 IDLE_LEAST_S: Final = 300
 IDLE_MOST_S: Final = 6600
 """What a card did is known this far back in full detail, and a job is not idle by guess."""
+START_LEAST_S: Final = 60
+START_MOST_S: Final = 86_400
 PATTERNS_MAX: Final = 100
 _STARS_MAX: Final = 5
 _LONGEST: Final = 300
@@ -40,6 +42,7 @@ class Statement:
     images: Sequence[str] | None = None
     allowed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     idle_timeout_s: int | None = None
+    start_limit_s: int | None = None
 
     def values(self) -> dict[str, Any]:
         """The fields as they are stored."""
@@ -50,6 +53,7 @@ class Statement:
             "images": None if self.images is None else list(self.images),
             "allowed": {name: list(patterns) for name, patterns in self.allowed.items()},
             "idle_timeout_s": self.idle_timeout_s,
+            "start_limit_s": self.start_limit_s,
         }
 
 
@@ -64,6 +68,7 @@ class _Own:
     images: list[str] | None
     allowed: dict[str, list[str]]
     idle_timeout_s: int | None
+    start_limit_s: int | None
 
 
 def check(statement: Statement, tenant: Tenant, above: Sequence[Stated]) -> None:
@@ -73,17 +78,24 @@ def check(statement: Statement, tenant: Tenant, above: Sequence[Stated]) -> None
     """
     errors = [*_limits(statement), *_defaults(statement.defaults), *_images(statement.images)]
     errors += _allowed(statement.allowed)
-    idle = statement.idle_timeout_s
-    if idle is not None and not IDLE_LEAST_S <= idle <= IDLE_MOST_S:
-        limits = {"low": IDLE_LEAST_S, "high": IDLE_MOST_S}
-        message = _("must be from %(low)s to %(high)s") % limits
-        errors.append(FieldError("idle_timeout_s", "RANGE", message))
+    errors += _times(statement)
     if not errors:
         errors += _contradictions(statement, tenant, above)
     if errors:
         raise Invalid(
             _("The policy has mistakes; nothing was changed."), code="POLICY_INVALID", errors=errors
         )
+
+
+def _times(statement: Statement) -> Iterator[FieldError]:
+    idle, start = statement.idle_timeout_s, statement.start_limit_s
+    if idle is not None and not IDLE_LEAST_S <= idle <= IDLE_MOST_S:
+        limits = {"low": IDLE_LEAST_S, "high": IDLE_MOST_S}
+        yield FieldError("idle_timeout_s", "RANGE", _("must be from %(low)s to %(high)s") % limits)
+    if start is not None and start and not START_LEAST_S <= start <= START_MOST_S:
+        limits = {"low": START_LEAST_S, "high": START_MOST_S}
+        message = _("must be from %(low)s to %(high)s, or 0 for no limit") % limits
+        yield FieldError("start_limit_s", "RANGE", message)
 
 
 def _limits(statement: Statement) -> Iterator[FieldError]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from foundation.actor import Actor
 from foundation.listing import Column, Condition, Kind, narrow
@@ -41,3 +41,14 @@ def job_events(
     more = len(items) > limit
     items = items[:limit]
     return EventPage(items, items[-1].pk if more else None)
+
+
+def job_cause(*, viewer: Actor, job: Job) -> dict[str, Any]:
+    """Why a job gave back what it held the last time, by rule, with pod, exit code, reason and message as far
+    as the cluster told them; empty for one that never did.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    last = JobEvent.unscoped.filter(job=job, code="evicting").order_by("-pk").first()
+    return dict(last.numbers) if last else {}

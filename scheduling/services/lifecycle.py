@@ -48,6 +48,7 @@ def begin_stopping(*, job: Job, now: datetime, actor: str = "") -> None:
         actor=actor,
         end_reason="CANCELLED",
         after_eviction="",
+        **no_reason(job),
     )
     end_claims([job])  # a job that is being moved was promised its new place
     ask_removal([job], now)
@@ -103,13 +104,18 @@ def eviction(
     """The move that begins an eviction; see `begin_eviction`."""
     if rule != "TASK_FAILED":
         then = after_eviction(job, then)
-    fields: dict[str, Any] = {"after_eviction": then.value, "end_reason": rule}
+    fields: dict[str, Any] = {"after_eviction": then.value, "end_reason": rule, **no_reason(job)}
     if backoff:
         fields["failures"] = job.failures + 1
         pause = min(BACKOFF_BASE_S * 2**job.failures, BACKOFF_LIMIT_S)
         fields["backoff_until"] = now + timedelta(seconds=pause)
     told = {"rule": rule, **(numbers or {})}
     return Move(job=job, to=JobState.EVICTING, code="evicting", numbers=told, fields=fields)
+
+
+def no_reason(job: Job) -> dict[str, Any]:
+    """The fields that take back what kept the job so far, if anything did."""
+    return {"reason": "", "reason_numbers": {}, "reason_help": []} if job.reason else {}
 
 
 def ask_removal(jobs: Collection[Job], now: datetime) -> None:

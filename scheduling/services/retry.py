@@ -10,8 +10,18 @@ from clusters.backends.base import PodObservation, PodPhase
 from scheduling.models import Attempt, Job, JobState
 
 # The kubelet's words for "this node could not take the pod": the cluster's fault, not the program's.
-_NODE: Final = ("NodeLost", "NodeShutdown", "DeviceUnhealthy")
-_NOT_THE_PROGRAM: Final = ("OutOf", "UnexpectedAdmissionError", "Evicted", *_NODE)
+_NODE: Final = (
+    "NodeLost",
+    "NodeShutdown",
+    "Shutdown",
+    "Terminated",
+    "ContainerStatusUnknown",
+    "DeviceUnhealthy",
+)
+_NOT_THE_PROGRAM: Final = (
+    *("OutOf", "UnexpectedAdmissionError", "Evicted", "NodeAffinity", "NodePorts", "TopologyAffinityError"),
+    *("Preempting", *_NODE),
+)
 
 # The kubelet tries these again for ever, and nothing that it could find changes by itself.
 _NEVER_STARTS: Final = {"InvalidImageName": "IMAGE_NAME_INVALID", "ErrImageNeverPull": "IMAGE_NOT_ON_NODE"}
@@ -64,7 +74,7 @@ def after_failed_task(job: Job, role: str, restarts: int, cause: PodObservation)
     `restarts`: how often the task has been started again where it was. A pod that the cluster lost or could
     not take has not failed by its own doing, and no rule is about it.
     """
-    if cause.phase is not PodPhase.FAILED or cause.reason.startswith(_NOT_THE_PROGRAM):
+    if cause.phase is not PodPhase.FAILED or _is_not_the_program(cause):
         return ""
     for rule in rules_for(job, "task_failed", exit_code=cause.exit_code, role=role):
         action = str(rule["do"])
@@ -79,6 +89,13 @@ def after_failed_task(job: Job, role: str, restarts: int, cause: PodObservation)
     return ""
 
 
+def _is_not_the_program(cause: PodObservation) -> bool:
+    """Whether the cluster ended the pod or never ran it: a kubelet that refuses a pod gives a reason and no
+    exit code."""
+    refused = bool(cause.reason) and cause.exit_code is None
+    return refused or cause.reason.startswith(_NOT_THE_PROGRAM)
+
+
 def after_failure(cause: PodObservation, action: str) -> Verdict:
     """Decide what follows a failed task that is not restarted in place.
 
@@ -87,8 +104,8 @@ def after_failure(cause: PodObservation, action: str) -> Verdict:
     own lifecycle rules allow; `action` is what they do.
     """
     if cause.phase is PodPhase.GONE:
-        return Verdict("NODE_LOST", JobState.QUEUED, backoff=False)
-    if cause.reason.startswith(_NOT_THE_PROGRAM):
+        return Verdict("POD_DELETED", JobState.QUEUED, backoff=False)
+    if _is_not_the_program(cause):
         lost = cause.reason.startswith(_NODE)
         return Verdict("NODE_LOST" if lost else "NOT_READY", JobState.QUEUED, backoff=not lost)
     then = {"restart_job": JobState.QUEUED, "abort_job": JobState.SUSPENDED}.get(action, JobState.FAILED)

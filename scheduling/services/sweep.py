@@ -12,7 +12,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from clusters.models import ADMITS_ITSELF, Cell, Cluster, ClusterHealth
+from clusters.models import ADMITS_ITSELF, Cell, Cluster
 from foundation import clock, faults, outbox
 from foundation.kept import Kept
 from scheduling.models import (
@@ -26,14 +26,13 @@ from scheduling.models import (
 )
 from scheduling.services import unusable
 from scheduling.services.lifecycle import begin_eviction, settle
+from scheduling.services.obstacles import obstacles_note
 from scheduling.services.resize_settle import resize_give_up
+from scheduling.services.start_limit import end_slow_starts
 from scheduling.transitions import StaleJob
 
 log = structlog.get_logger(__name__)
-_STARTING: Final = (JobState.ADMITTED, JobState.STARTING)
 _RECHECK: Final = timedelta(seconds=15)
-# An image that cannot be pulled, a volume that does not come: long enough for a large image.
-_START_GRACE: Final = timedelta(minutes=30)
 _LIMIT: Final = 200
 
 _OVER_TIME: Final = Kept(
@@ -52,16 +51,6 @@ _ENDED_CLAIMS: Final = Kept(
 def _cells_with_news(now: datetime) -> QuerySet[Job, tuple[uuid.UUID]]:
     unseen = Q(reason="PENDING_EVALUATION") | Q(reason="BACKOFF", backoff_until__lte=now)
     return Job.unscoped.filter(unseen, state=JobState.QUEUED).values_list("queue__cell_id").distinct()
-
-
-def _not_ready(since: datetime) -> QuerySet[Job]:
-    pending = Job.unscoped.filter(state__in=_STARTING, admitted_at__lt=since)
-    unheard = Allocation.unscoped.filter(
-        attempt__job=OuterRef("pk"),
-        released_at__isnull=True,
-        node__cluster__health=ClusterHealth.UNREACHABLE,
-    )
-    return pending.filter(~Exists(unheard)).order_by("id")[:_LIMIT]
 
 
 def _without_pods() -> QuerySet[Job]:
@@ -95,7 +84,6 @@ _OVERDUE: Final = Kept(
         ended_at__isnull=True, state=ResizeState.ASKED, deadline_at__lte=now
     ).values_list("pk")
 )
-_NOT_READY: Final = Kept(_not_ready)
 _WITHOUT_PODS: Final = Kept(_without_pods)
 _OWED: Final = Kept(_clusters_owed)
 _GANGS_TO_END: Final = Kept(_clusters_with_gangs_to_end)
@@ -109,13 +97,23 @@ def sweep() -> None:
     now = clock.now()
     _evict_over_time(now)
     _evict_from_nodes(now)
-    _evict_not_ready(now)
     _settle_leaving(now)
+    obstacles_note(now=now)
     _end_claims(now)
     _give_up_resizes(now)
     faults.point("sweep.before_hints")
     _hint_cells(now)
     _hint_clusters()
+
+
+def watch_starts() -> None:
+    """End starts that take too long, and have running jobs say which task does not start.
+
+    Less often than the sweep: it looks at everything that runs.
+    """
+    now = clock.now()
+    end_slow_starts(now=now)
+    obstacles_note(now=now, running=True)
 
 
 def _hint_cells(now: datetime) -> None:
@@ -144,7 +142,6 @@ def _evict_all(
     then: JobState,
     now: datetime,
     *,
-    backoff: bool = False,
     because: Mapping[uuid.UUID, Mapping[str, str]] = MappingProxyType({}),
 ) -> None:
     """`because` tells more of the cause, by job."""
@@ -152,7 +149,7 @@ def _evict_all(
         told = because.get(job.pk)
         try:
             with transaction.atomic():
-                begin_eviction(job=job, rule=rule, then=then, now=now, backoff=backoff, numbers=told)
+                begin_eviction(job=job, rule=rule, then=then, now=now, numbers=told)
         except StaleJob:
             log.info("job moved on before the sweep", job=str(job.pk), rule=rule)
 
@@ -171,11 +168,6 @@ def _evict_from_nodes(now: datetime) -> None:
         if found:
             jobs = Job.unscoped.filter(pk__in=found).order_by("id")
             _evict_all(jobs, rule, JobState.QUEUED, now, because=found)
-
-
-def _evict_not_ready(now: datetime) -> None:
-    """Jobs that were admitted long ago and do not run, unless their cluster cannot be asked."""
-    _evict_all(_NOT_READY(now - _START_GRACE), "NOT_READY", JobState.QUEUED, now, backoff=True)
 
 
 def _end_claims(now: datetime) -> None:

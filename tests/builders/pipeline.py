@@ -15,7 +15,7 @@ from foundation.models import Hint
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from scheduling.services.cycle import cycle_run
-from scheduling.services.sweep import sweep
+from scheduling.services.sweep import sweep, watch_starts
 
 
 def simulated_cluster(
@@ -37,6 +37,7 @@ def simulated_cluster(
 def step(cell: Cell, cluster: Cluster) -> None:
     """One round: sweep, cycle, execution, observation."""
     sweep()
+    watch_starts()
     cycle_run(cell_id=cell.pk)
     execute_cluster(cluster_id=cluster.pk)
     observe_cluster(cluster_id=cluster.pk)

@@ -26,7 +26,7 @@ from frontend.pages.frame import frame, login_required, viewer
 from scheduling.models import WorkspacePolicy
 from scheduling.policy import Effective, Limit
 from scheduling.policy.fields import FIELDS
-from scheduling.policy.stating import IDLE_LEAST_S, IDLE_MOST_S, Statement
+from scheduling.policy.stating import IDLE_LEAST_S, IDLE_MOST_S, START_MOST_S, Statement
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.workspace_policy import policy_delete, policy_set
 from scheduling.spec import load_text
@@ -98,6 +98,13 @@ class PolicyForm(forms.Form):
         min_value=IDLE_LEAST_S,
         max_value=IDLE_MOST_S,
     )
+    start_limit_s = forms.IntegerField(
+        label=gettext_lazy("Start a job's pods within, seconds"),
+        required=False,
+        min_value=0,
+        max_value=START_MOST_S,
+        help_text=gettext_lazy("0 for no limit; 600 where no tenant says anything."),
+    )
     defaults = forms.CharField(
         label=gettext_lazy("Defaults"),
         required=False,
@@ -151,6 +158,7 @@ class PolicyForm(forms.Form):
             images=None if values["any_image"] else images,
             allowed=values["allowed"],
             idle_timeout_s=values["idle_timeout_s"],
+            start_limit_s=values["start_limit_s"],
         )
 
     def _limits(self, side: str) -> dict[str, Any]:
@@ -170,6 +178,7 @@ def _initial(policy: WorkspacePolicy) -> dict[str, Any]:
         "any_image": policy.images is None,
         "images": "\n".join(policy.images or ()),
         "idle_timeout_s": policy.idle_timeout_s,
+        "start_limit_s": policy.start_limit_s,
         "defaults": _yaml(policy.defaults),
         "allowed": _yaml(policy.allowed, flow=None),
         **limits,

@@ -25,6 +25,8 @@ _WHY: Final[dict[str, str | Promise]] = {
     "NODE_DRAINED": gettext_lazy("its node is being drained"),
     "DEVICE_UNHEALTHY": gettext_lazy("a GPU that it holds has failed"),
     "NOT_READY": gettext_lazy("its pods did not come up"),
+    "START_LIMIT": gettext_lazy("a pod did not start within the limit of its workspace"),
+    "POD_DELETED": gettext_lazy("its pod was deleted in the cluster, and not by Allotment"),
     "IMAGE_RUNS_AS_ROOT": gettext_lazy(
         "its image runs as root, or as a user without a number, which is not let in: "
         "name a user in the job file, as in security: {run_as_user: 1000}"

@@ -16,7 +16,7 @@ from frontend.pages.workspace.addresses import job_address, jobs_address
 from frontend.pages.workspace.job_charts import chart_of, span_of
 from frontend.pages.workspace.spec_text import job_text
 from scheduling.models import Job, JobState
-from scheduling.selectors.event import job_events
+from scheduling.selectors.event import job_cause, job_events
 from scheduling.selectors.job import job_get, job_position, job_promised_until
 from scheduling.selectors.task import TaskPage, job_tasks
 from telemetry.series import jobs_now
@@ -105,7 +105,8 @@ def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, An
         use = jobs_now(who, [job.pk]).get(job.pk)
         return {
             "holds": job_holding.holds(job, tasks.items, now),
+            "obstacle_helps": why.helps(job, why.clone_address(place.slug)) if job.reason else (),
             "use": job_holding.use(job, use),
             "use_percent": use.utilisation_of_grant_percent if use else None,
         }
-    return {"ended": job_holding.ended(job, now)}
+    return {"ended": job_holding.ended(job, now, job_cause(viewer=who, job=job))}

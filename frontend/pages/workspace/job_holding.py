@@ -6,10 +6,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.utils.translation import gettext as _
 
 from frontend import formats, words
+from frontend.pages.workspace import story
 from frontend.pages.workspace.addresses import node_address
 from frontend.pages.workspace.job_facts import cards_of, ran, waited
 from frontend.pages.workspace.job_memory import Offer
@@ -127,13 +129,15 @@ def use(job: Job, now: UseNow | None) -> Facts:
     ]
 
 
-def ended(job: Job, now: datetime) -> Facts:
-    """What became of a job that has ended."""
+def ended(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
+    """What became of a job that has ended; `cause` is what the cluster said about that."""
     time = ran(job, now)
     hours = cards_of(job) * time.total_seconds() / 3600 if time else 0
     facts: Facts = []
     if job.end_reason:
         facts.append((_("Cause"), words.rule_word(job.end_reason)))
+    if said := story.ending(cause):
+        facts.append((_("What the cluster said"), said))
     return [
         *facts,
         (_("Ended"), formats.clock_html(job.finished_at) if job.finished_at else formats.MISSING),

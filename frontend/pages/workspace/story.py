@@ -9,7 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from frontend import formats, parts, words
+from frontend import formats, parts, reasons, words
 from frontend.pages.workspace.eviction import why
 from scheduling.models import JobEvent
 from scheduling.services.resize_settle import NOT_CONFIRMED
@@ -25,6 +25,12 @@ _TAGS: Final[dict[str, tuple[str | Promise, str]]] = {
     "stopping": (gettext_lazy("Stopping"), "waiting"),
     "cancelled": (gettext_lazy("Cancelled"), "done"),
     "suspended": (gettext_lazy("Suspended"), "done"),
+    "held_up": (gettext_lazy("Held up"), "waiting"),
+}
+_CAUSES: Final[dict[str, str | Promise]] = {
+    "OOMKilled": gettext_lazy("out of memory (OOMKilled)"),
+    "Evicted": gettext_lazy("evicted by the node (Evicted)"),
+    "UnexpectedAdmissionError": gettext_lazy("refused by the node (UnexpectedAdmissionError)"),
 }
 # Nobody took anything away: the job, or its owner, ended the attempt.
 _OWN_DOING: Final = ("TASK_FAILED", "USER")
@@ -40,18 +46,24 @@ def _row(event: JobEvent) -> parts.StoryRow:
     sentence = _SENTENCES.get(event.code)
     text = sentence(event.actor, numbers) if sentence else event.code
     tag, tone = _TAGS.get(event.code, ("", "info"))
+    if event.code == "held_up":
+        return parts.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone)
     if numbers.get("rule") in _OWN_DOING:
         tag = "" if event.code == "evicting" else tag
-    return parts.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone, detail=_detail(numbers))
+    return parts.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone, detail=ending(numbers))
 
 
-def _detail(numbers: Numbers) -> str:
-    """What the cluster said about it: pod, exit code, message."""
+def ending(numbers: Numbers) -> str:
+    """What the cluster said about it: pod, exit code, reason or signal, message."""
     said = []
     if numbers.get("pod"):
         said.append(_("pod %(pod)s") % {"pod": numbers["pod"]})
     if numbers.get("exit_code") is not None:
         said.append(_("exit code %(code)s") % {"code": numbers["exit_code"]})
+    if reason := str(numbers.get("reason") or ""):
+        said.append(str(_CAUSES.get(reason, reason)))
+    if numbers.get("signal"):
+        said.append(_("killed by %(signal)s") % {"signal": numbers["signal"]})
     said += [str(numbers[key]) for key in ("code", "message") if numbers.get(key)]
     return " · ".join(said)
 
@@ -105,6 +117,10 @@ def _evicting(actor: str, numbers: Numbers) -> str:
     if rule:
         return _("It gives back what it holds: %(rule)s.") % {"rule": words.rule_word(rule)}
     return _("It gives back what it holds.")
+
+
+def _held_up(actor: str, numbers: Numbers) -> str:
+    return reasons.reason_sentence(str(numbers.get("reason", "")), numbers)
 
 
 def _shrunk(actor: str, numbers: Numbers) -> str:
@@ -220,6 +236,7 @@ _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "starting": _starting,
     "running": _running,
     "evicting": _evicting,
+    "held_up": _held_up,
     "shrunk": _shrunk,
     "requeued": _requeued,
     "succeeded": _succeeded,

@@ -212,7 +212,10 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodObservation:
-    """A pod as it is. `message` is the kubelet's sentence on a failure."""
+    """A pod as it is. `message` is the kubelet's sentence on a failure.
+
+    `finalizers`: what keeps a pod that was told to end, though its containers may have ended.
+    """
 
     ref: TaskRef
     phase: PodPhase
@@ -221,6 +224,7 @@ class PodObservation:
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
+    finalizers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

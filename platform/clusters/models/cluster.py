@@ -51,6 +51,7 @@ class Cluster(BaseModel, Leased, Versioned):
     live_resize = models.BooleanField(default=False, db_default=False)
     health = models.CharField(max_length=20, choices=ClusterHealth.choices, default=ClusterHealth.UNKNOWN)
     health_message = models.TextField(blank=True, default="")
+    health_since = models.DateTimeField(null=True, blank=True)
     cursor = models.TextField(blank=True, default="")
     observed_at = models.DateTimeField(null=True, blank=True)
     listed_at = models.DateTimeField(null=True, blank=True)

@@ -140,15 +140,16 @@ def test_a_pod_that_never_starts_gives_its_cards_back() -> None:
         cycle_run(cell_id=stage.cell.pk)
         execute_cluster(cluster_id=stage.cluster.pk)
         SimulatedPod.unscoped.update(next_ms=None)  # its image cannot be pulled
+        observe_cluster(cluster_id=stage.cluster.pk)
 
-        traveller.shift(1700)
+        traveller.shift(500)
         stage.run(30)
         assert state(job) == JobState.ADMITTED
-        traveller.shift(150)
+        traveller.shift(90)
         stage.run(45)
         assert state(job) == JobState.QUEUED
         assert job.reason == "BACKOFF"
-        assert Attempt.unscoped.get().end_reason == "NOT_READY"
+        assert Attempt.unscoped.get().end_reason == "START_LIMIT"
         stage.assert_nothing_is_held()
 
 

@@ -9,10 +9,11 @@ from frontend import reasons, words
 from frontend.sentences import HELPS, SENTENCES, USUAL_HELP
 from scheduling.commit.reasons import FOREIGN_WORK
 from scheduling.engine.model.kinds import EvictRule, HelpCode, Reason
+from scheduling.services.obstacles import CODES as OBSTACLES
 
 
 def test_every_code_of_the_engine_has_its_words() -> None:
-    codes = {str(code) for code in Reason}
+    codes = {*(str(code) for code in Reason), *OBSTACLES}
     assert set(SENTENCES) == set(USUAL_HELP) == set(words.REASON_WORDS) == codes
     assert set(HELPS) == {*(str(code) for code in HelpCode), FOREIGN_WORK}
     assert set(words.RULES) == {str(rule) for rule in EvictRule}

@@ -1,0 +1,184 @@
+"""Why a job that was admitted does not start, and why one that was told to leave is still there.
+
+A job says one reason at a time. It is worked out from rows again and again, so it goes when its cause goes,
+and nothing has to remember to take it back.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import Q, QuerySet
+
+from clusters.models import ClusterHealth
+from foundation.kept import Kept
+from scheduling.models import Allocation, Job, JobState, TaskState
+from scheduling.transitions import note
+
+IMAGE_PULL_FAILED: Final = "IMAGE_PULL_FAILED"
+CONTAINER_NOT_CREATED: Final = "CONTAINER_NOT_CREATED"
+VOLUME_NOT_MOUNTED: Final = "VOLUME_NOT_MOUNTED"
+POD_NOT_CREATED: Final = "POD_NOT_CREATED"
+POD_NOT_STARTED: Final = "POD_NOT_STARTED"
+CLUSTER_UNREACHABLE: Final = "CLUSTER_UNREACHABLE"
+POD_TERMINATING: Final = "POD_TERMINATING"
+CODES: Final = (
+    CLUSTER_UNREACHABLE,
+    POD_NOT_CREATED,
+    IMAGE_PULL_FAILED,
+    CONTAINER_NOT_CREATED,
+    VOLUME_NOT_MOUNTED,
+    POD_NOT_STARTED,
+    POD_TERMINATING,
+)
+"""The most fundamental first: of several the first is told."""
+TERMINATING: Final = "Terminating"
+"""How the message of a task begins whose pod is kept by finalizers."""
+_CODE_OF: Final = {
+    "NotCreated": POD_NOT_CREATED,
+    "ErrImagePull": IMAGE_PULL_FAILED,
+    "ImagePullBackOff": IMAGE_PULL_FAILED,
+    "ImageInspectError": IMAGE_PULL_FAILED,
+    "RegistryUnavailable": IMAGE_PULL_FAILED,
+    "SignatureValidationFailed": IMAGE_PULL_FAILED,
+    "CreateContainerConfigError": CONTAINER_NOT_CREATED,
+    "CreateContainerError": CONTAINER_NOT_CREATED,
+    "RunContainerError": CONTAINER_NOT_CREATED,
+    "PreStartHookError": CONTAINER_NOT_CREATED,
+    "PostStartHookError": CONTAINER_NOT_CREATED,
+    "FailedCreatePodSandBox": CONTAINER_NOT_CREATED,
+    "FailedMount": VOLUME_NOT_MOUNTED,
+    "FailedAttachVolume": VOLUME_NOT_MOUNTED,
+    "FailedMapVolume": VOLUME_NOT_MOUNTED,
+}
+EVENTS: Final = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"})
+"""What no container says, and is only among the events of the pod."""
+_STARTING: Final = (TaskState.BOUND, TaskState.STARTING)
+# Shorter than that is no obstacle: most pods start, and end, within it.
+_SLOW: Final = timedelta(seconds=45)
+_LEAVES_SLOWLY: Final = timedelta(seconds=45)
+_LIMIT: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What keeps a job, as its reason is stored."""
+
+    code: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+_HELD: Final = (JobState.ADMITTED, JobState.STARTING, JobState.EVICTING, JobState.STOPPING)
+_RUNNING: Final = (JobState.RUNNING,)
+_States = tuple[JobState, ...]
+
+
+def _kept_up(states: _States, slow: datetime, leaving: datetime) -> QuerySet[Allocation, tuple[Any, ...]]:
+    starting = Q(task__state__in=_STARTING, removal_asked_at__isnull=True)
+    kept = starting & (~Q(task__message="") | Q(ensured_at__lt=slow))
+    if states is not _RUNNING:
+        terminating = Q(removal_asked_at__isnull=False, restarting=False)
+        slowly = Q(task__message__startswith=TERMINATING) | Q(removal_asked_at__lt=leaving)
+        kept |= (terminating & slowly) | Q(node__cluster__health=ClusterHealth.UNREACHABLE)
+    return (
+        Allocation.unscoped.filter(kept, removed_at__isnull=True, attempt__job__state__in=states)
+        .order_by("attempt__job_id", "pod_name")
+        .values_list(
+            *("attempt__job_id", "attempt__job__state", "pod_name", "task__message", "ensured_at"),
+            *("removal_asked_at", "node__cluster__name", "node__cluster__health"),
+            "node__cluster__health_since",
+        )[:_LIMIT]
+    )
+
+
+def _that_say(states: _States) -> QuerySet[Job, tuple[Any, ...]]:
+    return Job.unscoped.filter(state__in=states).exclude(reason="").values_list("pk")[:_LIMIT]
+
+
+_KEPT_UP: Final[dict[_States, Kept[tuple[Any, ...]]]] = {
+    _HELD: Kept(lambda slow, leaving: _kept_up(_HELD, slow, leaving)),
+    _RUNNING: Kept(lambda slow, leaving: _kept_up(_RUNNING, slow, leaving)),
+}
+_TOLD: Final[dict[_States, Kept[tuple[Any, ...]]]] = {
+    _HELD: Kept(lambda: _that_say(_HELD)),
+    _RUNNING: Kept(lambda: _that_say(_RUNNING)),
+}
+
+
+def obstacles_note(*, now: datetime, running: bool = False) -> int:
+    """Have each job that starts or leaves say what keeps it, if anything does; returns how many changed.
+
+    `running`: those that run instead, of which a task may be starting; they are many, so look less often.
+    """
+    states = _RUNNING if running else _HELD
+    found = _found(_KEPT_UP[states](now - _SLOW, now - _LEAVES_SLOWLY))
+    keys = {*found, *(pk for (pk,) in _TOLD[states]())}
+    if not keys:
+        return 0
+    changed = 0
+    for job in Job.unscoped.filter(pk__in=keys, state__in=states).order_by("pk"):
+        obstacle = found.get(job.pk, Obstacle(""))
+        if (job.reason, job.reason_numbers) != (obstacle.code, obstacle.numbers):
+            changed += _note(job, obstacle, now)
+    return changed
+
+
+def _note(job: Job, obstacle: Obstacle, now: datetime) -> int:
+    """Store it where the job has not moved on; a new code is an event as well."""
+    news = obstacle.code != job.reason
+    current = Job.unscoped.filter(pk=job.pk, version=job.version, state=job.state)
+    fields: dict[str, Any] = {"reason": obstacle.code, "reason_numbers": obstacle.numbers, "reason_help": []}
+    if news:
+        fields["reason_at"] = now
+    if not current.update(**fields):
+        return 0
+    if news and obstacle.code:
+        note(job, "held_up", now=now, numbers={"reason": obstacle.code, **obstacle.numbers})
+    return 1
+
+
+def _found(rows: Iterable[tuple[Any, ...]]) -> dict[uuid.UUID, Obstacle]:
+    found: dict[uuid.UUID, Obstacle] = {}
+    pods: dict[tuple[uuid.UUID, str], int] = {}
+    for job, state, pod, message, ensured, asked, cluster, health, since in rows:
+        obstacle = _obstacle(state, pod, message, ensured, asked, (cluster, health, since))
+        if obstacle is None:
+            continue
+        key = (job, obstacle.code)
+        pods[key] = pods.get(key, 0) + 1
+        known = found.get(job)
+        if known is None or CODES.index(obstacle.code) < CODES.index(known.code):
+            found[job] = obstacle
+    for job, obstacle in found.items():
+        obstacle.numbers["pods"] = pods[job, obstacle.code]
+    return found
+
+
+def _obstacle(
+    state: str,
+    pod: str,
+    message: str,
+    ensured: datetime | None,
+    asked: datetime | None,
+    cluster: tuple[str, str, datetime | None],
+) -> Obstacle | None:
+    """What one pod is kept by."""
+    name, health, since = cluster
+    if health == ClusterHealth.UNREACHABLE and state != JobState.RUNNING:
+        return Obstacle(CLUSTER_UNREACHABLE, {"cluster": name, **_at(since)})
+    if asked is not None:
+        told = message.partition(": ")[2] if message.startswith(TERMINATING) else ""
+        numbers = {"pod": pod, **({"finalizers": told} if told else {}), **_at(asked)}
+        return Obstacle(POD_TERMINATING, numbers)
+    reason, _, text = message.partition(": ")
+    code = _CODE_OF.get(reason, POD_NOT_STARTED)
+    said = {"cause": reason, "message": text[:300]} if code != POD_NOT_CREATED else {"message": text[:300]}
+    return Obstacle(code, {"pod": pod, **(said if message else {}), **_at(ensured)})
+
+
+def _at(moment: datetime | None) -> dict[str, str]:
+    return {"at": f"{moment:%Y-%m-%dT%H:%M:%SZ}"} if moment else {}

@@ -1,0 +1,106 @@
+"""Jobs whose pods do not start: given back, tried again after a pause, and in the end failed.
+
+The clock of a pod runs from its creation, or from the admission where it was never made, and stands while its
+cluster is silent. Kueue's `waitForPodsReady` does the same: evict, requeue with back-off, count, deactivate.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce
+
+from clusters.models import ClusterHealth
+from foundation import outbox
+from foundation.kept import Kept
+from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
+from scheduling.policy import combine
+from scheduling.policy.stating import START_LEAST_S
+from scheduling.selectors.workspace_policy import path_policies
+from scheduling.services.lifecycle import begin_eviction, note_removal
+from scheduling.transitions import StaleJob, advance
+from tenants.models import Tenant
+
+log = structlog.get_logger(__name__)
+RULE: Final = "START_LIMIT"
+TRIES: Final = 3
+"""So many attempts of a job may end by this rule; the last of them ends the job."""
+_LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+_STARTING: Final = (TaskState.BOUND, TaskState.STARTING)
+_LIMIT: Final = 200
+
+
+def _unstarted(before: datetime) -> QuerySet[Allocation]:
+    began = Q(ensured_at__lt=before)
+    # One that is made again in its place has an attempt that has run: its old pod may take long to leave.
+    never_made = Q(ensured_at__isnull=True, attempt__started_at__isnull=True, attempt__admitted_at__lt=before)
+    return (
+        Allocation.unscoped.filter(
+            began | never_made,
+            released_at__isnull=True,
+            removal_asked_at__isnull=True,
+            restarting=False,
+            task__state__in=_STARTING,
+            attempt__job__state__in=_LIVE,
+            node__cluster__health=ClusterHealth.HEALTHY,
+        )
+        .annotate(
+            since=Coalesce(F("ensured_at"), F("attempt__admitted_at")),
+            answers_since=F("node__cluster__health_since"),
+        )
+        .select_related("attempt__job__queue", "task__role")
+        .order_by("attempt__job_id", "since", "pk")[:_LIMIT]
+    )
+
+
+_UNSTARTED: Final[Kept[Any]] = Kept(_unstarted)
+
+
+def end_slow_starts(*, now: datetime) -> int:
+    """Evict jobs of which a pod takes longer to start than their workspace's policy allows; returns how many.
+
+    Of an elastic job that runs with enough tasks only the task that does not start is given up.
+    """
+    limits: dict[uuid.UUID, int | None] = {}
+    seen: set[uuid.UUID] = set()
+    for held in _UNSTARTED(now - timedelta(seconds=START_LEAST_S)):
+        job = held.attempt.job
+        if job.pk in seen:
+            continue
+        if job.workspace_id not in limits:
+            workspace = Tenant.unscoped.get(pk=job.workspace_id)
+            limits[job.workspace_id] = combine(path_policies(workspace)).start_within_s
+        limit_s = limits[job.workspace_id]
+        since = max(filter(None, (held.since, held.answers_since)))
+        if limit_s is None or now - since < timedelta(seconds=limit_s):
+            continue
+        seen.add(job.pk)
+        try:
+            with transaction.atomic():
+                _end(held, job, limit_s, now)
+        except StaleJob:
+            log.info("job moved on before its start was ended", job=str(job.pk))
+    return len(seen)
+
+
+def _end(held: Allocation, job: Job, limit_s: int, now: datetime) -> None:
+    numbers = {"limit_s": limit_s, "pod": held.pod_name, "message": held.task.message[:300]}
+    if job.state == JobState.RUNNING and _can_spare(held.task):
+        advance(job, code="shrunk", now=now, numbers={"rule": RULE, "tasks": 1, **numbers})
+        for cluster_id in note_removal(Q(pk=held.pk), now):
+            outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+        return
+    before = Attempt.unscoped.filter(job=job, end_reason=RULE).count()
+    then = JobState.QUEUED if before + 1 < TRIES else JobState.FAILED
+    begin_eviction(job=job, rule=RULE, then=then, now=now, numbers=numbers, backoff=then is JobState.QUEUED)
+
+
+def _can_spare(task: Task) -> bool:
+    """Whether enough tasks of the same role run without it."""
+    others = Task.unscoped.filter(role=task.role_id, state__in=(TaskState.RUNNING, TaskState.SUCCEEDED))
+    return others.count() >= task.role.min_replicas
