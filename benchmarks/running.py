@@ -39,7 +39,7 @@ class Running:
     pid: int
 
     def parts(self) -> dict[str, int]:
-        """The processes that run now: web, cycles, worker, relay, beat and broker, each with its id."""
+        """The processes that run now: web, cycles, worker, relay and broker, each with its id."""
         named = [(_part(pid), pid) for pid in children(self.pid)]
         return {part: pid for part, pid in named if part}
 
@@ -56,7 +56,7 @@ def _part(pid: int) -> str:
         title = ""
     if not title:
         return ""
-    words = {"uvicorn": "web", "relay": "relay", "beat": "beat", "cycles@": "cycles", "celery": "worker"}
+    words = {"uvicorn": "web", "relay": "relay", "cycles@": "cycles", "celery": "worker"}
     return next((part for word, part in words.items() if word in title), "broker")
 
 

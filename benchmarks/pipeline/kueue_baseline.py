@@ -3,7 +3,7 @@
 The limits of the waits are those that Kueue itself reached with its own runner; its figures and an earlier
 run of this benchmark, measured on the same machine within one hour, stand beside the new ones.
 
-A platform on PostgreSQL with its web process, workers, relay, beat and broker; the cluster is simulated. A
+A platform on PostgreSQL with its web process, workers, relay and broker; the cluster is simulated. A
 client for each cohort sends what has become due every half second. A job counts as created when it was
 planned to be, not when its request was sent or answered, and as admitted when it was for the first time.
 """

@@ -1,6 +1,6 @@
 """`allotment bench pipeline`: how long from submitting jobs over the API until all are admitted.
 
-A real platform (web, worker, relay, beat, broker, SQLite) with a simulated cluster; jobs of one task
+A real platform (web, workers, relay, broker, SQLite) with a simulated cluster; jobs of one task
 and one card are submitted by a few clients at once, and the admission times are read back.
 """
 

@@ -1,7 +1,7 @@
 """A whole platform of real processes, any of which is killed with -9 or stands still, loses nothing and takes
 nothing twice.
 
-Web, relay, beat, a prefork worker, the bundled broker run as `allotment up` starts them; on SQLite and on
+Web, relay with beat, prefork workers, the bundled broker run as `allotment up` starts them; on SQLite and on
 PostgreSQL, which looks at the books at every commit. Each fault is planted once and must meet one process.
 """
 
@@ -40,7 +40,7 @@ POINTS: Final = (
 # Who dies while somebody else is held up at a point.
 DEATHS: Final = (
     ("broker", "cycle.before_commit"),
-    ("beat", "execute.after_remove"),
+    ("relay", "execute.after_remove"),
     ("relay", "execute.after_ensure"),
     ("broker", "observe.before_apply"),
     ("web", "cycle.after_commit"),

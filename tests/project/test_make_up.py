@@ -96,7 +96,7 @@ def test_start_stop_continue_and_kill(platform: Platform) -> None:
     first = json.loads(account.read_text(encoding="utf-8"))
     assert stat.S_IMODE(account.stat().st_mode) == 0o600
     assert first["password"] in platform.text()
-    assert len(platform.seen) >= 8, "broker, web, relay, beat, worker and its three processes"
+    assert len(platform.seen) >= 8, "broker, web, relay, and two workers with their five processes"
 
     assert platform.end(signal.SIGINT) == 0
     assert platform.survivors() == []

@@ -59,8 +59,7 @@ def embedded_plan(home: Path, port: int) -> Plan:
         services=(
             Program(name="web", command=_web(port), environment=environment, stop_s=6.0),
             *(_worker(name, environment) for name in WORKERS),
-            _manage("relay", environment=environment),
-            Program(name="beat", command=(*_celery(), "beat", "--loglevel", "INFO"), environment=environment),
+            _manage("relay", "--beat", environment=environment),
         ),
     )
 

@@ -1,4 +1,8 @@
-"""`allotment relay`: publish hints to the broker as soon as their transaction has committed."""
+"""`allotment relay`: publish hints to the broker as soon as their transaction has committed.
+
+With `--beat` the process also sends the periodic tasks, as `celery beat` does: an installation on one machine
+saves the memory of a process that way.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,9 @@ from typing import Any
 
 import psycopg
 import structlog
-from django.core.management.base import BaseCommand, CommandParser
+from celery import current_app
+from celery.beat import Service
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, close_old_connections, connection
 from kombu.exceptions import KombuError
 
@@ -17,6 +23,7 @@ from foundation import health, measures, outbox
 
 log = structlog.get_logger(__name__)
 _BEAT_EVERY_S = 5.0
+_BEAT_STOPS_S = 5.0
 # With notifications the look is for what they may have missed, and for delayed hints, which tell their time.
 _NOTIFIED_POLL_S = 0.5
 
@@ -25,6 +32,9 @@ class Command(BaseCommand):
     help = "Publish hints to the broker. Several relays may run beside each other."
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--beat", action="store_true", help="send the periodic tasks, too; one process may"
+        )
         parser.add_argument("--poll", type=float, default=0.1, help="seconds between two looks")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -33,13 +43,18 @@ class Command(BaseCommand):
         signal.signal(signal.SIGINT, lambda *_: stop.set())
         bell = Bell(stop, options["poll"])
         beaten_at = -_BEAT_EVERY_S
+        beat = Beat() if options["beat"] else None
         while not stop.is_set():
+            if beat is not None and not beat.is_alive():
+                raise CommandError("the thread that sends the periodic tasks has ended")
             published = self._publish(bell)
             if time.monotonic() - beaten_at >= _BEAT_EVERY_S:
                 self._beat()
                 beaten_at = time.monotonic()
             if not published:
                 bell.wait()
+        if beat is not None:
+            beat.stop()
 
     def _publish(self, bell: Bell) -> int:
         try:
@@ -61,6 +76,24 @@ class Command(BaseCommand):
         except DatabaseError as error:
             log.warning("relay could not report", error=str(error))
             close_old_connections()
+
+
+class Beat:
+    """Celery's scheduler of periodic tasks in a thread, started at once."""
+
+    def __init__(self) -> None:
+        self._service = Service(current_app._get_current_object())
+        self._thread = threading.Thread(target=self._service.start, name="beat", daemon=True)
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Whether it still sends."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Have it write down what it sent when, and end; within the shortest period of a task."""
+        self._service.stop()
+        self._thread.join(_BEAT_STOPS_S)
 
 
 class Bell:

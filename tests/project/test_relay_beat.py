@@ -1,0 +1,61 @@
+"""`allotment relay --beat` sends the periodic tasks, outlives its broker, and ends when it is told to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kombu import Connection
+
+from allotment.supervisor import broker
+from allotment.supervisor.child import spawn
+from tests.fixtures.valkey import ValkeyServer
+from tests.fixtures.wait import wait_until
+
+
+def _waiting(valkey: ValkeyServer, queue: str = "default") -> int:
+    with Connection(valkey.url) as connection:
+        channel: Any = connection.default_channel
+        return int(channel.client.llen(queue))
+
+
+@pytest.mark.server
+def test_the_relay_sends_the_periodic_tasks_and_outlives_its_broker(
+    valkey: ValkeyServer, tmp_path: Path
+) -> None:
+    environment = {
+        **os.environ,
+        "ALLOTMENT_BROKER_URL": valkey.url,
+        "ALLOTMENT_HOME": str(tmp_path),
+        "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
+    }
+    command = [sys.executable, "-m", "allotment.cli"]
+    subprocess.run([*command, "migrate", "--no-input"], env=environment, check=True, capture_output=True)
+    log = tmp_path / "relay.log"
+    with log.open("wb") as out:
+        relay = subprocess.Popen([*command, "relay", "--beat"], env=environment, stdout=out, stderr=out)
+    other = valkey.process
+    try:
+        wait_until(lambda: _waiting(valkey) > 0, "periodic tasks are sent", within_s=30)
+        other.kill()
+        other.wait()
+        shutil.rmtree(valkey.home / "broker")
+        (valkey.home / "broker").mkdir()
+        other = spawn(broker.broker_program(valkey.home), valkey.home / "broker.log")
+        wait_until(lambda: broker.answers(valkey.socket), "another broker answers")
+        wait_until(lambda: _waiting(valkey) > 0, "they are sent to it as well", within_s=30)
+        assert relay.poll() is None, log.read_text(encoding="utf-8")
+        relay.send_signal(signal.SIGTERM)
+        assert relay.wait(10) == 0, log.read_text(encoding="utf-8")
+        assert "Traceback" not in log.read_text(encoding="utf-8")
+    finally:
+        relay.kill()
+        relay.wait()
+        other.kill()
+        other.wait()
