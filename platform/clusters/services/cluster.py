@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from clusters.backends.base import BackendUnavailable, ConnectionInvalid, Inventory
 from clusters.backends.registry import backend_for, capabilities_for, delegate_for
-from clusters.models import ADMITS_ITSELF, BackendKind, Cell, Cluster
+from clusters.models import ADMITS_ITSELF, BackendKind, Cell, Cluster, ClusterHealth, Node
 from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync
 from clusters.services.ownership import (
@@ -112,6 +112,49 @@ def cluster_set(
     cluster.live_resize = live_resize
     _note(acting_user, "set", cluster, before={"live_resize": before}, after={"live_resize": live_resize})
     return cluster
+
+
+def cluster_reconnect(
+    *, acting_user: Actor, cluster: Cluster, connection: Mapping[str, Any], expected: int | None = None
+) -> Cluster:
+    """Reach a cluster by another connection, once it has answered there and is the same cluster.
+
+    What runs there goes on. By its uid it is known to be the same; of one whose uid is not known yet, a node
+    has to be there that was there before. Raises: PermissionDenied; Invalid for the connection;
+    ClusterUnreachable; Disowned for another cluster, or one that another platform runs; Refused for a
+    simulated one; PreconditionFailed when it is not at the version `expected`.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    if cluster.backend == BackendKind.SIMULATED:
+        raise Refused(_("A simulated cluster has no connection"), code="NO_CONNECTION")
+    there = Cluster.unscoped.get(pk=cluster.pk)
+    # It may be closed because another cluster answered at the old address: that is what is mended here.
+    there.connection, there.health = dict(connection), ClusterHealth.UNKNOWN
+    if not there.uid:
+        _require_known_node(there)
+    inventory = _asked(there)  # no call to a cluster is made inside a transaction
+    with transaction.atomic():
+        versions.advance(cluster, expected=expected)
+        row = Cluster.unscoped.select_for_update().get(pk=cluster.pk)
+        before, cluster.connection = row.connection, dict(connection)
+        Cluster.unscoped.filter(pk=cluster.pk).update(connection=cluster.connection)
+        _note(acting_user, "set", cluster, before={"connection": before}, after={"connection": connection})
+        inventory_sync(cluster=there, inventory=inventory)
+        outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
+    return cluster
+
+
+def _require_known_node(there: Cluster) -> None:
+    known = set(Node.unscoped.filter(cluster=there, present=True).values_list("name", flat=True))
+    try:
+        found = {fact.name for fact in backend_for(there).inventory().nodes}
+    except ConnectionInvalid as error:
+        raise Invalid(errors=[FieldError("connection", "INVALID", str(error))]) from error
+    except BackendUnavailable as error:
+        raise ClusterUnreachable(str(error)) from error
+    if known and not known & found:
+        message = _("None of the nodes of cluster %(name)s is there: this is another cluster")
+        raise Disowned(message % {"name": there.name})
 
 
 def cluster_remove(*, acting_user: Actor, cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from typing import Any, Final
 
 from django.core.management.base import CommandError, CommandParser
@@ -10,7 +11,13 @@ from clusters.api.serializers import ClusterSerializer
 from clusters.models import BackendKind, Cell, Cluster
 from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import cluster_list
-from clusters.services.cluster import cluster_add, cluster_remove, cluster_set, cluster_sync
+from clusters.services.cluster import (
+    cluster_add,
+    cluster_reconnect,
+    cluster_remove,
+    cluster_set,
+    cluster_sync,
+)
 from clusters.services.ownership import cluster_owner, cluster_take_over, owner_told
 from tenants.management.results import FAILED, USAGE
 from tenants.management.verbs import VerbCommand, confirm_by_name, table_text
@@ -41,9 +48,7 @@ class Command(VerbCommand):
             default=BackendKind.KUBERNETES.value,
             help="who decides which jobs start: Allotment, or Kueue in the cluster",
         )
-        add.add_argument("--kind", choices=["kubeconfig", "in-cluster", "token"], default="kubeconfig")
-        for field, text in _CONNECTION.items():
-            add.add_argument(f"--{field.replace('_', '-')}", default="", metavar="X", help=text)
+        _connection_arguments(add, kind="kubeconfig", unset="")
         add.add_argument("--cell", default="", metavar="NAME", help="needed where there are several")
         verbs.add_parser("list", help="all clusters and what was last heard of them")
         for verb, text in (("sync", "read nodes and cards now"), ("remove", "forget it; nothing is stopped")):
@@ -59,14 +64,14 @@ class Command(VerbCommand):
         over.add_argument(
             "--owner", default="", metavar="ID", help="the lost installation's id; asked for else"
         )
-        change = verbs.add_parser("set", help="switch what is experimental on or off")
+        change = verbs.add_parser("set", help="change the connection, or switch what is experimental")
         change.add_argument("name", metavar="NAME")
         change.add_argument(
             "--live-resize",
             choices=["on", "off"],
-            required=True,
             help="whether the memory of running parts of cards may be changed (needs the agent on its nodes)",
         )
+        _connection_arguments(change, kind=None, unset=None)
         verbs.choices["remove"].add_argument("--yes", action="store_true", help="do not ask")
         self.common_arguments(verbs)
 
@@ -92,11 +97,21 @@ class Command(VerbCommand):
 
     def _set(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_get(viewer=user, name=options["name"])
-        on = options["live_resize"] == "on"
-        cluster_set(acting_user=user, cluster=cluster, live_resize=on)
-        told = "may be changed (experimental)" if on else "is not changed"
-        text = f"cluster {cluster.name}: the memory of running parts of cards {told}"
-        return {**_told(cluster), "live_resize": on}, text
+        connection = _changed(cluster, options)
+        if connection is None and options["live_resize"] is None:
+            raise CommandError(
+                "name what to change: --live-resize or a part of the connection", returncode=USAGE
+            )
+        told, words = _told(cluster), []
+        if connection is not None:
+            cluster_reconnect(acting_user=user, cluster=cluster, connection=connection)
+            words.append(f"it answers by {_shown(connection)} and is the same cluster")
+        if options["live_resize"] is not None:
+            on = told["live_resize"] = options["live_resize"] == "on"
+            cluster_set(acting_user=user, cluster=cluster, live_resize=on)
+            may = "may be changed (experimental)" if on else "is not changed"
+            words.append(f"the memory of running parts of cards {may}")
+        return told, f"cluster {cluster.name}: {'; '.join(words)}"
 
     def _sync(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_get(viewer=user, name=options["name"])
@@ -126,6 +141,29 @@ class Command(VerbCommand):
             confirm_by_name(f"Forget cluster {cluster.name}?", cluster.name)
         cluster_remove(acting_user=user, cluster=cluster)
         return told, f"cluster {told['name']} removed"
+
+
+def _connection_arguments(parser: ArgumentParser, *, kind: str | None, unset: str | None) -> None:
+    parser.add_argument("--kind", choices=["kubeconfig", "in-cluster", "token"], default=kind)
+    for field, text in _CONNECTION.items():
+        parser.add_argument(f"--{field.replace('_', '-')}", default=unset, metavar="X", help=text)
+
+
+def _changed(cluster: Cluster, options: dict[str, Any]) -> dict[str, str] | None:
+    """The connection with what is named in place of what was; another kind begins anew. None for no change.
+
+    An empty text takes a part away.
+    """
+    named = {field: options[field] for field in _CONNECTION if options[field] is not None}
+    if not named and options["kind"] is None:
+        return None
+    kept = dict(cluster.connection) if options["kind"] in (None, cluster.connection.get("kind")) else {}
+    kind = options["kind"] or kept.get("kind", "kubeconfig")
+    return {field: value for field, value in (kept | named | {"kind": kind}).items() if value}
+
+
+def _shown(connection: dict[str, str]) -> str:
+    return ", ".join(f"{field} {value}" for field, value in sorted(connection.items()))
 
 
 def _cell(name: str) -> Cell:
