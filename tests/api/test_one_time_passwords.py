@@ -212,3 +212,19 @@ def test_guesses_of_the_old_password_lock_like_a_sign_in(w: World, settings: Any
 def test_a_reset_by_the_shell_needs_no_rights(w: World) -> None:
     reset = password_set(acting_user=SYSTEM, user=w.platform_admin, password=ONCE)
     assert reset.user.must_change_password
+
+
+def test_a_session_writes_with_its_token_and_not_without(w: World) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.get("/login")
+    form = {"username": "ed", "password": OLD, "csrfmiddlewaretoken": client.cookies["allotment_csrf"].value}
+    assert client.post("/login", form).status_code == 302
+    token = {"X-CSRFToken": client.cookies["allotment_csrf"].value}
+
+    refused = client.post("/api/v1/me/keys", {"name": "mine"}, "application/json")
+    assert (refused.status_code, AccessKey.unscoped.count()) == (403, 0)
+    made = client.post("/api/v1/me/keys", {"name": "mine"}, "application/json", headers=token)
+    assert made.status_code == 201
+    gone = client.delete(f"/api/v1/me/keys/{made.json()['prefix']}", headers=token)
+    assert gone.status_code == 204
+    assert change(client, OLD, **token).status_code == 204

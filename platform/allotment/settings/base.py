@@ -187,7 +187,7 @@ STATIC_ROOT: str | None = env.text("ALLOTMENT_STATIC_ROOT", str(HOME / "static")
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "tenants.authentication.AccessKeyAuthentication",
-        "rest_framework.authentication.SessionAuthentication",
+        "tenants.authentication.SessionSignIn",
     ],
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
