@@ -47,3 +47,10 @@ class RequestOpen(Conflict):
 
     code = "REQUEST_OPEN"
     title = _("You have asked for this quota already")
+
+
+class OfferGone(Refused):
+    """What was offered instead cannot be given any more."""
+
+    code = "OFFER_GONE"
+    title = _("What was offered is no longer there; ask who offered it.")

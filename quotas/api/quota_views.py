@@ -196,7 +196,7 @@ class QuotaRevertView(PlatformView):
         return quota_preview(
             acting_user=self.viewer,
             cell_id=revision.cell_id,
-            changes=revert_changes(revision),
+            changes=revert_changes(self.viewer, revision),
             shrink=shrink,
             on_top=revision.on_top,
         )

@@ -220,6 +220,10 @@ def require_decider(acting_user: Actor, node: QuotaNode, *, limits: bool) -> Non
     """Check that a user decides about a node. Raises: PermissionDenied."""
     decider = decider_of(node, limits=limits)
     if not permissions.may(acting_user, Permission.QUOTA_EDIT, decider):
+        # Neither is named to who cannot see it: on the way between two nodes stand others.
+        places = (node.tenant, decider)
+        if not all(permissions.may(acting_user, Permission.TENANT_VIEW, place) for place in places if place):
+            raise PermissionDenied(_("This quota is decided above what you administer."))
         message = _("What %(tenant)s has is decided above it: ask an admin of %(above)s.")
         names = {"tenant": node.tenant, "above": decider or _("the platform")}
         raise PermissionDenied(message % names)

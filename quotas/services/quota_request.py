@@ -17,10 +17,10 @@ from django.utils.translation import gettext as _
 from clusters.models import Cell
 from foundation import audit, clock, row_scope
 from foundation.actor import SYSTEM, Actor
-from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
+from foundation.errors import AllotmentError, Conflict, FieldError, Invalid, NotFound, PermissionDenied
 from foundation.versions import advance
 from quotas import evidence
-from quotas.errors import RequestNotPending, RequestOpen
+from quotas.errors import OfferGone, RequestNotPending, RequestOpen
 from quotas.models import OPEN_STATES, Override, QuotaNode, QuotaRequest, RequestState, Source
 from quotas.selectors.quota_request import quota_requests
 from quotas.services.override import LoanAmount, override_create
@@ -120,21 +120,53 @@ def quota_request_counter(
     return found
 
 
-@transaction.atomic
 def quota_request_accept(
     *, acting_user: User, request: QuotaRequest, version: int | None = None
 ) -> QuotaRequest:
     """Take the counter-offer. It is carried out with the rights that who made it has now.
 
-    Raises: NotFound, PermissionDenied for anybody but the asker; RequestNotPending; as `approve`.
+    Raises: NotFound, PermissionDenied for anybody but the asker; RequestNotPending; OfferGone where it cannot
+    be carried out any more: why is written to the audit of who decides, and not told to who asked, for it
+    speaks of others.
     """
+    try:
+        return _accept(acting_user, request, version)
+    except _CannotApply as failed:
+        with row_scope.whole(), transaction.atomic():
+            above = request_decider(request)
+            audit.record(
+                acting_user,
+                "quota-request.offer-gone",
+                entity="quota-request",
+                entity_id=request.pk,
+                tenant_id=above.pk if above else None,
+                after={"problem": failed.why.detail, "code": failed.why.code},
+            )
+        raise OfferGone from failed.why
+
+
+class _CannotApply(Exception):
+    """What was offered cannot be given; `why` is for who offered it."""
+
+    def __init__(self, why: AllotmentError) -> None:
+        super().__init__(why.code)
+        self.why = why
+
+
+@transaction.atomic
+def _accept(acting_user: User, request: QuotaRequest, version: int | None) -> QuotaRequest:
     found = _offered(acting_user, request, version)
     decider = found.decided_by
     if decider is None:
         raise RequestNotPending
-    # It is the decider's change: rows that the asker does not meet belong to it.
-    with row_scope.whole():
-        _apply(decider, found, found.counter)
+    try:
+        # It is the decider's change: rows that the asker does not meet belong to it.
+        with row_scope.whole():
+            _apply(decider, found, found.counter)
+    except NotFound:
+        raise  # it names nobody
+    except AllotmentError as error:
+        raise _CannotApply(error) from error
     _close(found, RequestState.APPROVED)
     _record(acting_user, "quota-request.accept", found, {"offer": found.counter})
     return found

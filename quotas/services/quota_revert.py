@@ -13,8 +13,10 @@ from foundation.errors import Conflict
 from foundation.quantities import Resource
 from quotas.models import QuotaChange, QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
-from quotas.services.quota import Shrink, quota_change
-from quotas.services.quota_plan import NodeAmounts, QuotaAmount
+from quotas.services.quota import Shrink, quota_change, require_decider
+from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount
+from tenants import permissions
+from tenants.permissions import Permission
 
 
 @transaction.atomic
@@ -30,7 +32,7 @@ def quota_revert(
     return quota_change(
         acting_user=acting_user,
         cell_id=revision.cell_id,
-        changes=revert_changes(revision),
+        changes=revert_changes(acting_user, revision),
         reason=reason,
         shrink=shrink,
         on_top=revision.on_top,
@@ -39,10 +41,11 @@ def quota_revert(
     )
 
 
-def revert_changes(revision: QuotaRevision) -> list[NodeAmounts]:
-    """What would have to be set to take a revision back.
+def revert_changes(acting_user: Actor, revision: QuotaRevision) -> list[NodeAmounts]:
+    """What would have to be set to take a revision back; told only to who decides about all of it.
 
-    Raises: Conflict when a limit was changed again since, and for a loan, which is ended instead.
+    Raises: NotFound, PermissionDenied; Conflict when a limit was changed again since, and for a loan, which
+    is ended instead.
     """
     if revision.source in (Source.LOAN, Source.LOAN_RETURNED):
         message = _("A loan is not taken back here: end it, and it returns to who lent it.")
@@ -52,13 +55,33 @@ def revert_changes(revision: QuotaRevision) -> list[NodeAmounts]:
         .select_related("node__tenant__parent", "flavor__cluster")
         .order_by("pk")
     )
+    # Asked first: that a quota was changed since, and whose, is none of anybody else's business.
+    for change in changes:
+        permissions.require(acting_user, Permission.QUOTA_VIEW, change.node.tenant)
+        if not revision.on_top:
+            require_decider(acting_user, change.node, limits=_changes_limits(change))
+    if revision.on_top:
+        permissions.require(acting_user, Permission.QUOTA_EDIT)
     _check_latest(revision, changes)
     by_node: dict[QuotaNode, list[QuotaAmount]] = {}
     for change in changes:
-        borders = (change.borrowing_before, change.lending_before)
+        borders = (
+            _back(change.borrowing_before, change.borrowing_after),
+            _back(change.lending_before, change.lending_after),
+        )
         amount = QuotaAmount(change.flavor, Resource(change.resource), change.nominal_before, *borders)
         by_node.setdefault(change.node, []).append(amount)
     return [NodeAmounts(node, amounts) for node, amounts in by_node.items()]
+
+
+def _changes_limits(change: QuotaChange) -> bool:
+    """Whether more than the nominal is set back."""
+    before = (change.borrowing_before, change.lending_before)
+    return before != (change.borrowing_after, change.lending_after)
+
+
+def _back(before: int | None, after: int | None) -> int | Keep | None:
+    return Keep.AS_IS if before == after else before
 
 
 def _check_latest(revision: QuotaRevision, changes: Sequence[QuotaChange]) -> None:
