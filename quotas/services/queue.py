@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -14,6 +15,7 @@ from foundation.errors import Conflict, FieldError, Invalid
 from foundation.identifiers import is_dns_label
 from foundation.versions import advance
 from quotas.models import AllocationMode, Queue, QueueFlavor, QuotaNode, StopPolicy, Strategy
+from quotas.services.queue_bounds import bound_flavors
 from quotas.services.quota import quota_changed, quota_node_ensure
 from tenants import permissions
 from tenants.models import Tenant
@@ -33,6 +35,8 @@ def queue_create(
     preemption: bool = True,
 ) -> Queue:
     """Open a queue in a workspace, with its leaf in the cell's quota tree; flavors are tried in order.
+
+    Opened with the workspace's right alone it borrows nothing until that is decided above.
 
     Raises: PermissionDenied; Invalid for a folder, a bad name or a flavor of another cell; Conflict
     when the workspace has a queue of that name.
@@ -59,13 +63,11 @@ def queue_create(
     QueueFlavor.unscoped.bulk_create(
         QueueFlavor(queue=queue, flavor=flavor, position=position) for position, flavor in enumerate(flavors)
     )
+    after: dict[str, Any] = {"name": name, "flavors": [flavor.name for flavor in flavors]}
+    if bound_flavors(acting_user, queue, flavors):
+        after["borrowing_limit"] = 0
     audit.record(
-        acting_user,
-        "queue.create",
-        entity="queue",
-        entity_id=queue.pk,
-        tenant_id=workspace.pk,
-        after={"name": name, "flavors": [flavor.name for flavor in flavors]},
+        acting_user, "queue.create", entity="queue", entity_id=queue.pk, tenant_id=workspace.pk, after=after
     )
     quota_changed(cell.pk)
     return queue

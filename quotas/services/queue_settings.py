@@ -14,6 +14,7 @@ from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.versions import advance
 from quotas.models import LedgerEntry, PreemptOthers, Queue, QueueFlavor
+from quotas.services.queue_bounds import bound_flavors
 from quotas.services.queue_preset import Preset, preset_settings
 from quotas.services.quota import quota_changed
 from tenants import permissions
@@ -61,7 +62,9 @@ def queue_update(
         queue.save(update_fields=names)
     after: dict[str, Any] = {name: values[name] for name in names}
     if flavors is not None:
+        had = set(QueueFlavor.unscoped.filter(queue=queue).values_list("flavor_id", flat=True))
         before["flavors"], after["flavors"] = _reorder(queue, flavors), [one.name for one in flavors]
+        bound_flavors(acting_user, queue, [one for one in flavors if one.pk not in had])
     audit.record(
         acting_user,
         "queue.update",

@@ -1,0 +1,31 @@
+"""What a queue may borrow before anybody above the workspace has said anything about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clusters.models import Flavor
+from foundation.actor import Actor
+from foundation.quantities import Resource
+from quotas.models import Queue, Quota
+from tenants import permissions
+from tenants.permissions import Permission
+
+
+def bound_flavors(acting_user: Actor, queue: Queue, flavors: Sequence[Flavor]) -> bool:
+    """Have a queue borrow nothing in flavors of which nothing was said yet; returns whether it has to.
+
+    How far a queue reaches beyond what the workspace has is decided above the workspace. Without a limit of
+    its own it would reach as far as it can, so that a second queue, or another flavor, undid the limit of the
+    first. Who has the right above opens it as it comes.
+    """
+    if permissions.may(acting_user, Permission.QUOTA_EDIT, queue.workspace.parent):
+        return False
+    said = set(Quota.unscoped.filter(node=queue.node_id).values_list("flavor_id", "resource"))
+    Quota.unscoped.bulk_create(
+        Quota(node_id=queue.node_id, flavor=flavor, resource=resource.value, nominal=0, borrowing_limit=0)
+        for flavor in flavors
+        for resource in Resource
+        if (flavor.pk, resource.value) not in said
+    )
+    return True
