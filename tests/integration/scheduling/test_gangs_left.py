@@ -40,7 +40,7 @@ class Shared(SimulatedBackend):
 def shared(monkeypatch: pytest.MonkeyPatch) -> type[Shared]:
     monkeypatch.setattr(Shared, "there", {})
     for module in ("execute", "observe"):
-        monkeypatch.setattr(f"scheduling.execution.{module}.backend_for", Shared)
+        monkeypatch.setattr(f"scheduling.execution.{module}.backend_owned", Shared)
     return Shared
 
 

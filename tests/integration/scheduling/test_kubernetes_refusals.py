@@ -1,12 +1,15 @@
-"""What a real API server says to a pod that is too large, and while it does not know the platform."""
+"""What a real API server says to a pod that is too large, while it does not know us, and without etcd."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import perf_counter
 
 import pytest
 
 from benchmarks.control_plane import ControlPlane
+from clusters.models import ClusterHealth
+from scheduling.execution import cluster_health
 from scheduling.models import JobRole, JobState
 from tests.builders.kube_stage import KubeStage, kube_stage
 from tests.builders.stage import state
@@ -54,6 +57,33 @@ def test_rights_that_are_missing_for_a_while_end_no_attempt(stage: KubeStage) ->
     stage.run(60)
     assert state(job) == JobState.RUNNING
     assert job.attempts.count() == 1
+
+
+def test_a_frozen_store_is_known_within_ten_seconds_though_watches_go_on(
+    stage: KubeStage, kube: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_health, "CHECK_EVERY_S", 0.0)
+    stage.run(6)
+    stage.cluster.refresh_from_db()
+    assert stage.cluster.health == ClusterHealth.HEALTHY
+    kube.etcd.freeze()
+    began = perf_counter()
+    try:
+        stage.observe()
+        took_s = perf_counter() - began
+        stage.cluster.refresh_from_db()
+        assert stage.cluster.health == ClusterHealth.UNREACHABLE
+        # Beside the period of observation, which is 5 s.
+        assert took_s < 5
+    finally:
+        kube.etcd.thaw()
+    wait_until(lambda: _well(stage), "the cluster answers again")
+
+
+def _well(stage: KubeStage) -> bool:
+    stage.observe()
+    stage.cluster.refresh_from_db()
+    return stage.cluster.health == ClusterHealth.HEALTHY
 
 
 def _denied(stage: KubeStage) -> bool:

@@ -84,8 +84,8 @@ class _AskAgain(Exception):
 class Api:
     """One cluster's API, safe to share among threads.
 
-    `cluster` is its name, `installation` the id that objects made here carry. `subject` names the object,
-    such as a gang, that all calls are about; "" for none: the breaker counts its failures once.
+    `cluster` is its name, `installation` the id that objects made here carry. `subject` names what all
+    calls are about, such as a namespace, or "" for nothing: the breaker counts its failures once.
     Every method raises `Refused` when the API says no, and `BackendUnavailable` when it says nothing.
     """
 
@@ -96,7 +96,7 @@ class Api:
         self._client, self._breaker, self._subject = client, breaker, subject
 
     def about(self, subject: str) -> Api:
-        """The same API, for calls that are all about one object."""
+        """The same API, for calls that are all about one thing."""
         return Api(self.cluster, self._client, self._breaker, self.installation, subject)
 
     def check(self, path: str, answer_s: float) -> None:

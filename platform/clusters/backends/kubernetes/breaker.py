@@ -50,8 +50,8 @@ class Breaker:
     def failed(self, subject: str = "") -> None:
         """The cluster did not answer, or could not.
 
-        `subject` names the one object that the call was about and that may be the cause: its failures in a
-        row count once, so that no object closes the cluster for the others.
+        `subject` names what the call was about and what may be the cause, such as a namespace: its failures
+        in a row count once, so that none closes the cluster for the others.
         """
         with self._guard:
             if subject in self._subjects:

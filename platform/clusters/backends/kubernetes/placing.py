@@ -16,7 +16,15 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Final
 
-from clusters.backends.base import UNREACHABLE, BackendUnavailable, Gang, Outcome, OutcomeKind, TaskSpec
+from clusters.backends.base import (
+    UNKNOWN,
+    UNREACHABLE,
+    BackendUnavailable,
+    Gang,
+    Outcome,
+    OutcomeKind,
+    TaskSpec,
+)
 from clusters.backends.kubernetes import pods, shares
 from clusters.backends.kubernetes.api import Api, Denied, Json, OutcomeUnknown, Refused
 from clusters.backends.kubernetes.containers import SpecInvalid
@@ -28,9 +36,29 @@ from clusters.gpu.hami import HamiFormatError
 from foundation import faults
 
 _CONFLICT: Final = 409
-_LOST_AT_MOST: Final = 3
-"""So many creations of one gang without an answer, and the rest of it waits for the next round: each costs
-the time of a whole call, which others wait for."""
+_OF_A_GANG: Final = 3
+_OF_A_NAMESPACE: Final = 4
+
+
+class _Unanswered:
+    """Creations of one round without an answer. Each costs the time of a whole call, which others wait for.
+
+    So after `_OF_A_GANG` of them the rest of a gang waits for another round, and after those of
+    `_OF_A_NAMESPACE` gangs whatever else belongs to their workspace.
+    """
+
+    def __init__(self) -> None:
+        self._gangs: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def enough(self, spec: TaskSpec) -> bool:
+        """Whether the pod is to wait."""
+        gangs = self._gangs[spec.ref.namespace]
+        return gangs[_gang_name(spec)] >= _OF_A_GANG or len(gangs) >= _OF_A_NAMESPACE
+
+    def note(self, spec: TaskSpec, outcome: Outcome) -> None:
+        """Count an outcome, if it is one."""
+        if outcome.kind is OutcomeKind.UNKNOWN and outcome.code == UNKNOWN:
+            self._gangs[spec.ref.namespace][_gang_name(spec)] += 1
 
 
 def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
@@ -44,32 +72,30 @@ def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
     for number, spec in enumerate(specs):
         lanes[spec.node if pods.on_shares(spec) else number].append(number)
     outcomes: dict[int, Outcome] = {}
-    lost: Counter[str] = Counter()
+    unanswered = _Unanswered()
     with Workers() as workers:
         gangs = {_gang(spec): spec.gang for spec in specs}
         # Begun before all pods, so that no pod waits for one that has not been.
-        owners = {
-            key: workers.submit(_owner, api.about("/".join(key)), key[0], gang) for key, gang in gangs.items()
-        }
+        owners = {key: workers.submit(_owner, api.about(key[0]), key[0], gang) for key, gang in gangs.items()}
 
         def place(lane: list[int]) -> None:
             for number in lane:
                 spec = specs[number]
-                subject = _subject(spec)
-                if lost[subject] >= _LOST_AT_MOST:
-                    outcomes[number] = Outcome.unknown("other pods of its job were not answered")
+                if unanswered.enough(spec):
+                    outcomes[number] = Outcome.unknown("others of its workspace had no answer in this round")
                     continue
-                outcome = _ensure(api.about(subject), spec, owners[_gang(spec)])
+                # What fails for one workspace alone does not close the cluster for others.
+                outcome = _ensure(api.about(spec.ref.namespace), spec, owners[_gang(spec)])
                 outcomes[number] = outcome
-                lost[subject] += outcome.kind is OutcomeKind.UNKNOWN
+                unanswered.note(spec, outcome)
 
         list(workers.map(place, lanes.values()))
     return [outcomes[number] for number in range(len(specs))]
 
 
-def _subject(spec: TaskSpec) -> str:
-    """What the pods of one attempt are told apart from all others by."""
-    return f"{spec.ref.namespace}/{spec.gang.name if spec.gang else spec.ref.name}"
+def _gang_name(spec: TaskSpec) -> str:
+    """What the pods of one attempt are told apart from all others of their workspace by."""
+    return spec.gang.name if spec.gang else spec.ref.name
 
 
 def _gang(spec: TaskSpec) -> tuple[str, str]:
