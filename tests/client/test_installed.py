@@ -44,7 +44,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = place.glob("allotment_client-*.whl")
     _run([*pip, "--python", str(python), "install", *offline, str(wheel)])
     home = _run([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
-    _copy_required(["httpx", "PyYAML"], Path(home))
+    _copy_required(["httpx", "PyYAML", "shtab"], Path(home))
     return python.with_name("allotment-client")
 
 
@@ -165,3 +165,30 @@ def test_refusals_name_the_field_and_have_their_own_status(stage: tuple[Shell, C
     shell.environment["ALLOTMENT_KEY"] = "alt_00000000_wrong"
     code, _out, errors = shell("me")
     assert (code, "alt_00000000_wrong" in errors) == (3, False)
+
+
+def test_it_tells_its_version_and_what_a_shell_completes(program: Path, tmp_path: Path) -> None:
+    """The completion is sourced and asked as bash does, in the folder of a job file."""
+    assert re.fullmatch(r"allotment-client \d+\.\d+\.\d+\n", _run([str(program), "--version"]))
+    script = tmp_path / "completion"
+    script.write_text(_run([str(program), "completion", "bash"]))
+    (tmp_path / "job.yaml").touch()
+
+    def completed(*words: str) -> set[str]:
+        typed = " ".join(f"'{word}'" for word in ("allotment-client", *words))
+        ask = f"""
+            source {script}; cd {tmp_path}
+            COMP_WORDS=({typed}); COMP_CWORD={len(words)}
+            COMP_LINE="${{COMP_WORDS[*]}}"; COMP_POINT=${{#COMP_LINE}}
+            function=$(complete -p allotment-client | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+            $function allotment-client "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD-1]}}"
+            printf '%s\n' "${{COMPREPLY[@]}}"
+        """
+        return set(_run(["bash", "-c", ask]).split())
+
+    assert completed("su") == {"submit"}
+    assert {"logs", "list"} <= completed("l")
+    assert "--follow" in completed("logs", "--f")
+    assert completed("submit", "-f", "jo") == {"job.yaml"}
+    for shell in ("zsh", "tcsh"):
+        assert "allotment-client" in _run([str(program), "completion", shell])

@@ -19,6 +19,8 @@ from allotment_client.errors import (
 )
 from allotment_client.shapes import Explanation, Job, JobEvent, LogLine, QuotaRow, Reason
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Client",
     "Configuration",

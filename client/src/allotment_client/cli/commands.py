@@ -16,7 +16,7 @@ from allotment_client.cli.show import (
     show,
     show_line,
 )
-from allotment_client.client import Client
+from allotment_client.client import ENDED, Client
 from allotment_client.errors import ConfigurationError
 from allotment_client.shapes import Job
 
@@ -63,15 +63,34 @@ def listing(client: Client, workspace: str, options: argparse.Namespace) -> int:
 
 
 def logs(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """Lines with their task in front."""
+    """Lines with their task in front; on standard error why there are none."""
     if options.follow:
         lines = client.follow_logs(workspace, options.job, task=options.task, limit=options.tail)
     else:
         query = {"task": options.task, "attempt": options.attempt, "limit": options.tail}
         lines = iter(client.logs(workspace, options.job, **query))
+    nothing = True
     for line in lines:
+        nothing = False
         show_line(options.output, line, f"{line['task']} {line['at'] or ''} {line['text']}")
+    if nothing:
+        print(_no_lines(client.job(workspace, options.job)), file=sys.stderr)
     return 0
+
+
+def _no_lines(job: Job) -> str:
+    """Why a job shows no lines."""
+    head = f"There are no logs of {job['name']}"
+    if job["state"] in ENDED:
+        return (
+            f"{head}: it has ended ({job['state']}). Its pods are removed at the end, and with them what they"
+            " printed; --follow shows it while it runs, and a log collector in the cluster keeps it."
+        )
+    if job["state"] in ("submitted", "queued", "suspended"):
+        return (
+            f"{head}: it has not started ({job['state']}); allotment-client explain {job['name']} tells why."
+        )
+    return f"{head}: it is {job['state']} and has printed nothing that matches yet."
 
 
 def explain(client: Client, workspace: str, options: argparse.Namespace) -> int:

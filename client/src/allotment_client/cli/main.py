@@ -1,4 +1,4 @@
-"""`allotment-client`: submit, list, logs, explain, quota, wait, watch, cancel, me.
+"""`allotment-client`: submit, list, logs, explain, quota, wait, watch, cancel, me, completion.
 
 Exit status: 0 done; 1 the job did not succeed; 2 bad usage or configuration; 3 the server refused; 4 the
 server cannot be reached; 5 the deadline passed first.
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from allotment_client import __version__
 from allotment_client.cli import commands
 from allotment_client.client import Client
 from allotment_client.config import FILE, KEY, URL, WORKSPACE, configuration
@@ -30,6 +31,8 @@ _INTERRUPTED: Final = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     options = parser().parse_args(arguments)
+    if options.verb == "completion":
+        return _completion(options.shell)
     try:
         settings = configuration(url=options.url, workspace=options.workspace, file=options.config)
         if options.needs_workspace and not settings.workspace:
@@ -52,6 +55,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DONE
 
 
+def _completion(shell: str) -> int:
+    """Print what the shell reads to complete commands, options and files."""
+    import shtab  # noqa: PLC0415 - needed by nothing else
+
+    top = parser()
+    verbs = next(each for each in top._actions if isinstance(each, argparse._SubParsersAction))
+    for action in (action for verb in verbs.choices.values() for action in verb._actions):
+        if action.dest in ("file", "config"):
+            action.complete = shtab.FILE  # where shtab looks for it
+    print(shtab.complete(top, shell=shell))
+    return DONE
+
+
 def _say(error: Exception, status: int) -> int:
     print(f"allotment-client: {error}", file=sys.stderr)
     return status
@@ -64,6 +80,7 @@ def parser() -> argparse.ArgumentParser:
         description="Submit and follow jobs of an Allotment server.",
         epilog=f"The server is {URL}, the access key {KEY}, or what {FILE} (a YAML file) says.",
     )
+    top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND")
 
     submit = _verb(verbs, "submit", commands.submit, "submit a job file")
@@ -101,6 +118,8 @@ def parser() -> argparse.ArgumentParser:
     _deadline(watch)
 
     _verb(verbs, "me", commands.me, "show whom the key belongs to", needs_workspace=False)
+    completion = verbs.add_parser("completion", help="print the completion of a shell: bash, zsh or tcsh")
+    completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
     return top
 
 
