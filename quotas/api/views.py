@@ -68,7 +68,10 @@ class QueuesView(WorkspaceView):
     @extend_schema(
         operation_id="queue_create",
         summary="Open a queue",
-        description="It has no quota of its own yet.",
+        description=(
+            "It has no quota of its own yet. Opened with the right of the workspace alone it borrows nothing "
+            "until that is decided above."
+        ),
         request=QueueCreateSerializer,
         responses={201: QueueDetailSerializer, **problems(400, 404, 409)},
         tags=["quotas"],

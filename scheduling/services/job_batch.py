@@ -66,14 +66,16 @@ def jobs_submit(
 
 
 def _check(entries: Sequence[Entry], checks: Checks) -> None:
-    ahead = 0
+    ahead = tasks = 0
     for entry in entries:
         try:
-            entry.checked = checks.check(reading_of(entry.body, checks.policy).spec, ahead=ahead)
+            spec = reading_of(entry.body, checks.policy).spec
+            entry.checked = checks.check(spec, ahead=ahead, tasks_ahead=tasks)
         except AllotmentError as error:
             entry.error = error
         else:
             ahead += 1
+            tasks += spec.task_count
 
 
 def _refuse_taken(entries: Sequence[Entry], workspace: Tenant) -> None:

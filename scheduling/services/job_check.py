@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Count
+from django.db.models import Count, Sum
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -20,7 +20,7 @@ from scheduling.policy import Effective, combine, violations
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services import feasibility
 from scheduling.services.job_rows import Rows, rows_of
-from scheduling.spec import JobSpec
+from scheduling.spec import TASKS_MAX, JobSpec
 from tenants import permissions
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
@@ -28,6 +28,12 @@ from tenants.services.tree import require_live
 
 PENDING_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_JOBS_MAX", 10_000)
 """How many jobs of one workspace may wait; beyond that a submission is refused."""
+PENDING_TASKS_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_TASKS_MAX", 100_000)
+"""How many tasks the jobs of one workspace that wait may have together."""
+REQUEST_TASKS_MAX: Final = TASKS_MAX
+"""How many tasks the jobs of one request may have together: each is a row, written in one transaction."""
+# Adding up costs a look at every job that waits, and jobs of so few tasks are bounded by their number.
+_FEW_TASKS: Final = 10
 MIN_RUN_MAX_S: Final = getattr(settings, "ALLOTMENT_MIN_RUN_MAX_S", 3600)
 """The longest protection from preemption a job may ask for."""
 _QUEUE: Final = Kept(
@@ -48,6 +54,17 @@ _PENDING: Final[Kept[tuple[Any, ...]]] = Kept(
 )
 
 
+_PENDING_TASKS: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda workspace: (
+        Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
+        .order_by()
+        .values("queue__workspace")
+        .annotate(wanted=Sum("roles__replicas"))
+        .values_list("wanted")
+    )
+)
+
+
 class PolicyDenied(Refused):
     """The policy of the workspace, or of a folder above it, does not allow the job."""
 
@@ -58,6 +75,12 @@ class TooManyPending(Refused):
     """The workspace has as many waiting jobs as it may."""
 
     code = "TOO_MANY_PENDING"
+
+
+class TooManyTasks(Refused):
+    """The jobs that wait, or those of one request, would have more tasks than they may together."""
+
+    code = "TOO_MANY_PENDING_TASKS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +120,14 @@ class Checks:
         self._queues: dict[str, Queue] = {}
         self._priorities: dict[str, PriorityClass] = {}
         self._room: int | None = None
+        self._waiting_tasks: int | None = None
         self._fitting: set[str] = set()
 
-    def check(self, spec: JobSpec, *, ahead: int = 0) -> Submission:
-        """Check one job; `ahead` others of the workspace are to be written before it.
+    def check(self, spec: JobSpec, *, ahead: int = 0, tasks_ahead: int = 0) -> Submission:
+        """Check one job; `ahead` others of the workspace, with so many tasks, are to be written before it.
 
         Raises: Invalid for an unknown queue or class; Refused for a class that is not granted;
-        PolicyDenied with every breach; TooManyPending; NeverFits.
+        PolicyDenied with every breach; TooManyPending, TooManyTasks; NeverFits.
         """
         queue = self._queues.get(spec.queue) or _queue(self._workspace, spec.queue)
         name = spec.priority_class
@@ -111,6 +135,7 @@ class Checks:
         self._queues[spec.queue], self._priorities[name] = queue, priority
         _check_policy(spec, self.policy)
         self._check_pending(ahead)
+        self._check_tasks(spec.task_count, tasks_ahead)
         self._check_fit(spec, queue)
         return Submission(spec, queue, priority, _protection(spec, self.policy), self._user)
 
@@ -128,6 +153,28 @@ class Checks:
         if ahead >= self._room:
             message = _("The workspace has %(limit)s waiting jobs, and may not have more.")
             raise TooManyPending(message % {"limit": PENDING_MAX}, numbers={"limit": PENDING_MAX})
+
+    def _check_tasks(self, asked: int, ahead: int) -> None:
+        if ahead + asked > REQUEST_TASKS_MAX:
+            numbers = {"limit": REQUEST_TASKS_MAX, "ahead": ahead, "asked": asked}
+            message = _(
+                "The jobs of one request have at most %(limit)s tasks together; those before it have"
+                " %(ahead)s, and this one asks for %(asked)s."
+            )
+            raise TooManyTasks(message % numbers, numbers=numbers)
+        if asked <= _FEW_TASKS:
+            return
+        if self._waiting_tasks is None:
+            counted = _PENDING_TASKS.first(self._workspace.pk)
+            self._waiting_tasks = int(counted[0] or 0) if counted else 0
+        waiting = self._waiting_tasks + ahead
+        if waiting + asked > PENDING_TASKS_MAX:
+            numbers = {"limit": PENDING_TASKS_MAX, "waiting": waiting, "asked": asked}
+            message = _(
+                "The waiting jobs of the workspace have %(waiting)s tasks of at most %(limit)s; this one asks"
+                " for %(asked)s more."
+            )
+            raise TooManyTasks(message % numbers, numbers=numbers)
 
 
 @row_scope.together()

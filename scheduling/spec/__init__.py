@@ -4,7 +4,7 @@
 turns a stored job back into the same shape.
 """
 
-from scheduling.spec.job import parse_job
+from scheduling.spec.job import TASKS_MAX, parse_job
 from scheduling.spec.levels import level_label
 from scheduling.spec.mapping import to_mapping
 from scheduling.spec.text import JOB_BOUNDS, load_text
@@ -12,6 +12,7 @@ from scheduling.spec.types import GpuSpec, JobSpec, RoleSpec
 
 __all__ = [
     "JOB_BOUNDS",
+    "TASKS_MAX",
     "GpuSpec",
     "JobSpec",
     "RoleSpec",

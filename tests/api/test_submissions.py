@@ -165,3 +165,36 @@ def test_a_viewer_submits_nothing(w: World, as_user: As) -> None:
     answer = as_user(w.viewer).post(SUBMISSIONS, {"jobs": [body("one")]})
 
     assert answer.status_code == 403 and not Job.unscoped.exists()
+
+
+def test_the_tasks_of_one_request_are_bounded_together(
+    w: World, editor: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_check, "REQUEST_TASKS_MAX", 5)
+
+    told = editor.post(SUBMISSIONS, {"jobs": [body("one"), body("two"), body("three")]}).json()
+
+    assert [item["succeeded"] for item in told["items"]] == [True, True, False]
+    problem = told["items"][2]["problem"]
+    assert problem["code"] == "TOO_MANY_PENDING_TASKS"
+    assert problem["numbers"] == {"limit": 5, "ahead": 4, "asked": 2}
+    assert Task.unscoped.count() == 4
+
+
+def test_the_tasks_that_wait_in_a_workspace_are_bounded(
+    w: World, editor: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_check, "PENDING_TASKS_MAX", 30)
+    # More tasks than the cards there are have to be able to start together, so each can start alone.
+    wide = {"roles": [{"replicas": 12, "min_replicas": 1, "resources": {"cpu": 1}}]}
+    for name in ("one", "two"):
+        assert editor.post("/api/v1/workspaces/team-a/jobs", {"name": name, **wide}).status_code == 202
+
+    third = editor.post("/api/v1/workspaces/team-a/jobs", {"name": "three", **wide})
+    small = editor.post("/api/v1/workspaces/team-a/jobs", body("small"))
+
+    assert (third.status_code, third.json()["code"]) == (422, "TOO_MANY_PENDING_TASKS")
+    assert third.json()["numbers"] == {"limit": 30, "waiting": 24, "asked": 12}
+    assert small.status_code == 202
+    Job.unscoped.filter(name="one").update(state="running")
+    assert editor.post("/api/v1/workspaces/team-a/jobs", {"name": "three", **wide}).status_code == 202

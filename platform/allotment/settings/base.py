@@ -251,6 +251,9 @@ ALLOTMENT_HOME = HOME
 ALLOTMENT_OBSERVE_EVERY_S = 5
 ALLOTMENT_LEASE_S = env.number("ALLOTMENT_LEASE_S", default=30, low=2, high=600)
 # Networks that pods of jobs may not connect to, beside those where clouds tell the credentials of a node.
+ALLOTMENT_PENDING_TASKS_MAX = env.number(
+    "ALLOTMENT_PENDING_TASKS_MAX", default=100_000, low=10_000, high=10**7
+)
 ALLOTMENT_DENIED_NETWORKS = env.networks("ALLOTMENT_DENIED_NETWORKS")
 ALLOTMENT_EMBEDDED = False
 # Whoever sends it may read /metrics. Without one, only an embedded installation lets anybody read them.
