@@ -116,11 +116,8 @@ def test_a_submission_is_told_with_the_id_of_its_request(lines: Lines) -> None:
     here, client = world(), Client()
     client.force_login(here.editor)
     body = {"name": "one", "roles": [{"resources": {"gpu": {"cards": 1}}}]}
-    answer = client.post(
-        "/api/v1/workspaces/team-a/jobs", body, content_type="application/json",
-        headers={"X-Request-ID": "request-0815"},
-    )  # fmt: skip
+    answer = client.post("/api/v1/workspaces/team-a/jobs", body, content_type="application/json")
     assert answer.status_code == 202, answer.content
     (line,) = [line for line in lines if line["event"] == "job"]
     assert (line["job"], line["step"], line["by"]) == (answer.json()["id"], "submitted", here.editor.username)
-    assert line["request_id"] == "request-0815"
+    assert line["request_id"] == answer["X-Request-ID"]
