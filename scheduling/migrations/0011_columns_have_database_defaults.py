@@ -2,6 +2,8 @@
 
 from django.db import migrations, models
 
+from foundation.online_migration import each_by_itself
+
 
 class Migration(migrations.Migration):
 
@@ -9,7 +11,9 @@ class Migration(migrations.Migration):
         ('scheduling', '0010_names_taken_together'),
     ]
 
-    operations = [
+    atomic = False
+
+    operations = each_by_itself([
         migrations.AlterField(
             model_name='allocation',
             name='restarting_role',
@@ -50,4 +54,4 @@ class Migration(migrations.Migration):
             name='version',
             field=models.PositiveBigIntegerField(db_default=0, default=0),
         ),
-    ]
+    ])

@@ -2,6 +2,8 @@
 
 from django.db import migrations, models
 
+from foundation.online_migration import each_by_itself
+
 
 class Migration(migrations.Migration):
 
@@ -9,7 +11,9 @@ class Migration(migrations.Migration):
         ('tenants', '0003_one_time_passwords_expire'),
     ]
 
-    operations = [
+    atomic = False
+
+    operations = each_by_itself([
         migrations.AlterField(
             model_name='customrole',
             name='version',
@@ -35,4 +39,4 @@ class Migration(migrations.Migration):
             name='version',
             field=models.PositiveBigIntegerField(db_default=0, default=0),
         ),
-    ]
+    ])

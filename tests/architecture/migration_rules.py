@@ -40,14 +40,29 @@ def unsafe(migration: Migration, before: ProjectState) -> Iterator[str]:
     `before` is the state that the migration starts from; it is changed.
     """
     made: set[str] = set()
+    changed: set[str] = set()
     for operation in migration.operations:
         yield from _judge(operation, migration.app_label, before, made)
         if isinstance(operation, operations.CreateModel):
             made.add(operation.name_lower)
+        changed |= _changed(operation) - made
         operation.state_forwards(migration.app_label, before)
+    if migration.atomic and len(changed) > 1:
+        names = ", ".join(sorted(changed))
+        yield f"{names} in one transaction, a deadlock for whoever reads both; a migration for each"
+    twice = all(isinstance(each, operations.AlterField) for each in migration.operations)
+    if not migration.atomic and len(migration.operations) > 1 and not twice:
+        yield "it begins anew when it is tried again, and not all of its operations may be done twice"
     online = [each for each in migration.operations if isinstance(each, AddIndexOnline | RemoveIndexOnline)]
     if online and (migration.atomic or len(migration.operations) > 1):
         yield "an index that is built online stands alone in its migration, which has atomic = False"
+
+
+def _changed(operation: Operation) -> set[str]:
+    """The tables that an operation locks against readers."""
+    if isinstance(operation, operations.SeparateDatabaseAndState | operations.AlterModelOptions):
+        return set()
+    return {str(model).lower()} if (model := getattr(operation, "model_name", "")) else set()
 
 
 def _judge(operation: Operation, app: str, before: ProjectState, made: set[str]) -> Iterator[str]:

@@ -110,6 +110,7 @@ def judged(*found: Operation, atomic: bool = True) -> list[str]:
     }
     before = ProjectState()
     before.add_model(ModelState("app", "Job", list(fields.items())))
+    before.add_model(ModelState("app", "Task", [("id", models.BigAutoField(primary_key=True))]))
     migration = migrations.Migration("0002_next", "app")
     migration.operations, migration.atomic = list(found), atomic
     return list(unsafe(migration, before))
@@ -130,6 +131,22 @@ def test_an_index_that_is_built_online_stands_alone() -> None:
     assert judged(index, atomic=False) == []
     assert judged(index)
     assert judged(index, operations.AddField("job", "new", _field(null=True)), atomic=False)
+
+
+def test_tables_in_use_are_changed_in_transactions_of_their_own() -> None:
+    both = [
+        operations.AddField("job", "new", _field(null=True)),
+        operations.AddField("task", "new", _field(null=True)),
+    ]
+    assert judged(*both)
+    assert judged(*both, atomic=False), "tried again, the first column is there already"
+    again = [
+        operations.AlterField("job", "name", _field(db_default="")),
+        operations.AlterField("task", "id", models.BigAutoField(primary_key=True)),
+    ]
+    assert judged(*again)
+    assert judged(*again, atomic=False) == []
+    assert judged(both[0], operations.AddField("job", "newer", _field(null=True))) == []
 
 
 def test_a_new_table_may_have_what_it_likes() -> None:

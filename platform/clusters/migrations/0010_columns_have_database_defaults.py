@@ -2,6 +2,8 @@
 
 from django.db import migrations, models
 
+from foundation.online_migration import each_by_itself
+
 
 class Migration(migrations.Migration):
 
@@ -9,7 +11,9 @@ class Migration(migrations.Migration):
         ('clusters', '0009_clusters_resize_live'),
     ]
 
-    operations = [
+    atomic = False
+
+    operations = each_by_itself([
         migrations.AlterField(
             model_name='cluster',
             name='delegate_cursor',
@@ -100,4 +104,4 @@ class Migration(migrations.Migration):
             name='pressure',
             field=models.JSONField(blank=True, db_default=models.Value([], models.JSONField()), default=list),
         ),
-    ]
+    ])

@@ -13,17 +13,18 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 
 _LOCK: Final = 0x616C6C6F746D6967  # "allotmig"
-_LOCK_TIMEOUT_MS: Final = 2000
-_ATTEMPTS: Final = 20
-_PAUSE_S: Final = (0.5, 2.0)
-_LOCK_NOT_AVAILABLE: Final = "55P03"
+# Less than the second after which PostgreSQL looks for deadlocks: this gives up, and not whoever else waits.
+_LOCK_TIMEOUT_MS: Final = 500
+_ATTEMPTS: Final = 60
+_PAUSE_S: Final = (0.1, 0.5)
+_IN_USE: Final = frozenset({"55P03", "40P01"})  # lock_not_available, deadlock_detected
 
 
 class Command(migrate.Command):
     """On PostgreSQL one migration runs at a time, and none holds up the statements of running processes.
 
     A change of a table waits behind whoever reads it, and everybody else behind the change. So it gives up
-    after 2 s and is tried again later; what is applied by then stays applied.
+    after half a second and is tried again later; what is applied by then stays applied.
     """
 
     help = f"{migrate.Command.help} Waits for another migrate, and tries again where a table is in use."
@@ -42,7 +43,7 @@ class Command(migrate.Command):
                     super().handle(*args, **options)
                     return
                 except OperationalError as error:
-                    if getattr(error.__cause__, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                    if getattr(error.__cause__, "sqlstate", None) not in _IN_USE:
                         raise
                     if attempt == attempts:
                         raise CommandError(
@@ -55,7 +56,7 @@ class Command(migrate.Command):
 
 @contextmanager
 def _alone(database: str) -> Iterator[None]:
-    """Hold the lock of migrations, and wait at most 2 s for any other, for the length of the block."""
+    """Hold the lock of migrations, and wait half a second for any other, for the length of the block."""
     connection = connections[database]
     if connection.vendor != "postgresql":
         yield
