@@ -35,6 +35,11 @@ BEFORE: Final = "d3cb650b07a9914947fe44f376aa37a4b50a38b0"
 """The version that is upgraded from: the last release, or what stands for it. Moved with each release."""
 LONGEST_WAIT_S: Final = 10.0
 _PAUSE_S: Final = 0.2
+_APART: Final = {
+    "relay": ("allotment.cli", "relay"),
+    "beat": ("celery", "-A", "allotment", "beat"),
+}
+"""As an installation on several machines starts them."""
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +84,9 @@ class Installation:
     def start(self, version: str, part: str) -> None:
         """Start a part, as `allotment up` does, beside that of the other version."""
         port = self.ports.setdefault(version, free_port())
-        (program,) = [one for one in embedded_plan(self.home, port).services if one.name == part]
-        named = [word.replace(f"{part}@", f"{part}-{version}@") for word in program.command]
+        services = {one.name: list(one.command) for one in embedded_plan(self.home, port).services}
+        services |= {name: [sys.executable, "-m", *words] for name, words in _APART.items()}
+        named = [word.replace(f"{part}@", f"{part}-{version}@") for word in services[part]]
         with self.log(version, part).open("wb") as log:
             self.running[f"{part}-{version}"] = subprocess.Popen(
                 named, env=self.environment(version), cwd=self.home, stdout=log, stderr=log

@@ -30,11 +30,6 @@ class Migration(migrations.Migration):
             name='uid',
             field=models.CharField(blank=True, max_length=64, null=True, unique=True),
         ),
-        migrations.AddField(
-            model_name='node',
-            name='closed',
-            field=models.BooleanField(db_default=False, default=False),
-        ),
         migrations.AlterField(
             model_name='cluster',
             name='health',
