@@ -91,6 +91,8 @@ def _facts(request: HttpRequest, who: User) -> list[tuple[str, object]]:
     found: list[tuple[str, object]] = [(_("User name"), who.get_username())]
     if who.email:
         found.append((_("E-mail"), who.email))
+    if who.must_change_password and who.password_expires_at:
+        found.append((_("One-time password expires"), formats.clock_html(who.password_expires_at)))
     if who.last_login:
         found.append((_("Signed in"), formats.clock_html(who.last_login)))
     return [*found, (_("This session ends"), formats.clock_html(ends))]

@@ -15,7 +15,10 @@ import json
 from functools import cache
 from typing import Any
 
+import structlog
 from django.core.cache.backends.redis import RedisCache, RedisCacheClient
+
+log = structlog.get_logger(__name__)
 
 
 class KeptRedisCache(RedisCache):
@@ -50,6 +53,14 @@ class _Client(RedisCacheClient):
         # Not an option of the settings, so that no setting can bring pickle back.
         super().__init__(servers, **{**options, "serializer": JsonSerializer})
         self._clients: dict[bool, Any] = {}
+
+    def get(self, key: Any, default: Any) -> Any:
+        """The value, or `default` for what is not there or cannot be read, whoever wrote it."""
+        try:
+            return super().get(key, default)
+        except ValueError as error:
+            log.warning("a value of the cache cannot be read", key=str(key), why=str(error))
+            return default
 
     def get_client(self, key: Any = None, *, write: bool = False) -> Any:
         if write not in self._clients:

@@ -168,7 +168,8 @@ def cache(broker_url: str) -> dict[str, Any]:
     return {
         "BACKEND": "foundation.shared_cache.KeptRedisCache",
         "LOCATION": broker_url.replace("redis+socket://", "unix://", 1),
-        "KEY_PREFIX": "allotment",
+        # Apart from what earlier versions kept there, which was pickle and is not read.
+        "KEY_PREFIX": "allotment-json",
         "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5},
     }
 

@@ -61,7 +61,8 @@ def test_a_one_time_password_opens_only_the_account(client: Client, w: World) ->
     tenancy.member(user, w.workspace, tenancy.Role.EDITOR)
     sign_in(client, "new")
     assert client.get("/w/team-a/overview")["Location"] == "/account"
-    assert "works only once" in client.get("/account").content.decode()
+    shown = client.get("/account").content.decode()
+    assert "works only once" in shown and "One-time password expires" in shown
 
     fresh = "quite another 2"
     answer = client.post("/account", {"old": PASSWORD, "new": fresh, "again": fresh})
