@@ -30,6 +30,7 @@ __all__ = [
     "require",
     "require_cover",
     "require_over",
+    "tenants_with",
     "visible_tenants",
     "visible_workspace_ids",
     "visible_workspaces",
@@ -148,15 +149,20 @@ def _scope_missing() -> PermissionDenied:
     return PermissionDenied(_("The scopes of this access key do not cover this."), code="SCOPE_MISSING")
 
 
-def visible_tenants(actor: Actor) -> QuerySet[Tenant]:
-    """Tenants that `actor` may see, by membership on them or above them; archived ones too."""
-    if may(actor, Permission.TENANT_VIEW):
+def tenants_with(actor: Actor, permission: Permission) -> QuerySet[Tenant]:
+    """Tenants on which `actor` has `permission`, by a role there or above; archived ones too."""
+    if may(actor, permission):
         return Tenant.unscoped.all()
     below = Q(pk__in=[])
     for grant in grants_of(actor):
-        if grant.path is not None and Permission.TENANT_VIEW in grant.points:
+        if grant.path is not None and permission in grant.points:
             below |= Q(path__startswith=grant.path)
     return Tenant.unscoped.filter(below)
+
+
+def visible_tenants(actor: Actor) -> QuerySet[Tenant]:
+    """Tenants that `actor` may see, by membership on them or above them; archived ones too."""
+    return tenants_with(actor, Permission.TENANT_VIEW)
 
 
 def visible_workspaces(actor: Actor) -> QuerySet[Tenant]:

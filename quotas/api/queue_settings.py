@@ -165,8 +165,9 @@ class QueueView(WorkspaceView):
         return Response(QueueDetailSerializer(found).data, headers=etag(found))
 
 
+@transaction.atomic
 def opened(view: WorkspaceView, request: Request) -> Response:
-    """Open the queue of the body; the answer of `POST …/queues`."""
+    """Open the queue of the body, or nothing of it; the answer of `POST …/queues`."""
     wanted = QueueCreateSerializer(data=request.data)
     wanted.is_valid(raise_exception=True)
     values = wanted.validated_data

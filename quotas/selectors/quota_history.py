@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from foundation.actor import Actor
 from foundation.errors import NotFound
 from quotas.models import QuotaChange, QuotaRevision
+from quotas.selectors.sight import quota_tenants
 from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission
@@ -33,7 +34,7 @@ def quota_revision_get(viewer: Actor, pk: uuid.UUID) -> QuotaRevision:
 
     Raises: NotFound when there are none.
     """
-    seen = QuotaChange.unscoped.filter(node__tenant__in=permissions.visible_tenants(viewer))
+    seen = QuotaChange.unscoped.filter(node__tenant__in=quota_tenants(viewer))
     shown = seen.select_related("node__tenant", "node__queue", "flavor__cluster").order_by("pk")
     revisions = QuotaRevision.unscoped.filter(pk=pk, changes__in=seen).distinct()
     revision = revisions.prefetch_related(Prefetch("changes", queryset=shown), "reverted_by").first()

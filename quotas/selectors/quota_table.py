@@ -18,6 +18,7 @@ from quotas.distribution import totals
 from quotas.effect import answers
 from quotas.models import Queue, QuotaNode
 from quotas.selectors.node_names import node_names
+from quotas.selectors.sight import quota_tenants
 from quotas.selectors.tree import tree_rows
 from quotas.tree.limits import NOTHING, Amount, Limits, plus
 from tenants import permissions
@@ -223,7 +224,7 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 
 def quota_nodes(viewer: Actor, tenant: Tenant | None = None) -> list[QuotaNode]:
-    """Nodes of tenants in the viewer's sight, parents first; of one tenant and its children only when given.
+    """Nodes of tenants whose quota the viewer may see, parents first; of one tenant only when given.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -232,7 +233,7 @@ def quota_nodes(viewer: Actor, tenant: Tenant | None = None) -> list[QuotaNode]:
     if tenant is not None:
         permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
         return list(nodes.filter(tenant=tenant).order_by("cell__name", "is_queue", "pk"))
-    seen = nodes.filter(tenant__in=permissions.visible_tenants(viewer))
+    seen = nodes.filter(tenant__in=quota_tenants(viewer))
     return list(seen.order_by("cell__name", "tenant__path", "is_queue", "pk"))
 
 

@@ -19,6 +19,7 @@ from quotas.models import QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import pool_sizes
 from quotas.selectors.quota_table import QuotaLine, QuotaTable
+from quotas.selectors.sight import quota_tenants
 from quotas.services.quota import Shrink, quota_change, quota_check
 from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount
 from quotas.services.quota_short import pool_amounts, short_of_lines
@@ -91,12 +92,12 @@ def quota_file_apply(
 def quota_file_export(
     *, viewer: Actor, kind: FileFormat, tenant: Tenant | None = None, short: bool = False
 ) -> str:
-    """All limits in the viewer's sight, of one tenant and what is below it when given, as a file.
+    """All limits that the viewer may see, of one tenant and what is below it when given, as a file.
 
     With `short`, pools are written in GPUs where that tells the same; YAML only.
     Raises: NotFound, PermissionDenied.
     """
-    visible = permissions.visible_tenants(viewer)
+    visible = quota_tenants(viewer)
     if tenant is not None:
         permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
         visible = visible.filter(path__startswith=tenant.path)

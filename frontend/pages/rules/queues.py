@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -190,6 +191,7 @@ def queues(request: HttpRequest) -> HttpResponse:
     return render(request, "frontend/rules/queues.html", page, status=400 if form.errors else 200)
 
 
+@transaction.atomic
 def _open(who: User, values: dict[str, Any]) -> Queue:
     cell = cell_named(None)
     workspace = workspace_get(viewer=who, slug=values["workspace"])

@@ -1,0 +1,27 @@
+"""The world of the access matrix, made once for each module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection, transaction
+from pytest_django import DjangoDbBlocker
+
+from tenants.row_policies import WEB_ROLE
+from tests.access.world import AccessWorld, build
+
+
+@pytest.fixture(scope="module")
+def w(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[AccessWorld]:
+    """The world; each request is undone, and in the end all of it.
+
+    On PostgreSQL requests meet the policies on rows, which a superuser would pass by.
+    """
+    with django_db_blocker.unblock(), transaction.atomic():
+        made = build()
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL ROLE {WEB_ROLE}")
+        yield made
+        transaction.set_rollback(True)

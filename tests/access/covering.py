@@ -1,0 +1,71 @@
+"""Which actors ask which row, when not everybody asks everything.
+
+A row is asked by all who differ in what it needs: somebody without each of its points, somebody with little
+else, keys with and without its scope, those without an account, and the usual roles. Of everybody else a
+few ask each row, others for the next one. `ALLOTMENT_ACCESS=full` lets everybody ask everything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from tests.access import rows_operations, rows_pages, rows_quota, rows_tenancy, rows_work
+from tests.access.actors import ACTORS, POINTS, Actor
+from tests.access.asking import may_ask
+from tests.access.table import Ask
+
+API: Final = (*rows_tenancy.ROWS, *rows_quota.ROWS, *rows_work.ROWS)
+CONSOLE: Final = (*rows_pages.ROWS, *rows_operations.ROWS)
+TABLE: Final = (*API, *CONSOLE)
+FULL: Final = os.environ.get("ALLOTMENT_ACCESS") == "full"
+_ALWAYS: Final = ("platform-admin", "stranger", "neighbour", "admin")
+_IN_TURN: Final = tuple(name for name in ACTORS if name not in _ALWAYS)
+_SOME: Final = 2
+
+
+def who_asks(ask: Ask) -> list[Actor]:
+    """The actors of one row, each once."""
+    if FULL:
+        return [actor for actor in ACTORS.values() if may_ask(actor, ask)]
+    names = dict.fromkeys([*_ALWAYS, *_by_right(ask), *_by_scope(ask), *_some(ask)])
+    return [ACTORS[name] for name in names if may_ask(ACTORS[name], ask)]
+
+
+def _by_right(ask: Ask) -> Iterator[str]:
+    shown = [right for _piece, need in ask.shows for clause in need for right in clause.any_of]
+    for point, place in dict.fromkeys([*ask.rights, *shown]):
+        yield f"platform but {point}"
+        if point in POINTS:
+            yield f"{point} and view{' above' if place == 'above' else ''}"
+        if place in ("above", "root", "platform"):
+            yield "folder-admin"
+    if ask.lists:
+        yield from ("auditor", "platform-viewer", "viewer", "by-group")
+
+
+def _by_scope(ask: Ask) -> Iterator[str]:
+    for scope in (ask.scope or "").split():
+        yield f"key of {scope}"
+        yield f"key but {scope}"
+    if ask.scope is None:
+        yield "key of tenant.view"
+
+
+def _some(ask: Ask) -> Iterator[str]:
+    start = TABLE.index(ask) * _SOME
+    for number in range(start, start + _SOME):
+        yield _IN_TURN[number % len(_IN_TURN)]
+    # By route and not by row: what stands before every view is asked once for each address.
+    first = next(other for other in TABLE if (other.route, other.method) == (ask.route, ask.method))
+    if ask is first:
+        yield from ("nobody", "closed", "one-time")
+
+
+def is_mixed(ask: Ask) -> bool:
+    """Whether its address names both a workspace or tenant and something in it."""
+    place = any(name in ask.route for name in ("{ws}", "{workspace}", "{tenant}"))
+    things = ("job", "held", "task", "queue", "spare_queue", "quota_request", "limit", "member", "role",
+              "spare_role", "prefix", "account")  # fmt: skip
+    return place and any(f"{{{name}}}" in ask.route + str(ask.body) for name in things)

@@ -1,0 +1,51 @@
+"""What the answer has to be, from the actor's grants and the row's clauses alone.
+
+Nothing of the platform's own permission code is used here: the two are compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.access.actors import Actor
+from tests.access.table import Ask, Need
+
+NO_ACCOUNT = ("nobody", "closed", "expired", "revoked")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The status and, where it is told, the code of a refusal; `granted` is whether it is none."""
+
+    status: int
+    code: str = ""
+
+    @property
+    def granted(self) -> bool:
+        return not self.code and self.status not in (400, 401, 403, 404)
+
+
+def met(actor: Actor, wanted: Need) -> int:
+    """The refusal of the first clause that the actor does not meet, else 0."""
+    for clause in wanted:
+        if not any(actor.has(point, place, hands=clause.hands) for point, place in clause.any_of):
+            return clause.refusal
+    return 0
+
+
+def verdict(actor: Actor, ask: Ask) -> Verdict:
+    """What `actor` gets for `ask`."""
+    if ask.open:
+        # Without a key everything open is open; a key that is none is an error even there.
+        wrong_key = ask.is_api and actor.state in NO_ACCOUNT and actor.state != "nobody"
+        return Verdict(401) if wrong_key else Verdict(ask.ok)
+    if actor.state in NO_ACCOUNT:
+        return Verdict(401)
+    if actor.state == "one-time" and ask.by_session and not ask.unchosen:
+        return Verdict(403, "PASSWORD_CHANGE_REQUIRED")
+    if actor.scopes and (ask.scope is None or not set(ask.scope.split()) <= set(actor.scopes)):
+        return Verdict(403, "SCOPE_MISSING")
+    refusal = met(actor, ask.need) or (ask.program if actor.service else 0)
+    if not refusal and actor.state == "one-time" and ask.chosen:
+        return Verdict(403, "PASSWORD_CHANGE_REQUIRED")
+    return Verdict(refusal) if refusal else Verdict(ask.ok)

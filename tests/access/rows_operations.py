@@ -1,0 +1,348 @@
+"""The console's pages of operators and of whoever stands above workspaces."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.access.actors import VIEW
+from tests.access.rows_pages import EDIT, GPU_CARDS, QUOTA, form, page
+from tests.access.table import EVERYBODY, SIGHT, cover, inside, must, need, see
+
+_EDITS: Final = "quota.edit"
+_READS: Final = need(QUOTA)
+_ABOVE: Final = must((_EDITS, "above"))
+_QUOTAS: Final = "ops/quotas/{node}/{flavor}"
+_TYPED: Final = {
+    "**": "{node.boxes}",
+    "gpu.cards.nominal": "14",
+    "tenant": "{folder_slug}",
+    "version": "{node.version}",
+    "shrink": "let-run",
+}
+QUOTAS: Final = (
+    page(
+        "ops/quotas",
+        _READS,
+        query="?tenant={ws}",
+        case="of a workspace",
+        lists="revision_reason",
+        listed=_READS,
+        shows=(
+            ("revert-{revision}", must((_EDITS, "above"))),
+            ("edit={node}", must((_EDITS, "above"))),
+            ("edit={leaf}", must((_EDITS, "here"))),
+        ),
+    ),
+    page("ops/quotas/import", EVERYBODY),
+    form(
+        "ops/quotas/import",
+        see((VIEW, "here")) + _READS + _ABOVE,
+        "quotas_quota",
+        body={
+            "do": "apply",
+            "kind": "csv",
+            "text": "tenant,flavor,resource,nominal\n{ws},a100,gpu.cards,14\n",
+        },
+    ),
+    form(_QUOTAS, _READS + need(QUOTA, "above") + _ABOVE, "quotas_quota", "save", quiet=False, body=_TYPED),
+    form(f"{_QUOTAS}/check", _READS + _ABOVE, "", "check", ok=200, body=_TYPED),
+    form(
+        "ops/quotas/revisions/{revision}/revert",
+        see((QUOTA, "here")) + _ABOVE,
+        "quotas_quota",
+        "revert",
+        body={"next": "/"},
+    ),
+)
+
+_ONE: Final = "ops/requests/{quota_request}"
+_SEEN: Final = see((QUOTA, "here"))
+_DECIDE: Final = 'value="approve"'
+_EITHER: Final = see((QUOTA, "here"), (QUOTA, "above"))
+_BOTH: Final = need(QUOTA, "above") + need(QUOTA)
+_BUDGET: Final = {"gpu_hours": "11", "action": "warn", "thresholds": "50"}
+ASKING: Final = (
+    page("ops/requests", EVERYBODY, lists="quota_request", listed=_SEEN),
+    page(_ONE, _SEEN + _READS, shows=((_DECIDE, must((_EDITS, "above"))),)),
+    form(_ONE, _SEEN + _ABOVE, "quotas_quota", body={"do": "approve"}, quiet=False),
+    form(_ONE, _SEEN + _ABOVE, "quotas_quotarequest", body={"do": "reject", "answer": "no"}, quiet=False),
+    form(
+        _ONE,
+        _SEEN + _READS + _ABOVE,
+        "quotas_quotarequest",
+        quiet=False,
+        body={"do": "counter", "**": "{node.boxes}", "gpu.cards.nominal": "15"},
+    ),
+    page(f"{_ONE}/effect", _SEEN),
+    page("ops/loans", EVERYBODY, lists="loan", listed=_EITHER),
+    form(
+        "ops/loans",
+        _BOTH + _ABOVE,
+        "quotas_override",
+        "lend",
+        body={
+            "lender": "{above_node}",
+            "borrower": "{node}",
+            "pool": "{flavor}",
+            "gpus": "1",
+            "ends_at": "{soon_typed}",
+        },
+    ),
+    form(
+        "ops/loans",
+        _EITHER + _BOTH + _ABOVE,
+        "quotas_override",
+        body={"do": "end", "request": "{override}", "version": "{override.version}"},
+    ),
+    form(
+        "ops/loans",
+        _EITHER + _BOTH + _ABOVE,
+        "quotas_override",
+        body={
+            "do": "move",
+            "request": "{override}",
+            "version": "{override.version}",
+            "ends_at": "{soon_typed}",
+        },
+    ),
+    page("ops/budgets", EVERYBODY, lists="budget_hours", listed=_SEEN),
+    form(
+        "ops/budgets",
+        see((VIEW, "here")) + _READS + _ABOVE,
+        "quotas_budget",
+        body={"do": "set", "tenant": "{tenant}", "flavor": "{flavor}", **_BUDGET},
+    ),
+    form(
+        "ops/budgets",
+        _READS + _ABOVE,
+        "quotas_budget",
+        body={"do": "change", "request": "{budget}", "version": "{budget.version}", **_BUDGET},
+    ),
+    form(
+        "ops/budgets",
+        _READS + _ABOVE,
+        "quotas_budget",
+        body={"do": "delete", "request": "{budget}", "version": "{budget.version}"},
+    ),
+    page("ops/tenants/{folder}/requests", see((VIEW, "above")) + need(QUOTA, "above")),
+    form(
+        "ops/tenants/{folder}/requests",
+        see((VIEW, "above")) + need(QUOTA, "above") + need("job.submit", "above"),
+        "quotas_quotarequest",
+        body={"do": "ask", "**": "{above_node.boxes}", "gpu.cards.nominal": "99", "reason": "a paper is due"},
+    ),
+)
+
+_TREE: Final = "tenant.edit"
+_ONE_TENANT: Final = "ops/tenants/{tenant}"
+_FROM_ABOVE: Final = SIGHT + need(_TREE, "above")
+_VERSION: Final = {"version": "{tenant.version}"}
+_HANDS: Final = inside(EDIT) + cover(VIEW)
+TENANTS: Final = (
+    page("ops/tenants", EVERYBODY, lists="tenant", listed=SIGHT),
+    page(
+        _ONE_TENANT,
+        SIGHT,
+        shows=(
+            ('value="rename"', must((_TREE, "here"))),
+            ('id="archive"', must((_TREE, "above"))),
+            ('value="add"', must((EDIT, "here"))),
+            ("{tenant}/requests", must((QUOTA, "here"))),
+            ('name="to"', must((_TREE, "root"))),
+        ),
+    ),
+    page(
+        "ops/tenants/{folder}",
+        see((VIEW, "above")),
+        case="of a folder",
+        shows=(('value="new"', must((_TREE, "above"))),),
+    ),
+    page(
+        _ONE_TENANT,
+        SIGHT + see((VIEW, "root")) + need(_TREE, "root") + need(_TREE, "above"),
+        query="?to={root}",
+        case="to move",
+    ),
+    form(
+        "ops/tenants/{folder}",
+        see((VIEW, "above")) + need(_TREE, "above"),
+        "tenants_tenant",
+        body={"do": "new", "name": "Fresh", "kind": "folder"},
+    ),
+    form(_ONE_TENANT, inside(_TREE), "tenants_tenant", body={"do": "rename", "name": "Another", **_VERSION}),
+    form(
+        _ONE_TENANT,
+        SIGHT + see((VIEW, "root")) + need(_TREE, "root") + need(_TREE, "above"),
+        "tenants_tenant",
+        arrange="without-loans",
+        body={"do": "move", "to": "{root}", **_VERSION},
+    ),
+    form(_ONE_TENANT, _FROM_ABOVE, "tenants_tenant", body={"do": "archive", **_VERSION}),
+    form(
+        _ONE_TENANT,
+        _FROM_ABOVE,
+        "tenants_tenant",
+        arrange="archived",
+        body={"do": "restore", "version": "{tenant.archived}"},
+    ),
+    form(
+        _ONE_TENANT, _HANDS, "tenants_member", body={"do": "add", "name": "{username}", "role": "{role_name}"}
+    ),
+    page(f"{_ONE_TENANT}/roles", inside(EDIT), lists="role_name", listed=need(EDIT)),
+    form(
+        f"{_ONE_TENANT}/roles",
+        _HANDS,
+        "tenants_customrole",
+        "make",
+        body={"name": "Helper", "points": [VIEW]},
+    ),
+    form(
+        f"{_ONE_TENANT}/roles",
+        _HANDS,
+        "tenants_customrole",
+        "change",
+        body={"role": "{role}", "name": "Other", "points": [VIEW], "version": "{role.version}"},
+    ),
+    form(
+        f"{_ONE_TENANT}/roles",
+        _HANDS,
+        "tenants_customrole",
+        body={"do": "remove", "role": "{spare_role}", "version": "{spare_role.version}"},
+    ),
+)
+
+_ADMINS: Final = must((EDIT, "platform"))
+ACCOUNTS: Final = (
+    page("ops/roles", _ADMINS, shows=(("platform-hand", _ADMINS),)),
+    form(
+        "ops/roles",
+        _ADMINS + cover(VIEW, place="platform"),
+        "tenants_customrole",
+        "make",
+        body={"name": "Helper", "points": [VIEW]},
+    ),
+    page("ops/groups", _ADMINS, shows=(("crowd", _ADMINS),)),
+    form("ops/groups", _ADMINS, "tenants_group", "make", body={"name": "Fresh"}),
+    page("ops/groups/{group}", _ADMINS),
+    form(
+        "ops/groups/{group}",
+        _ADMINS,
+        "tenants_group",
+        body={"do": "rename", "name": "Other", "version": "{group.version}"},
+    ),
+    form("ops/groups/{group}", _ADMINS, "tenants_group", body={"do": "delete", "version": "{group.version}"}),
+    form("ops/groups/{group}", _ADMINS, "tenants_groupmember", body={"do": "add", "name": "{username}"}),
+    form("ops/groups/{group}", _ADMINS, "tenants_groupmember", body={"do": "remove", "user": "{person}"}),
+    page("ops/audit", must(("audit.view", "platform")), shows=(("told-", must(("audit.view", "platform"))),)),
+    form("ops/audit", must(("audit.view", "platform")), "", "verify", body={"verify": "1"}),
+)
+
+_QUEUE: Final = "queue.edit"
+_POLICY: Final = "policy.edit"
+_ONE_QUEUE: Final = "ops/queues/{workspace}/{queue}"
+_SPARE: Final = "ops/queues/{workspace}/{spare_queue}"
+_READ_QUEUE: Final = inside(QUOTA)
+_OPENS: Final = see(*((VIEW, place) for place in ("here", "beside", "other"))) + must(
+    *((_QUEUE, place) for place in ("here", "beside", "other"))
+)
+_RAISES: Final = must((_QUEUE, "platform"))
+RULES: Final = (
+    page("ops/policies", EVERYBODY, lists="policy_link", listed=SIGHT),
+    page("ops/policies/{tenant}", SIGHT, shows=(('data-dialog-open="remove"', must((_POLICY, "here"))),)),
+    form(
+        "ops/policies/{tenant}",
+        inside(_POLICY),
+        "scheduling_workspacepolicy",
+        "set",
+        body={"version": "{policy.version}", "any_image": "1"},
+    ),
+    form(
+        "ops/policies/{tenant}",
+        inside(_POLICY),
+        "scheduling_workspacepolicy",
+        body={"do": "remove", "version": "{policy.version}"},
+    ),
+    page(
+        "ops/priorities",
+        EVERYBODY,
+        lists="grant_line",
+        listed=SIGHT,
+        shows=(('value="make"', _RAISES), ("revoke-{grant}", SIGHT + must((_QUEUE, "above")))),
+    ),
+    form(
+        "ops/priorities",
+        _RAISES,
+        "scheduling_priorityclass",
+        body={"do": "make", "name": "urgent", "value": "10"},
+    ),
+    form(
+        "ops/priorities",
+        _RAISES,
+        "scheduling_priorityclass",
+        body={"do": "change", "class": "steep", "value": "11", "version": "{class.version}"},
+    ),
+    form(
+        "ops/priorities",
+        _RAISES,
+        "scheduling_priorityclass",
+        body={"do": "retire", "class": "steep", "version": "{class.version}"},
+    ),
+    form(
+        "ops/priorities",
+        SIGHT + must((_QUEUE, "above")),
+        "scheduling_prioritygrant",
+        body={"do": "grant", "tenant": "{tenant}", "class": "steeper"},
+    ),
+    form(
+        "ops/priorities",
+        SIGHT + must((_QUEUE, "above")),
+        "scheduling_prioritygrant",
+        body={"do": "revoke", "grant": "{grant}"},
+    ),
+    page(
+        "ops/queues",
+        EVERYBODY,
+        lists="queue",
+        listed=SIGHT + need(QUOTA),
+        shows=(('id="id_preset"', _OPENS),),
+    ),
+    form(
+        "ops/queues",
+        SIGHT + must((_QUEUE, "here")) + must((_EDITS, "here")),
+        "quotas_queue",
+        "open",
+        body={"workspace": "{ws}", "name": "second", "flavors": "a100", "preset": "balanced"},
+    ),
+    page(_ONE_QUEUE, _READ_QUEUE, shows=(('value="rename"', must((_QUEUE, "here"))),)),
+    form(
+        _ONE_QUEUE,
+        _READ_QUEUE + need(_QUEUE),
+        "quotas_queue",
+        body={"do": "rename", "name": "other", "version": "{queue.version}"},
+    ),
+    form(
+        _SPARE,
+        _READ_QUEUE + need(_QUEUE),
+        "quotas_queue",
+        body={"do": "delete", "version": "{spare_queue.version}"},
+    ),
+    form(
+        _ONE_QUEUE,
+        _READ_QUEUE + need(_QUEUE),
+        "quotas_queue",
+        "preset",
+        body={"preset": "deterministic", "version": "{queue.version}"},
+    ),
+)
+
+_LOOK: Final = must(("cluster.view", "platform"))
+NODES: Final = (
+    *(page(route, _LOOK) for route in ("ops/overview", "ops/overview/live", "ops/nodes", "ops/nodes-live")),
+    page("ops/overview/charts/{kind}", _LOOK, values={"kind": "allocation"}),
+    page("ops/nodes/{name}", _LOOK),
+    page("ops/nodes/{name}/live", _LOOK),
+    page("ops/nodes/{name}/charts/{kind}", _LOOK, values={"kind": "memory"}),
+)
+
+ROWS: Final = (*QUOTAS, *ASKING, *TENANTS, *ACCOUNTS, *RULES, *NODES)
+__all__ = ["GPU_CARDS", "ROWS"]

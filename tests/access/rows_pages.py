@@ -1,0 +1,266 @@
+"""The console's pages of an account and of a workspace."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.access.actors import VIEW
+from tests.access.table import EVERYBODY, NOBODY, SIGHT, Ask, Need, cover, inside, must, need, see
+
+EDIT: Final = "member.edit"
+JOB: Final = "job.view"
+QUOTA: Final = "quota.view"
+GPU_CARDS: Final = "gpu.cards"
+
+
+def page(route: str, wanted: Need, **more: Any) -> Ask:
+    """A page that is read."""
+    return Ask(route=route, method="GET", need=wanted, **more)
+
+
+def form(route: str, wanted: Need, writes: str, case: str = "", **more: Any) -> Ask:
+    """A form that is sent; a refusal is a page of its own, or a sentence on the page that it came from."""
+    more = {"ok": 302, "quiet": True, **more}
+    return Ask(
+        route=route,
+        method="POST",
+        need=wanted,
+        writes=writes,
+        case=case or more["body"].get("do", ""),
+        **more,
+    )
+
+
+ACCOUNT: Final = (
+    page("", EVERYBODY, ok=0),
+    page("login", EVERYBODY, open=True, ok=0),
+    page("livez", EVERYBODY, open=True),
+    page("account", EVERYBODY, unchosen=True),
+    form(
+        "account",
+        EVERYBODY,
+        "tenants_user",
+        unchosen=True,
+        program=200,
+        body={"old": "a long password 1", "new": "quite another 22", "again": "quite another 22"},
+    ),
+    page("account/keys", EVERYBODY),
+    form(
+        "account/keys",
+        EVERYBODY,
+        "tenants_accesskey",
+        ok=200,
+        program=400,
+        body={"do": "make", "name": "mine", "days": "30"},
+    ),
+    form(
+        "account/keys",
+        EVERYBODY,
+        "tenants_accesskey",
+        program=302,
+        arrange="own-key",
+        body={"do": "revoke", "key": "{own_key}"},
+    ),
+    form("account/keys", NOBODY, "", "of another", body={"do": "revoke", "key": "{prefix}"}),
+    page("search", EVERYBODY, query="?q=train", case="of a job", lists="train", listed=need(JOB), ok=0),
+    page(
+        "search",
+        EVERYBODY,
+        query="?q=node-",
+        case="of a node",
+        shows=(("node-1", must(("cluster.view", "platform"))),),
+    ),
+)
+
+_W: Final = "w/{workspace}"
+_JOBS: Final = f"{_W}/jobs"
+_READ: Final = inside(JOB)
+_SUBMIT: Final = "job.submit"
+_ANY: Final = "job.stop-any"
+_NEW: Final = "/jobs/new"
+_OWN: Final = must(("job.stop-own", "here"), (_ANY, "here"))
+WORK: Final = (
+    page(_W, EVERYBODY, ok=302),
+    *(page(f"{_W}/{tail}", _READ + need(QUOTA)) for tail in ("overview", "overview/live")),
+    page(
+        _JOBS, _READ + need(QUOTA), shows=((_NEW, must((_SUBMIT, "here"))),), lists="train", listed=need(JOB)
+    ),
+    page(f"{_JOBS}/live", _READ, lists="train", listed=need(JOB)),
+    page(f"{_JOBS}/new", inside(_SUBMIT) + need(QUOTA) + need(JOB)),
+    page(f"{_JOBS}/new", inside(_SUBMIT) + need(QUOTA) + need(JOB), query="?from={job}", case="from another"),
+    form(
+        f"{_JOBS}/new",
+        inside(_SUBMIT) + need(QUOTA) + need(JOB),
+        "scheduling_job",
+        "submit",
+        body={
+            "do": "submit",
+            "tab": "yaml",
+            "yaml": "{name: fresh, queue: ~queue~, roles: [{resources: {gpu: {cards: 1}}}]}",
+        },
+    ),
+    form(
+        f"{_JOBS}/new/check",
+        inside(_SUBMIT) + need(QUOTA) + need(JOB),
+        "",
+        "check",
+        ok=200,
+        body={"tab": "yaml", "yaml": "{name: fresh, roles: [{resources: {gpu: {cards: 1}}}]}"},
+    ),
+    *(page(f"{_JOBS}/{{job}}{tail}", _READ + need(QUOTA)) for tail in ("", "/live")),
+    *(page(f"{_JOBS}/{{job}}/{tail}", _READ) for tail in ("log", "pod-events")),
+    page(f"{_JOBS}/{{job}}/charts/{{measure}}", _READ, values={"measure": "utilisation"}),
+    *(
+        form(
+            f"{_JOBS}/{{job}}/{verb}",
+            wanted,
+            "scheduling_job",
+            case,
+            quiet=False,
+            arrange=arrange,
+            body={"next": ""},
+        )
+        for verb, state in (("cancel", ""), ("suspend", ""), ("resume", "suspended"))
+        for wanted, arrange, case in (
+            (_READ + need(_ANY), state, "of another"),
+            (_READ + _OWN, f"own-{state or 'job'}", "one's own"),
+        )
+    ),
+    page(f"{_JOBS}/{{held}}/tasks/{{task}}/memory", _READ + need(_ANY)),
+    form(
+        f"{_JOBS}/{{held}}/tasks/{{task}}/memory",
+        _READ + need(_ANY),
+        "",
+        quiet=False,
+        body={"memory": "1024"},
+    ),
+)
+
+_MEMBERS: Final = f"{_W}/members"
+_ADD: Final = 'name="do" value="add"'
+_HANDS: Final = inside(EDIT) + cover(VIEW)
+MEMBERS: Final = (
+    page(_MEMBERS, SIGHT, shows=((_ADD, must((EDIT, "here"))),), lists="member_name", listed=SIGHT),
+    form(_MEMBERS, _HANDS, "tenants_member", body={"do": "add", "name": "{username}", "role": "{role_name}"}),
+    form(
+        _MEMBERS,
+        inside(EDIT) + cover(VIEW, QUOTA, JOB),
+        "tenants_member",
+        "add a viewer",
+        body={"do": "add", "name": "{username}", "role": "viewer"},
+    ),
+    form(
+        _MEMBERS,
+        _HANDS,
+        "tenants_member",
+        body={"do": "change", "member": "{member}", "role": "{role_name}", "version": "{member.version}"},
+    ),
+    form(
+        _MEMBERS,
+        _HANDS,
+        "tenants_member",
+        body={"do": "remove", "member": "{member}", "version": "{member.version}"},
+    ),
+    page(f"{_W}/policy", SIGHT),
+    page(f"{_W}/audit", inside("audit.view"), lists="told", listed=need("audit.view")),
+    page(
+        f"{_W}/keys",
+        SIGHT,
+        shows=(('value="add-account"', must((EDIT, "here"))),),
+        lists="prefix",
+        listed=need(EDIT),
+    ),
+    form(
+        f"{_W}/keys",
+        SIGHT,
+        "tenants_accesskey",
+        ok=200,
+        program=400,
+        body={"do": "make", "name": "mine", "days": "30", "owner": "{me}"},
+        case="make one's own",
+    ),
+    form(
+        f"{_W}/keys",
+        SIGHT + must((EDIT, "here")),
+        "tenants_accesskey",
+        "make for a program",
+        ok=200,
+        body={"do": "make", "name": "ci", "days": "30", "owner": "{account}"},
+    ),
+    form(f"{_W}/keys", inside(EDIT), "tenants_user", body={"do": "add-account", "name": "fresh"}),
+    form(f"{_W}/keys", inside(EDIT), "tenants_user", body={"do": "end-account", "name": "{account}"}),
+    *(
+        form(
+            f"{_W}/keys",
+            SIGHT + see((EDIT, "here")),
+            "tenants_accesskey",
+            ok=ok,
+            body={"do": verb, "key": "{prefix}"},
+        )
+        for verb, ok in (("revoke", 302), ("rotate", 200))
+    ),
+)
+
+_EDITS: Final = "quota.edit"
+_ASK: Final = 'id="ask-form"'
+_REQUESTS: Final = f"{_W}/requests"
+_LIMITS: Final = f"{_W}/limits"
+ASKING: Final = (
+    page(f"{_W}/quota", inside(QUOTA), lists="revision_reason", listed=need(QUOTA)),
+    page(
+        _REQUESTS, inside(QUOTA), shows=((_ASK, must((_SUBMIT, "here"))),), lists="wish", listed=need(QUOTA)
+    ),
+    form(
+        _REQUESTS,
+        inside(QUOTA) + need(_SUBMIT),
+        "quotas_quotarequest",
+        body={"do": "ask", "**": "{node.boxes}", "gpu.cards.nominal": "15", "reason": "a paper is due"},
+    ),
+    form(
+        _REQUESTS,
+        inside(QUOTA) + must((_EDITS, "here")),
+        "quotas_quotarequest",
+        body={"do": "withdraw", "request": "{quota_request}"},
+    ),
+    *(
+        form(
+            _REQUESTS,
+            inside(QUOTA) + refused,
+            "quotas_quotarequest",
+            f"{verb} {case}",
+            arrange=arrange,
+            body={"do": verb, "request": "{quota_request}"},
+        )
+        for verb in ("accept", "decline")
+        for arrange, refused, case in (("offered", must(), "another's"), ("own-offer", (), "one's own"))
+    ),
+    page(
+        _LIMITS,
+        inside(QUOTA),
+        shows=(('name="amount"', must((_EDITS, "here"))),),
+        lists="limit_amount",
+        listed=need(QUOTA),
+    ),
+    form(
+        _LIMITS,
+        inside(QUOTA) + need(_EDITS),
+        "quotas_userlimit",
+        "set",
+        body={"resource": "gpu.cores", "amount": "4", "user": ""},
+    ),
+    form(
+        _LIMITS,
+        inside(QUOTA) + need(_EDITS),
+        "quotas_userlimit",
+        "change",
+        body={"resource": GPU_CARDS, "amount": "5", "user": ""},
+    ),
+    form(
+        _LIMITS,
+        inside(QUOTA) + need(_EDITS),
+        "quotas_userlimit",
+        body={"do": "delete", "request": "{limit}", "version": "{limit.version}"},
+    ),
+)
+
+ROWS: Final = (*ACCOUNT, *WORK, *MEMBERS, *ASKING)

@@ -1,0 +1,315 @@
+"""Quotas, queues, requests, loans, budgets and limits, by the REST API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.access.actors import VIEW
+from tests.access.rows_tenancy import api
+from tests.access.table import EVERYBODY, SIGHT, Clause, anywhere, inside, must, need, see
+
+VIEWS: Final = "quota.view"
+EDITS: Final = "quota.edit"
+_QUEUE: Final = "queue.edit"
+_ASKS: Final = "job.submit"
+_SEEN: Final = see((VIEWS, "here"))
+_READ: Final = inside(VIEWS)
+_ABOVE: Final = must((EDITS, "above"))
+_CARDS: Final = {"flavor": "a100", "resource": "gpu.cards"}
+_ONE_MORE: Final = [{**_CARDS, "nominal": 15}]
+
+QUEUES: Final = (
+    api("workspaces/{ws}/queues", "GET", _READ, VIEWS, lists="queue", listed=need(VIEWS)),
+    api(
+        "workspaces/{ws}/queues",
+        "POST",
+        SIGHT + need(_QUEUE) + need(EDITS) + need(VIEWS),
+        _QUEUE,
+        ok=201,
+        body={"name": "second", "flavors": ["a100"]},
+        writes="quotas_queue",
+    ),
+    api("workspaces/{ws}/queues/{queue}", "GET", _READ, VIEWS),
+    api(
+        "workspaces/{ws}/queues/{queue}",
+        "PATCH",
+        _READ + need(_QUEUE),
+        _QUEUE,
+        body={"name": "renamed"},
+        writes="quotas_queue",
+        case="name",
+    ),
+    api(
+        "workspaces/{ws}/queues/{queue}",
+        "PATCH",
+        _READ + need(_QUEUE),
+        _QUEUE,
+        body={"stop_policy": "hold"},
+        writes="quotas_queue",
+    ),
+    api(
+        "workspaces/{ws}/queues/{spare_queue}",
+        "DELETE",
+        _READ + need(_QUEUE),
+        _QUEUE,
+        ok=204,
+        writes="quotas_queue",
+    ),
+    api(
+        "workspaces/{ws}/queues/{queue}/preset",
+        "POST",
+        _READ + need(_QUEUE),
+        _QUEUE,
+        body={"preset": "deterministic"},
+        writes="quotas_queue",
+    ),
+    api("workspaces/{ws}/quota", "GET", _READ, VIEWS),
+)
+
+QUOTAS: Final = (
+    api("admin/quotas", "GET", EVERYBODY, VIEWS, query="?limit=500", lists="node", listed=need(VIEWS)),
+    api("admin/quotas/{node}", "GET", need(VIEWS), VIEWS),
+    api(
+        "admin/quotas/{node}",
+        "PATCH",
+        need(VIEWS) + _ABOVE,
+        EDITS,
+        body={"amounts": [{**_CARDS, "nominal": 14}]},
+        writes="quotas_quota",
+        case="of a workspace",
+    ),
+    api(
+        "admin/quotas/{leaf}",
+        "PATCH",
+        need(VIEWS) + must((EDITS, "here")),
+        EDITS,
+        body={"amounts": [{**_CARDS, "nominal": 7}]},
+        writes="quotas_quota",
+        case="of a queue",
+    ),
+    api(
+        "admin/quotas/{leaf}",
+        "PATCH",
+        need(VIEWS) + _ABOVE,
+        EDITS,
+        body={"amounts": [{**_CARDS, "borrowing_limit": 2}]},
+        writes="quotas_quota",
+        case="what a queue borrows",
+    ),
+    api(
+        "admin/quotas/{node}",
+        "PATCH",
+        need(VIEWS) + must((EDITS, "platform")),
+        EDITS,
+        body={"amounts": [{**_CARDS, "nominal": 99}], "on_top": True},
+        writes="quotas_quota",
+        case="on top",
+    ),
+    api("admin/quotas/{node}/history", "GET", need(VIEWS), VIEWS),
+    api(
+        "admin/quota-revisions/{revision}/revert",
+        "POST",
+        see((VIEWS, "here")) + _ABOVE,
+        EDITS,
+        ok=201,
+        body={},
+        writes="quotas_quota",
+        rehearses=False,
+    ),
+    api("admin/quota-file", "GET", EVERYBODY, VIEWS, lists="file_line", listed=need(VIEWS)),
+    api("admin/quota-file", "GET", need(VIEWS), VIEWS, query="?tenant={ws}", case="of a tenant"),
+    api(
+        # A tenant out of sight is a word that the file has wrong.
+        "admin/quota-file",
+        "POST",
+        (*anywhere(EDITS), Clause(400, ((VIEW, "here"),)), *need(VIEWS), *_ABOVE),
+        EDITS,
+        body="tenant,flavor,resource,nominal\n{ws},a100,gpu.cards,14\n",
+        media="text/csv",
+        writes="quotas_quota",
+    ),
+)
+
+_REQUEST: Final = "quota-requests/{quota_request}"
+_AMOUNTS: Final = {"amounts": _ONE_MORE, "reason": "a paper is due"}
+REQUESTS: Final = (
+    api("workspaces/{ws}/quota-requests", "GET", _READ, VIEWS, lists="quota_request", listed=need(VIEWS)),
+    api(
+        "workspaces/{ws}/quota-requests",
+        "POST",
+        _READ + must((_ASKS, "here")),
+        _ASKS,
+        ok=201,
+        body=_AMOUNTS,
+        writes="quotas_quotarequest",
+    ),
+    api(f"workspaces/{{ws}}/{_REQUEST}", "GET", _READ, VIEWS),
+    api(
+        f"workspaces/{{ws}}/{_REQUEST}/withdraw",
+        "POST",
+        _READ + must((EDITS, "here")),
+        _ASKS,
+        body={},
+        writes="quotas_quotarequest",
+    ),
+    api(
+        f"workspaces/{{ws}}/{_REQUEST}/withdraw",
+        "POST",
+        _READ,
+        _ASKS,
+        body={},
+        arrange="own-request",
+        writes="quotas_quotarequest",
+        case="one's own",
+    ),
+    *(
+        api(
+            f"{place}/{_REQUEST}/{verb}",
+            "POST",
+            wanted + refused,
+            _ASKS,
+            body={},
+            arrange=arrange,
+            writes="quotas_quotarequest",
+            case=case,
+        )
+        for place, wanted in (("workspaces/{ws}", _READ), ("admin", _SEEN))
+        for verb in ("accept", "decline")
+        for arrange, refused, case in (("offered", must(), "of another"), ("own-offer", (), "one's own"))
+    ),
+    api(
+        "admin/quota-requests",
+        "GET",
+        EVERYBODY,
+        VIEWS,
+        query="?limit=500",
+        lists="quota_request",
+        listed=_SEEN,
+    ),
+    api(
+        "admin/quota-requests",
+        "POST",
+        anywhere(_ASKS) + need(VIEWS) + need(_ASKS),
+        _ASKS,
+        ok=201,
+        body={"node": "{node}", **_AMOUNTS},
+        writes="quotas_quotarequest",
+    ),
+    api(f"admin/{_REQUEST}", "GET", _SEEN, VIEWS),
+    api(
+        f"admin/{_REQUEST}/withdraw",
+        "POST",
+        _SEEN + must((EDITS, "here")),
+        _ASKS,
+        body={},
+        writes="quotas_quotarequest",
+    ),
+    api(f"admin/{_REQUEST}/approve", "POST", _SEEN + _ABOVE, EDITS, body={}, writes="quotas_quota"),
+    api(
+        f"admin/{_REQUEST}/reject",
+        "POST",
+        _SEEN + _ABOVE,
+        EDITS,
+        body={"answer": "no"},
+        writes="quotas_quotarequest",
+    ),
+    api(
+        f"admin/{_REQUEST}/counter",
+        "POST",
+        _SEEN + _ABOVE,
+        EDITS,
+        body={"offer": _ONE_MORE},
+        writes="quotas_quotarequest",
+    ),
+)
+
+_EITHER: Final = see((VIEWS, "here"), (VIEWS, "above"))
+_BOTH: Final = need(VIEWS, "above") + need(VIEWS)
+_UNTIL: Final = {"ends_at": "{soon}"}
+LOANS: Final = (
+    api("admin/overrides", "GET", EVERYBODY, VIEWS, query="?limit=500", lists="override", listed=_EITHER),
+    api(
+        "admin/overrides",
+        "POST",
+        anywhere(EDITS) + _BOTH + _ABOVE,
+        EDITS,
+        ok=201,
+        writes="quotas_override",
+        body={"lender": "{above_node}", "borrower": "{node}", "amounts": [{**_CARDS, "amount": 1}], **_UNTIL},
+    ),
+    api(
+        "admin/overrides",
+        "POST",
+        anywhere(EDITS) + need(VIEWS) + need(VIEWS, "other") + must((EDITS, "root")),
+        EDITS,
+        ok=201,
+        writes="quotas_override",
+        case="from one folder to another",
+        body={"lender": "{node}", "borrower": "{other.node}", "amounts": [{**_CARDS, "amount": 1}], **_UNTIL},
+    ),
+    api("admin/overrides/{override}", "GET", _EITHER, VIEWS),
+    api(
+        "admin/overrides/{override}",
+        "PATCH",
+        _EITHER + anywhere(EDITS) + _BOTH + _ABOVE,
+        EDITS,
+        body=_UNTIL,
+        writes="quotas_override",
+    ),
+    api(
+        "admin/overrides/{override}/end",
+        "POST",
+        _EITHER + anywhere(EDITS) + _BOTH + _ABOVE,
+        EDITS,
+        body={},
+        writes="quotas_override",
+    ),
+)
+
+_BUDGET: Final = need(VIEWS) + _ABOVE
+LIMITS: Final = (
+    api("workspaces/{ws}/budget", "GET", _READ, VIEWS, lists="budget", listed=need(VIEWS)),
+    api("workspaces/{ws}/usage", "GET", _READ, VIEWS),
+    api("admin/budgets", "GET", EVERYBODY, VIEWS, query="?limit=500", lists="budget", listed=_SEEN),
+    api(
+        "admin/budgets",
+        "POST",
+        anywhere(EDITS) + _BUDGET,
+        EDITS,
+        ok=201,
+        writes="quotas_budget",
+        body={"tenant": "{ws}", "flavor": "a100", "gpu_hours": 10},
+    ),
+    api("admin/budgets/{budget}", "GET", need(VIEWS), VIEWS),
+    api("admin/budgets/{budget}", "PATCH", _BUDGET, EDITS, body={"gpu_hours": 11}, writes="quotas_budget"),
+    api("admin/budgets/{budget}", "DELETE", _BUDGET, EDITS, ok=204, writes="quotas_budget"),
+    api("workspaces/{ws}/user-limits", "GET", _READ, VIEWS, lists="limit", listed=need(VIEWS)),
+    api(
+        "workspaces/{ws}/user-limits",
+        "POST",
+        SIGHT + need(EDITS),
+        EDITS,
+        ok=201,
+        body={"resource": "gpu.cores", "amount": 4},
+        writes="quotas_userlimit",
+    ),
+    api("workspaces/{ws}/user-limits/{limit}", "GET", _READ, VIEWS),
+    api(
+        "workspaces/{ws}/user-limits/{limit}",
+        "PATCH",
+        _READ + need(EDITS),
+        EDITS,
+        body={"amount": 5},
+        writes="quotas_userlimit",
+    ),
+    api(
+        "workspaces/{ws}/user-limits/{limit}",
+        "DELETE",
+        _READ + need(EDITS),
+        EDITS,
+        ok=204,
+        writes="quotas_userlimit",
+    ),
+)
+
+ROWS: Final = (*QUEUES, *QUOTAS, *REQUESTS, *LOANS, *LIMITS)

@@ -1,0 +1,333 @@
+"""Accounts, keys, tenants, members, roles, groups and the audit, by the REST API."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.access.actors import VIEW
+from tests.access.table import EVERYBODY, NOBODY, SIGHT, Ask, Need, anywhere, cover, inside, must, need, see
+
+EDIT: Final = "member.edit"
+_AUDIT: Final = "audit.view"
+_KEYS_SEEN: Final = SIGHT + see((EDIT, "here"))
+
+
+def api(route: str, method: str, wanted: Need, scope: str | None = None, **more: Any) -> Ask:
+    """A row of the API; it is asked with `If-Match: *`."""
+    return Ask(route=f"api/v1/{route}", method=method, need=wanted, scope=scope, **more)
+
+
+_PASSWORDS: Final = {"old": "a long password 1", "new": "quite another 22"}
+ME: Final = (
+    api("schema", "GET", EVERYBODY, open=True),
+    api("docs", "GET", EVERYBODY, open=True),
+    api("me", "GET", EVERYBODY, VIEW),
+    api("me/keys", "GET", EVERYBODY),
+    api(
+        "me/keys",
+        "POST",
+        EVERYBODY,
+        ok=201,
+        program=403,
+        chosen=True,
+        body={"name": "mine"},
+        writes="tenants_accesskey",
+    ),
+    api("me/keys/{prefix}", "DELETE", NOBODY, case="of another"),
+    api(
+        "me/keys/{own_key}",
+        "DELETE",
+        EVERYBODY,
+        ok=204,
+        program=403,
+        chosen=True,
+        arrange="own-key",
+        writes="tenants_accesskey",
+    ),
+    api("me/keys/{prefix}/rotate", "POST", NOBODY, body={}, case="of another"),
+    api(
+        "me/keys/{own_key}/rotate",
+        "POST",
+        EVERYBODY,
+        ok=201,
+        program=403,
+        chosen=True,
+        body={},
+        arrange="own-key",
+        writes="tenants_accesskey",
+    ),
+    api("me/password", "POST", must(), body=_PASSWORDS, case="by a key"),
+    api(
+        "me/password",
+        "POST",
+        EVERYBODY,
+        ok=204,
+        body=_PASSWORDS,
+        writes="tenants_user",
+        session=True,
+        unchosen=True,
+        rehearses=False,
+        case="by a session",
+    ),
+    api("workspaces/{ws}", "GET", SIGHT, session=True, case="by a session"),
+)
+
+WORKSPACES: Final = (
+    api("workspaces", "GET", EVERYBODY, VIEW, lists="tenant", listed=SIGHT),
+    api("workspaces/{ws}", "GET", SIGHT, VIEW),
+    api("workspaces/{ws}/keys", "GET", SIGHT, lists="prefix", listed=need(EDIT)),
+    api(
+        "workspaces/{ws}/keys",
+        "POST",
+        SIGHT,
+        ok=201,
+        program=403,
+        chosen=True,
+        body={"name": "mine"},
+        writes="tenants_accesskey",
+    ),
+    api(
+        "workspaces/{ws}/keys",
+        "POST",
+        SIGHT + need(EDIT),
+        ok=201,
+        case="of a program",
+        chosen=True,
+        body={"name": "ci", "service_account": "{account}"},
+        writes="tenants_accesskey",
+    ),
+    api(
+        "workspaces/{ws}/keys/{prefix}", "DELETE", _KEYS_SEEN, ok=204, chosen=True, writes="tenants_accesskey"
+    ),
+    api(
+        "workspaces/{ws}/keys/{prefix}/rotate",
+        "POST",
+        _KEYS_SEEN,
+        ok=201,
+        chosen=True,
+        body={},
+        writes="tenants_accesskey",
+    ),
+    api(
+        "workspaces/{ws}/audit",
+        "GET",
+        inside(_AUDIT),
+        _AUDIT,
+        query="?limit=500",
+        lists="record",
+        listed=need(_AUDIT),
+    ),
+    api("workspaces/{ws}/audit/export", "GET", inside(_AUDIT), _AUDIT),
+    api("admin/audit", "GET", need(_AUDIT, "platform"), _AUDIT, query="?limit=500"),
+    api("admin/audit/export", "GET", need(_AUDIT, "platform"), _AUDIT),
+)
+
+_TREE: Final = "tenant.edit"
+_HANDS: Final = inside(EDIT) + cover(VIEW)
+_FROM_ABOVE: Final = SIGHT + need(_TREE, "above")
+TENANTS: Final = (
+    api("tenants", "GET", EVERYBODY, VIEW, lists="tenant", listed=SIGHT),
+    api(
+        "tenants",
+        "POST",
+        anywhere(_TREE) + see((VIEW, "above")) + need(_TREE, "above"),
+        _TREE,
+        ok=201,
+        body={"parent": "{folder}", "kind": "folder", "name": "Fresh"},
+        writes="tenants_tenant",
+    ),
+    api("tenants/{tenant}", "GET", SIGHT, VIEW),
+    api(
+        "tenants/{tenant}",
+        "PATCH",
+        inside(_TREE),
+        _TREE,
+        body={"name": "Another name"},
+        writes="tenants_tenant",
+    ),
+    api(
+        "tenants/{tenant}/move",
+        "POST",
+        SIGHT + anywhere(_TREE) + see((VIEW, "root")) + need(_TREE, "root") + need(_TREE, "above"),
+        _TREE,
+        body={"parent": "{root}"},
+        arrange="without-loans",
+        writes="tenants_tenant",
+    ),
+    api("tenants/{tenant}/archive", "POST", _FROM_ABOVE, _TREE, body={}, writes="tenants_tenant"),
+    api(
+        "tenants/{tenant}/restore",
+        "POST",
+        _FROM_ABOVE,
+        _TREE,
+        body={},
+        arrange="archived",
+        writes="tenants_tenant",
+    ),
+    api("tenants/{tenant}/members", "GET", SIGHT, VIEW, query="?limit=500", lists="member", listed=SIGHT),
+    api(
+        "tenants/{tenant}/members",
+        "POST",
+        _HANDS,
+        EDIT,
+        ok=201,
+        body={"user": "{username}", "role": "{role_name}"},
+        writes="tenants_member",
+    ),
+    api(
+        "tenants/{tenant}/members",
+        "POST",
+        inside(EDIT) + cover(VIEW, "quota.view", "job.view", "job.submit", "job.stop-own"),
+        EDIT,
+        ok=201,
+        body={"user": "{username}", "role": "editor"},
+        writes="tenants_member",
+        case="as editor",
+    ),
+    api("tenants/{tenant}/members/{member}", "GET", SIGHT, VIEW),
+    api(
+        "tenants/{tenant}/members/{member}",
+        "PATCH",
+        _HANDS,
+        EDIT,
+        body={"role": "{role_name}"},
+        writes="tenants_member",
+    ),
+    api("tenants/{tenant}/members/{member}", "DELETE", _HANDS, EDIT, ok=204, writes="tenants_member"),
+    api("tenants/{tenant}/permissions", "GET", SIGHT, VIEW, query="?limit=500"),
+    api("tenants/{tenant}/roles", "GET", SIGHT, VIEW, query="?limit=500", lists="role", listed=SIGHT),
+    api(
+        "tenants/{tenant}/roles",
+        "POST",
+        _HANDS,
+        EDIT,
+        ok=201,
+        body={"name": "Helper", "points": [VIEW]},
+        writes="tenants_customrole",
+    ),
+    api(
+        "tenants/{tenant}/roles",
+        "POST",
+        inside(EDIT) + cover("quota.edit"),
+        EDIT,
+        ok=201,
+        body={"name": "Divider", "points": ["quota.edit"]},
+        writes="tenants_customrole",
+        case="that divides quota",
+    ),
+    api("tenants/{tenant}/roles/{role}", "GET", SIGHT, VIEW),
+    api(
+        "tenants/{tenant}/roles/{role}",
+        "PATCH",
+        _HANDS,
+        EDIT,
+        body={"description": "Other words"},
+        writes="tenants_customrole",
+    ),
+    api("tenants/{tenant}/roles/{spare_role}", "DELETE", _HANDS, EDIT, ok=204, writes="tenants_customrole"),
+    api("tenants/{tenant}/service-accounts", "GET", inside(EDIT), EDIT, lists="account", listed=need(EDIT)),
+    api(
+        "tenants/{tenant}/service-accounts",
+        "POST",
+        inside(EDIT),
+        EDIT,
+        ok=201,
+        body={"name": "fresh"},
+        writes="tenants_user",
+    ),
+    api(
+        "tenants/{tenant}/service-accounts/{account}",
+        "DELETE",
+        inside(EDIT),
+        EDIT,
+        ok=204,
+        writes="tenants_user",
+    ),
+)
+
+_ADMINS: Final = need(EDIT, "platform")
+_OVER: Final = _ADMINS + cover(VIEW, place="platform")
+ADMIN: Final = (
+    api("admin/members", "GET", _ADMINS, VIEW, query="?limit=500"),
+    api(
+        "admin/members",
+        "POST",
+        _OVER,
+        EDIT,
+        ok=201,
+        body={"user": "{username}", "role": "{platform_role_name}"},
+        writes="tenants_member",
+    ),
+    api("admin/members/{platform_member}", "GET", _ADMINS, VIEW),
+    api(
+        "admin/members/{platform_member}",
+        "PATCH",
+        _OVER,
+        EDIT,
+        body={"role": "{platform_role_name}"},
+        writes="tenants_member",
+    ),
+    api("admin/members/{platform_member}", "DELETE", _OVER, EDIT, ok=204, writes="tenants_member"),
+    api("admin/roles", "GET", _ADMINS, VIEW, query="?limit=500"),
+    api(
+        "admin/roles",
+        "POST",
+        _OVER,
+        EDIT,
+        ok=201,
+        body={"name": "Helper", "points": [VIEW]},
+        writes="tenants_customrole",
+    ),
+    api("admin/roles/{platform_role}", "GET", _ADMINS, VIEW),
+    api(
+        "admin/roles/{platform_role}",
+        "PATCH",
+        _OVER,
+        EDIT,
+        body={"description": "Other words"},
+        writes="tenants_customrole",
+    ),
+    api("admin/roles/{spare_platform_role}", "DELETE", _OVER, EDIT, ok=204, writes="tenants_customrole"),
+    api("admin/users", "GET", _ADMINS, EDIT, query="?limit=500"),
+    api(
+        "admin/users",
+        "POST",
+        _ADMINS,
+        EDIT,
+        ok=201,
+        body={"username": "fresh", "password": "quite another 22"},
+        writes="tenants_user",
+    ),
+    api("admin/users/{user}", "GET", _ADMINS, EDIT),
+    api("admin/users/{user}", "PATCH", _OVER, EDIT, body={"is_active": False}, writes="tenants_user"),
+    api("admin/users/{user}/unlock", "POST", _OVER, EDIT, ok=204, body={}),
+    api(
+        "admin/users/{user}/password",
+        "POST",
+        _OVER,
+        EDIT,
+        ok=200,
+        body={"password": "quite another 22"},
+        writes="tenants_user",
+    ),
+    api("admin/groups", "GET", _ADMINS, EDIT, query="?limit=500"),
+    api("admin/groups", "POST", _ADMINS, EDIT, ok=201, body={"name": "Fresh"}, writes="tenants_group"),
+    api("admin/groups/{group}", "GET", _ADMINS, EDIT),
+    api("admin/groups/{group}", "PATCH", _ADMINS, EDIT, body={"name": "Other"}, writes="tenants_group"),
+    api("admin/groups/{group}", "DELETE", _ADMINS, EDIT, ok=204, writes="tenants_group"),
+    api("admin/groups/{group}/people", "GET", _ADMINS, EDIT),
+    api(
+        "admin/groups/{group}/people",
+        "POST",
+        _ADMINS,
+        EDIT,
+        ok=201,
+        body={"username": "{username}"},
+        writes="tenants_groupmember",
+    ),
+    api(
+        "admin/groups/{group}/people/{person}", "DELETE", _ADMINS, EDIT, ok=204, writes="tenants_groupmember"
+    ),
+)
+
+ROWS: Final = (*ME, *WORKSPACES, *TENANTS, *ADMIN)

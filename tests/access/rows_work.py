@@ -1,0 +1,263 @@
+"""Jobs, priorities, policies, clusters and measurements, by the REST API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.access.actors import VIEW
+from tests.access.rows_tenancy import api
+from tests.access.table import EVERYBODY, SIGHT, anywhere, inside, must, need, see
+
+_READS: Final = "job.view"
+_SUBMITS: Final = "job.submit"
+_OWN: Final = "job.stop-own"
+_ANY: Final = "job.stop-any"
+_READ: Final = inside(_READS)
+_JOB: Final = "workspaces/{ws}/jobs/{job}"
+_FRESH: Final = {"name": "fresh", "queue": "{queue}", "roles": [{"resources": {"gpu": {"cards": 1}}}]}
+_STOP_OWN: Final = see(("job.stop-own", "here"), (_ANY, "here"), (VIEW, "here")) + must(
+    (_OWN, "here"), (_ANY, "here")
+)
+
+JOBS: Final = (
+    api("workspaces/{ws}/jobs", "GET", _READ, _READS, lists="job", listed=need(_READS)),
+    api(
+        "workspaces/{ws}/jobs",
+        "POST",
+        SIGHT + need(_SUBMITS),
+        _SUBMITS,
+        ok=202,
+        body=_FRESH,
+        writes="scheduling_job",
+        rehearses=False,
+    ),
+    api(_JOB, "GET", _READ, _READS),
+    *(
+        api(f"{_JOB}/{part}", "GET", _READ, _READS)
+        for part in ("events", "tasks", "pod-events", "resize", "explain")
+    ),
+    api("workspaces/{ws}/jobs/{job}/logs", "GET", _READ, _READS),
+    api(
+        f"{_JOB}/clone",
+        "POST",
+        _READ + need(_SUBMITS),
+        _SUBMITS,
+        ok=202,
+        body={"name": "copy"},
+        writes="scheduling_job",
+    ),
+    api("events", "GET", _READ, _READS, query="?workspace={ws}"),
+    api("events", "GET", need(_READS, "platform"), _READS, case="of everybody"),
+    api(
+        "workspaces/{ws}/job-submissions",
+        "POST",
+        SIGHT + need(_SUBMITS),
+        _SUBMITS,
+        ok=202,
+        body={"jobs": [_FRESH]},
+        writes="scheduling_job",
+        rehearses=False,
+        quiet=True,
+    ),
+)
+
+_VERBS: Final = (("cancel", "", None), ("suspend", "", None), ("resume", "suspended", None))
+ACTIONS: Final = (
+    *(
+        api(
+            f"{_JOB}/{verb}",
+            "POST",
+            _READ + need(_ANY),
+            f"{_OWN} {_ANY}",
+            ok=202,
+            arrange=state,
+            body=body,
+            writes="scheduling_job",
+            case="of another",
+        )
+        for verb, state, body in _VERBS
+    ),
+    *(
+        api(
+            f"{_JOB}/{verb}",
+            "POST",
+            _READ + _STOP_OWN,
+            _OWN,
+            ok=202,
+            arrange=f"own-{state or 'job'}",
+            body=body,
+            writes="scheduling_job",
+            case="one's own",
+        )
+        for verb, state, body in _VERBS
+    ),
+    api(
+        f"{_JOB}/priority",
+        "POST",
+        _READ + need(_ANY) + need(_SUBMITS),
+        f"{_OWN} {_ANY} {_SUBMITS}",
+        ok=202,
+        body={"priority_class": "low"},
+        writes="scheduling_job",
+        case="of another",
+    ),
+    api(
+        f"{_JOB}/priority",
+        "POST",
+        _READ + _STOP_OWN + need(_SUBMITS),
+        f"{_OWN} {_SUBMITS}",
+        ok=202,
+        body={"priority_class": "low"},
+        arrange="own-job",
+        writes="scheduling_job",
+        case="one's own",
+    ),
+    # The job of the table waits: whoever may is told that there is nothing to resize.
+    api(
+        f"{_JOB}/resize",
+        "POST",
+        _READ + need(_ANY),
+        f"{_OWN} {_ANY}",
+        ok=409,
+        body={"role": "main", "index": 0, "memory": "4Gi"},
+        case="of another",
+    ),
+    api(
+        f"{_JOB}/resize",
+        "POST",
+        _READ + _STOP_OWN,
+        _OWN,
+        ok=409,
+        arrange="own-job",
+        body={"role": "main", "index": 0, "memory": "4Gi"},
+        case="one's own",
+    ),
+    api(
+        "workspaces/{ws}/job-actions",
+        "POST",
+        _READ + need(_ANY),
+        f"{_OWN} {_ANY}",
+        ok=200,
+        quiet=True,
+        body={"action": "cancel", "jobs": ["{job}"]},
+        writes="scheduling_job",
+        case="of another",
+    ),
+    api(
+        "workspaces/{ws}/job-actions",
+        "POST",
+        _READ + _STOP_OWN,
+        _OWN,
+        ok=200,
+        quiet=True,
+        arrange="own-job",
+        body={"action": "cancel", "jobs": ["{job}"]},
+        writes="scheduling_job",
+        case="one's own",
+    ),
+)
+
+_QUEUE: Final = "queue.edit"
+_POLICY: Final = "policy.edit"
+RULES: Final = (
+    api("admin/priority-classes", "GET", EVERYBODY, VIEW),
+    api(
+        "admin/priority-classes",
+        "POST",
+        need(_QUEUE, "platform"),
+        _QUEUE,
+        ok=201,
+        body={"name": "urgent", "value": 10},
+        writes="scheduling_priorityclass",
+    ),
+    api("admin/priority-classes/{class}", "GET", EVERYBODY, VIEW),
+    api(
+        "admin/priority-classes/{class}",
+        "PATCH",
+        need(_QUEUE, "platform"),
+        _QUEUE,
+        body={"value": 11},
+        writes="scheduling_priorityclass",
+    ),
+    api("admin/priority-grants", "GET", EVERYBODY, VIEW, query="?limit=500", lists="grant", listed=SIGHT),
+    api(
+        "admin/priority-grants",
+        "POST",
+        anywhere(_QUEUE) + need("quota.view") + see((VIEW, "here")) + must((_QUEUE, "above")),
+        _QUEUE,
+        ok=201,
+        body={"tenant": "{ws}", "priority_class": "steeper"},
+        writes="scheduling_prioritygrant",
+    ),
+    api(
+        "admin/priority-grants",
+        "POST",
+        anywhere(_QUEUE)
+        + need("quota.view")
+        + see((VIEW, "here"))
+        + must((_QUEUE, "above"))
+        + must((_QUEUE, "platform")),
+        _QUEUE,
+        ok=201,
+        body={"tenant": "{ws}", "priority_class": "steepest"},
+        writes="scheduling_prioritygrant",
+        case="that the folder lacks",
+    ),
+    api(
+        "admin/priority-grants/{grant}",
+        "DELETE",
+        SIGHT + must((_QUEUE, "above")),
+        _QUEUE,
+        ok=204,
+        writes="scheduling_prioritygrant",
+    ),
+    api("admin/policies", "GET", EVERYBODY, VIEW, query="?limit=500", lists="policy_line", listed=SIGHT),
+    api("tenants/{tenant}/policy", "GET", SIGHT, VIEW),
+    api(
+        "tenants/{tenant}/policy",
+        "PUT",
+        inside(_POLICY),
+        _POLICY,
+        body={"maximum": {"max_run_s": 864000}},
+        writes="scheduling_workspacepolicy",
+    ),
+    api(
+        "tenants/{tenant}/policy",
+        "DELETE",
+        inside(_POLICY),
+        _POLICY,
+        ok=204,
+        writes="scheduling_workspacepolicy",
+    ),
+    api("workspaces/{ws}/policy", "GET", SIGHT, VIEW),
+)
+
+_LOOK: Final = need("cluster.view", "platform")
+OPERATIONS: Final = (
+    *(
+        api(route, "GET", _LOOK, "cluster.view")
+        for route in (
+            "admin/clusters",
+            "admin/clusters/{cluster}",
+            "admin/nodes",
+            "admin/nodes/{name}",
+            "admin/nodes/{name}/holds",
+            "admin/devices",
+            "admin/devices/{uuid}",
+            "admin/devices/{uuid}/holds",
+        )
+    ),
+    api(
+        "admin/clusters/{cluster}",
+        "PATCH",
+        need("cluster.edit", "platform") + _LOOK,
+        "cluster.edit",
+        body={"live_resize": True},
+        writes="clusters_cluster",
+    ),
+    api("metrics/series", "GET", _LOOK, None, query="?level=cluster", case="of a cluster"),
+    api("metrics/series", "GET", _LOOK, None, query="?level=node&id={node_id}", case="of a node"),
+    api("metrics/series", "GET", see((_READS, "here")), None, query="?level=job&id={held}", case="of a job"),
+)
+
+ROWS: Final = (*JOBS, *ACTIONS, *RULES, *OPERATIONS)

@@ -1,0 +1,26 @@
+"""What stands in all tables of the platform."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.apps import apps
+
+from foundation.audit import DENIED
+from foundation.models import AuditRecord
+from tenants.row_policies import OWN_APPS
+
+OF_REFUSALS: Final = frozenset({"foundation_auditrecord", "django_session"})
+"""Where a refusal is written down, which is no change."""
+
+
+def contents() -> dict[str, list[Any]]:
+    """All rows there are, by model, less the records of what was denied."""
+    found: dict[str, list[Any]] = {}
+    for model in apps.get_models():
+        if model._meta.app_label in OWN_APPS:
+            rows = model._base_manager.order_by("pk")
+            if model is AuditRecord:
+                rows = rows.exclude(result=DENIED)
+            found[model._meta.label] = list(rows.values_list())
+    return found

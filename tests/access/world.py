@@ -1,0 +1,416 @@
+"""A world in which everything that an address can name is there twice: for one workspace and for another.
+
+The workspace that is asked about stands in a folder, beside a second one; the other workspace stands in
+another folder. Names hold the word of their workspace, so that one that leaks is found by looking for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+
+from clusters.models import Cell, Cluster, Flavor, Node
+from foundation import audit, clock
+from foundation.actor import SYSTEM
+from foundation.quantities import Resource
+from frontend.pages.quotas import form as quota_form
+from quotas.models import Budget, Override, OverrideAmount, QuotaNode, QuotaRequest, UserLimit
+from quotas.selectors.quota_table import node_quota
+from quotas.services.quota import quota_set
+from quotas.services.quota_plan import Keep, QuotaAmount
+from scheduling.models import Job, JobState, PriorityGrant, WorkspacePolicy
+from tenants.models import AccessKey, GroupMember, Member, Role, Tenant, User
+from tenants.services.access_key import access_key_create
+from tenants.services.tenant import tenant_archive
+from tests.access.actors import ACTORS, Actor
+from tests.builders import clusters, jobs, quotas, tenancy
+
+CARDS: Final = Resource.GPU_CARDS
+_BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
+Right = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Side:
+    """One workspace with one thing of each kind; `names` are what stands for them in addresses and bodies.
+
+    `secrets` are texts that only those may read who have one of the rights beside them.
+    """
+
+    tenant: Tenant
+    folder: Tenant
+    hours: int
+    names: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, tuple[Right, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """One actor with what they sign in with: a bearer token for the API, a session for the console."""
+
+    actor: Actor
+    user: User | None
+    token: str
+    session: str
+
+
+@dataclass(slots=True)
+class AccessWorld:
+    """Everything together; `places` are the tenants by the words of `actors.INSIDE`."""
+
+    cell: Cell
+    cluster: Cluster
+    flavor: Flavor
+    nodes: list[Node]
+    places: dict[str, Tenant]
+    here: Side
+    other: Side
+    shared: dict[str, str] = field(default_factory=dict)
+    actors: dict[str, SignedIn] = field(default_factory=dict)
+
+    def names(self, *, mixed: bool = False) -> dict[str, str]:
+        """What placeholders stand for; `mixed`: the workspace is here, and all else belongs to the other."""
+        theirs = {f"other.{name}": value for name, value in self.other.names.items()}
+        of = self.here.names
+        if mixed:
+            of = self.other.names | {name: of[name] for name in ("ws", "workspace", "tenant", "folder")}
+        return self.shared | of | theirs
+
+
+def build() -> AccessWorld:
+    """The world, with everybody signed in."""
+    cell = clusters.cell()
+    cluster = clusters.cluster(cell)
+    flavor = clusters.flavor(cluster)
+    root = tenancy.root()
+    above, elsewhere = tenancy.folder("uplands"), tenancy.folder("lowlands")
+    places = {
+        "root": root,
+        "above": above,
+        "elsewhere": elsewhere,
+        "here": tenancy.workspace("otters", above),
+        "beside": tenancy.workspace("badgers", above),
+        "other": tenancy.workspace("lemurs", elsewhere),
+    }
+    nodes = clusters.nodes(flavor, 2)
+    for name, value in (("normal", 0), ("low", -5), ("steep", 1000), ("steeper", 1001), ("steepest", 1002)):
+        jobs.priority_class(name, value)
+    w = AccessWorld(
+        cell,
+        cluster,
+        flavor,
+        nodes,
+        places,
+        here=Side(places["here"], above, 7171),
+        other=Side(places["other"], elsewhere, 8282),
+    )
+    quotas.gpu_quota(quotas.quota_node(cell, root), flavor, 20)
+    for folder in (above, elsewhere):
+        quotas.gpu_quota(quotas.quota_node(cell, folder), flavor, 16)
+    _furnish(w, w.here)
+    _furnish(w, w.other)
+    _platform(w)
+    for actor in ACTORS.values():
+        w.actors[actor.name] = _signed_in(w, actor)
+    for side in (w.here, w.other):
+        tenant = side.tenant
+        record = audit.record(
+            SYSTEM, "job.test", entity="job", entity_id=f"told-{tenant.slug}", tenant_id=tenant.pk
+        )
+        side.names["record"] = str(record.pk)
+        side.secrets = _secrets(side)
+    # A use that is noted in the future is not noted again: reading with a key then writes nothing.
+    AccessKey.unscoped.update(last_used_at=clock.now() + timedelta(days=1))
+    return w
+
+
+_HERE: Final = ("quota.view", "here")
+
+
+def _furnish(w: AccessWorld, side: Side) -> None:
+    """One thing of each kind for the workspace of a side."""
+    word = side.tenant.slug
+    mia = tenancy.user(f"mia-{word}")
+    hand = tenancy.custom_role(side.tenant, f"hand-{word}", "tenant.view")
+    spare_role = tenancy.custom_role(side.tenant, f"spare-{word}", "tenant.view")
+    member = Member.unscoped.create(user=mia, tenant=side.tenant, custom_role=hand)
+    robot = tenancy.service_account("robot", side.tenant)
+    prefix = access_key_create(acting_user=SYSTEM, user=robot, name=f"key-{word}")[0].prefix
+    queue = quotas.queue(w.cell, side.tenant, [w.flavor], name=f"queue-{word}", cards=8)
+    spare_queue = quotas.queue(w.cell, side.tenant, [w.flavor], name=f"idle-{word}")
+    node, above = quotas.quota_node(w.cell, side.tenant), quotas.quota_node(w.cell, side.folder)
+    quotas.gpu_quota(node, w.flavor, 4)
+    waiting = jobs.job(queue, mia, f"train-{word}")
+    held = jobs.job(queue, mia, f"serve-{word}")
+    jobs.allocate(held, w.nodes[0])
+    rows = {
+        "tenant": side.tenant,
+        "folder": side.folder,
+        "member": member,
+        "role": hand,
+        "spare_role": spare_role,
+        "node": node,
+        "leaf": queue.node,
+        "above_node": above,
+        "job": waiting,
+        "held": held,
+        "task": held.tasks.get(),
+        "flavor": w.flavor,
+        **_quota_things(w, side, node, above, mia),
+    }
+    side.names = versions(rows) | {name: str(row.pk) for name, row in rows.items()} | _texts(w, side)
+    side.names |= {
+        "node.boxes": _boxes(node, w.flavor),
+        "above_node.boxes": _boxes(above, w.flavor),
+        "queue.version": str(queue.version),
+        "spare_queue.version": str(spare_queue.version),
+        "account": robot.username,
+        "prefix": prefix,
+    }
+
+
+def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
+    """What addresses, forms and pages of a side say in words."""
+    word, soon = side.tenant.slug, clock.now() + timedelta(days=2)
+    return {
+        "ws": word,
+        "workspace": word,
+        "tenant_name": side.tenant.name,
+        "tenant.archived": str(side.tenant.version + 1),
+        "folder_slug": side.folder.slug,
+        "member_name": f"mia-{word}",
+        "role_name": f"hand-{word}",
+        "queue": f"queue-{word}",
+        "spare_queue": f"idle-{word}",
+        "train": f"train-{word}",
+        "told": f"told-{word}",
+        "wish": f"wish-{word}",
+        "revision_reason": f"revision-{word}",
+        "loan": f"loan-{word}",
+        "limit_amount": "4 cards",
+        "policy_link": f"/ops/policies/{side.tenant.pk}",
+        "grant_line": side.tenant.name,
+        "budget_hours": f'aria-valuemax="{side.hours}"',
+        "file_line": f"tenant: {word}",
+        "policy_line": f'"tenant":"{word}"',
+        "own_key": "deadbeef",
+        "soon": soon.isoformat(),
+        "soon_typed": f"{soon:%Y-%m-%d %H:%M}",
+        "root": str(w.places["root"].pk),
+    }
+
+
+def _boxes(node: QuotaNode, flavor: Flavor) -> str:
+    """What the form of a quota is filled with, as a browser sends it."""
+    shown = quota_form.shown(node_quota(SYSTEM, node), flavor)
+    return urlencode({box.name: box.value for row in shown.rows for box in row.boxes})
+
+
+def versions(rows: Mapping[str, Any]) -> dict[str, str]:
+    """What a form has to say of each row for nobody to have been faster."""
+    for row in rows.values():
+        row.refresh_from_db()
+    return {f"{name}.version": str(row.version) for name, row in rows.items() if hasattr(row, "version")}
+
+
+def _quota_things(w: AccessWorld, side: Side, node: QuotaNode, above: QuotaNode, mia: User) -> dict[str, Any]:
+    now, tenant, word = clock.now(), side.tenant, side.tenant.slug
+    lent = Override.unscoped.create(
+        cell=w.cell,
+        lender=above,
+        borrower=node,
+        starts_at=now - timedelta(hours=1),
+        ends_at=now + timedelta(days=1),
+        state="active",
+        reason=f"loan-{word}",
+    )
+    OverrideAmount.unscoped.create(override=lent, flavor=w.flavor, resource=CARDS.value, amount=1)
+    asked = QuotaRequest.unscoped.create(
+        node=node,
+        asker=mia,
+        reason=f"wish-{word}",
+        expires_at=now + timedelta(days=1),
+        current=[],
+        asked=[{"cluster": w.cluster.name, "flavor": w.flavor.name, "resource": CARDS.value, "nominal": 16}],
+    )
+    more = [QuotaAmount(w.flavor, CARDS, 13, Keep.AS_IS, Keep.AS_IS)]
+    revision = quota_set(acting_user=SYSTEM, node=node, amounts=more, reason=f"revision-{word}")
+    steep = jobs.priority_class("steep")
+    if not PriorityGrant.unscoped.filter(tenant=side.folder).exists():
+        for name in ("steep", "steeper"):
+            PriorityGrant.unscoped.create(tenant=side.folder, priority_class=jobs.priority_class(name))
+    return {
+        "override": lent,
+        "quota_request": asked,
+        "revision": revision,
+        "budget": Budget.unscoped.create(tenant=tenant, gpu_hours=side.hours),
+        "limit": UserLimit.unscoped.create(workspace=tenant, resource=CARDS.value, amount=4),
+        "grant": PriorityGrant.unscoped.create(tenant=tenant, priority_class=steep),
+        "policy": WorkspacePolicy.unscoped.create(tenant=tenant, idle_timeout_s=600, version=1),
+    }
+
+
+def _secrets(side: Side) -> dict[str, tuple[Right, ...]]:
+    """What must not be told to others, with the rights of which each suffices to read it."""
+    word, names = side.tenant.slug, side.names
+    view, told, any_role = ("tenant.view", "here"), ("audit.view", "here"), ("", "here")
+    look = ("cluster.view", "platform")
+    job, quota, edit = (("job.view", "here"), look, told), (_HERE, told), ("member.edit", "here")
+    admins = ("member.edit", "platform")
+    named = (view, any_role, look, admins, ("quota.view", "above"))
+    found: dict[str, tuple[Right, ...]] = {
+        names["tenant"]: (view, any_role),
+        word: named,
+        side.tenant.name: named,
+        f"mia-{word}": (view, told, look, admins, *quota, *job),
+        names["member"]: (view, told),
+        names["role"]: (view, told),
+        names["role_name"]: (view, told),
+        names["prefix"]: (edit, told),
+        names["account"]: (view, edit, told, admins),
+        names["grant"]: (view, told),
+        names["record"]: (told,),
+        f"told-{word}": (told,),
+        names["override"]: (_HERE, ("quota.view", "above"), told),
+        f"loan-{word}": (_HERE, ("quota.view", "above"), told),
+    }
+    found |= dict.fromkeys(
+        (names["job"], names["held"], names["task"], f"train-{word}", f"serve-{word}"), job
+    )
+    limited = ("node", "leaf", "quota_request", "revision", "budget", "limit", "queue", "spare_queue")
+    found |= {names[name]: quota for name in limited}
+    found |= dict.fromkeys((f"wish-{word}", f"revision-{word}"), quota)
+    found |= {names["queue"]: (*quota, *job)}
+    return found
+
+
+def _platform(w: AccessWorld) -> None:
+    """What belongs to nobody in particular."""
+    pat = tenancy.user("pat")
+    person = tenancy.user("pip")
+    hand = tenancy.custom_role(None, "platform-hand", "tenant.view")
+    rows: dict[str, Any] = {
+        "platform_member": Member.unscoped.create(user=pat, custom_role=hand),
+        "platform_role": hand,
+        "spare_platform_role": tenancy.custom_role(None, "spare-platform-hand", "tenant.view"),
+        "user": pat,
+        "person": person,
+        "group": tenancy.group("crowd", person),
+        "node_id": w.nodes[0],
+    }
+    steep = jobs.priority_class("steep")
+    w.shared = (
+        versions(rows | {"class": steep})
+        | {name: str(row.pk) for name, row in rows.items()}
+        | {
+            "username": tenancy.user("uma").username,
+            "platform_role_name": hand.name,
+            "cluster": w.cluster.name,
+            "name": w.nodes[0].name,
+            "uuid": w.nodes[0].devices.order_by("index")[0].uuid,
+            "class": "steep",
+        }
+    )
+
+
+def _signed_in(w: AccessWorld, actor: Actor) -> SignedIn:
+    if actor.state == "nobody":
+        return SignedIn(actor, None, "", "")
+    if actor.service:
+        user = tenancy.service_account(actor.name, w.places["here"])
+    else:
+        user = tenancy.user(f"actor-{actor.name}".replace(" ", "-"))
+    whom: dict[str, Any] = {"group": tenancy.group(actor.name, user)} if actor.group else {"user": user}
+    for number, (place, role) in enumerate(actor.grants):
+        tenant = w.places.get(place)
+        if isinstance(role, str):
+            Member.unscoped.create(**whom, tenant=tenant, role=Role(role))
+        else:
+            own = tenancy.custom_role(tenant, f"{actor.name} {number}", *role)
+            Member.unscoped.create(**whom, tenant=tenant, custom_role=own)
+    key, token = access_key_create(acting_user=SYSTEM, user=user, name=actor.name, scopes=actor.scopes)
+    session = _session(user)
+    _spoil(user, key, actor.state)
+    return SignedIn(actor, user, token, session)
+
+
+def _session(user: User) -> str:
+    store = SessionStore()
+    store[SESSION_KEY] = str(user.pk)
+    store[BACKEND_SESSION_KEY] = _BACKEND
+    store[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    store.save()
+    return str(store.session_key)
+
+
+def _spoil(user: User, key: AccessKey, state: str) -> None:
+    """Make the account or its key what `state` says."""
+    ago = clock.now() - timedelta(hours=1)
+    if state == "closed":
+        User.objects.filter(pk=user.pk).update(is_active=False)
+    elif state == "one-time":
+        User.objects.filter(pk=user.pk).update(must_change_password=True)
+    elif state == "expired":
+        AccessKey.unscoped.filter(pk=key.pk).update(expires_at=ago)
+    elif state == "revoked":
+        AccessKey.unscoped.filter(pk=key.pk).update(revoked_at=ago)
+
+
+# What is made ready just before a request, and undone with it
+
+
+def _own(
+    model: Any, name: str, column: str, **values: Any
+) -> Callable[[AccessWorld, dict[str, str], User], None]:
+    def arrange(w: AccessWorld, names: dict[str, str], user: User) -> None:
+        model.unscoped.filter(pk=names[name]).update(**{column: user.pk}, **values)
+
+    return arrange
+
+
+def _suspended(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    Job.unscoped.filter(pk=names["job"]).update(state=JobState.SUSPENDED)
+
+
+def _own_key(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    names["own_key"] = access_key_create(acting_user=SYSTEM, user=user, name="spare")[0].prefix
+
+
+def _archived(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    tenant_archive(acting_user=SYSTEM, tenant=Tenant.unscoped.get(pk=names["tenant"]))
+
+
+def _offered(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    asked = QuotaRequest.unscoped.get(pk=names["quota_request"])
+    decider = w.actors["platform-admin"].user
+    offer = [{**asked.asked[0], "nominal": 15}]
+    QuotaRequest.unscoped.filter(pk=asked.pk).update(state="countered", counter=offer, decided_by=decider)
+
+
+def _own_offer(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    _offered(w, names, user)
+    QuotaRequest.unscoped.filter(pk=names["quota_request"]).update(asker=user)
+
+
+def _without_loans(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    Override.unscoped.filter(pk=names["override"]).delete()
+
+
+ARRANGED: Final[dict[str, Callable[[AccessWorld, dict[str, str], User], None]]] = {
+    "own-job": _own(Job, "job", "submitted_by_id"),
+    "own-suspended": _own(Job, "job", "submitted_by_id", state=JobState.SUSPENDED),
+    "suspended": _suspended,
+    "own-key": _own_key,
+    "own-request": _own(QuotaRequest, "quota_request", "asker_id"),
+    "offered": _offered,
+    "own-offer": _own_offer,
+    "archived": _archived,
+    "without-loans": _without_loans,
+}
+GROUP_MEMBER: Final = GroupMember
