@@ -56,10 +56,10 @@ def note_events(cluster: Cluster, backend: ClusterBackend) -> int:
     now = time.monotonic()
     if now - _asked.get(cluster.pk, -_EVERY_S) < _EVERY_S:
         return 0
+    _asked[cluster.pk] = now  # a cluster may be looked at several times a second
     rows = _SILENT(cluster.pk, clock.now() - _SLOW)
     if not rows:
         return 0
-    _asked[cluster.pk] = now
     try:
         events = backend.events([TaskRef(space, name) for _, space, name, _ in rows])
     except BackendUnavailable as error:

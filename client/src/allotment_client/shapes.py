@@ -59,6 +59,7 @@ class Explanation(TypedDict, total=False):
     reason: Reason | None
     position: dict[str, int] | None
     promised_until: str | None
+    cause: dict[str, Any] | None
     decisions: list[dict[str, Any]]
 
 

@@ -73,8 +73,7 @@ def test_a_frozen_store_is_known_within_ten_seconds_though_watches_go_on(
         took_s = perf_counter() - began
         stage.cluster.refresh_from_db()
         assert stage.cluster.health == ClusterHealth.UNREACHABLE
-        # Beside the period of observation, which is 5 s.
-        assert took_s < 5
+        assert took_s < 10
     finally:
         kube.etcd.thaw()
     wait_until(lambda: _well(stage), "the cluster answers again")

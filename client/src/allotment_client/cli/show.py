@@ -86,13 +86,17 @@ def _amount(value: int | None) -> str:
 
 
 def explained(found: Explanation) -> str:
-    """State, reason with its numbers, what would help, and the place in the queue."""
+    """State, reason with its numbers, what would help, why it gave back, and the place in the queue."""
     lines = [f"state: {found['state']}"]
     reason = found.get("reason")
     if reason:
         lines.append(f"reason: {reason['code']}{_numbers(reason.get('numbers'))}")
         for item in reason.get("help", ()):
             lines.append(f"would help: {item.get('code', '')}{_numbers(item.get('numbers'))}")
+    cause = found.get("cause")
+    if cause:
+        more = {name: value for name, value in cause.items() if name != "rule" and value not in (None, "")}
+        lines.append(f"gave back last: {cause.get('rule', '')}{_numbers(more)}")
     position = found.get("position")
     if position:
         ahead, cards = position["position_in_local_queue"], position["cards_ahead"]

@@ -259,3 +259,36 @@ def test_pages_stay_within_their_query_budget(client: Client, w: World) -> None:
     again = {key: cost(lambda address=address: client.get(address)) for key, address in addresses.items()}
     assert again == spent, "more jobs must not cost more queries"
     assert {key: count for key, count in spent.items() if count > QUERIES[key]} == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "title"), [("starting", "does it not start"), ("stopping", "is it not gone")]
+)
+def test_what_keeps_an_admitted_job_is_shown_and_cannot_bring_markup(
+    client: Client, w: World, state: str, title: str
+) -> None:
+    job = running(w)
+    numbers = {"pod": "train-0", "pods": 2, "cause": "ImagePullBackOff", "message": "<b>no</b> such image"}
+    Job.unscoped.filter(pk=job.pk).update(
+        state=state, reason="IMAGE_PULL_FAILED", reason_numbers=numbers, reason_at=clock.now()
+    )
+    JobEvent.unscoped.create(
+        job=job, at=clock.now(), code="held_up", numbers={"reason": "IMAGE_PULL_FAILED", **numbers}
+    )
+    client.force_login(w.viewer)
+    text = page(client, f"/w/team-a/jobs/{job.pk}")
+    assert title in text
+    assert text.count("&lt;b&gt;no&lt;/b&gt; such image") == 2, "in the answer and in the story"
+    assert "<b>no</b> such image" not in text
+    assert "Check the image" in text
+
+
+def test_a_job_that_ran_out_of_memory_says_so_where_it_ended(client: Client, w: World) -> None:
+    job = jobs.job(
+        w.queue, w.editor, "fat", state=JobState.FAILED, finished_at=clock.now(), end_reason="TASK_FAILED"
+    )
+    numbers = {"rule": "TASK_FAILED", "pod": "fat-0", "exit_code": 137, "reason": "OOMKilled", "message": ""}
+    JobEvent.unscoped.create(job=job, at=clock.now(), code="evicting", numbers=numbers)
+    client.force_login(w.viewer)
+    text = page(client, f"/w/team-a/jobs/{job.pk}")
+    assert text.count("exit code 137 · out of memory (OOMKilled)") == 2

@@ -1,0 +1,18 @@
+"""What the commands print of an answer."""
+
+from __future__ import annotations
+
+from allotment_client.cli.show import explained
+
+
+def test_a_failed_job_says_why() -> None:
+    cause = {"rule": "TASK_FAILED", "pod": "train-0", "exit_code": 137, "reason": "OOMKilled", "message": ""}
+    told = explained({"state": "failed", "reason": None, "position": None, "cause": cause})
+    assert told.splitlines() == [
+        "state: failed",
+        "gave back last: TASK_FAILED (pod train-0, exit_code 137, reason OOMKilled)",
+    ]
+
+
+def test_a_job_that_never_gave_back_says_nothing_of_it() -> None:
+    assert explained({"state": "running", "reason": None, "cause": None}) == "state: running"
