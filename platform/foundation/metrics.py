@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Final
 
 import structlog
 from django.apps import apps
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Count, Q
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
@@ -44,8 +45,12 @@ class _All(Collector):
             "allotment_figures_failed", "Whether these figures could not be read.", labels=["figures"]
         )
         for name, figures in _figures.items():
+            # On PostgreSQL they are read in one transaction, which one failure would end for all of them.
+            apart = transaction.atomic() if connection.in_atomic_block else nullcontext()
             try:
-                yield from list(figures())
+                with apart:
+                    found = list(figures())
+                yield from found
                 failed.add_metric([name], 0)
             except Exception:
                 log.exception("figures cannot be read", figures=name)

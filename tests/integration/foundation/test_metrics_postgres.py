@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import connection
 
-from foundation import measures, row_scope
+from foundation import measures, metrics, row_scope
 from foundation.measures import Counter
 from foundation.models import Measure
 from tests.builders import jobs
@@ -40,6 +41,21 @@ def test_a_web_process_under_the_policies_counts_every_job(
         cursor.execute("SELECT count(*) FROM scheduling_job")
         assert cursor.fetchone() == (0,), "outside of it, this process sees nothing"
         cursor.execute("RESET ROLE")
+
+
+def test_figures_that_the_database_refuses_take_no_others_with_them(
+    on_postgres: PostgresServer, scraped: Callable[[], Found], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> list[Any]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 / 0")
+        return []
+
+    monkeypatch.setitem(metrics._figures, "measures", fail)  # the first of them
+    found = scraped()
+    assert found["allotment_figures_failed", "measures"] == 1
+    assert found["allotment_figures_failed", "scheduling"] == 0
+    assert found["allotment_jobs", "queued"] == 0
 
 
 def test_processes_that_write_at_once_lose_nothing(on_postgres: PostgresServer) -> None:
