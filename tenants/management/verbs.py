@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 from rich.console import Console
 from rich.table import Table
 
@@ -31,13 +33,15 @@ class VerbCommand(BaseCommand):
             )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = acting_user(options["user"])
-        with refusals():
-            result, shown = getattr(self, f"_{options['verb'].replace('-', '_')}")(user, options)
-        if options["json"]:
-            write_json(options["json"], result, secret=options["verb"] in self.secret_verbs)
-        if options["json"] != "-":
-            self.stdout.write(shown)
+        user, secret = acting_user(options["user"]), options["verb"] in self.secret_verbs
+        # A secret that cannot be written is undone with all it came with: nobody would know it.
+        with transaction.atomic() if secret else nullcontext():
+            with refusals():
+                result, shown = getattr(self, f"_{options['verb'].replace('-', '_')}")(user, options)
+            if options["json"]:
+                write_json(options["json"], result, secret=secret)
+            if options["json"] != "-":
+                self.stdout.write(shown)
 
 
 def confirm_by_name(

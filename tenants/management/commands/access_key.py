@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
 from foundation.actor import SYSTEM
 from tenants.management.results import write_json
@@ -28,9 +29,10 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["user"], is_active=True).first()
         if user is None:
             raise CommandError(f"there is no user {options['user']!r}", returncode=2)
-        key, token = access_key_create(acting_user=SYSTEM, user=user, name=options["name"])
-        if options["json"] is None:
-            sys.stdout.write(f"{token}\n")
-            return
-        told = {"user": user.username, "name": key.name, "prefix": key.prefix, "token": token}
-        write_json(options["json"], told, secret=True)
+        with transaction.atomic():  # a token that cannot be written is never made
+            key, token = access_key_create(acting_user=SYSTEM, user=user, name=options["name"])
+            if options["json"] is None:
+                sys.stdout.write(f"{token}\n")
+                return
+            told = {"user": user.username, "name": key.name, "prefix": key.prefix, "token": token}
+            write_json(options["json"], told, secret=True)

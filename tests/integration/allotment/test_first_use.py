@@ -68,7 +68,8 @@ def test_a_second_init_says_what_is_there_and_changes_nothing() -> None:
         again = run("init", *words)
         assert "root (there already)" in again
         assert "nothing was changed" in again
-        assert "password" not in again
+        assert "one-time password" not in again
+        assert "allotment user password" in again
     assert counts() == before
 
 
@@ -227,6 +228,13 @@ def test_a_user_is_added_with_a_role_in_one_command(
         assert refusal("user", "add", "mei", *words)[0] == 2
     assert refusal("user", "add", "mei", "--tenant", "none", "--role", "editor")[0] == 2
     assert not User.objects.filter(username="mei").exists()
+
+
+def test_a_user_whose_password_could_not_be_written_is_not_added(tmp_path: Path) -> None:
+    run("init")
+    before = counts()
+    assert refusal("user", "add", "lin", "--json", str(tmp_path / "no" / "file"))[0] == 2
+    assert counts() == before
 
 
 @pytest.mark.parametrize("words", [("cell", "add", "x"), ("tenant", "add", "x"), ("user", "add", "x")])

@@ -85,6 +85,7 @@ def _text(found: Installation) -> str:
         lines.insert(1, f"one-time password: {found.admin.password} ({ends})")
     if not any(part.created for _title, part in parts):
         lines.append("the installation had been set up already; nothing was changed")
+        lines.append("a lost password is replaced with: allotment user password NAME")
     return "\n".join([*lines, _NEXT])
 
 
