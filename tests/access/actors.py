@@ -98,6 +98,7 @@ PEOPLE: Final = (
     Actor("folder-admin", (("above", "admin"),)),
     Actor("sibling-admin", (("beside", "admin"),)),
     Actor("neighbour", (("other", "admin"),)),
+    Actor("guest", (("here", "viewer"), ("other", "admin"))),
     Actor("platform-viewer", (("platform", "platform-viewer"),)),
     Actor("platform-admin", _ROOT),
     Actor("auditor", (("platform", "auditor"),)),

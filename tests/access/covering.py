@@ -20,7 +20,7 @@ API: Final = (*rows_tenancy.ROWS, *rows_quota.ROWS, *rows_work.ROWS)
 CONSOLE: Final = (*rows_pages.ROWS, *rows_operations.ROWS)
 TABLE: Final = (*API, *CONSOLE)
 FULL: Final = os.environ.get("ALLOTMENT_ACCESS") == "full"
-_ALWAYS: Final = ("platform-admin", "stranger", "neighbour", "admin")
+_ALWAYS: Final = ("platform-admin", "stranger", "neighbour", "guest", "admin")
 _IN_TURN: Final = tuple(name for name in ACTORS if name not in _ALWAYS)
 _SOME: Final = 2
 

@@ -1,0 +1,146 @@
+"""Takes every permission check away in turn and demands that the matrix notices; see `test_faults`.
+
+Run by itself, in a process whose platform is imported through `planting`. A check that nobody misses may
+stand behind others that ask the same before it, such as a service's behind that of its view: then it must
+change some answer where it is the only one that is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+from django.urls import get_resolver
+
+from tenants.key_scopes import KeyScopes
+from tests.access import planting
+from tests.access.actors import ACTORS, Actor
+from tests.access.asking import faults
+from tests.access.covering import TABLE, is_mixed, who_asks
+from tests.access.faults_known import ARGUED, SAMPLE
+from tests.access.oracle import verdict
+from tests.access.table import Ask
+from tests.access.world import AccessWorld
+
+pytestmark = pytest.mark.django_db
+Question = tuple[Actor, Ask, bool]
+ALL: Final = os.environ.get("ALLOTMENT_FAULTS") == "all"
+LEAST: Final = 0.95
+MOST: Final = 60
+"""So many questions are asked of each kind for one fault; a check of the frame of all pages is met by all."""
+_ASKED_ALONE: Final = 12
+
+
+def _questions() -> list[Question]:
+    asked = [(who, ask, False) for ask in TABLE for who in who_asks(ask)]
+    mixed = [
+        (ACTORS[name], ask, True) for ask in TABLE if is_mixed(ask) for name in ("platform-admin", "admin")
+    ]
+    return asked + mixed
+
+
+class FaultRun:
+    """Which questions meet which check, and what comes of taking checks away."""
+
+    def __init__(self, w: AccessWorld) -> None:
+        self._w, self._asked = w, _questions()
+        self._met: list[frozenset[str]] = []
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for number in range(len(self._asked)):
+            planting.met()
+            told = self._told(number)
+            assert not told, f"wrong without any fault: {told}"
+            self._met.append(planting.met())
+            for site in self._met[-1]:
+                found[site].append(number)
+        self.by_site = {site: self._fewer(numbers) for site, numbers in found.items()}
+
+    def _told(self, number: int) -> list[str]:
+        who, ask, mixed = self._asked[number]
+        return faults(self._w, who, ask, mixed=mixed)
+
+    def _fewer(self, numbers: Sequence[int]) -> list[int]:
+        """The refused before the others, for those a fault changes first, and of each at most so many."""
+        refused = [number for number in numbers if self._is_refused(number)]
+        granted = [number for number in numbers if not self._is_refused(number)]
+        return [number for part in (refused, granted) for number in part[:: max(1, -(-len(part) // MOST))]]
+
+    def _is_refused(self, number: int) -> bool:
+        who, ask, mixed = self._asked[number]
+        return mixed or not verdict(who, ask).granted
+
+    def complaint(self, site: str) -> str:
+        """What the matrix says when one check is gone; nothing where it does not notice."""
+        with planting.without(site):
+            return next((told[0] for number in self.by_site[site] if (told := self._told(number))), "")
+
+    def holds_alone(self, site: str) -> bool:
+        """Whether some answer changes by this check where every other one is gone."""
+        for number in self._shielded(site):
+            with planting.without_any_but(""):
+                nothing = self._outcome(number)
+            with planting.without_any_but(site):
+                if self._outcome(number) != nothing:
+                    return True
+        return False
+
+    def _shielded(self, site: str) -> list[int]:
+        """Some of those who are refused by the rows that meet a check, most of them long before it."""
+        rows = {id(self._asked[number][1]) for number in self.by_site[site]}
+        found = [n for n, asked in enumerate(self._asked) if id(asked[1]) in rows and self._is_refused(n)]
+        known = [n for n in found if self._asked[n][0].state == ""]
+        return known[:: max(1, -(-len(known) // _ASKED_ALONE))]
+
+    def _outcome(self, number: int) -> list[str]:
+        return [told.split(": ")[2] for told in self._told(number)]
+
+
+def test_the_sample_of_faults_is_noticed(w: AccessWorld) -> None:
+    planting.plant_scopes(KeyScopes)
+    unseen = []
+    assert get_resolver().url_patterns, "this imports every view"
+    for site, row in SAMPLE.items():
+        assert site in planting.SITES, f"there is no such check any more: {site}"
+        rows = [ask for ask in TABLE if str(ask) == row]
+        assert rows, f"there is no such row any more: {row}"
+        with planting.without(site):
+            mixed = [faults(w, ACTORS["platform-admin"], ask, mixed=True) for ask in rows if is_mixed(ask)]
+            if not any(mixed) and not any(faults(w, who, ask) for ask in rows for who in who_asks(ask)):
+                unseen.append(f"{site} by {row}")
+    assert not unseen, "\n".join(unseen)
+
+
+@pytest.mark.skipif(not ALL, reason="ALLOTMENT_FAULTS=all takes every check away: about twenty minutes")
+def test_every_check_that_is_taken_away_is_noticed(w: AccessWorld) -> None:
+    planting.plant_scopes(KeyScopes)
+    began = time.monotonic()
+    run = FaultRun(w)
+    alone: dict[str, str] = {}
+    behind: list[str] = []
+    unseen = []
+    for site in sorted(run.by_site):
+        if told := run.complaint(site):
+            alone[site] = told
+        elif run.holds_alone(site):
+            behind.append(site)
+        else:
+            unseen.append(site)
+            print(f"not noticed: {site}", flush=True)
+    share = (len(alone) + len(behind)) / len(run.by_site)
+    report = {
+        "checks": len(planting.SITES), "met": len(run.by_site),
+        "alone": alone, "behind": behind, "unseen": unseen,
+        "never met": sorted(planting.SITES - set(run.by_site)), "seconds": round(time.monotonic() - began),
+    }  # fmt: skip
+    Path(os.environ.get("ALLOTMENT_FAULTS_REPORT", os.devnull)).write_text(json.dumps(report, indent=1))
+    print(
+        f"{share:.1%} of {len(run.by_site)} faults noticed, {len(behind)} of them behind another", flush=True
+    )
+    assert set(unseen) <= set(ARGUED), sorted(set(unseen) - set(ARGUED))
+    assert share >= LEAST

@@ -1,0 +1,26 @@
+"""That the access matrix notices when a permission check is taken away.
+
+The checks are taken away in a process of its own, whose platform is imported with a question in front of
+each. Normally a sample is tried; `ALLOTMENT_FAULTS=all` tries every check there is.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.conftest import ROOT
+
+
+def test_a_check_that_is_taken_away_is_noticed() -> None:
+    everything = os.environ.get("ALLOTMENT_FAULTS") == "all"
+    command = [
+        sys.executable, "-m", "pytest", "-p", "tests.access.planting", "-p", "no:cacheprovider", "-q", "-s",
+        "--log-level=CRITICAL", "-o", "timeout=0", "tests/access/fault_run.py",
+    ]  # fmt: skip
+    found = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=7200 if everything else 150, check=False
+    )
+    told = [line for line in found.stdout.splitlines() if "[warning" not in line]
+    assert found.returncode == 0, "\n".join(told[-60:])
