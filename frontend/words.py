@@ -114,6 +114,7 @@ CAUSES: dict[str, str | Promise] = {
     "IMAGE_RUNS_AS_ROOT": _("image runs as root"),
     "IMAGE_NAME_INVALID": _("image name invalid"),
     "IMAGE_NOT_ON_NODE": _("image not on the node"),
+    "NAMESPACE_NOT_OWNED": _("namespace not the workspace's"),
 }
 
 ROLES: dict[str, str | Promise] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from foundation.errors import FieldError, Invalid
@@ -12,7 +13,7 @@ from foundation.identifiers import dns_label, is_dns_label
 
 _NOT_IN_NAMES: Final = frozenset("/\\<>")
 _OF_KUBERNETES: Final = "kube-"
-_RESERVED: Final = frozenset({"default"})
+_RESERVED: Final = frozenset({"default", "allotment"})
 
 
 def clean_name(text: str, *, field: str = "name", longest: int = 120) -> str:
@@ -39,9 +40,16 @@ def clean_slug(text: str, *, field: str = "slug") -> str:
     if not is_dns_label(text):
         message = _("%(name)s cannot name a tenant: use lower-case letters, digits and hyphens.")
         raise _wrong(field, "slug", message % {"name": text})
-    if text in _RESERVED or text.startswith(_OF_KUBERNETES):
-        raise _wrong(field, "reserved", _("%(name)s is a namespace of Kubernetes.") % {"name": text})
+    if is_reserved(text):
+        message = _("%(name)s is a namespace of Kubernetes or of the platform itself.")
+        raise _wrong(field, "reserved", message % {"name": text})
     return text
+
+
+def is_reserved(slug: str) -> bool:
+    """Whether a namespace of that name belongs to Kubernetes or to the platform itself."""
+    own = settings.ALLOTMENT_NAMESPACE
+    return slug in _RESERVED or slug == own or slug.startswith(_OF_KUBERNETES)
 
 
 def slug_of(name: str) -> str:

@@ -39,6 +39,7 @@ def pod(namespace: str) -> dict[str, object]:
         command=(),
         environment=peers_of(job, 1, [task]).environment(task),
         labels={**labels, LABEL_EPOCH: "1"},
+        workspace=str(uuid.uuid4()),
         gang=Gang(gang_name(job, 1), 1, labels),
     )
     return manifest(spec, installation=str(uuid.uuid4()))

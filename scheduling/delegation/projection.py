@@ -97,6 +97,7 @@ def _rules(queue: Queue, pools: tuple[str, ...], limits: dict[uuid.UUID, tuple[L
         name=queue.name,
         parent=str(queue.node.parent_id),
         namespace=queue.workspace.slug,
+        workspace=str(queue.workspace_id),
         pools=pools,
         limits=own,
         weight_milli=queue.node.weight,

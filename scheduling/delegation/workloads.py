@@ -42,6 +42,7 @@ def workload_of(
         return denied
     return Workload(
         namespace=job.workspace.slug,
+        workspace=str(job.workspace_id),
         name=f"{dns_label(job.name, _MOST)}-{job.pk.hex[-8:]}",
         job=str(job.pk),
         queue=str(job.queue_id),

@@ -30,6 +30,8 @@ NOT_CREATED: Final = "NotCreated"
 """How the message of a task begins whose pod is not known to be there."""
 _FIRST_PAUSE_S: Final = 2
 _LONGEST_PAUSE_S: Final = 60
+# What an operator has to put right is told by a rule of its own.
+_OWN_RULES: Final = frozenset({"NAMESPACE_NOT_OWNED"})
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 
 
@@ -75,7 +77,7 @@ def send_back(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
         with transaction.atomic():
             begin_eviction(
                 job=job,
-                rule="NOT_READY",
+                rule=outcome.code if outcome.code in _OWN_RULES else "NOT_READY",
                 then=JobState.QUEUED,
                 now=now,
                 numbers={"code": outcome.code, "message": outcome.message[:300]},

@@ -84,6 +84,7 @@ def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -
         image=role.image,
         command=tuple(role.command),
         environment={**job.environment, **peers.environment(allocation.task)},
+        workspace=str(job.workspace_id),
         labels={**(job.placement.get("labels") or {}), **labels, LABEL_EPOCH: str(attempt.epoch)},
         gang=Gang(gang_name(job, attempt.number), len(peers.hosts), labels, peers.files),
         options={**job.runtime, **role.container, "volumes": job.volumes, "tolerations": tolerations},

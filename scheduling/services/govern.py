@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
 
 import structlog
 
@@ -17,6 +18,7 @@ from foundation.actor import SYSTEM
 from foundation.quantities import Resource
 from quotas.models import Queue
 from quotas.selectors.tree import tree_load
+from scheduling.models import Allocation
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +37,18 @@ def govern(cluster: Cluster) -> bool:
 
     Raises: BackendUnavailable.
     """
-    done = backend_confirmed(cluster).govern(list(limits_of(cluster)))
+    backend, limits = backend_confirmed(cluster), list(limits_of(cluster))
+    done = backend.govern(limits)
+    if done.unmarked and (known := list(_used(cluster, limits, done.unmarked))):
+        marked = backend.govern(known)
+        done = replace(
+            marked,
+            created=(*done.created, *marked.created),
+            repaired={**done.repaired, **marked.repaired},
+            refused={**done.refused, **marked.refused},
+        )
+    for name in done.unmarked:
+        log.warning("namespace is not marked as a workspace's", cluster=cluster.name, namespace=name)
     for name, message in done.refused.items():
         log.warning("cluster is out of step", cluster=cluster.name, object=name, why=message)
     if not done.created and not done.repaired:
@@ -70,8 +83,10 @@ def limits_of(cluster: Cluster) -> Iterator[TenantLimits]:
     names = _counted_as(cluster)
     cards: defaultdict[str, Counter[str]] = defaultdict(Counter)
     unlimited: set[tuple[str, str]] = set()
+    owners: dict[str, str] = {}
     queues = Queue.unscoped.filter(cell=cluster.cell_id).order_by("workspace__slug", "id")
-    for namespace, node in queues.values_list("workspace__slug", "node_id"):
+    for namespace, workspace, node in queues.values_list("workspace__slug", "workspace_id", "node_id"):
+        owners[namespace] = str(workspace)
         for flavor in flavors:
             most = tree.potential(str(node), (str(flavor.pk), Resource.GPU_CARDS))
             for name in names.get(flavor.pk, {""}):
@@ -80,7 +95,19 @@ def limits_of(cluster: Cluster) -> Iterator[TenantLimits]:
                     unlimited.add((namespace, name))
     for namespace, counts in cards.items():
         limited = {name: n for name, n in sorted(counts.items()) if (namespace, name) not in unlimited}
-        yield TenantLimits(namespace, limited)
+        yield TenantLimits(namespace, limited, owners[namespace])
+
+
+@row_scope.whole()
+def _used(
+    cluster: Cluster, limits: Iterable[TenantLimits], unmarked: Container[str]
+) -> Iterator[TenantLimits]:
+    """Those of which the ledger knows pods of the very workspace in a namespace that says nobody's name."""
+    for item in limits:
+        if item.namespace in unmarked:
+            pods = Allocation.unscoped.filter(node__cluster=cluster, namespace=item.namespace)
+            if pods.filter(attempt__job__workspace=uuid.UUID(item.workspace)).exclude(pod_uid="").exists():
+                yield replace(item, used=True)
 
 
 def _counted_as(cluster: Cluster) -> dict[uuid.UUID, set[str]]:

@@ -33,6 +33,10 @@ _WHY: Final[dict[str, str | Promise]] = {
     ),
     "IMAGE_NAME_INVALID": gettext_lazy("the name of its image is none"),
     "IMAGE_NOT_ON_NODE": gettext_lazy("its image is not on the node, and the job file says never to pull it"),
+    "NAMESPACE_NOT_OWNED": gettext_lazy(
+        "the cluster has a namespace of its workspace's name that is not the workspace's; an operator hands "
+        "it over with “allotment namespace adopt”, or removes it; the job is tried again until then"
+    ),
     "STALE_GANG": gettext_lazy("too few of its tasks were left to get anything done"),
     "BUDGET": gettext_lazy("the budget is used up"),
     "IDLE": gettext_lazy("its cards did nothing for too long"),

@@ -250,6 +250,8 @@ ALLOTMENT_RATES = {
 ALLOTMENT_HOME = HOME
 ALLOTMENT_OBSERVE_EVERY_S = 5
 ALLOTMENT_LEASE_S = env.number("ALLOTMENT_LEASE_S", default=30, low=2, high=600)
+# The namespace that the platform itself runs in, where it runs in a cluster: no workspace is named like it.
+ALLOTMENT_NAMESPACE = env.text("ALLOTMENT_NAMESPACE", env.own_namespace())
 # Networks that pods of jobs may not connect to, beside those where clouds tell the credentials of a node.
 ALLOTMENT_PENDING_TASKS_MAX = env.number(
     "ALLOTMENT_PENDING_TASKS_MAX", default=100_000, low=10_000, high=10**7

@@ -26,6 +26,7 @@ SECRET_KEY_LENGTH: Final = 50
 DATABASE_SCHEMES: Final = ("postgres", "postgresql", "sqlite")
 _WIDEST: Final = {4: 8, 6: 16}
 """The shortest prefix of a network of proxies, by version: no private network is wider."""
+_OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 BROKER_SCHEMES: Final = ("redis", "rediss", "redis+socket", "memory")
 
 # After a change of the primary, connections that only read would stay with the old one for ever.
@@ -80,6 +81,14 @@ def words(variable: str, default: list[str] | None = None) -> list[str]:
     """The variable as a comma-separated list; required when there is no default."""
     value = text(variable, None if default is None else ",".join(default))
     return [word.strip() for word in value.split(",") if word.strip()]
+
+
+def own_namespace() -> str:
+    """The namespace of the pod that this process runs in, as Kubernetes tells it; "" outside of a cluster."""
+    try:
+        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def networks(variable: str) -> list[str]:

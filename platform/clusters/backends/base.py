@@ -156,6 +156,7 @@ class TaskSpec:
     command: tuple[str, ...]
     environment: Mapping[str, Variable]
     labels: Mapping[str, str]  # attempt and epoch among them: a stale worker's pod is recognised
+    workspace: str  # the id of whom the namespace has to belong to
     gang: Gang | None = None
     # How the pod is run beyond that, in the checked words of a job file: `args` to `pre_stop` and `limits` of
     # a role, `volumes`, and `environment_from` to `termination_grace_s` of a job. Only what was said.
@@ -319,10 +320,25 @@ class ObservedBatch:
 @dataclass(frozen=True, slots=True)
 class TenantLimits:
     """How many cards the pods of a namespace may ask for at most, by the name under which nodes count them:
-    a MIG profile, or "" for whole cards and parts of cards. What is not named is unlimited."""
+    a MIG profile, or "" for whole cards and parts of cards. What is not named is unlimited.
+
+    `workspace` is the id of whom the namespace has to belong to. `used`: pods of this workspace were made in
+    it before, so a namespace that does not say whose it is may be marked as the workspace's.
+    """
 
     namespace: str
     cards: Mapping[str, int]
+    workspace: str
+    used: bool = False
+
+
+class NamespaceState(StrEnum):
+    """`unmarked`: of the platform, from before namespaces said whose they are; `foreign`: of anybody else."""
+
+    ABSENT = "absent"
+    OWN = "own"
+    UNMARKED = "unmarked"
+    FOREIGN = "foreign"
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,12 +346,14 @@ class Governed:
     """What of the tenants' surroundings was missing and was made, and what had changed and was brought back.
 
     `repaired`: by object, and in it by field with dots between its parts, what stood there and what stands
-    there now; None for nothing. `refused`: what the cluster did not permit, with its words.
+    there now; None for nothing. `refused`: what the cluster did not permit, with its words. `unmarked`:
+    namespaces of an earlier version that do not say whose they are.
     """
 
     created: tuple[str, ...] = ()
     repaired: Mapping[str, Mapping[str, tuple[Any, Any]]] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    unmarked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,6 +461,16 @@ class ClusterBackend(Protocol):
     def govern(self, limits: Sequence[TenantLimits]) -> Governed:
         """Bring the namespaces of tenants in line, those that exist."""
         return Governed()
+
+    def namespace_state(self, name: str, workspace: str) -> NamespaceState:
+        """Whose a namespace is, seen from the workspace of that id. Raises: BackendUnavailable."""
+        return NamespaceState.OWN
+
+    def namespace_adopt(self, name: str, workspace: str) -> None:
+        """Mark a namespace that is there as that of a workspace, whosever it was.
+
+        Raises: BackendUnavailable, with the cluster's words where it does not permit it.
+        """
 
     def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         """What the cluster remembers of pods of those names, in no particular order."""

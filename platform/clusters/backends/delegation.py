@@ -58,6 +58,8 @@ class Cohort:
 class QueueRules:
     """A queue of one namespace; its words are those of the platform, `pools` are tried in their order.
 
+    `workspace`: the id of whom the namespace has to belong to.
+
     Whom its jobs may push out: `within` the queue; `reclaim` from others above their nominal;
     `while_borrowing` the same in order to borrow, from jobs not above `max_priority`.
     """
@@ -66,6 +68,7 @@ class QueueRules:
     name: str
     parent: str
     namespace: str
+    workspace: str
     pools: tuple[str, ...]
     limits: tuple[Limit, ...] = ()
     weight_milli: int = 1000
@@ -145,6 +148,7 @@ class Workload:
     """
 
     namespace: str
+    workspace: str
     name: str
     job: str
     queue: str

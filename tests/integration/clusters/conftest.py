@@ -44,6 +44,7 @@ from tests.fixtures.kueue import Kueue
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 PRODUCT = "nvidia.com/gpu.product"
+WORKSPACE = "0190a3b4-5c6d-7e8f-9a0b-1c2d3e4f5a6b"
 NODE_GROUPS = (
     NodeGroup(prefix="whole-", nodes=3, cards=2, card_model="A100-40G", card_memory_mib=40_960),
     NodeGroup(prefix="slice-", nodes=2, cards=2, card_model="L40S", card_memory_mib=46_068, mode="slice"),
@@ -82,6 +83,7 @@ class Harness:
             "command": ("python", "train.py"),
             "environment": {"RANK": "0"},
             "labels": {"attempt": "1", "epoch": "7"},
+            "workspace": WORKSPACE,
             "simulate": {"run_s": 60},
         }
         return TaskSpec(**{**values, **changes})  # type: ignore[arg-type]

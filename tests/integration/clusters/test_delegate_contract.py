@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.control_plane import ControlPlane
 from clusters.backends.base import OutcomeKind
 from clusters.backends.delegation import (
     Cohort,
@@ -29,7 +30,9 @@ from clusters.backends.delegation import (
 from clusters.backends.registry import BackendMissing, delegate_for
 from clusters.models import ADMITS_ITSELF
 from foundation.quantities import Resource
+from tests.fixtures.kubelet import Cluster
 from tests.fixtures.wait import wait_until
+from tests.integration.clusters.conftest import WORKSPACE
 
 DELEGATES = ("delegating",)
 POOL, ROOT, MINE, THEIRS, NORMAL, HIGH = (str(uuid.UUID(int=number)) for number in range(1, 7))
@@ -50,7 +53,7 @@ def limits(cards: int) -> tuple[Limit, ...]:
 
 def queue(key: str, name: str, **changes: Any) -> QueueRules:
     rules = QueueRules(
-        id=key, name=name, parent=ROOT, namespace=name, pools=(POOL,), limits=limits(4),
+        id=key, name=name, parent=ROOT, namespace=name, workspace=WORKSPACE, pools=(POOL,), limits=limits(4),
         within="lower-priority", reclaim="any",
     )  # fmt: skip
     return replace(rules, **changes)
@@ -70,6 +73,7 @@ def workload(name: str, cards: int, key: str = MINE, **changes: Any) -> Workload
     )
     asked = Workload(
         namespace="team-a" if key == MINE else "team-b",
+        workspace=WORKSPACE,
         name=name,
         job=str(uuid.uuid5(uuid.NAMESPACE_DNS, name)),
         queue=key,
@@ -123,6 +127,23 @@ def test_what_is_in_step_is_left_alone_and_what_is_not_is_repaired(delegate: Del
     assert len(done.removed) == 2
     assert not done.refused
     assert not delegate.project(smaller).any
+
+
+def test_nothing_is_asked_for_in_a_namespace_that_is_not_the_workspaces(
+    delegate: Delegate, kube: ControlPlane
+) -> None:
+    cluster = Cluster(kube)
+    cluster.namespace("theirs")
+    mine = queue(str(uuid.uuid4()), "theirs")
+    done = delegate.project(replace(TREE, queues=(*TREE.queues, mine)))
+    ((title, message),) = done.refused.items()
+    assert title.startswith("localqueues/") and "is not the workspace's" in message
+    outcome = delegate.ask(workload("stolen", 1, mine.id, namespace="theirs"))
+    assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "NAMESPACE_NOT_OWNED")
+    another = workload("stolen", 1, workspace=str(uuid.uuid4()))
+    assert delegate.ask(another).code == "NAMESPACE_NOT_OWNED"
+    for kind in ("localqueues", "workloads"):
+        assert cluster.items(f"/apis/kueue.x-k8s.io/v1beta1/namespaces/theirs/{kind}") == []
 
 
 def test_an_admission_names_pool_and_size_and_a_repeated_wish_is_one(delegate: Delegate) -> None:

@@ -13,12 +13,13 @@ from benchmarks.postgres import MissingProgram
 from clusters.backends.base import Gang, GangRef, OutcomeKind, TaskRef, TaskSpec, TenantLimits
 from clusters.backends.kubernetes import api as calls
 from clusters.backends.kubernetes.api import Api, OutcomeUnknown
+from clusters.backends.kubernetes.namespaces import namespace_labels
 from clusters.backends.registry import backend_for
 from foundation.installation import installation_id
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.need import need
 from tests.fixtures.wait import wait_until
-from tests.integration.clusters.conftest import Harness
+from tests.integration.clusters.conftest import WORKSPACE, Harness
 
 pytestmark = [pytest.mark.server, pytest.mark.django_db]
 CORE = "/api/v1/namespaces/team"
@@ -28,7 +29,7 @@ LABELS = {"allotment.io/job": "0b0e", "allotment.io/attempt": "1"}
 @pytest.fixture
 def cluster(kube: ControlPlane, kept: Harness) -> Cluster:
     cluster = Cluster(kube)
-    cluster.namespace("team")
+    cluster.namespace("team", namespace_labels(str(installation_id()), WORKSPACE))
     return cluster
 
 
@@ -65,7 +66,7 @@ def test_one_object_owns_all_pods_of_a_gang_and_its_name(kept: Harness, cluster:
 
 def test_whatever_is_made_carries_the_id_of_the_installation(kept: Harness, cluster: Cluster) -> None:
     kept.place(*(replace(spec, ref=TaskRef("own", spec.ref.name)) for spec in members(kept, "train")))
-    backend_for(kept.cluster).govern([TenantLimits("own", {"": 4})])
+    backend_for(kept.cluster).govern([TenantLimits("own", {"": 4}, WORKSPACE)])
     own = "/api/v1/namespaces/own"
     kinds = ("pods", "configmaps", "services", "serviceaccounts", "resourcequotas")
     paths = [f"{own}/{kind}" for kind in kinds]

@@ -218,7 +218,9 @@ def test_a_pod_of_ours_that_the_plugin_never_answered_makes_way(kept: Harness, c
 
 def test_parts_of_foreign_pods_are_not_given_a_second_time(kept: Harness, cluster: Cluster) -> None:
     held = {hami.ALLOCATED: "GPU-slice-01-0,NVIDIA,40000,10:;"}
-    cluster.call("POST", ELSEWHERE, pod_of_others("foreign", "slice-01", **held))
+    foreign = pod_of_others("foreign", "slice-01", **held)
+    foreign["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    cluster.call("POST", ELSEWHERE, foreign)
     outcome = kept.backend.ensure(kept.sliced("b", cores=30, memory_mib=8192))
     assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "CARD_FULL")
     assert "90 % and 6068 MiB left" in outcome.message

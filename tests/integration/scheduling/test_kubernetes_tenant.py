@@ -153,4 +153,4 @@ def test_what_is_unlimited_has_no_number(stage: KubeStage) -> None:
     Quota.unscoped.filter(node=stage.queue.node, resource="gpu.cards", flavor=stage.flavor).update(
         nominal=None
     )
-    assert list(limits_of(stage.cluster)) == [TenantLimits("team-a", {})]
+    assert list(limits_of(stage.cluster)) == [TenantLimits("team-a", {}, str(stage.queue.workspace_id))]

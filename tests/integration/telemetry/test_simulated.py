@@ -44,6 +44,7 @@ def ensure(cluster: Cluster, allocation: Allocation) -> None:
         command=(),
         environment={},
         labels={},
+        workspace=str(allocation.attempt.job.workspace_id),
         simulate={"run_s": 3600, "gpu_utilisation": 0.8},
     )
     assert backend_for(cluster).ensure(spec).kind == "done"

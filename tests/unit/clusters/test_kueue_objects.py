@@ -27,7 +27,7 @@ from clusters.backends.kueue.projecting import difference
 from clusters.backends.kueue.workloads import manifest, shape_of, verdict
 
 WHOLE, CUT, ROOT, QUEUE, CLASS = (str(uuid.UUID(int=number)) for number in range(1, 6))
-RULES = QueueRules(id=QUEUE, name="train", parent=ROOT, namespace="team-a", pools=(WHOLE, CUT))
+RULES = QueueRules(id=QUEUE, name="train", parent=ROOT, namespace="team-a", workspace="w", pools=(WHOLE, CUT))
 TREE = Projection(
     pools=(
         Pool(id=WHOLE, name="a100", node_labels={"pool": "a"}, card_memory_mib=40_000),
@@ -136,7 +136,8 @@ def test_only_what_differs_is_patched() -> None:
 
 GROUP = Group(name="worker", count=4, least=2, cpu_millicores=500, memory_mib=1024, cards=2, pools=(WHOLE,))
 ASKED = Workload(
-    namespace="team-a", name="train-1", job="j", queue=QUEUE, priority_class=CLASS, priority=10, attempt=3,
+    namespace="team-a", workspace="w", name="train-1", job="j", queue=QUEUE, priority_class=CLASS,
+    priority=10, attempt=3,
     groups=(GROUP,),
 )  # fmt: skip
 

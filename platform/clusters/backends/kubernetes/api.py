@@ -66,6 +66,14 @@ class Denied(Refused):
     """
 
 
+class Elsewhere(Exception):
+    """A name, or the object of that name, is somebody else's; `code` and the text say by what."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class OutcomeUnknown(BackendUnavailable):
     """A write was sent and its answer lost."""
 

@@ -18,6 +18,7 @@ from clusters.backends.base import (
     GangRef,
     Governed,
     Inventory,
+    NamespaceState,
     ObservedBatch,
     Outcome,
     Owner,
@@ -115,6 +116,12 @@ class KubernetesBackend(ClusterBackend):
 
     def govern(self, limits: Sequence[TenantLimits]) -> Governed:
         return tenants.govern(self._api, limits)
+
+    def namespace_state(self, name: str, workspace: str) -> NamespaceState:
+        return tenants.namespace_state(self._api, name, workspace)
+
+    def namespace_adopt(self, name: str, workspace: str) -> None:
+        tenants.adopt(self._api, name, workspace)
 
     def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return events.events(self._api, refs)

@@ -15,28 +15,29 @@ from collections.abc import Mapping
 from typing import Final
 
 from clusters.backends.base import BackendUnavailable, Gang, GangRef, Outcome
-from clusters.backends.kubernetes.api import Api, Json, Refused
-from clusters.backends.kubernetes.making import Elsewhere, make
+from clusters.backends.kubernetes.api import Api, Elsewhere, Json, Refused
+from clusters.backends.kubernetes.making import make
 from clusters.backends.kubernetes.pods import SELECTOR, is_of_another, labels_of, own_labels
 
 _NOT_FOUND: Final = 404
 
 
-def gang_ensure(api: Api, namespace: str, gang: Gang) -> Json:
+def gang_ensure(api: Api, namespace: str, workspace: str, gang: Gang) -> Json:
     """The owner of a gang's pods, with its files as they are now.
 
-    Raises: Elsewhere when its name is taken; Refused; BackendUnavailable.
+    Raises: Elsewhere when its name is taken, or the namespace is not the workspace's; Refused;
+    BackendUnavailable.
     """
     path = f"/api/v1/namespaces/{namespace}"
     wanted: Json = {"metadata": _metadata(api, namespace, gang), "data": dict(gang.files)}
-    owner = _ours(api, make(api, f"{path}/configmaps", wanted), wanted)
+    owner = _ours(api, make(api, f"{path}/configmaps", wanted, workspace), wanted)
     there = owner.get("data") or {}
     if there != wanted["data"]:
         gone = dict.fromkeys(there.keys() - wanted["data"].keys())
         api.patch(f"{path}/configmaps/{gang.name}", {"data": {**wanted["data"], **gone}})
     if gang.size > 1:
         service = _service(api, namespace, gang, owner)
-        _ours(api, make(api, f"{path}/services", service), service)
+        _ours(api, make(api, f"{path}/services", service, workspace), service)
     return owner
 
 

@@ -9,18 +9,12 @@ from clusters.backends.kubernetes.namespaces import namespace_ensure
 _FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
 
 
-class Elsewhere(Exception):
-    """The name, or the object of that name, is taken; `code` and the text say by what."""
+def make(api: Api, collection: str, body: Json, workspace: str) -> Json:
+    """The object of the body's name, made now or before; the namespace of the workspace is made when it is
+    missing.
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-def make(api: Api, collection: str, body: Json) -> Json:
-    """The object of the body's name, made now or before; its namespace is made when it is missing.
-
-    Whether a found one is the one that was meant, the caller sees. Raises: Refused; OutcomeUnknown.
+    Whether a found one is the one that was meant, the caller sees.
+    Raises: Elsewhere for a namespace that is not the workspace's; Refused; OutcomeUnknown.
     """
     metadata = body["metadata"]
     try:
@@ -29,7 +23,7 @@ def make(api: Api, collection: str, body: Json) -> Json:
         except Refused as error:
             if not _homeless(error):
                 raise
-            namespace_ensure(api, metadata["namespace"])
+            namespace_ensure(api, metadata["namespace"], workspace)
             return api.create(collection, body)
     except OutcomeUnknown:
         return find(api, collection, metadata["name"])

@@ -7,8 +7,8 @@ from typing import Final
 
 from django.conf import settings
 
-from clusters.backends.kubernetes.api import Api, Json, Refused
-from clusters.backends.kubernetes.pods import SERVICE_ACCOUNT, own_labels
+from clusters.backends.kubernetes.api import Api, Elsewhere, Json, Refused
+from clusters.backends.kubernetes.pods import MANAGED, SERVICE_ACCOUNT, is_of_another, own_labels
 
 # Pods of tenants may not leave their sandbox, whatever their images would like.
 _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -26,6 +26,10 @@ METADATA: Final = (
 )
 """Where clouds hand out the credentials of the node to whoever asks from it."""
 _EVERYWHERE: Final = {4: "0.0.0.0/0", 6: "::/0"}
+WORKSPACE: Final = "allotment.io/workspace"
+"""The label of a namespace that holds the id of the workspace that it is for."""
+NOT_OWNED: Final = "NAMESPACE_NOT_OWNED"
+NAMESPACES: Final = "/api/v1/namespaces"
 POLICIES: Final = "/apis/networking.k8s.io/v1"
 _NOT_FOUND, _EXISTS = 404, 409
 
@@ -33,9 +37,9 @@ Body = tuple[str, str, Json]
 """The root of its interface, the plural of its kind, and the object itself."""
 
 
-def namespace_labels(installation: str) -> dict[str, str]:
-    """What the namespace of a workspace carries."""
-    return {**own_labels(installation), **_RESTRICTED}
+def namespace_labels(installation: str, workspace: str) -> dict[str, str]:
+    """What the namespace of a workspace, of which the id is given, carries."""
+    return {**own_labels(installation), WORKSPACE: workspace, **_RESTRICTED}
 
 
 def account(installation: str) -> Body:
@@ -67,25 +71,66 @@ def policy(installation: str) -> Body:
     return POLICIES, "networkpolicies", {"metadata": metadata, "spec": spec}
 
 
-def namespace_found(api: Api, name: str) -> Json:
-    """The namespace of a workspace, made when it is missing. Raises: Refused; BackendUnavailable."""
-    address = f"/api/v1/namespaces/{name}"
+def namespace_found(api: Api, name: str, workspace: str) -> Json:
+    """The namespace of a workspace, made when it is missing, before anything is made in it.
+
+    Raises: Elsewhere if it is not the workspace's; Refused; BackendUnavailable.
+    """
     try:
-        return api.get(address)
+        found = api.get(f"{NAMESPACES}/{name}")
     except Refused as error:
         if error.status != _NOT_FOUND:
             raise
-    namespace_ensure(api, name)
-    return api.get(address)
+        return namespace_ensure(api, name, workspace)
+    return check_owned(api, found, workspace)
 
 
-def namespace_ensure(api: Api, name: str) -> None:
-    """Make a namespace with its account and its policy. Raises: Refused; BackendUnavailable."""
-    _create(
-        api, "/api/v1/namespaces", {"metadata": {"name": name, "labels": namespace_labels(api.installation)}}
-    )
+def namespace_ensure(api: Api, name: str, workspace: str) -> Json:
+    """Make the namespace of a workspace, or see that it is one, with its account and its policy.
+
+    Raises: Elsewhere if it is not the workspace's, and then nothing is made in it; Refused;
+    BackendUnavailable.
+    """
+    labels = namespace_labels(api.installation, workspace)
+    _create(api, NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+    found = check_owned(api, api.get(f"{NAMESPACES}/{name}"), workspace)
     for root, kind, body in (account(api.installation), policy(api.installation)):
         _create(api, f"{root}/namespaces/{name}/{kind}", body)
+    return found
+
+
+def check_owned(api: Api, namespace: Json, workspace: str) -> Json:
+    """The namespace itself, if the platform keeps it for this workspace.
+
+    The name alone says nothing: anybody may have made a namespace of that name, with secrets in it.
+    Raises: Elsewhere.
+    """
+    if is_owned(api, namespace, workspace):
+        return namespace
+    name = namespace["metadata"]["name"]
+    raise Elsewhere(
+        NOT_OWNED,
+        f"namespace {name} was there before and is not the workspace's; nothing is made in it. An operator "
+        f"hands it over: allotment namespace adopt {api.cluster} {name}",
+    )
+
+
+def is_owned(api: Api, namespace: Json, workspace: str) -> bool:
+    """Whether a namespace carries the labels by which this installation keeps it for the workspace."""
+    labels = namespace["metadata"].get("labels") or {}
+    return (
+        bool(workspace) and own_labels(api.installation).items() | {(WORKSPACE, workspace)} <= labels.items()
+    )
+
+
+def is_unmarked(api: Api, namespace: Json) -> bool:
+    """Whether the platform made a namespace before namespaces said whose they are."""
+    labels = namespace["metadata"].get("labels") or {}
+    return (
+        MANAGED.items() <= labels.items()
+        and WORKSPACE not in labels
+        and not is_of_another(namespace, api.installation)
+    )
 
 
 def _create(api: Api, path: str, body: Json) -> None:

@@ -26,10 +26,10 @@ from clusters.backends.base import (
     TaskSpec,
 )
 from clusters.backends.kubernetes import pods, shares
-from clusters.backends.kubernetes.api import Api, Denied, Json, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.api import Api, Denied, Elsewhere, Json, OutcomeUnknown, Refused
 from clusters.backends.kubernetes.containers import SpecInvalid
 from clusters.backends.kubernetes.gangs import gang_ensure, reference
-from clusters.backends.kubernetes.making import Elsewhere, find, make
+from clusters.backends.kubernetes.making import find, make
 from clusters.backends.kubernetes.namespaces import namespace_found
 from clusters.backends.kubernetes.workers import Workers
 from clusters.gpu.hami import HamiFormatError
@@ -64,9 +64,10 @@ class _Unanswered:
 def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
     """Make each pod exist; one outcome per spec, in their order.
 
-    Pods that share the cards of one node are placed one after the other, all others side by side. What a
-    gang has in common is made before its first pod; a pod that has nothing in common with others belongs to
-    its namespace, so that it has an owner as well.
+    Pods that share the cards of one node are placed one after the other, all others side by side. The
+    namespace is seen to be the workspace's before anything is made in it. What a gang has in common is made
+    before its first pod; a pod that has nothing in common with others belongs to its namespace, so that it
+    has an owner as well.
     """
     lanes: defaultdict[object, list[int]] = defaultdict(list)
     for number, spec in enumerate(specs):
@@ -75,8 +76,15 @@ def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
     unanswered = _Unanswered()
     with Workers() as workers:
         gangs = {_gang(spec): spec.gang for spec in specs}
-        # Begun before all pods, so that no pod waits for one that has not been.
-        owners = {key: workers.submit(_owner, api.about(key[0]), key[0], gang) for key, gang in gangs.items()}
+        # Each begun before what waits for it, so that nothing waits for one that has not been.
+        homes = {
+            home: workers.submit(namespace_found, api.about(home[0]), *home)
+            for home in dict.fromkeys((spec.ref.namespace, spec.workspace) for spec in specs)
+        }
+        owners = {
+            key: workers.submit(_owner, api.about(key[0]), homes[key[:2]], key, gang)
+            for key, gang in gangs.items()
+        }
 
         def place(lane: list[int]) -> None:
             for number in lane:
@@ -98,21 +106,23 @@ def _gang_name(spec: TaskSpec) -> str:
     return spec.gang.name if spec.gang else spec.ref.name
 
 
-def _gang(spec: TaskSpec) -> tuple[str, str]:
+def _gang(spec: TaskSpec) -> tuple[str, str, str]:
     """What its owner is told by: "" in the place of the gang's name if it is its namespace."""
-    return (spec.ref.namespace, spec.gang.name if spec.gang and not spec.gang.alone else "")
+    name = spec.gang.name if spec.gang and not spec.gang.alone else ""
+    return (spec.ref.namespace, spec.workspace, name)
 
 
-def _owner(api: Api, namespace: str, gang: Gang | None) -> Json:
+def _owner(api: Api, home: Future[Json], key: tuple[str, str, str], gang: Gang | None) -> Json:
+    namespace = home.result()
     if gang is None or gang.alone:
-        return namespace_found(api, namespace)
-    return gang_ensure(api, namespace, gang)
+        return namespace
+    return gang_ensure(api, key[0], key[1], gang)
 
 
 def _ensure(api: Api, spec: TaskSpec, owner: Future[Json]) -> Outcome:
     try:
         manifest = pods.manifest(spec, api.installation, owner=reference(owner.result()))
-        pod = _ours(api, make(api, pods.path(spec.ref.namespace), manifest), spec)
+        pod = _ours(api, make(api, pods.path(spec.ref.namespace), manifest, spec.workspace), spec)
         faults.point("kubernetes.after_create")
         _bind(api, spec, pod)
         faults.point("kubernetes.after_bind")

@@ -1,8 +1,10 @@
 """What surrounds a workspace's pods in the cluster, made and kept as it should be.
 
 Against whatever comes into the namespace around the platform: pod security, an account without a token,
-no connections from other namespaces, and a quota for cards. Only namespaces that carry the platform's
-label are touched, so that a workspace named like somebody else's namespace takes nothing over.
+no connections from other namespaces, and a quota for cards. Only namespaces that are marked as a workspace's
+own are touched, so that a workspace named like somebody else's namespace takes nothing over. One from before
+namespaces were marked is marked when the platform's own objects are in it and the ledger knows of pods of the
+workspace there.
 
 The quota is a second line behind the ledger and must never refuse what the engine admitted. A pod that
 has ended is counted off by a controller of the cluster, seconds later, while its cards are given out
@@ -17,9 +19,18 @@ from typing import Any, Final
 
 from kubernetes.utils.quantity import parse_quantity
 
-from clusters.backends.base import Governed, TenantLimits
+from clusters.backends.base import Governed, NamespaceState, TenantLimits
 from clusters.backends.kubernetes.api import Api, Json, Refused
-from clusters.backends.kubernetes.namespaces import POLICIES, Body, account, namespace_labels, policy
+from clusters.backends.kubernetes.namespaces import (
+    NAMESPACES,
+    POLICIES,
+    Body,
+    account,
+    is_owned,
+    is_unmarked,
+    namespace_labels,
+    policy,
+)
 from clusters.backends.kubernetes.nodes import GPU, MIG
 from clusters.backends.kubernetes.pods import SELECTOR, own_labels
 
@@ -27,8 +38,7 @@ _HEAD_ROOM: Final = 2
 _NAME: Final = "allotment"
 Change = tuple[Any, Any]
 """What stood in a field, and what stands there now."""
-_NAMESPACES: Final = "/api/v1/namespaces"
-_EXISTS: Final = 409
+_NOT_FOUND, _EXISTS = 404, 409
 # What is compared of an object beside its labels; the rest is the cluster's own.
 _KEPT: Final = ("spec", "automountServiceAccountToken")
 _LISTS: Final = ("/api/v1/serviceaccounts", "/api/v1/resourcequotas", f"{POLICIES}/networkpolicies")
@@ -36,32 +46,28 @@ _LISTS: Final = ("/api/v1/serviceaccounts", "/api/v1/resourcequotas", f"{POLICIE
 
 def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
     """Make what is missing and bring back what has changed. Raises: BackendUnavailable."""
-    there, _ = api.listing(_NAMESPACES, labelSelector=SELECTOR)
+    there, _ = api.listing(NAMESPACES, labelSelector=SELECTOR)
     namespaces = {item["metadata"]["name"]: item for item in there}
     found = {
         _key(path, item): item for path in _LISTS for item in api.listing(path, labelSelector=SELECTOR)[0]
     }
-    own = api.installation
     created: list[str] = []
     repaired: dict[str, Mapping[str, Change]] = {}
     refused: dict[str, str] = {}
+    unmarked: list[str] = []
     for item in limits:
-        if item.namespace not in namespaces:
+        namespace = namespaces.get(item.namespace)
+        if namespace is None:
             continue
-        name = f"namespaces/{item.namespace}"
-        wanted = [
-            (
-                name,
-                _NAMESPACES,
-                _NAMESPACES,
-                {"metadata": {"name": item.namespace, "labels": namespace_labels(api.installation)}},
-            )
-        ]
-        wanted += [
-            _place(item.namespace, body) for body in (account(own), policy(own), _quota(item.cards, own))
-        ]
-        for title, path, collection, body in wanted:
-            known = namespaces[item.namespace] if path == _NAMESPACES else found.get((path, title))
+        if is_unmarked(api, namespace):
+            if not (item.used and _surrounded(found, item.namespace)):
+                unmarked.append(item.namespace)
+                continue
+        elif not is_owned(api, namespace, item.workspace):
+            refused[f"namespaces/{item.namespace}"] = "it is marked as that of another workspace"
+            continue
+        for title, path, collection, body in _wanted(api.installation, item):
+            known = namespace if path == NAMESPACES else found.get((path, title))
             try:
                 done = _bring_back(api, collection, body, known)
             except Refused as error:
@@ -71,7 +77,43 @@ def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
                 created.append(title)
             elif done:
                 repaired[title] = done
-    return Governed(tuple(created), repaired, refused)
+    return Governed(tuple(created), repaired, refused, tuple(unmarked))
+
+
+def adopt(api: Api, name: str, workspace: str) -> None:
+    """Mark a namespace that is there as that of a workspace, whosever it was. Raises: BackendUnavailable."""
+    labels = namespace_labels(api.installation, workspace)
+    api.patch(f"{NAMESPACES}/{name}", {"metadata": {"labels": labels}})
+    for root, kind, body in (account(api.installation), policy(api.installation)):
+        _bring_back(api, f"{root}/namespaces/{name}/{kind}", body, None)
+
+
+def namespace_state(api: Api, name: str, workspace: str) -> NamespaceState:
+    """Whose a namespace is, seen from a workspace. Raises: BackendUnavailable."""
+    try:
+        namespace = api.get(f"{NAMESPACES}/{name}")
+    except Refused as error:
+        if error.status != _NOT_FOUND:
+            raise
+        return NamespaceState.ABSENT
+    if is_owned(api, namespace, workspace):
+        return NamespaceState.OWN
+    return NamespaceState.UNMARKED if is_unmarked(api, namespace) else NamespaceState.FOREIGN
+
+
+def _surrounded(found: Mapping[tuple[str, str], Json], namespace: str) -> bool:
+    """Whether a namespace has the account and the network policy that the platform makes with it."""
+    own = (_place(namespace, body) for body in (account(""), policy("")))
+    return all((path, title) in found for title, path, _, _ in own)
+
+
+def _wanted(installation: str, item: TenantLimits) -> Iterator[tuple[str, str, str, Json]]:
+    """The namespace and what is kept in it, as `_place` tells it."""
+    labels = namespace_labels(installation, item.workspace)
+    title, content = f"namespaces/{item.namespace}", {"metadata": {"name": item.namespace, "labels": labels}}
+    yield title, NAMESPACES, NAMESPACES, content
+    for body in (account(installation), policy(installation), _quota(item.cards, installation)):
+        yield _place(item.namespace, body)
 
 
 def _place(namespace: str, body: Body) -> tuple[str, str, str, Json]:

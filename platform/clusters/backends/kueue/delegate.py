@@ -15,8 +15,8 @@ from clusters.backends.delegation import (
     Workload,
 )
 from clusters.backends.kubernetes import watch
-from clusters.backends.kubernetes.api import Api, Denied, Json, OutcomeUnknown, Refused
-from clusters.backends.kubernetes.namespaces import namespace_ensure
+from clusters.backends.kubernetes.api import Api, Denied, Elsewhere, Json, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.namespaces import namespace_found
 from clusters.backends.kueue import projecting
 from clusters.backends.kueue.names import (
     ATTEMPT,
@@ -69,15 +69,13 @@ class KueueDelegate:
         )
 
         def create() -> Json:
-            try:
-                return self._api.create(place, body)
-            except Refused as error:
-                if error.status != _NOT_FOUND:
-                    raise
-                namespace_ensure(self._api, workload.namespace)
-                return self._api.create(place, body)
+            namespace_found(self._api, workload.namespace, workload.workspace)
+            return self._api.create(place, body)
 
-        made = _done(create, but=_CONFLICT)
+        try:
+            made = _done(create, but=_CONFLICT)
+        except Elsewhere as error:
+            return Outcome.refused(error.code, str(error))
         return self._ours(workload) if made.kind is OutcomeKind.DONE and not made.uid else made
 
     def _ours(self, workload: Workload) -> Outcome:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from clusters.backends.delegation import Cohort, Limit, Pool, Priority, Projection, QueueRules
 from clusters.backends.kubernetes.api import Json
+from clusters.backends.kubernetes.namespaces import WORKSPACE
 from clusters.backends.kueue.amounts import COVERED, flavors
 from clusters.backends.kueue.names import POOL, TITLE, VERSION, labels, name_of
 
@@ -38,11 +39,15 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An object as it is to be: None is to be absent, what it does not mention is left to others."""
+    """An object as it is to be: None is to be absent, what it does not mention is left to others.
+
+    `workspace`: the id of whom its namespace has to belong to.
+    """
 
     plural: str
     namespace: str
     content: Json
+    workspace: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -104,7 +109,9 @@ def _cluster_queue(item: QueueRules, pools: Mapping[str, Pool]) -> Wanted:
     }
     spec = {
         "cohortName": name_of(item.parent),
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": item.namespace}},
+        "namespaceSelector": {
+            "matchLabels": {"kubernetes.io/metadata.name": item.namespace, WORKSPACE: item.workspace}
+        },
         "queueingStrategy": _WORDS[item.strategy],
         "stopPolicy": _WORDS[item.stop_policy],
         "fairSharing": {"weight": f"{item.weight_milli}m"},
@@ -138,4 +145,5 @@ def _groups(pools: list[Pool], limits: Iterable[Limit], *, bounded: bool) -> lis
 
 def _local_queue(item: QueueRules) -> Wanted:
     content = {"spec": {"clusterQueue": name_of(item.id)}}
-    return _wanted(LOCAL_QUEUES, "LocalQueue", item.id, item.name, content, item.namespace)
+    made = _wanted(LOCAL_QUEUES, "LocalQueue", item.id, item.name, content, item.namespace)
+    return replace(made, workspace=item.workspace)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.backends.delegation import Projected, Projection
-from clusters.backends.kubernetes.api import Api, Json, Refused
-from clusters.backends.kubernetes.namespaces import namespace_ensure
+from clusters.backends.kubernetes.api import Api, Elsewhere, Json, Refused
+from clusters.backends.kubernetes.namespaces import namespace_found
 from clusters.backends.kubernetes.pods import is_of_another, is_ours
 from clusters.backends.kueue.amounts import quantity
 from clusters.backends.kueue.names import path, selector
@@ -56,14 +56,12 @@ def _create(api: Api, item: Wanted, done: Projected) -> None:
     plural, namespace, name = item.key
     content = _stated(item.content)
     try:
-        try:
-            api.create(path(plural, namespace=namespace), content)
-        except Refused as error:
-            if error.status != _NOT_FOUND or not namespace:
-                raise
-            namespace_ensure(api, namespace)
-            api.create(path(plural, namespace=namespace), content)
+        if namespace:
+            namespace_found(api, namespace, item.workspace)
+        api.create(path(plural, namespace=namespace), content)
         done.created.append(_title(item))
+    except Elsewhere as error:
+        done.refused[_title(item)] = str(error)
     except Refused as error:
         if error.status != _CONFLICT:
             done.refused[_title(item)] = error.message

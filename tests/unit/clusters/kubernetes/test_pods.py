@@ -23,6 +23,7 @@ SPEC = TaskSpec(
     command=("python", "train.py"),
     environment={"RANK": "0"},
     labels={"attempt": "1"},
+    workspace="w",
 )
 SLICE = replace(SPEC, devices=(DeviceGrant("GPU-a", 30, 20_480),))
 

@@ -36,6 +36,7 @@ def pod_of(spec: JobSpec) -> int:
         command=role.command,
         environment=spec.environment,
         labels=labels,
+        workspace="w",
         gang=Gang("one-1", 1, labels),
         options={
             **spec.runtime,

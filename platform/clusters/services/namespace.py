@@ -1,0 +1,95 @@
+"""Namespaces of workspaces that were there before: looked at, and handed over by an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clusters.backends.base import BackendUnavailable, NamespaceState
+from clusters.backends.registry import backend_for
+from clusters.models import Cluster
+from clusters.services.cluster import ClusterUnreachable
+from foundation import audit
+from foundation.actor import Actor
+from foundation.errors import Conflict, NotFound, Refused
+from tenants import permissions
+from tenants.models import Tenant, TenantKind
+from tenants.names import is_reserved
+from tenants.permissions import Permission
+
+
+class NamespaceKept(Refused):
+    """The namespace stays as it is."""
+
+    code = "NAMESPACE_KEPT"
+    title = gettext_lazy("The namespace was not handed over")
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRow:
+    """A workspace, and whose the namespace of its name is in a cluster."""
+
+    workspace: str
+    state: NamespaceState
+
+
+def namespace_list(*, acting_user: Actor, cluster: Cluster) -> Sequence[NamespaceRow]:
+    """Every workspace that is not archived, by name. Raises: PermissionDenied; ClusterUnreachable."""
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    backend = backend_for(cluster)
+    workspaces = Tenant.unscoped.filter(kind=TenantKind.WORKSPACE, archived_at=None).order_by("slug")
+    try:
+        return [NamespaceRow(one.slug, backend.namespace_state(one.slug, str(one.pk))) for one in workspaces]
+    except BackendUnavailable as error:
+        raise ClusterUnreachable(str(error)) from error
+
+
+def namespace_adopt(
+    *, acting_user: Actor, cluster: Cluster, workspace: Tenant, kubeconfig: str = ""
+) -> NamespaceState:
+    """Hand the namespace of a workspace's name, with all that is in it, over to the workspace.
+
+    Whoever may submit jobs there may use every secret, config map and claim in it from then on. `kubeconfig`
+    is a file with the rights of the cluster's administrator, where the platform's own account may not do it.
+    Returns whose it was. Raises: PermissionDenied; NotFound; Conflict where it is the workspace's already;
+    NamespaceKept for a namespace that is never a workspace's, or that the cluster keeps; ClusterUnreachable.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    name = workspace.slug
+    if is_reserved(name):
+        raise NamespaceKept(
+            _("%(name)s is a namespace of Kubernetes or of the platform itself.") % {"name": name}
+        )
+    connection = {"kind": "kubeconfig", "path": kubeconfig} if kubeconfig else cluster.connection
+    backend = backend_for(Cluster(name=cluster.name, backend=cluster.backend, connection=connection))
+    try:
+        before = backend.namespace_state(name, str(workspace.pk))
+    except BackendUnavailable as error:
+        raise ClusterUnreachable(str(error)) from error
+    if before == NamespaceState.ABSENT:
+        raise NotFound(
+            _("There is no namespace %(name)s: the first job of the workspace makes it") % {"name": name}
+        )
+    if before == NamespaceState.OWN:
+        message = _("The namespace %(name)s is the workspace's already") % {"name": name}
+        raise Conflict(message, code="NAMESPACE_OWN")
+    try:
+        backend.namespace_adopt(name, str(workspace.pk))
+    except BackendUnavailable as error:
+        message = _(
+            "The cluster did not permit it: %(message)s. Name a kubeconfig of an administrator of the "
+            "cluster: --kubeconfig FILE"
+        )
+        raise NamespaceKept(message % {"message": error}) from error
+    audit.record(
+        acting_user,
+        "cluster.namespace_adopt",
+        entity="cluster",
+        entity_id=cluster.pk,
+        before={"namespace": name, "state": before},
+        after={"namespace": name, "state": NamespaceState.OWN, "workspace": str(workspace.pk)},
+    )
+    return before
