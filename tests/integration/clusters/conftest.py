@@ -282,8 +282,9 @@ def delegating(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Harness]:
     """The cluster with Kueue alone; Kueue itself lives in real time."""
-    yield from _at_hand(traveller, kube, monkeypatch, "kueue")
-    kueue.clear()
+    for harness in _at_hand(traveller, kube, monkeypatch, "kueue"):
+        yield harness
+        kueue.clear()  # before its namespaces go
 
 
 def _at_hand(

@@ -62,7 +62,7 @@ def test_what_a_late_worker_makes_again_of_an_ended_job_is_removed(stage: KubeSt
     strange = {"allotment.io/job": str(uuid.uuid4()), "allotment.io/attempt": "1"}
     for gang in (late.gang, Gang("unknown-1", 2, strange), Gang("strange-1", 2, {"allotment.io/job": "x"})):
         assert gang is not None
-        gang_ensure(backend._api, "team-a", gang)  # type: ignore[attr-defined]
+        gang_ensure(backend._api, "team-a", str(ended.workspace_id), gang)  # type: ignore[attr-defined]
     assert note_left(stage.cluster, backend) == [gang_name(ended, 1)]
     assert not note_left(stage.cluster, backend), "it is noted already"
     stage.run(3)

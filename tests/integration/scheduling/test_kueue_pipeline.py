@@ -104,8 +104,8 @@ def stage(kube: ControlPlane, kueue: Kueue, monkeypatch: pytest.MonkeyPatch) -> 
         try:
             yield made
         finally:
+            kueue.clear()  # before its namespaces go
             made.api.clear()
-            kueue.clear()
 
 
 def test_a_gang_waits_suspended_runs_when_admitted_and_gives_everything_back(stage: KueueStage) -> None:
