@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from clusters.backends.base import BackendUnavailable, NamespaceState
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster
-from clusters.services.cluster import ClusterUnreachable
+from clusters.services.ownership import ClusterUnreachable
 from foundation import audit
 from foundation.actor import Actor
 from foundation.errors import Conflict, NotFound, Refused

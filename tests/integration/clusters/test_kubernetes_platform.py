@@ -198,6 +198,14 @@ def test_what_it_has_made_it_changes_and_removes(cluster: Cluster) -> None:
         assert answer(cluster, "DELETE", path, {})[0] == 200
 
 
+def test_in_its_own_namespace_it_says_who_runs_the_cluster_and_nothing_else(cluster: Cluster) -> None:
+    place = f"{NAMESPACES}/allotment/configmaps"
+    for name, expected in (("allotment-owner", (201, 409)), ("web-settings", (422,))):
+        body = {"metadata": {"name": name, "labels": MANAGED}, "data": {"x": "y"}}
+        assert answer(cluster, "POST", place, body)[0] in expected, name
+    assert answer(cluster, "POST", f"{NAMESPACES}/allotment/pods", pod())[0] in (403, 422)
+
+
 def test_what_surrounds_a_workspace_is_made_and_brought_back(cluster: Cluster) -> None:
     for root, kind, body in (account(INSTALLATION), policy(INSTALLATION)):
         path = f"{root}/namespaces/own-team/{kind}"

@@ -82,5 +82,6 @@ def _create(api: Api, body: Json) -> None:
     except Refused as error:
         if error.status != _NOT_FOUND:
             raise
-        api.create(_NAMESPACES, {"metadata": {"name": NAMESPACE, "labels": own_labels(api.installation)}})
+        # Without the platform's label, by which a namespace is a workspace's and held to the rules for those.
+        api.create(_NAMESPACES, {"metadata": {"name": NAMESPACE}})
         api.create(_CONFIGMAPS, body)
