@@ -72,7 +72,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         # The application let somebody through whom the policies on rows stopped: they learn nothing.
         log.error("refused by a policy on rows", exc_info=error)
         error = NotFound()
-    elif (found := outage(error)) is not None:
+    elif not isinstance(error, AllotmentError | exceptions.APIException) and (found := outage(error)):
         log.error("outage", code=found.code, exc_info=error)
         error = found
     if isinstance(error, AllotmentError):

@@ -13,7 +13,9 @@ from django.db import IntegrityError, InternalError, OperationalError, connectio
 from django.test import Client
 from psycopg import errors
 
+from foundation.errors import Conflict
 from foundation.outages import outage
+from foundation.problems import exception_handler
 from scheduling.models import Job
 from tests.api.conftest import As
 from tests.builders.world import World
@@ -110,3 +112,11 @@ def test_each_outage_has_its_code_outside_of_views_as_well(
 @pytest.mark.parametrize("error", OTHERS.values(), ids=OTHERS)
 def test_other_faults_are_no_outage(error: Exception | None) -> None:
     assert outage(error) is None
+
+
+def test_a_refusal_that_an_outage_led_to_keeps_its_own_code(w: World) -> None:
+    refusal = Conflict("the first still runs", code="IN_USE")
+    refusal.__cause__ = OSError(errno.ENOSPC, "no")
+    answer = exception_handler(refusal, {})
+    assert answer is not None
+    assert (answer.status_code, answer.data["code"]) == (409, "IN_USE")
