@@ -74,6 +74,28 @@ def follow_moved(before: QuotaTables, after: QuotaTables, node: uuid.UUID) -> No
         row.save(update_fields=["started"])
 
 
+def follow_returned(loan: OverrideAmount, tables: QuotaTables, parts: Mapping[uuid.UUID, int]) -> None:
+    """Note what a loan takes back from nodes that had gained it before another loan started.
+
+    To that other it is as if they had never had it: else a part of what they gained since would seem to be
+    their own. `tables` are those before.
+    """
+    for row in _running(tables.cell_id):
+        same = (row.flavor_id, row.resource) == (loan.flavor_id, loan.resource)
+        if row.pk == loan.pk or not same or row.started is None or loan.started is None:
+            continue
+        taken: defaultdict[uuid.UUID, int] = defaultdict(int)
+        for node, part in parts.items():
+            below = _way_below(tables, node, loan.override.borrower_id)
+            for each in _way_below(tables, node, row.override.borrower_id):
+                taken[each] += part if each in below else 0
+        for node, part in taken.items():
+            had, later = loan.started.get(str(node), 0), row.started.get(str(node), 0)
+            if had is not None and later is not None:
+                row.started[str(node)] = later - min(part, max(0, later - had))
+        row.save(update_fields=["started"])
+
+
 def holds_lent(tables: QuotaTables, node: uuid.UUID, target: uuid.UUID | None) -> bool:
     """Whether moving a node below `target` would take away what a borrower above it has passed on."""
     above, stay = way_up(tables, node)[1:], way_up(tables, target) if target else []

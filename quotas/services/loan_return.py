@@ -12,16 +12,20 @@ from collections.abc import Collection
 from foundation.quantities import Resource
 from quotas.loans import gains, take_back
 from quotas.models import Override, OverrideAmount, OverrideState
-from quotas.services.loan_basis import holdings, nodes_below
+from quotas.services.loan_basis import follow_returned, holdings, nodes_below
 from quotas.services.quota_move import Move
 from quotas.services.quota_plan import QuotaTables
 
 
 def return_moves(loan: Override, tables: QuotaTables) -> tuple[list[Move], dict[str, int]]:
-    """The moves that bring a loan back, and by `<flavor> <resource>` what comes back where that is less."""
+    """The moves that bring a loan back, and by `<flavor> <resource>` what comes back where that is less.
+
+    Other loans are told of it: the caller carries the moves out.
+    """
     moves, short = [], {}
     for row in amounts_of(loan):
         parts = take_back(loan.borrower_id, row.amount, holdings(row, tables))
+        follow_returned(row, tables, parts)
         resource = Resource(row.resource)
         moves += [Move(row.flavor, resource, node, loan.lender_id, part) for node, part in parts.items()]
         if sum(parts.values()) < row.amount:
