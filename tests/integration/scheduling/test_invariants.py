@@ -208,7 +208,8 @@ class Pipeline(RuleBasedStateMachine):
     def apply_what_was_seen(self) -> None:
         if self._late:
             batch, then = self._late.pop(0)
-            observe._apply(Cluster.unscoped.get(pk=self.cluster.pk), batch, then)
+            cluster = Cluster.unscoped.get(pk=self.cluster.pk)
+            observe._apply(cluster, backend_for(cluster), batch, then)
 
     @rule(seconds=st.sampled_from([0.3, 7, 31, 90, 700]))
     def time_passes(self, seconds: float) -> None:
