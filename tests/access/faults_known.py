@@ -25,5 +25,73 @@ SAMPLE: Final[dict[str, str]] = {
 }
 """Checks, and a row by which it is noticed that they are gone."""
 
-ARGUED: Final[dict[str, str]] = {}
+_LINKS: Final = "it decides which links, forms or choices a page offers; what they lead to asks again"
+_DATA: Final = "it chooses among rows of one workspace or account that the caller was let into before"
+_INNER: Final = "the rule beside it in the same function is at least as strict for every actor of the matrix"
+_TOLD: Final = "it decides how much of a sum or of an effect is told, which no row of the table looks at"
+_KEYS: Final = "a key's scopes bound its owner's rights as well, and answer the same"
+ARGUED: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        (
+            "frontend.pages.asking.requests:_show:may:1",
+            "frontend.pages.frame:_last_workspace:visible_workspaces:1",
+            "frontend.pages.frame:frame:granted_anywhere:1",
+            "frontend.pages.frame:frame:granted_anywhere:2",
+            "frontend.pages.frame:frame:may:1",
+            "frontend.pages.home:home:may:1",
+            "frontend.pages.keys:_keys:granted:1",
+            "frontend.pages.keys:_keys:granted_anywhere:1",
+            "frontend.pages.ops.tenant_tree:_targets:may:1",
+        ),
+        _LINKS,
+    ),
+    **dict.fromkeys(
+        (
+            "frontend.pages.asking.limits:_set:by user:1",
+            "quotas.selectors.quota:workspace_quota:by tenant:1",
+            "quotas.selectors.quota_table:quota_nodes:by tenant:1",
+            "scheduling.api.stream:_scope:by job__workspace:1",
+            "scheduling.selectors.job:job_counts:by workspace:1",
+            "scheduling.selectors.row:queue_work:by workspace:1",
+            "scheduling.selectors.workspace_policy:policy_own:by tenant:1",
+            "tenants.selectors.member:membership_list:by user:1",
+            "tenants.selectors.role:role_get:by tenant:1",
+        ),
+        _DATA,
+    ),
+    **dict.fromkeys(
+        (
+            "quotas.services.queue_settings:queue_update:_require_above:1",
+            "quotas.services.quota_request:_require_all:require:1",
+            "tenants.api.base:WorkspaceView.before_body:granted:1",
+            "tenants.selectors.access_key:access_key_list:is_over:1",
+            "tenants.services.access_key:_require_owner:require:1",
+            "tenants.services.account:_require_over:require:1",
+            "tenants.services.service_account:require_manage:require:1",
+        ),
+        _INNER,
+    ),
+    **dict.fromkeys(
+        (
+            "allotment.denials:DenialMiddleware._note:may:1",
+            "quotas.services.quota_preview:quota_preview:visible_workspace_ids:1",
+            "quotas.services.quota_request:requests_to_decide:granted_anywhere:1",
+            "quotas.tenant_tree:QuotaTreeWatcher.foresee_archive:may:1",
+            "quotas.tenant_tree:QuotaTreeWatcher.foresee_move:may:1",
+            "telemetry.series.now:_visible:visible_workspace_ids:1",
+        ),
+        _TOLD,
+    ),
+    **dict.fromkeys(
+        (
+            "quotas.api.queue_settings:QueueView:scope of DELETE:1",
+            "quotas.api.quota_views:QuotaFileView:scope of POST:1",
+            "quotas.api.user_limit_views:UserLimitView:scope of DELETE:1",
+            "quotas.api.user_limit_views:UserLimitView:scope of PATCH:1",
+            "quotas.api.views:QueuePresetView:scope of POST:1",
+            "tenants.api.members:MembersView:scope of POST:1",
+        ),
+        _KEYS,
+    ),
+}
 """Checks that may be taken away without the matrix noticing, with the reason."""

@@ -59,6 +59,7 @@ SITES: Final[set[str]] = set()
 _met: Final[set[str]] = set()
 _gone: Final[set[str]] = set()
 _only: Final[list[str]] = []
+_WHOLE: Final = "*"
 
 
 @contextmanager
@@ -96,14 +97,28 @@ def met() -> frozenset[str]:
 
 def _stands(site: str) -> bool:
     _met.add(site)
-    if _only and site != _only[-1] and refuses(site):
+    if _only and _only[-1] not in (site, _WHOLE) and refuses(site):
         return False
     return site not in _gone
 
 
+@contextmanager
+def _as_a_whole(site: str) -> Iterator[None]:
+    """Where only one check is left, what it asks within itself is left too."""
+    whole = bool(_only) and _only[-1] == site
+    if whole:
+        _only.append(_WHOLE)
+    try:
+        yield
+    finally:
+        if whole:
+            _only.pop()
+
+
 def _call(site: str, function: Callable[..., Any], *args: Any, **values: Any) -> Any:
     if _stands(site):
-        return function(*args, **values)
+        with _as_a_whole(site):
+            return function(*args, **values)
     name = site.split(":")[2]
     if name in REFUSING:
         return None
@@ -235,7 +250,10 @@ def plant_scopes(permission: Any) -> None:
     def has_permission(self: Any, request: Any, view: Any) -> bool:
         site = f"{type(view).__module__}:{type(view).__name__}:scope of {request.method}:1"
         SITES.add(site)
-        return bool(before(self, request, view)) if _stands(site) else True
+        if not _stands(site):
+            return True
+        with _as_a_whole(site):
+            return bool(before(self, request, view))
 
     permission.has_permission = has_permission
 

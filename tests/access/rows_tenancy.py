@@ -21,7 +21,7 @@ _PASSWORDS: Final = {"old": "a long password 1", "new": "quite another 22"}
 ME: Final = (
     api("schema", "GET", EVERYBODY, open=True),
     api("docs", "GET", EVERYBODY, open=True),
-    api("me", "GET", EVERYBODY, VIEW),
+    api("me", "GET", EVERYBODY, VIEW, shows=(('"quota.edit"', must(("quota.edit", "platform"))),)),
     api("me/keys", "GET", EVERYBODY),
     api(
         "me/keys",
@@ -74,7 +74,7 @@ ME: Final = (
 
 WORKSPACES: Final = (
     api("workspaces", "GET", EVERYBODY, VIEW, lists="tenant", listed=SIGHT),
-    api("workspaces/{ws}", "GET", SIGHT, VIEW),
+    api("workspaces/{ws}", "GET", SIGHT, VIEW, shows=(('"quota.edit"', must(("quota.edit", "here"))),)),
     api("workspaces/{ws}/keys", "GET", SIGHT, lists="prefix", listed=need(EDIT)),
     api(
         "workspaces/{ws}/keys",
