@@ -59,6 +59,8 @@ def _some(ask: Ask) -> Iterator[str]:
         yield _IN_TURN[number % len(_IN_TURN)]
     # By route and not by row: what stands before every view is asked once for each address.
     first = next(other for other in TABLE if (other.route, other.method) == (ask.route, ask.method))
+    if ask.session:
+        yield "one-time"
     if ask is first:
         yield from ("nobody", "closed", "one-time")
 

@@ -36,7 +36,7 @@ REFUSING: Final = frozenset(
     {
         "require", "require_cover", "require_over", "require_decider", "require_stop", "require_manage",
         "scope_require", "require_password_chosen", "_require", "_require_over", "_require_owner",
-        "_require_above", "_require_all", "_require_one", "bound_of",
+        "_require_above", "_require_all", "_require_one",
     }
 )  # fmt: skip
 ALLOWING: Final = frozenset({"may", "is_over"})
@@ -136,7 +136,8 @@ def _everything(name: str) -> Any:
 
 
 def _kept(site: str, name: str, value: Any) -> dict[str, Any]:
-    return {name: value} if _stands(site) else {}
+    # An empty condition would mean nothing beside another one; this one is always true.
+    return {name: value} if _stands(site) else {"pk__isnull": False}
 
 
 def _decorated(site: str, decorator: Callable[..., Any]) -> Callable[..., Any]:
