@@ -24,6 +24,7 @@ class Calls:
 
         monkeypatch.setattr(placing, "_ensure", ensure)
         monkeypatch.setattr(placing, "_owner", lambda *_: {})
+        monkeypatch.setattr(placing, "namespace_found", lambda *_: {})
         monkeypatch.setattr("clusters.backends.kubernetes.workers.AT_ONCE", 1)
 
     def about(self, subject: str) -> Calls:
@@ -43,6 +44,7 @@ def pods(namespace: str, gangs: int, each: int) -> list[TaskSpec]:
             command=(),
             environment={},
             labels={},
+            workspace="w",
             gang=Gang(f"g{gang}", each, {}),
         )
         for gang in range(gangs)
