@@ -7,18 +7,21 @@ Its cards come back when the cluster has confirmed that its pods are not there.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 from django.db import transaction
+from django.db.models import Max
 
-from clusters.backends.base import UNKNOWN, Outcome
-from clusters.models import Cluster, ClusterHealth
+from clusters.backends.base import UNKNOWN, Outcome, PodObservation, PodPhase, TaskRef, TaskSpec
+from clusters.models import Cluster, ClusterHealth, ForeignPod
 from foundation import clock
 from foundation.bulk import Guard, locking_in_order, update_rows
 from scheduling import measures
+from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Job, JobState, Task, TaskState
 from scheduling.services.lifecycle import begin_eviction
 from scheduling.transitions import StaleJob
@@ -32,6 +35,9 @@ _FIRST_PAUSE_S: Final = 2
 _LONGEST_PAUSE_S: Final = 60
 # What an operator has to put right is told by a rule of its own.
 _OWN_RULES: Final = frozenset({"NAMESPACE_NOT_OWNED"})
+NO_ROOM_LEFT: Final = "NO_LONGER_FREE"
+# The pod of that name was made for another hold, or none was asked for.
+_OF_OTHERS: Final = ("NAME_TAKEN", "BOUND_ELSEWHERE", NO_ROOM_LEFT)
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 
 
@@ -63,6 +69,22 @@ def note_unknown(cluster: Cluster, unknown: Sequence[tuple[Allocation, Outcome]]
     return len(asked)
 
 
+def send_back_crowded(wanted: Sequence[Allocation], specs: Sequence[TaskSpec]) -> set[uuid.UUID]:
+    """Send back what was placed on cards that others turned out to hold; returns the keys of these holds.
+
+    Such a node has more cards given out than it has, and the pod that is not made yet is the one to yield.
+    """
+    sent: set[uuid.UUID] = set()
+    for allocation, spec in zip(wanted, specs, strict=True):
+        if allocation.node.cards_unplaced and spec.devices and not allocation.ensure_failures:
+            message = (
+                f"others hold {allocation.node.cards_unplaced} of the cards of node {allocation.node.name}"
+            )
+            send_back(allocation, Outcome.refused(NO_ROOM_LEFT, message), clock.now())
+            sent.add(allocation.pk)
+    return sent
+
+
 def _pause(failures: int) -> timedelta:
     return timedelta(seconds=min(_FIRST_PAUSE_S * 2**failures, _LONGEST_PAUSE_S))
 
@@ -83,5 +105,20 @@ def send_back(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
                 numbers={"code": outcome.code, "message": outcome.message[:300]},
                 backoff=True,
             )
+            if outcome.code in _OF_OTHERS:
+                _leave_alone(allocation, job, now)
     except StaleJob:
         log.info("job moved on before its refusal was noted", job=str(job.pk))
+
+
+def _leave_alone(allocation: Allocation, job: Job, now: datetime) -> None:
+    """Nothing was made under that name, so there is nothing to wait for or to remove.
+
+    What is there belongs to a hold that this database does not know. The next attempt has a number above all
+    that pods of the job show.
+    """
+    most = ForeignPod.unscoped.filter(job=str(job.pk)).aggregate(most=Max("attempt"))["most"]
+    Job.unscoped.filter(pk=job.pk, attempt_number__lt=most or 0).update(attempt_number=most or 0)
+    ref = TaskRef(allocation.namespace, allocation.pod_name)
+    gone = PodObservation(ref, PodPhase.GONE, now, message="a pod of that name was there")
+    pods_apply(cluster=allocation.node.cluster, observations=[gone], now=now)

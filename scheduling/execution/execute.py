@@ -74,7 +74,13 @@ def _unwanted(cluster: uuid.UUID, sent_before: datetime) -> QuerySet[Allocation]
         .annotate(grace=F("attempt__job__runtime__termination_grace_s"))
         .select_related("node")
         .only(
-            "namespace", "pod_name", "pod_uid", "ensured_at", "released_at", "node__present", "node__taints"
+            "namespace",
+            "pod_name",
+            "pod_uid",
+            "ensured_at",
+            "released_at",
+            "node__present",
+            "node__taints",
         )
         .order_by(F("released_at").asc(nulls_first=True), "id")[:_BATCH]
     )
@@ -104,7 +110,9 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
             now = clock.now()
             unwanted = _UNWANTED(cluster.pk, now - _ASK_AGAIN)
             answered = _remove(cluster, backend, [one for one in unwanted if not one.released_at], now)
-            answered += _ensure(cluster, backend)
+            # Until its pods were listed it is not known what others hold in a cluster.
+            if cluster.listed_at is not None or not backend.capabilities.owned:
+                answered += _ensure(cluster, backend)
             # Nobody waits for pods that have ended.
             answered += _remove(cluster, backend, [one for one in unwanted if one.released_at], now)
             if backend.capabilities.resize:
@@ -126,6 +134,8 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
     began = clock.now()
     while wanted := _WANTED(cluster.pk, began):
         specs = task_specs(wanted)
+        if creation.send_back_crowded(wanted, specs):
+            break  # the others are asked for when their gangs are known to be whole
         if backend.capabilities.gangs:
             gangs.note_gathered(zip(wanted, specs, strict=True))
         faults.point("execute.before_ensure")
@@ -188,6 +198,6 @@ def _is_given_up(allocation: Allocation) -> bool:
 
 
 def _removed(backend: ClusterBackend, unwanted: Sequence[Allocation], grace_s: int) -> list[uuid.UUID]:
-    refs = [TaskRef(a.namespace, a.pod_name, a.known_uid) for a in unwanted]
+    refs = [TaskRef(a.namespace, a.pod_name, a.known_uid, str(a.pk)) for a in unwanted]
     outcomes = backend.remove_many(refs, grace_s)
     return [a.pk for a, outcome in zip(unwanted, outcomes, strict=True) if outcome.kind is OutcomeKind.DONE]

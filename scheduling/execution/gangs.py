@@ -14,7 +14,7 @@ import structlog
 from django.db.models import Exists, OuterRef, QuerySet
 
 from clusters.backends.base import BackendUnavailable, ClusterBackend, GangRef, OutcomeKind, TaskSpec
-from clusters.models import Cluster
+from clusters.models import Cluster, ForeignPod
 from clusters.services.ownership import backend_confirmed
 from foundation import clock, faults, outbox
 from scheduling.execution.task_specs import LABEL_JOB
@@ -46,7 +46,8 @@ def _without_pods() -> QuerySet[Attempt]:
 def dissolve(cluster: Cluster, backend: ClusterBackend) -> int:
     """Dissolve the gangs of attempts that are over; returns how many calls were answered."""
     here = Allocation.unscoped.filter(attempt=OuterRef("pk"), node__cluster=cluster)
-    attempts = list(over().filter(Exists(here)).select_related("job").order_by("ended_at", "pk")[:_BATCH])
+    ended = over().filter(Exists(here)).select_related("job").order_by("ended_at", "pk")[:_BATCH]
+    attempts = _unseen(cluster, ended)
     if not attempts:
         return 0
     outcomes = backend.dissolve(_refs(attempts))
@@ -79,7 +80,8 @@ def note_left(cluster: Cluster, backend: ClusterBackend) -> list[str]:
     left: dict[uuid.UUID, str] = {}
     for some in _portions({key for key in map(_key, there.values()) if key is not None}):
         ended = _without_pods().filter(job__in=some, gathered_at__isnull=True)
-        attempts = list(ended.filter(allocations__node__cluster=cluster).distinct().select_related("job"))
+        here = ended.filter(allocations__node__cluster=cluster).distinct().select_related("job")
+        attempts = _unseen(cluster, here)
         refs = zip(attempts, _refs(attempts), strict=True)
         left |= {attempt.pk: ref.name for attempt, ref in refs if there.get(ref) == str(attempt.job_id)}
     if left:
@@ -89,6 +91,14 @@ def note_left(cluster: Cluster, backend: ClusterBackend) -> list[str]:
         Attempt.unscoped.filter(pk__in=left, gathered_at__isnull=True).update(gathered_at=clock.now())
         outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
     return sorted(left.values())
+
+
+def _unseen(cluster: Cluster, attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Those of which no pod runs that this database does not know: what its gang has in common owns it."""
+    found = list(attempts)
+    jobs = {str(attempt.job_id) for attempt in found}
+    seen = set(ForeignPod.unscoped.filter(cluster=cluster, job__in=jobs).values_list("job", "attempt"))
+    return [attempt for attempt in found if (str(attempt.job_id), attempt.number) not in seen]
 
 
 def _key(text: str) -> uuid.UUID | None:

@@ -46,11 +46,11 @@ def _is_it(pod: BoundPod, hold: tuple[Any, ...]) -> bool:
     Before the answer to its making is noted, its uid is not known: then it is known by what it says of its
     job. The uid noted until then is that of a predecessor, which is gone.
     """
-    uid, ensured_at, node, job, attempt = hold
+    uid, ensured_at, node, *meant = hold
     if pod.node != node:
         return False
     if ensured_at is not None:
         return bool(uid == pod.uid)
-    said = (pod.labels.get(LABEL_JOB), pod.labels.get(LABEL_ATTEMPT))
+    said = [pod.labels.get(label) for label in (LABEL_JOB, LABEL_ATTEMPT)]
     ours = pod.installation in ("", str(installation_id()))
-    return ours and said == (str(job), str(attempt)) and pod.uid != uid
+    return ours and said == [str(part) for part in meant] and pod.uid != uid

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import connection
 
 from clusters.backends.base import (
+    HOLD,
     BackendUnavailable,
     ClusterBackend,
     Inventory,
@@ -50,7 +51,7 @@ _CHUNK_ON_POSTGRESQL: Final = (15, 250)
 _NAMES: Final = 500
 _LIST_EVERY: Final = timedelta(seconds=20)
 _LIST_OTHERS_EVERY: Final = timedelta(minutes=5)
-_OF_MISSING: Final = ("id", "namespace", "pod_name", "pod_uid", "ensured_at", "released_at")
+_OF_MISSING: Final = (*("id", "namespace", "pod_name", "pod_uid", "ensured_at", "released_at"),)
 
 
 def _seen(cluster: uuid.UUID, cursor: str, now: datetime) -> dict[str, Any]:
@@ -157,7 +158,7 @@ def _absent(cluster: Cluster, backend: ClusterBackend, pods: Sequence[PodObserva
 
 def _still_there(cluster: Cluster, backend: ClusterBackend, holding: Sequence[Allocation]) -> set[uuid.UUID]:
     """Those of which the pod is there, or of which it cannot be told that it is not."""
-    refs = [TaskRef(one.namespace, one.pod_name, one.known_uid) for one in holding]
+    refs = [TaskRef(one.namespace, one.pod_name, one.known_uid, str(one.pk)) for one in holding]
     try:
         there = backend.still_there(refs)
     except BackendUnavailable as error:
@@ -186,12 +187,11 @@ def _chunks(observations: Sequence[PodObservation]) -> Iterator[Sequence[PodObse
 def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch) -> None:
     """Remove pods that came after their hold was given back, from a worker that outlived its lease.
 
-    Only pods whose name was given out here and is used up, and only the very pod that was seen.
+    Only pods whose name was given out here and is used up, and only the very pod that was seen. One that says
+    it was made for another hold is of a time that this database has lost, and is left alone.
     """
     pods = [seen for seen in batch.observations if isinstance(seen, PodObservation)]
-    there = {
-        (seen.ref.namespace, seen.ref.name): seen.ref for seen in pods if seen.phase is not PodPhase.GONE
-    }
+    there = {(seen.ref.namespace, seen.ref.name): seen for seen in pods if seen.phase is not PodPhase.GONE}
     names = sorted({name for _, name in there})
     strays: list[TaskRef] = []
     late: set[uuid.UUID] = set()
@@ -199,11 +199,11 @@ def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBat
         ended = Allocation.unscoped.filter(
             node__cluster=cluster, removed_at__isnull=False, pod_name__in=names[start : start + _NAMES]
         )
-        for namespace, name, attempt in ended.order_by("id").values_list(
-            "namespace", "pod_name", "attempt_id"
-        ):
-            if (namespace, name) in there:
-                strays.append(there[namespace, name])
+        rows = ended.order_by("id").values_list("namespace", "pod_name", "attempt_id", "pk")
+        for namespace, name, attempt, hold in rows:
+            seen = there.get((namespace, name))
+            if seen is not None and seen.labels.get(HOLD, str(hold)) == str(hold):
+                strays.append(seen.ref)
                 late.add(attempt)
     if not strays:
         return

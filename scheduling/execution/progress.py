@@ -13,7 +13,7 @@ import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 
-from clusters.backends.base import PodObservation, PodPhase
+from clusters.backends.base import HOLD, PodObservation, PodPhase
 from clusters.models import Cluster
 from foundation import faults, outbox
 from foundation.bulk import Guard, update_rows
@@ -163,6 +163,9 @@ def _allocations(
 
 def _of_a_predecessor(allocation: Allocation, seen: PodObservation) -> bool:
     """A task restarted in place has a new pod by the same name; news of the old one is no longer news."""
+    hold = str(allocation.pk)
+    if not allocation.known_uid and seen.labels.get(HOLD, hold) != hold:
+        return True  # made for another hold, of which this database does not know
     if not allocation.pod_uid or not seen.ref.uid:
         return False
     same = allocation.pod_uid == seen.ref.uid

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.db.models.functions import Coalesce
 
-from clusters.backends.base import DeviceGrant, Gang, TaskRef, TaskSpec
+from clusters.backends.base import EPOCH, HOLD, DeviceGrant, Gang, TaskRef, TaskSpec
 from foundation.kept import Kept
 from scheduling.execution.peers import Peers, peers_of
 from scheduling.models import Allocation, DeviceSlice, Task
@@ -17,7 +17,7 @@ from scheduling.naming import gang_name
 
 LABEL_JOB: Final = "allotment.io/job"
 LABEL_ATTEMPT: Final = "allotment.io/attempt"
-LABEL_EPOCH: Final = "allotment.io/epoch"
+LABEL_EPOCH: Final = EPOCH
 _PARTS: Final[Kept[tuple[Any, ...]]] = Kept(
     lambda allocations: (
         DeviceSlice.unscoped.filter(allocation__pk__any_of=allocations)
@@ -74,6 +74,7 @@ def _gangs(attempt_ids: set[uuid.UUID]) -> dict[uuid.UUID, list[Task]]:
 def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -> TaskSpec:
     job, attempt, role = allocation.attempt.job, allocation.attempt, allocation.task.role
     labels = {LABEL_JOB: str(job.pk), LABEL_ATTEMPT: str(attempt.number)}
+    of_hold = {LABEL_EPOCH: str(attempt.epoch), HOLD: str(allocation.pk)}
     tolerations = [*allocation.flavor.tolerations, *(job.placement.get("tolerations") or ())]
     return TaskSpec(
         ref=TaskRef(allocation.namespace, allocation.pod_name),
@@ -85,7 +86,7 @@ def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -
         command=tuple(role.command),
         environment={**job.environment, **peers.environment(allocation.task)},
         workspace=str(job.workspace_id),
-        labels={**(job.placement.get("labels") or {}), **labels, LABEL_EPOCH: str(attempt.epoch)},
+        labels={**(job.placement.get("labels") or {}), **labels, **of_hold},
         gang=Gang(gang_name(job, attempt.number), len(peers.hosts), labels, peers.files),
         options={**job.runtime, **role.container, "volumes": job.volumes, "tolerations": tolerations},
         simulate=job.simulate,

@@ -14,6 +14,10 @@ from enum import StrEnum
 from typing import Any, Final, Protocol, runtime_checkable
 
 GANG_FOLDER: Final = "/etc/allotment"
+EPOCH: Final = "allotment.io/epoch"
+"""The label of a pod that tells under which lease of its cell it was admitted."""
+HOLD: Final = "allotment.io/hold"
+"""The label of a pod that names the hold it was made for, where a database knows of it."""
 GRACE_S: Final = 30
 """How long a task may take to leave when its job says nothing."""
 Variable = str | Mapping[str, Any]
@@ -99,11 +103,16 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class TaskRef:
-    """Names one pod. `uid` guards a removal against deleting a successor of the same name."""
+    """Names one pod. `uid` guards a removal against deleting a successor of the same name.
+
+    Where no answer has told the uid, `hold` does so: a pod whose label `HOLD` says another one was made for
+    a hold of which a database that was restored from a backup does not know.
+    """
 
     namespace: str
     name: str
     uid: str = ""
+    hold: str = ""
 
 
 @dataclass(frozen=True, slots=True)

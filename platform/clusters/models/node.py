@@ -160,6 +160,9 @@ class ForeignPod(BaseModel):
         default=ForeignOrigin.OTHER,
         db_default=ForeignOrigin.OTHER.value,
     )
+    # The job and the attempt that a pod of the platform's kind says it is of.
+    job = models.CharField(max_length=63, blank=True, default="", db_default="", db_index=True)
+    attempt = models.PositiveIntegerField(default=0, db_default=0)
     cpu_millicores = models.PositiveBigIntegerField(default=0)
     memory_mib = models.PositiveBigIntegerField(default=0)
     cards = models.JSONField(default=dict, blank=True)

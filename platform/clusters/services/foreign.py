@@ -21,9 +21,10 @@ from foundation.installation import installation_id
 from foundation.kept import KeptUpdate
 
 log = structlog.get_logger(__name__)
+_DIGITS: Final = 10
 _BATCH: Final = 500  # SQLite bounds the parameters of a statement
 _OF_POD: Final = (
-    *("node_name", "namespace", "name", "owner", "origin", "cpu_millicores", "memory_mib"),
+    *("node_name", "namespace", "name", "owner", "origin", "job", "attempt", "cpu_millicores", "memory_mib"),
     *("cards", "shares", "standing", "leaving"),
 )
 
@@ -117,6 +118,11 @@ def _portions(uids: Iterable[str]) -> Iterator[list[str]]:
     return (ordered[start : start + _BATCH] for start in range(0, len(ordered), _BATCH))
 
 
+def _number(text: str) -> int:
+    """A number of an attempt; 0 for anything else that a label may say."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _DIGITS else 0
+
+
 def _values(fact: BoundPod) -> dict[str, Any]:
     return {
         "node_name": fact.node,
@@ -124,6 +130,8 @@ def _values(fact: BoundPod) -> dict[str, Any]:
         "name": fact.name,
         "owner": fact.owner,
         "origin": origin_of(fact),
+        "job": fact.labels.get("allotment.io/job", ""),
+        "attempt": _number(fact.labels.get("allotment.io/attempt", "")),
         "cpu_millicores": fact.cpu_millicores,
         "memory_mib": fact.memory_mib,
         "cards": dict(fact.cards),

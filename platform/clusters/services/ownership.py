@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -32,6 +33,8 @@ from tenants.permissions import Permission
 log = structlog.get_logger(__name__)
 CONFIRM_EVERY: Final = timedelta(seconds=20)
 _CONFIRMED_WITHIN: Final = timedelta(seconds=90)
+EPOCHS_AHEAD: Final = 10**9
+"""So much an epoch is raised when a database may have forgotten some; years of them."""
 _HOST_LENGTH: Final = 100
 
 
@@ -176,6 +179,8 @@ def cluster_take_over(*, acting_user: Actor, cluster: Cluster, owner: str) -> No
             acting_user, "cluster.take_over", entity="cluster", entity_id=cluster.pk,
             before=before, after={"owner": str(installation_id())},
         )  # fmt: skip
+        # Attempts and epochs of this database may count from lower values again than those on pods.
+        Cell.unscoped.filter(pk=cluster.cell_id).update(epoch=F("epoch") + EPOCHS_AHEAD)
         owned_note(cluster=cluster)
         outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
 

@@ -17,6 +17,8 @@ from concurrent.futures import Future
 from typing import Final
 
 from clusters.backends.base import (
+    EPOCH,
+    HOLD,
     UNKNOWN,
     UNREACHABLE,
     BackendUnavailable,
@@ -27,8 +29,10 @@ from clusters.backends.base import (
 )
 from clusters.backends.kubernetes import pods, shares
 from clusters.backends.kubernetes.api import Api, Denied, Elsewhere, Json, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.bound import requests
 from clusters.backends.kubernetes.containers import SpecInvalid
 from clusters.backends.kubernetes.gangs import gang_ensure, reference
+from clusters.backends.kubernetes.held import shares_of
 from clusters.backends.kubernetes.making import find, make
 from clusters.backends.kubernetes.namespaces import namespace_found
 from clusters.backends.kubernetes.workers import Workers
@@ -122,7 +126,7 @@ def _owner(api: Api, home: Future[Json], key: tuple[str, str, str], gang: Gang |
 def _ensure(api: Api, spec: TaskSpec, owner: Future[Json]) -> Outcome:
     try:
         manifest = pods.manifest(spec, api.installation, owner=reference(owner.result()))
-        pod = _ours(api, make(api, pods.path(spec.ref.namespace), manifest, spec.workspace), spec)
+        pod = _ours(api, make(api, pods.path(spec.ref.namespace), manifest, spec.workspace), spec, manifest)
         faults.point("kubernetes.after_create")
         _bind(api, spec, pod)
         faults.point("kubernetes.after_bind")
@@ -143,11 +147,37 @@ def _ensure(api: Api, spec: TaskSpec, owner: Future[Json]) -> Outcome:
     return Outcome.done(pod["metadata"]["uid"])
 
 
-def _ours(api: Api, pod: Json, spec: TaskSpec) -> Json:
-    if pods.labels_of(pod) != dict(spec.labels) or pods.is_of_another(pod, api.installation):
+def _ours(api: Api, pod: Json, spec: TaskSpec, wanted: Json) -> Json:
+    """The pod, if it was made for this task: the answer was lost, or the database was.
+
+    One of the same job and attempt for another hold, of which a restored database does not know, is adopted
+    where it is what is wanted now, and left alone where it is not. Raises: Elsewhere.
+    """
+    said, asked = dict(pods.labels_of(pod)), dict(spec.labels)
+    hold = asked.pop(HOLD, "")
+    same = said.pop(HOLD, hold) == hold
+    if not same:  # another hold is of another epoch, too
+        said.pop(EPOCH, None)
+        asked.pop(EPOCH, None)
+    taken = said != asked or pods.is_of_another(pod, api.installation)
+    if taken or not (same or _is_as_wanted(pod, spec, wanted)):
         name = f"{spec.ref.namespace}/{spec.ref.name}"
-        raise Elsewhere("NAME_TAKEN", f"a pod {name} with other labels exists")
+        raise Elsewhere("NAME_TAKEN", f"a pod {name} that was made for something else exists")
     return pod
+
+
+def _is_as_wanted(pod: Json, spec: TaskSpec, wanted: Json) -> bool:
+    """Whether a pod is on the node that was chosen and holds what was granted."""
+    shares = spec.devices if pods.on_shares(spec) else ()
+    try:
+        held = [(share.uuid, share.cores, share.memory_mib) for share in shares_of(pod)]
+    except HamiFormatError:
+        return False
+    return (
+        pod["spec"].get("nodeName", "") in ("", spec.node)
+        and requests(pod["spec"]) == requests(wanted["spec"])
+        and held in ([], [(share.uuid, share.cores, share.memory_mib) for share in shares])
+    )
 
 
 def _bind(api: Api, spec: TaskSpec, pod: Json) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clusters.backends.base import BackendUnavailable, GangRef, Outcome, TaskRef
+from clusters.backends.base import HOLD, BackendUnavailable, GangRef, Outcome, TaskRef
 from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.backends.kubernetes.gangs import gang_dissolve
@@ -24,9 +24,15 @@ def remove_many(api: Api, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome
 def remove(api: Api, ref: TaskRef, grace_s: int) -> Outcome:
     """Ask for the end of one pod; absent is done, and so is a successor of the same name."""
     options: dict[str, Any] = {"gracePeriodSeconds": max(grace_s, 0)}
-    if ref.uid:
-        options["preconditions"] = {"uid": ref.uid}
     try:
+        uid = ref.uid
+        if not uid and ref.hold:
+            found = pod_found(api, ref.namespace, ref.name)
+            if found is None or not _is_meant(found, ref):
+                return Outcome.done()
+            uid = found["metadata"]["uid"]
+        if uid:
+            options["preconditions"] = {"uid": uid}
         deleted = api.delete(pods.path(ref.namespace, ref.name), options)
         faults.point("kubernetes.after_delete")
     except Refused as error:
@@ -46,7 +52,15 @@ def still_there(api: Api, refs: Sequence[TaskRef]) -> list[bool]:
 
 def _is_there(api: Api, ref: TaskRef) -> bool:
     found = pod_found(api, ref.namespace, ref.name)
-    return found is not None and ref.uid in ("", found["metadata"]["uid"])
+    return found is not None and _is_meant(found, ref)
+
+
+def _is_meant(found: Json, ref: TaskRef) -> bool:
+    """Whether a pod of that name is the one that the reference is of."""
+    metadata = found["metadata"]
+    if ref.uid:
+        return bool(metadata["uid"] == ref.uid)
+    return not ref.hold or (metadata.get("labels") or {}).get(HOLD, ref.hold) == ref.hold
 
 
 def pod_found(api: Api, namespace: str, name: str) -> Json | None:
