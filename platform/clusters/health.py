@@ -25,8 +25,8 @@ def check_clusters() -> CheckResult:
 
 
 def _trouble(cluster: Cluster) -> str:
-    if cluster.health == ClusterHealth.UNREACHABLE:
-        return cluster.health_message or "unreachable"
+    if cluster.health in (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED):
+        return cluster.health_message or str(cluster.health)
     if cluster.observed_at is None:
         return "has not been looked at yet"
     age = clock.now() - cluster.observed_at

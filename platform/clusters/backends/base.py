@@ -467,6 +467,13 @@ class ClusterBackend(Protocol):
         selector may hide a pod that runs. By uid where it is known, else by name."""
         return [False for _ in refs]
 
+    def inspect(self, kind: str) -> list[Mapping[str, Any]]:
+        """All objects of a kind as they are there, for whoever checks up on what else stands here.
+
+        Kinds: `nodes`, `pods`, `configmaps`, `services`, `namespaces`. None where there are no such objects.
+        """
+        return []
+
     def govern(self, limits: Sequence[TenantLimits]) -> Governed:
         """Bring the namespaces of tenants in line, those that exist."""
         return Governed()

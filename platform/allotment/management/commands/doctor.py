@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.core import checks as django_checks
@@ -15,7 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from clusters.health import check_clusters
+from foundation.deferred import deferred
 from foundation.health import CheckResult, run_checks
+
+_DEEP: Final = deferred("allotment.deep_check:deep_checks")
 
 
 class Command(BaseCommand):
@@ -25,11 +28,17 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", metavar="FILE", help="write the result to FILE, - for standard output")
         parser.add_argument(
+            "--deep",
+            action="store_true",
+            help="also add up what every cluster holds, and compare it with the database; takes some seconds",
+        )
+        parser.add_argument(
             "--only", metavar="NAME", action="append", help="run this check alone; repeatable"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        results = _select([_settings(), _home(), *_checks()], options["only"])
+        deep = _DEEP() if options["deep"] else []
+        results = _select([_settings(), _home(), *_checks(), *deep], options["only"])
         if options["json"]:
             _write(options["json"], results)
         if options["json"] != "-":

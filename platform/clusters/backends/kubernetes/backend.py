@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from clusters.backends.base import (
     BackendUnavailable,
@@ -113,6 +113,10 @@ class KubernetesBackend(ClusterBackend):
 
     def still_there(self, refs: Sequence[TaskRef]) -> list[bool]:
         return removing.still_there(self._api, refs)
+
+    def inspect(self, kind: str) -> list[Mapping[str, Any]]:
+        items, _ = self._api.listing(f"/api/v1/{kind}")
+        return list(items)
 
     def govern(self, limits: Sequence[TenantLimits]) -> Governed:
         return tenants.govern(self._api, limits)
