@@ -13,6 +13,8 @@ import yaml
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.fixtures.need import need
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = ROOT / "deploy" / "monitoring"
 OPERATIONS: Final = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -69,7 +71,7 @@ def test_every_alert_has_a_severity_and_leads_to_what_to_do(name: str) -> None:
 def test_prometheus_takes_them_and_they_fire_when_they_should(words: list[str]) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
-        pytest.skip("no promtool; to get it: apt install prometheus")
+        need("promtool", "apt install prometheus")
     done = subprocess.run(
         [promtool, *words], cwd=FOLDER, capture_output=True, text=True, timeout=60, check=False
     )
