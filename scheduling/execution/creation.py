@@ -16,7 +16,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Max
 
-from clusters.backends.base import UNKNOWN, Outcome, PodObservation, PodPhase, TaskRef, TaskSpec
+from clusters.backends.base import PUT_OFF, UNKNOWN, Outcome, PodObservation, PodPhase, TaskRef, TaskSpec
 from clusters.models import Cluster, ClusterHealth, ForeignPod
 from foundation import clock
 from foundation.bulk import Guard, locking_in_order, update_rows
@@ -45,15 +45,17 @@ def note_unknown(cluster: Cluster, unknown: Sequence[tuple[Allocation, Outcome]]
     """Note creations whose outcome is not known, and give up those that were asked for too often.
 
     Returns how many were put off. What was never sent, and what a cluster does not answer that answers
-    nothing else either, is not held against the job.
+    nothing else either, is not held against the job: one that only waited for others waits a moment more.
     """
     if cluster.health == ClusterHealth.UNREACHABLE:
         return 0
     asked = [(allocation, outcome) for allocation, outcome in unknown if outcome.code == UNKNOWN]
-    if not asked:
-        return 0
+    waiting = [allocation for allocation, outcome in unknown if outcome.code == PUT_OFF]
     now = clock.now()
     rows = [(a.pk, a.ensure_failures + 1, now + _pause(a.ensure_failures)) for a, _ in asked]
+    rows += [(a.pk, a.ensure_failures, now + _pause(0)) for a in waiting]
+    if not rows:
+        return 0
     messages = [(a.task_id, f"{NOT_CREATED}: {outcome.message}"[:2000]) for a, outcome in asked]
     with transaction.atomic():
         list(locking_in_order(Allocation.unscoped.filter(pk__in=[row[0] for row in rows])))
@@ -66,7 +68,7 @@ def note_unknown(cluster: Cluster, unknown: Sequence[tuple[Allocation, Outcome]]
     for allocation, outcome in asked:
         if allocation.ensure_failures + 1 >= ASKED_AT_MOST:
             send_back(allocation, outcome, now)
-    return len(asked)
+    return len(rows)
 
 
 def send_back_crowded(wanted: Sequence[Allocation], specs: Sequence[TaskSpec]) -> set[uuid.UUID]:

@@ -181,6 +181,7 @@ class OutcomeKind(StrEnum):
 
 UNKNOWN: Final = "UNKNOWN"
 UNREACHABLE: Final = "UNREACHABLE"
+PUT_OFF: Final = "PUT_OFF"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,8 @@ class Outcome:
     """What became of a call. `unknown` means: ask again by name, conclude nothing.
 
     The code of an unknown outcome is `UNKNOWN` when the cluster was asked and may be asked for this object in
-    vain, and `UNREACHABLE` when nothing was sent or the cluster as a whole did not answer.
+    vain, `UNREACHABLE` when nothing was sent or the cluster as a whole did not answer, and `PUT_OFF` when
+    nothing was sent because others had to wait too long already.
     """
 
     kind: OutcomeKind

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 import time_machine
 
-from clusters.backends.base import UNREACHABLE, Outcome, OutcomeKind, TaskSpec
+from clusters.backends.base import PUT_OFF, UNREACHABLE, Outcome, OutcomeKind, TaskSpec
 from clusters.backends.simulated import backend as simulated
 from clusters.models import Cluster, ClusterHealth
 from scheduling.execution import execute
@@ -119,3 +119,17 @@ def test_silence_of_the_cluster_is_not_held_against_a_job(
     assert creations.answer is not None and creations.answer.kind is OutcomeKind.UNKNOWN
     assert state(job) == JobState.ADMITTED
     assert Allocation.unscoped.get().ensure_failures == 0
+
+
+def test_a_job_that_only_waits_for_others_is_never_evicted_for_it(stage: Stage, creations: Creations) -> None:
+    creations.answer = Outcome.unknown("others of its workspace had no answer in this round", PUT_OFF)
+    job = stage.submit("stuck", run_s=900)
+    stage.run(60)
+    assert creations.asked > ASKED_AT_MOST
+    assert state(job) == JobState.ADMITTED
+    assert Allocation.unscoped.get().ensure_failures == 0
+    assert Task.unscoped.get(job=job).message == ""
+    creations.answer = None
+    with time_machine.travel("2026-11-02T08:01:00Z", tick=False):
+        stage.run(20)
+    assert state(job) == JobState.RUNNING

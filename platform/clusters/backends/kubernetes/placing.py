@@ -19,6 +19,7 @@ from typing import Final
 from clusters.backends.base import (
     EPOCH,
     HOLD,
+    PUT_OFF,
     UNKNOWN,
     UNREACHABLE,
     BackendUnavailable,
@@ -94,7 +95,8 @@ def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
             for number in lane:
                 spec = specs[number]
                 if unanswered.enough(spec):
-                    outcomes[number] = Outcome.unknown("others of its workspace had no answer in this round")
+                    text = "others of its workspace had no answer in this round"
+                    outcomes[number] = Outcome.unknown(text, PUT_OFF)
                     continue
                 # What fails for one workspace alone does not close the cluster for others.
                 outcome = _ensure(api.about(spec.ref.namespace), spec, owners[_gang(spec)])

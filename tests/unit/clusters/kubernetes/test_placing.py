@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import UNREACHABLE, Gang, Outcome, OutcomeKind, TaskRef, TaskSpec
+from clusters.backends.base import (
+    PUT_OFF,
+    UNKNOWN,
+    UNREACHABLE,
+    Gang,
+    Outcome,
+    OutcomeKind,
+    TaskRef,
+    TaskSpec,
+)
 from clusters.backends.kubernetes import placing
 
 
@@ -67,6 +76,9 @@ def test_few_are_asked_for_in_vain_of_one_workspace_and_all_of_others(
     assert api.asked["good"] == 40
     assert [outcome.kind for outcome in outcomes[-40:]] == [OutcomeKind.DONE] * 40
     assert all(outcome.kind is OutcomeKind.UNKNOWN for outcome in outcomes[:-40])
+    # Only what was asked for is told to have had no answer.
+    codes = Counter(outcome.code for outcome in outcomes[:-40])
+    assert codes == {UNKNOWN: api.asked["bad"], PUT_OFF: gangs * each - api.asked["bad"]}
     assert api.subjects == {"bad", "good"}
 
 
