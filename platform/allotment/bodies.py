@@ -1,7 +1,7 @@
 """Reads the body of a request before it is known who sends it, within bounds.
 
-Whatever a stranger sends until then costs memory, so one body, all bodies of a process together, and the time
-that one takes are limited. What the parsers of single resources accept is far smaller.
+Whatever a stranger sends until then costs memory, so one body, those of one address and of all together, and
+the time that one takes are limited. What the parsers of single resources accept is far smaller.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from foundation.errors import AllotmentError, TooLarge
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 ALL_BYTES: Final = 64 * 2**20
 """Bytes of all bodies that one process holds unfinished or unanswered."""
+BYTES_OF_ONE: Final = ALL_BYTES // 4
+"""The same of one address: who sends slowly and never ends must not keep everybody else's out."""
 LONGEST_S: Final = 60.0
 """Seconds from the first to the last byte of one body."""
 
@@ -43,24 +46,24 @@ class TooManyBodies(AllotmentError):
 
 
 class Body(io.BytesIO):
-    """A body in memory; its bytes are counted until it is closed."""
+    """A body in memory; its bytes are counted until it is closed. `sender` is the address that sends it."""
 
-    def __init__(self, budget: BodyBudget) -> None:
+    def __init__(self, budget: BodyBudget, sender: str = "") -> None:
         super().__init__()
-        self._budget, self._counted = budget, 0
+        self._budget, self._sender, self._counted = budget, sender, 0
 
     def add(self, part: bytes) -> None:
         """Append bytes that arrived. Raises: TooLarge, TooManyBodies."""
         largest = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         if self._counted + len(part) > largest:
             raise too_large(largest)
-        self._budget.take(len(part))
+        self._budget.take(self._sender, len(part))
         self._counted += len(part)
         self.write(part)
 
     def close(self) -> None:
         """Give the bytes back; may be called twice."""
-        self._budget.release(self._counted)
+        self._budget.release(self._sender, self._counted)
         self._counted = 0
         super().close()
 
@@ -70,16 +73,25 @@ class BodyBudget:
 
     def __init__(self) -> None:
         self.taken = 0
+        self._by_sender: Counter[str] = Counter()
 
-    def take(self, size: int) -> None:
-        """Count bytes. Raises: TooManyBodies when there would be more than `ALL_BYTES`."""
-        if self.taken + size > ALL_BYTES:
+    def take(self, sender: str, size: int) -> None:
+        """Count bytes; those of "" are of nobody in particular.
+
+        Raises: TooManyBodies when there would be more than `ALL_BYTES`, or than `BYTES_OF_ONE` of the sender.
+        """
+        of_sender = self._by_sender[sender] + size if sender else 0
+        if size and (self.taken + size > ALL_BYTES or of_sender > BYTES_OF_ONE):
             raise TooManyBodies(_("Send the request again in a moment."))
         self.taken += size
+        self._by_sender[sender] += size
 
-    def release(self, size: int) -> None:
+    def release(self, sender: str, size: int) -> None:
         """Count them no longer."""
         self.taken -= size
+        self._by_sender[sender] -= size
+        if not self._by_sender[sender]:
+            del self._by_sender[sender]
 
 
 def too_large(largest: int) -> TooLarge:
@@ -88,8 +100,10 @@ def too_large(largest: int) -> TooLarge:
     return TooLarge(message, numbers={"limit_bytes": largest})
 
 
-async def read_body(receive: Receive, headers: Mapping[bytes, bytes], budget: BodyBudget) -> Body:
-    """The whole body of a request.
+async def read_body(
+    receive: Receive, headers: Mapping[bytes, bytes], budget: BodyBudget, sender: str = ""
+) -> Body:
+    """The whole body of a request that `sender`, an address or "", sends.
 
     Raises: TooLarge (before anything is read where the length is announced), TooSlow, TooManyBodies,
     RequestAborted when the client leaves.
@@ -98,7 +112,7 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], budget: Bo
     largest = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     if not announced.isdigit() or len(announced) > len(str(largest)) or int(announced) > largest:
         raise too_large(largest)
-    body, until = Body(budget), time.monotonic() + LONGEST_S
+    body, until = Body(budget, sender), time.monotonic() + LONGEST_S
     try:
         while True:
             message = await asyncio.wait_for(receive(), until - time.monotonic())

@@ -24,6 +24,7 @@ from django.urls import set_script_prefix
 from allotment.bodies import BodyBudget, read_body
 from foundation.errors import AllotmentError
 from foundation.problems import CONTENT_TYPE, of_error
+from foundation.rate_limit import network_named
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -45,7 +46,7 @@ class OneThreadHandler(ASGIHandler):
         if scope["type"] != "http":
             raise ValueError(f"only HTTP is served here, not {scope['type']}")
         try:
-            body = await read_body(receive, dict(scope["headers"]), self._budget)
+            body = await read_body(receive, dict(scope["headers"]), self._budget, _sender(scope))
         except RequestAborted:
             return
         except AllotmentError as error:
@@ -95,6 +96,12 @@ class OneThreadHandler(ASGIHandler):
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, context.run, work, *arguments)
+
+
+def _sender(scope: Scope) -> str:
+    """The network that the request comes from; "" where it has no address, as over a unix socket."""
+    host, _port = scope.get("client") or ("", 0)
+    return network_named(str(host)) or ""
 
 
 def _refusal(error: AllotmentError, path: str) -> HttpResponseBase:

@@ -133,8 +133,13 @@ def network_of(request: Any) -> str | None:
 
     None for what is no address, such as a unix socket.
     """
+    return network_named(str(request.META.get("REMOTE_ADDR", "")))
+
+
+def network_named(text: str) -> str | None:
+    """As `network_of`, of an address as text."""
     try:
-        address = ip_address(str(request.META.get("REMOTE_ADDR", "")))
+        address = ip_address(text)
     except ValueError:
         return None
     if address.version == 4:

@@ -107,6 +107,23 @@ def test_all_bodies_of_a_process_are_bounded_together(monkeypatch: pytest.Monkey
     assert budget.taken == 0
 
 
+def test_who_sends_without_end_keeps_nobody_else_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "BYTES_OF_ONE", 2 * LIMIT)
+    budget = BodyBudget()
+
+    def sent(sender: str, size: int = LIMIT) -> Body:
+        receive, _ = receiving([part(b"x" * size, more=False)])
+        return asyncio.run(read_body(receive, {}, budget, sender))
+
+    held = [sent("192.0.2.1"), sent("192.0.2.1")]
+    with pytest.raises(TooManyBodies):
+        sent("192.0.2.1", 1)
+    others = [sent("192.0.2.1", 0), sent("192.0.2.2"), *(sent("") for _ in range(3))]
+    for body in (*held, *others):
+        body.close()
+    assert sent("192.0.2.1").read() == b"x" * LIMIT
+
+
 @pytest.mark.parametrize(
     ("path", "kind"), [("/api/v1/me", "application/problem+json"), ("/login", "text/plain")]
 )
