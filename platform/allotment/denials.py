@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse
 
 from allotment.denial_counts import Caller, DenialCounts, Repeated
@@ -105,7 +105,7 @@ def _note_repeated(repeated: Repeated) -> None:
             tenant_id=None,
             attempt={"repeated": repeated.number, "minute": repeated.minute.isoformat()},
         )
-    except DatabaseError as error:
+    except (DatabaseError, InterfaceError) as error:
         # Whoever comes next, a probe for instance, has nothing to do with it.
         log.warning("denials are not written", address=caller.address, number=repeated.number, why=str(error))
     finally:

@@ -23,7 +23,7 @@ from typing import Final
 
 import structlog
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
 from foundation.models import Measure
@@ -123,7 +123,7 @@ def write() -> None:
                     _ADD.format(", ".join(["(%s, %s, %s, %s, %s)"] * len(some))),
                     [value for row in some for value in row],
                 )
-        except DatabaseError as error:
+        except (DatabaseError, InterfaceError) as error:
             log.warning("measures not written", why=str(error).strip())
             _keep(rows[start:])
             return

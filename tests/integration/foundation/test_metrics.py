@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.test import Client
 
 from clusters.models import Cell, Cluster, ClusterHealth
@@ -138,6 +138,24 @@ def test_what_cannot_be_written_is_kept() -> None:
     with transaction.atomic():
         measures.write()
     assert not Measure.unscoped.exists(), "it might be rolled back"
+    write()
+    assert Measure.unscoped.get().total == 1
+
+
+@pytest.mark.parametrize("error", [OperationalError("server closed"), InterfaceError("connection closed")])
+def test_a_connection_that_is_gone_fails_no_request(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    class Gone:
+        in_atomic_block = False
+
+        def cursor(self) -> None:
+            raise error
+
+    THINGS.add(kind="a")
+    with monkeypatch.context() as patched:
+        patched.setattr(measures, "connection", Gone())
+        measures.write()
     write()
     assert Measure.unscoped.get().total == 1
 
