@@ -134,7 +134,7 @@ def test_nothing_is_placed_removed_or_believed_in_a_cluster_that_is_not_ours(
     stage: KubeStage, lose: Callable[[KubeStage], None], told: str
 ) -> None:
     running = stage.start("running", jobs.RoleOf(cards=8), run_s=9000)
-    stage.run(6)
+    stage.run(12)
     lose(stage)
     cluster = seen(stage)
     assert cluster.health == ClusterHealth.DISOWNED
