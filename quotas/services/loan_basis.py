@@ -2,6 +2,9 @@
 
 Whatever they have more by then was given on to them, and returns. Quota that was created for them meanwhile,
 or came with a tenant that moved there, was not.
+
+All of it is the platform's own sum over the whole tree: what a loan comes to does not depend on what whoever
+acts may see.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
+from foundation import row_scope
 from foundation.quantities import Resource
 from quotas.loans import Holdings, gains, own_totals
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaChange
@@ -17,6 +21,7 @@ from quotas.services.quota_plan import QuotaTables
 from quotas.tree.limits import Amount
 
 
+@row_scope.whole()
 def note_start(loan: Override, tables: QuotaTables) -> None:
     """Store what those below the borrower have at the start of a loan; `tables` are those after it."""
     for row in OverrideAmount.unscoped.filter(override=loan):
@@ -45,6 +50,7 @@ def way_up(tables: QuotaTables, node: uuid.UUID) -> list[uuid.UUID]:
     return way
 
 
+@row_scope.whole()
 def follow_created(tables: QuotaTables, created: Mapping[tuple[uuid.UUID, uuid.UUID, Resource], int]) -> None:
     """Note quota that was created, or destroyed, below borrowers: it is none of what was lent.
 
@@ -57,6 +63,7 @@ def follow_created(tables: QuotaTables, created: Mapping[tuple[uuid.UUID, uuid.U
         row.save(update_fields=["started"])
 
 
+@row_scope.whole()
 def follow_moved(before: QuotaTables, after: QuotaTables, node: uuid.UUID) -> None:
     """Note that a node stands elsewhere now, with its own quota and all that is below it."""
     for row in _running(before.cell_id):
@@ -66,14 +73,19 @@ def follow_moved(before: QuotaTables, after: QuotaTables, node: uuid.UUID) -> No
         stays = borrower in way_up(before, node)[1:]
         if borrower in way_up(after, node)[1:] and not stays and row.started is not None:
             row.started |= {str(each): own[each] for each in (node, *nodes_below(after, node))}
-        started = (row.started or {}).get(str(node), 0)
-        moved = started if stays else own[node]
+        moved = own[node]
+        if stays and row.started is not None:
+            # What it had and did not take along stays with the folder that it left.
+            for each in (node, *nodes_below(after, node)):
+                row.started[str(each)] = _lesser(row.started.get(str(each), 0), own[each])
+            moved = row.started[str(node)]
         if moved is not None:
             _add(row, old, -moved)
             _add(row, new, moved)
         row.save(update_fields=["started"])
 
 
+@row_scope.whole()
 def follow_returned(loan: OverrideAmount, tables: QuotaTables, parts: Mapping[uuid.UUID, int]) -> None:
     """Note what a loan takes back from nodes that had gained it before another loan started.
 
@@ -96,6 +108,7 @@ def follow_returned(loan: OverrideAmount, tables: QuotaTables, parts: Mapping[uu
         row.save(update_fields=["started"])
 
 
+@row_scope.whole()
 def holds_lent(tables: QuotaTables, node: uuid.UUID, target: uuid.UUID | None) -> bool:
     """Whether moving a node below `target` would take away what a borrower above it has passed on."""
     above, stay = way_up(tables, node)[1:], way_up(tables, target) if target else []
@@ -110,6 +123,10 @@ def holds_lent(tables: QuotaTables, node: uuid.UUID, target: uuid.UUID | None) -
 def _running(cell_id: uuid.UUID) -> Iterator[OverrideAmount]:
     rows = OverrideAmount.unscoped.filter(override__cell=cell_id, override__state=OverrideState.ACTIVE)
     return rows.select_related("override").order_by("pk").iterator()
+
+
+def _lesser(one: Amount, other: Amount) -> Amount:
+    return one if other is None else other if one is None else min(one, other)
 
 
 def _way_below(tables: QuotaTables, node: uuid.UUID, top: uuid.UUID) -> list[uuid.UUID]:
@@ -130,6 +147,7 @@ def _add(row: OverrideAmount, nodes: Collection[uuid.UUID], amount: int) -> None
 # Reading
 
 
+@row_scope.whole()
 def holdings(row: OverrideAmount, tables: QuotaTables) -> Holdings:
     kept = tables.kept(row.flavor_id, Resource(row.resource))
     lent = _lent(row)

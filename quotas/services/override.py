@@ -18,7 +18,7 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
-from foundation import audit, clock
+from foundation import audit, clock, row_scope
 from foundation.actor import SYSTEM, Actor
 from foundation.errors import FieldError, Invalid
 from foundation.quantities import Resource
@@ -315,6 +315,7 @@ def _start(acting_user: Actor, override: Override, tables: QuotaTables) -> None:
     _record(acting_user, "loan.start", override, after={"state": override.state})
 
 
+@row_scope.whole()
 def _return(
     acting_user: Actor,
     override: Override,
@@ -324,7 +325,8 @@ def _return(
 ) -> None:
     """Bring back what is there. What runs on it goes on, above quota, until others need it.
 
-    `ending` are loans that end because of each other, of which each ends once.
+    What was lent on may be with tenants that whoever ends the loan cannot see. `ending` are loans that end
+    because of each other, of which each ends once.
     """
     ending = {*ending, override.pk}
     while (inner := lent_on(override, tables, ending)) is not None:

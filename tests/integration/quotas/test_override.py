@@ -309,6 +309,32 @@ def test_a_loan_that_began_before_gains_were_noted_returns_by_its_history(here: 
     assert (here.sums(), here.kept(here.queue_b.node), here.kept(night.node)) == ((22, 8, 4), 4, 0)
 
 
+@time_machine.travel(T0, tick=False)
+def test_a_folder_that_a_tenant_leaves_its_quota_to_pays_for_no_loan(here: Department) -> None:
+    east, west = (tenancy.folder(name, here.folder) for name in ("east", "west"))
+    left = quotas.quota_node(here.cell, east)
+    mule = quotas.quota_node(here.cell, tenancy.workspace("mule", east))
+    outside = quotas.quota_node(here.cell, tenancy.folder("products"))
+    quotas.quota(mule, here.flavor, CARDS, 5)
+    quotas.quota(outside, here.flavor, CARDS, 8)
+    taker = quotas.quota_node(here.cell, tenancy.workspace("taker", here.folder))
+    quota_set(acting_user=here.anna, node=taker, amounts=[QuotaAmount(here.flavor, CARDS, 10)])
+    loan = lend(here, 8, None, 9, lender=outside, borrower=here.node, by=tenancy.platform_admin())
+    for node, cards in ((here.node_a, 12), (here.node_b, 8)):
+        quota_set(acting_user=here.anna, node=node, amounts=[QuotaAmount(here.flavor, CARDS, cards)])
+    assert here.kept(here.node) == 0
+    mover = tenancy.user("mover")
+    for folder in (east, west):
+        role = tenancy.custom_role(folder, "Mover", "tenant.view", "tenant.edit", "quota.view")
+        Member.unscoped.create(user=mover, tenant=folder, custom_role=role)
+
+    tenant_move(acting_user=mover, tenant=mule.tenant, parent=west)
+    assert (here.has(left), here.has(mule)) == (5, 0)
+    override_end(acting_user=SYSTEM, override=loan)
+
+    assert (here.has(left), here.has(outside)) == (5, 8)
+
+
 @pytest.mark.parametrize("over_both", [True, False])
 def test_quota_moves_with_a_tenant_only_for_who_divides_it_above_both(
     here: Department, over_both: bool
