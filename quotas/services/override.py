@@ -287,6 +287,7 @@ def _short(lender: QuotaNode, item: LoanAmount, kept: int, least: int, *, field:
     return LenderShort(sentence, numbers=numbers, errors=[error])
 
 
+@row_scope.whole()
 def _between(tables: QuotaTables, one: uuid.UUID, other: uuid.UUID) -> list[QuotaNode]:
     """The nodes whose totals a move changes: those on the way from each up to where the ways meet."""
     ways = [way_up(tables, one), way_up(tables, other)]

@@ -135,7 +135,9 @@ def _text(answer: Any) -> str:
     if not answer.streaming:
         return str(answer.content, "utf-8", "replace")
     if answer.is_async:
-        answer.close()
+        # Not `close`: it says that a request is over, and the connection of the whole test would be closed.
+        for closer in answer._resource_closers:
+            closer()
         return ""
     return b"".join(answer.streaming_content).decode()
 

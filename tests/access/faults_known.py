@@ -21,6 +21,9 @@ SAMPLE: Final[dict[str, str]] = {
         "POST api/v1/workspaces/{ws}/jobs/{job}/cancel of another"
     ),
     "frontend.pages.quotas.page:workspace_quota:login_required:1": "GET w/{workspace}/quota",
+    "tenants.one_time_passwords:PasswordChosen.has_permission:require_password_chosen:1": (
+        "GET api/v1/workspaces/{ws} by a session"
+    ),
     "frontend.pages.ops.roles:roles:require:1": "GET ops/tenants/{tenant}/roles",
 }
 """Checks, and a row by which it is noticed that they are gone."""
@@ -29,7 +32,6 @@ _LINKS: Final = "it decides which links, forms or choices a page offers; what th
 _DATA: Final = "it chooses among rows of one workspace or account that the caller was let into before"
 _INNER: Final = "the rule beside it in the same function is at least as strict for every actor of the matrix"
 _TOLD: Final = "it decides how much of a sum or of an effect is told, which no row of the table looks at"
-_KEYS: Final = "a key's scopes bound its owner's rights as well, and answer the same"
 ARGUED: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
@@ -54,7 +56,6 @@ ARGUED: Final[dict[str, str]] = {
             "scheduling.selectors.job:job_counts:by workspace:1",
             "scheduling.selectors.row:queue_work:by workspace:1",
             "scheduling.selectors.workspace_policy:policy_own:by tenant:1",
-            "tenants.selectors.member:membership_list:by user:1",
             "tenants.selectors.role:role_get:by tenant:1",
         ),
         _DATA,
@@ -67,7 +68,11 @@ ARGUED: Final[dict[str, str]] = {
             "tenants.selectors.access_key:access_key_list:is_over:1",
             "tenants.services.access_key:_require_owner:require:1",
             "tenants.services.account:_require_over:require:1",
+            "tenants.services.access_key:_require_owner:require_manage:1",
+            "tenants.services.access_key:_require_owner:require_over:1",
+            "tenants.services.group:_require:require:1",
             "tenants.services.service_account:require_manage:require:1",
+            "tenants.services.service_account:require_manage:require_over:1",
         ),
         _INNER,
     ),
@@ -78,20 +83,22 @@ ARGUED: Final[dict[str, str]] = {
             "quotas.services.quota_request:requests_to_decide:granted_anywhere:1",
             "quotas.tenant_tree:QuotaTreeWatcher.foresee_archive:may:1",
             "quotas.tenant_tree:QuotaTreeWatcher.foresee_move:may:1",
+            "scheduling.tenant_tree:_counts:may:1",
+            "telemetry.series.idle:idle_allocated:visible_workspace_ids:1",
             "telemetry.series.now:_visible:visible_workspace_ids:1",
+            "tenants.selectors.rights:effective_list:may:1",
         ),
         _TOLD,
     ),
     **dict.fromkeys(
         (
-            "quotas.api.queue_settings:QueueView:scope of DELETE:1",
-            "quotas.api.quota_views:QuotaFileView:scope of POST:1",
-            "quotas.api.user_limit_views:UserLimitView:scope of DELETE:1",
-            "quotas.api.user_limit_views:UserLimitView:scope of PATCH:1",
-            "quotas.api.views:QueuePresetView:scope of POST:1",
-            "tenants.api.members:MembersView:scope of POST:1",
+            "quotas.services.quota:require_decider:may:2",
+            "quotas.services.quota:require_decider:refusal:1",
         ),
-        _KEYS,
+        "it chooses between two sentences of one refusal",
+    ),
+    "tenants.one_time_passwords:PasswordChosen.has_permission:require_password_chosen:1": (
+        "every request meets it, and too few of them are asked again; the sample asks the one that shows it"
     ),
 }
 """Checks that may be taken away without the matrix noticing, with the reason."""
