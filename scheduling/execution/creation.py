@@ -36,8 +36,8 @@ _LONGEST_PAUSE_S: Final = 60
 # What an operator has to put right is told by a rule of its own.
 _OWN_RULES: Final = frozenset({"NAMESPACE_NOT_OWNED"})
 NO_ROOM_LEFT: Final = "NO_LONGER_FREE"
-# The pod of that name was made for another hold, or none was asked for.
-_OF_OTHERS: Final = ("NAME_TAKEN", "BOUND_ELSEWHERE", NO_ROOM_LEFT)
+# The pod of that name was made for another hold, by the cluster's own answer.
+_OF_OTHERS: Final = ("NAME_TAKEN", "BOUND_ELSEWHERE")
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 import time_machine
 
 from clusters.backends.base import PUT_OFF, UNREACHABLE, Outcome, OutcomeKind, TaskSpec
 from clusters.backends.simulated import backend as simulated
-from clusters.models import Cluster, ClusterHealth
+from clusters.models import Cluster, ClusterHealth, Node
 from scheduling.execution import execute
 from scheduling.execution.creation import ASKED_AT_MOST
 from scheduling.execution.execute import execute_cluster
@@ -133,3 +134,35 @@ def test_a_job_that_only_waits_for_others_is_never_evicted_for_it(stage: Stage, 
     with time_machine.travel("2026-11-02T08:01:00Z", tick=False):
         stage.run(20)
     assert state(job) == JobState.RUNNING
+
+
+def test_what_gives_way_to_others_is_held_until_the_cluster_says_that_it_is_not_there(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = stage.submit("late", run_s=900)
+    cycle_run(cell_id=stage.cell.pk)
+    with monkeypatch.context() as patched:  # the worker dies before it has noted that the pod is made
+        patched.setattr(execute, "_note_ensured", lambda known: None)
+        patched.setattr(execute, "_WANTED", _once(execute._WANTED))
+        execute_cluster(cluster_id=stage.cluster.pk)
+    Node.unscoped.update(cards_unplaced=1)
+
+    execute_cluster(cluster_id=stage.cluster.pk)
+
+    assert state(job) == JobState.EVICTING
+    held = Allocation.unscoped.get()
+    assert (held.released_at, held.removed_at) == (None, None), "its pod is there"
+    Node.unscoped.update(cards_unplaced=0)
+    stage.run(120)
+    assert state(job) == JobState.RUNNING
+    assert Allocation.unscoped.filter(released_at__isnull=True).count() == 1
+
+
+def _once(wanted: Any) -> Callable[..., list[Allocation]]:
+    asked: list[int] = []
+
+    def first(cluster: object, now: object) -> list[Allocation]:
+        asked.append(1)
+        return list(wanted(cluster, now)) if len(asked) == 1 else []
+
+    return first
