@@ -19,7 +19,6 @@ from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from rest_framework.test import APIClient
 
-from tests.api import access_tenancy
 from tests.builders import clusters, jobs, tenancy
 from tests.builders.world import World, world
 
@@ -40,7 +39,7 @@ def known(w: World) -> Names:
     job = jobs.job(w.queue, w.editor, "known")
     device = w.nodes[0].devices.first()
     return {
-        **access_tenancy.VALUES,
+        "account": "nobody",
         "ws": w.workspace.slug,
         "job": str(job.pk),
         "queue": w.queue.name,
