@@ -15,7 +15,16 @@ from tenants.models import User
 
 _ACCOUNT: Final = "frontend:account"
 OPEN: Final = frozenset(
-    {_ACCOUNT, "frontend:login", "frontend:logout", "set_language", "livez", "readyz", "metrics"}
+    {
+        _ACCOUNT,
+        "frontend:login",
+        "frontend:logout",
+        "set_language",
+        "livez",
+        "readyz",
+        "readyz-platform",
+        "metrics",
+    }
 )
 """Views that are open nevertheless, by their names. What is not named here is closed."""
 _API: Final = "/api/"
