@@ -53,6 +53,7 @@ class KubeStage(Stage):
         workspace = tenancy.workspace("team-a")
         self.user = tenancy.user("ed", workspace, Role.EDITOR)
         self.queue = quotas.queue(self.cell, workspace, [self.flavor, flavors[GpuMode.SLICE]], cards=16)
+        observe_cluster(cluster_id=self.cluster.pk)  # no pod is made before the first list of pods
 
     def _node(self, name: str, model: str, cards: dict[str, str], annotations: Json | None = None) -> None:
         size = {"cpu": "96", "memory": "1Ti", "pods": "110", **cards}

@@ -111,8 +111,11 @@ def test_what_is_rolled_back_is_not_told(lines: Lines, django_capture_on_commit_
     assert lines == []
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_submission_is_told_with_the_id_of_its_request(lines: Lines) -> None:
+def test_a_submission_is_told_with_the_id_of_its_request(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Within the request, as where the test's own transaction is not around it.
+    monkeypatch.setattr("django.db.transaction.on_commit", lambda work, **_: work())
     here, client = world(), Client()
     client.force_login(here.editor)
     body = {"name": "one", "roles": [{"resources": {"gpu": {"cards": 1}}}]}

@@ -50,7 +50,7 @@ def test_rights_that_are_missing_for_a_while_end_no_attempt(stage: KubeStage) ->
         stage.run(12)
         assert state(job) == JobState.ADMITTED
         stage.cluster.refresh_from_db()
-        assert "cannot list resource" in stage.cluster.health_message
+        assert "forbidden" in stage.cluster.health_message
     finally:
         stage.api.call("POST", BINDINGS, binding)
     wait_until(lambda: not _denied(stage), "the API server knows the platform again")
