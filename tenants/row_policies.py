@@ -31,7 +31,6 @@ _READ_AND_WRITE: Final = _READ | {"INSERT", "UPDATE", "DELETE"}
 _LIMITED: Final = {
     "foundation_auditrecord": _READ | {"INSERT"},
     "foundation_auditseal": _READ,  # workers seal
-    "foundation_heartbeat": _READ,
     "foundation_installation": _READ,
     "django_content_type": _READ,
     "django_migrations": _READ,
