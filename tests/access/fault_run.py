@@ -31,7 +31,7 @@ from tests.access.world import AccessWorld
 pytestmark = pytest.mark.django_db
 Question = tuple[Actor, Ask, bool]
 ALL: Final = os.environ.get("ALLOTMENT_FAULTS") == "all"
-LEAST: Final = 0.9
+LEAST: Final = 0.95
 MOST: Final = 60
 """So many questions are asked of each kind for one fault; a check of the frame of all pages is met by all."""
 _ASKED_ALONE: Final = 12

@@ -19,9 +19,10 @@ from tests.fuzz.hostile import kinds
 
 TEXTS: Final = 160
 _PARTS: Final = 2
-LONGEST_S: Final = 2.0
-"""Processor time for all the readers there are, one after the other, on a machine that does other work too;
-alone, the slowest text takes 0.3 s."""
+LONGEST_S: Final = 1.0
+"""Processor time for all the readers there are, one after the other."""
+_TRIES: Final = 3
+"""A text that is slow is read again: what else the machine does costs processor time, too."""
 _ROOT: Final = Path(__file__).parents[2]
 
 
@@ -38,22 +39,19 @@ def test_no_text_ends_a_process_or_holds_it_for_long(part: int) -> None:
     # Sizes and ways alternate fastest, so a step that shares a factor with them would leave some out.
     while count < total and any(step % factor == 0 for factor in (2, 3, 13)):
         step -= 1
-    command = [
-        sys.executable,
-        "-m",
-        "tests.fuzz.reading",
-        str(part * step),
-        str(4 * step),
-        str(-(-count // 4)),
-    ]
+    seconds = read_texts(part * step, 4 * step, -(-count // 4))
+    assert len(seconds) > 10
+    slow = {text for text, taken in seconds.items() if taken > LONGEST_S}
+    for _ in range(_TRIES - 1):
+        slow = {text for text in slow if read_texts(int(text.split()[1]), 1, 1)[text] > LONGEST_S}
+    assert not slow
+
+
+def read_texts(first: int, step: int, count: int) -> dict[str, float]:
+    """The processor seconds of each text, by the line that names it; read in a process of its own."""
+    command = [sys.executable, "-m", "tests.fuzz.reading", *map(str, (first, step, count))]
     run = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=3600)
     lines = run.stdout.splitlines()
-
     assert run.returncode == 0, f"{lines[-1:]}: {run.stderr[-2000:]}"
-    assert sum(line.startswith("end") for line in lines) > 10
-    slow = [
-        f"{line} s: {before}"
-        for before, line in pairwise(lines)
-        if line.startswith("end") and float(line.split()[1]) > LONGEST_S
-    ]
-    assert not slow
+    pairs = pairwise(lines)
+    return {before: float(line.split()[1]) for before, line in pairs if line.startswith("end")}
