@@ -75,7 +75,7 @@ class Administrator:
         created = self._rate(lambda number: self._create(pod, number), pods)
         return created, self._rate(lambda number: self._create_and_bind(pod, number, nodes), pods)
 
-    def minimal(self, pods: int, nodes: int) -> float:
+    def measure_minimal_pods(self, pods: int, nodes: int) -> float:
         """Pods a second that are created and bound when a pod is one container with one card and no more.
 
         Measured after `bare`, whose namespace it uses.

@@ -40,7 +40,7 @@ def run(share: float = 1.0) -> Report:
     with _cluster(size) as (plane, administrator):
         say(f"{size.bare} bare pods, twice, then as many minimal ones")
         created, bound = administrator.bare(size.bare, size.nodes)
-        minimal = administrator.minimal(size.bare, size.nodes)
+        minimal = administrator.measure_minimal_pods(size.bare, size.nodes)
         teams = (f"filler={size.cards - size.owned}", f"owner={size.owned}")
         world = ("benchmarks.kube.world", plane.kubeconfig(), *teams)
         with platform_on_postgres(world=world) as (running, server):

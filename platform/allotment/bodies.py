@@ -52,18 +52,18 @@ class Body(io.BytesIO):
         super().__init__()
         self._budget, self._sender, self._counted = budget, sender, 0
 
-    def add(self, part: bytes) -> None:
+    def append_part(self, part: bytes) -> None:
         """Append bytes that arrived. Raises: TooLarge, TooManyBodies."""
         largest = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         if self._counted + len(part) > largest:
             raise too_large(largest)
-        self._budget.take(self._sender, len(part))
+        self._budget.reserve_bytes(self._sender, len(part))
         self._counted += len(part)
         self.write(part)
 
     def close(self) -> None:
         """Give the bytes back; may be called twice."""
-        self._budget.release(self._sender, self._counted)
+        self._budget.release_bytes(self._sender, self._counted)
         self._counted = 0
         super().close()
 
@@ -75,7 +75,7 @@ class BodyBudget:
         self.taken = 0
         self._by_sender: Counter[str] = Counter()
 
-    def take(self, sender: str, size: int) -> None:
+    def reserve_bytes(self, sender: str, size: int) -> None:
         """Count bytes; those of "" are of nobody in particular.
 
         Raises: TooManyBodies when there would be more than `ALL_BYTES`, or than `BYTES_OF_ONE` of the sender.
@@ -86,7 +86,7 @@ class BodyBudget:
         self.taken += size
         self._by_sender[sender] += size
 
-    def release(self, sender: str, size: int) -> None:
+    def release_bytes(self, sender: str, size: int) -> None:
         """Count them no longer."""
         self.taken -= size
         self._by_sender[sender] -= size
@@ -118,7 +118,7 @@ async def read_body(
             message = await asyncio.wait_for(receive(), until - time.monotonic())
             if message["type"] == "http.disconnect":
                 raise RequestAborted
-            body.add(message.get("body", b""))
+            body.append_part(message.get("body", b""))
             if not message.get("more_body", False):
                 body.seek(0)
                 return body

@@ -29,8 +29,8 @@ def broker() -> CheckResult:
     return CheckResult("broker", True, transport)
 
 
-def installation() -> CheckResult:
-    """Whether the installation has been set up, and which command comes next."""
+def check_installation() -> CheckResult:
+    """Fails until the installation has been set up; names the command that comes next."""
     with row_scope.whole():
         parts = {
             "platform admin": bool(admins()),
@@ -49,8 +49,8 @@ def installation() -> CheckResult:
     return CheckResult("installation", True, "set up")
 
 
-def audit_head() -> CheckResult:
-    """Whether the audit chain still has the head that was noted last outside the database."""
+def check_audit_head() -> CheckResult:
+    """Fails when the audit chain lacks the head that was last noted outside the database."""
     noted = audit_heads.noted_head()
     if noted is None:
         return CheckResult("audit", True, f"no head noted in {audit_heads.heads_file()}")
@@ -69,5 +69,5 @@ def register() -> None:
     health.register("broker", broker)
     relay = health.heartbeat_check("relay", within_s=30, help_text="is `allotment relay` running?")
     health.register("relay", relay)
-    health.register("installation", installation)
-    health.register("audit", audit_head)
+    health.register("installation", check_installation)
+    health.register("audit", check_audit_head)

@@ -165,8 +165,8 @@ def _cards(sums: Mapping[uuid.UUID, Counter[str]]) -> Iterator[Fault]:
 
 
 def _cluster(cluster: Cluster, backend: ClusterBackend) -> _Look:
-    pods = [pod for pod in backend.inspect("pods") if isinstance(pod, Mapping)]
-    nodes = backend.inspect("nodes")
+    pods = [pod for pod in backend.list_objects("pods") if isinstance(pod, Mapping)]
+    nodes = backend.list_objects("nodes")
     name = cluster.name
     faults = {
         *_overcommit(name, nodes, pods),
@@ -287,7 +287,7 @@ def _leftovers(cluster: Cluster, backend: ClusterBackend) -> Iterator[Fault]:
     check, lately = f"{cluster.name}: left behind", clock.now() - _TIDY_WITHIN
     found: list[tuple[str, str]] = []
     for kind in ("configmaps", "services"):
-        for item in backend.inspect(kind):
+        for item in backend.list_objects(kind):
             job = (item["metadata"].get("labels") or {}).get("allotment.io/job", "")
             if job and _is_ours(item):
                 found.append((job, f"{kind[:-1]} {item['metadata']['namespace']}/{item['metadata']['name']}"))
@@ -296,7 +296,7 @@ def _leftovers(cluster: Cluster, backend: ClusterBackend) -> Iterator[Fault]:
     alive = {str(key) for key in live.values_list("pk", flat=True)}
     yield from (Fault(check, words) for job, words in found if job not in alive)
     spaces = set(Tenant.unscoped.filter(kind=TenantKind.WORKSPACE).values_list("slug", flat=True))
-    for item in backend.inspect("namespaces"):
+    for item in backend.list_objects("namespaces"):
         labels, name = item["metadata"].get("labels") or {}, item["metadata"]["name"]
         mine = labels.get("allotment.io/installation") == str(installation_id())
         if mine and name not in spaces and name != "allotment":

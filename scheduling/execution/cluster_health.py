@@ -31,7 +31,7 @@ def health_check(cluster: Cluster) -> bool:
     if now - at < CHECK_EVERY_S and not (well and cluster.health == ClusterHealth.UNREACHABLE):
         return well
     try:
-        backend_for(cluster, disowned_too=True).check()
+        backend_for(cluster, disowned_too=True).check_connection()
     except BackendUnavailable as error:
         _checked[cluster.pk] = (time.monotonic(), False)
         health_note(cluster, ClusterHealth.UNREACHABLE, str(error))

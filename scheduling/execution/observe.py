@@ -160,7 +160,7 @@ def _still_there(cluster: Cluster, backend: ClusterBackend, holding: Sequence[Al
     """Those of which the pod is there, or of which it cannot be told that it is not."""
     refs = [TaskRef(one.namespace, one.pod_name, one.known_uid, str(one.pk)) for one in holding]
     try:
-        there = backend.still_there(refs)
+        there = backend.pods_exist(refs)
     except BackendUnavailable as error:
         log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
         return {one.pk for one in holding}

@@ -136,7 +136,7 @@ def ended(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
     facts: Facts = []
     if job.end_reason:
         facts.append((_("Cause"), words.rule_word(job.end_reason)))
-    if said := story.ending(cause):
+    if said := story.describe_ending(cause):
         facts.append((_("What the cluster said"), said))
     return [
         *facts,

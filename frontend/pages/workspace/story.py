@@ -50,11 +50,11 @@ def _row(event: JobEvent) -> parts.StoryRow:
         return parts.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone)
     if numbers.get("rule") in _OWN_DOING:
         tag = "" if event.code == "evicting" else tag
-    return parts.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone, detail=ending(numbers))
+    return parts.StoryRow(at=event.at, text=text, tag=str(tag), tone=tone, detail=describe_ending(numbers))
 
 
-def ending(numbers: Numbers) -> str:
-    """What the cluster said about it: pod, exit code, reason or signal, message."""
+def describe_ending(numbers: Numbers) -> str:
+    """The text of what the cluster reported: pod, exit code, reason or signal, message."""
     said = []
     if numbers.get("pod"):
         said.append(_("pod %(pod)s") % {"pod": numbers["pod"]})

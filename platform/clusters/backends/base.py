@@ -315,7 +315,7 @@ class BoundPods:
 @dataclass(frozen=True, slots=True)
 class ObservedBatch:
     """Changes since a cursor. `complete`: these are all pods of the platform there are, so that an absent one
-    may be gone; see `still_there`. `bound` are the pods on nodes, those of others as well.
+    may be gone; see `pods_exist`. `bound` are the pods on nodes, those of others as well.
 
     `again_s`: seconds until the next change, of a cluster that knows it or has reason to think so; then it
     is worth another look.
@@ -403,7 +403,7 @@ class ClusterBackend(Protocol):
 
     capabilities: Capabilities
 
-    def check(self) -> None:
+    def check_connection(self) -> None:
         """Find out within a few seconds whether the cluster answers at all. Raises: BackendUnavailable."""
 
     def inventory(self) -> Inventory: ...
@@ -447,30 +447,32 @@ class ClusterBackend(Protocol):
         well; of pods of others what changed.
         """
 
-    def identity(self) -> str:
-        """What no other cluster has and this one keeps, whatever its address."""
+    def read_identity(self) -> str:
+        """The uid of the cluster, which stays the same behind another address; empty where it has none."""
         return ""
 
-    def owner(self) -> Owner | None:
-        """Which platform runs the cluster, None if none has said so."""
+    def read_owner(self) -> Owner | None:
+        """The platform that the cluster names as its owner; None when it names none."""
         return None
 
-    def own(self, owner: Owner) -> None:
-        """Say who runs the cluster, unless somebody has since `owner.version`.
+    def write_owner(self, owner: Owner) -> None:
+        """Write the owner into the cluster, unless it was changed since `owner.version`.
 
         Raises: BackendUnavailable, in that case as well.
         """
 
-    def disown(self) -> None:
-        """Say that nobody runs the cluster."""
+    def remove_owner(self) -> None:
+        """Remove the owner from the cluster."""
 
-    def still_there(self, refs: Sequence[TaskRef]) -> list[bool]:
-        """Whether each of these pods, which a complete batch lacked, is there all the same: a label or a
-        selector may hide a pod that runs. By uid where it is known, else by name."""
+    def pods_exist(self, refs: Sequence[TaskRef]) -> list[bool]:
+        """One flag for each pod that a complete batch lacked: True when a read by uid, else by name, finds it.
+
+        A label or a selector may hide a pod that runs.
+        """
         return [False for _ in refs]
 
-    def inspect(self, kind: str) -> list[Mapping[str, Any]]:
-        """All objects of a kind as they are there, for whoever checks up on what else stands here.
+    def list_objects(self, kind: str) -> list[Mapping[str, Any]]:
+        """All objects of a kind as the cluster has them, for checks that share no code with observation.
 
         Kinds: `nodes`, `pods`, `configmaps`, `services`, `namespaces`. None where there are no such objects.
         """
@@ -481,7 +483,7 @@ class ClusterBackend(Protocol):
         return Governed()
 
     def namespace_state(self, name: str, workspace: str) -> NamespaceState:
-        """Whose a namespace is, seen from the workspace of that id. Raises: BackendUnavailable."""
+        """The owner of a namespace as seen from a workspace, given by its id. Raises: BackendUnavailable."""
         return NamespaceState.OWN
 
     def namespace_adopt(self, name: str, workspace: str) -> None:

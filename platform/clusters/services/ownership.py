@@ -74,8 +74,8 @@ def ownership_check(*, cluster: Cluster, backend: ClusterBackend, take_over: str
     """
     if not backend.capabilities.owned:
         return None
-    _check_identity(cluster, backend.identity())
-    found = backend.owner()
+    _check_identity(cluster, backend.read_identity())
+    found = backend.read_owner()
     if not cluster._state.adding:  # a token is known here before it stands there
         cluster.refresh_from_db(fields=["owner_token", "owner_next"])
     if found is not None and take_over != found.installation:
@@ -116,9 +116,9 @@ def ownership_release(cluster: Cluster) -> None:
     """Say in a cluster that was forgotten that nobody runs it, as far as it answers."""
     try:
         backend = backend_for(cluster, disowned_too=True)
-        found = backend.owner()
+        found = backend.read_owner()
         if found is not None and _is_ours(cluster, found):
-            backend.disown()
+            backend.remove_owner()
     except BackendUnavailable as error:
         log.warning("the owner is left in a cluster", cluster=cluster.name, error=str(error))
 
@@ -156,7 +156,7 @@ def cluster_owner(*, acting_user: Actor, cluster: Cluster) -> Owner | None:
     """Which platform runs a cluster, by its own word. Raises: PermissionDenied; ClusterUnreachable."""
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
     try:
-        return backend_for(cluster, disowned_too=True).owner()
+        return backend_for(cluster, disowned_too=True).read_owner()
     except BackendUnavailable as error:
         raise ClusterUnreachable(str(error)) from error
 
@@ -235,7 +235,7 @@ def _renew(cluster: Cluster, backend: ClusterBackend, found: Owner | None) -> No
     rows.update(owner_next=token)
     version = found.version if found is not None else ""
     host = socket.gethostname()[:_HOST_LENGTH]
-    backend.own(Owner(str(installation_id()), token, host, now, version))
+    backend.write_owner(Owner(str(installation_id()), token, host, now, version))
     rows.update(owner_token=token, owner_at=now)
     cluster.owner_token = cluster.owner_next = token
     cluster.owner_at = now

@@ -178,8 +178,8 @@ class Scripted(ClusterBackend):
     def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
         return self._backend.observe(cursor, whole=whole)
 
-    def still_there(self, refs: Sequence[TaskRef]) -> list[bool]:
-        return self._backend.still_there(refs)
+    def pods_exist(self, refs: Sequence[TaskRef]) -> list[bool]:
+        return self._backend.pods_exist(refs)
 
     def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return self._backend.events(refs)

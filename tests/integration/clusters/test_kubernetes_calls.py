@@ -225,9 +225,9 @@ def test_what_fails_for_one_object_alone_does_not_close_the_cluster_for_others(
     server.answers = [answer]
     for _ in range(2 * FAILURES):
         with pytest.raises(OutcomeUnknown):
-            api.about("team/fat").create("/x", {})
+            api.for_subject("team/fat").create("/x", {})
     server.answers = [(201, b'{"a": 1}')]
-    assert api.about("team/other").create("/x", {}) == {"a": 1}
+    assert api.for_subject("team/other").create("/x", {}) == {"a": 1}
 
 
 @pytest.mark.parametrize("answer", [(500, b""), "lost"])
@@ -235,10 +235,10 @@ def test_what_fails_for_many_objects_closes_the_cluster(server: Server, api: Api
     server.answers = [answer]
     for number in range(FAILURES):
         with pytest.raises(OutcomeUnknown):
-            api.about(f"team/{number}").create("/x", {})
+            api.for_subject(f"team/{number}").create("/x", {})
     asked = len(server.asked)
     with pytest.raises(BackendUnavailable, match="in a row failed"):
-        api.about("team/other").create("/x", {})
+        api.for_subject("team/other").create("/x", {})
     assert len(server.asked) == asked
 
 
@@ -248,9 +248,9 @@ def test_an_api_server_that_is_not_ready_closes_the_cluster_whatever_was_asked(
     server.answers = [(503, b"")]
     for _ in range(FAILURES):
         with pytest.raises(BackendUnavailable):
-            api.about("team/one").create("/x", {})
+            api.for_subject("team/one").create("/x", {})
     with pytest.raises(BackendUnavailable, match="in a row failed"):
-        api.about("team/other").create("/x", {})
+        api.for_subject("team/other").create("/x", {})
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_any_answer_about_an_object_says_that_the_cluster_is_there(
     server: Server, api: Api, answer: Answer
 ) -> None:
     server.answers = [answer]
-    api.check("/x", 1.0)
+    api.check_object("/x", 1.0)
     assert server.asked == [("GET", "/x", "")]
 
 
@@ -294,7 +294,7 @@ def test_any_answer_about_an_object_says_that_the_cluster_is_there(
 def test_a_check_asks_once(server: Server, api: Api, answer: Answer) -> None:
     server.answers = [answer]
     with pytest.raises(BackendUnavailable, match="GET /x"):
-        api.check("/x", 1.0)
+        api.check_object("/x", 1.0)
     assert len(server.asked) == 1
 
 
@@ -305,7 +305,7 @@ def test_a_check_waits_no_longer_than_it_is_told(
     monkeypatch.setattr(_Handler, "do_GET", lambda _: release.wait(5))
     began = time.monotonic()
     with pytest.raises(BackendUnavailable, match="the answer was lost"):
-        api.check("/x", 0.05)
+        api.check_object("/x", 0.05)
     assert time.monotonic() - began < 2
     release.set()
 

@@ -170,16 +170,16 @@ def test_what_was_lost_is_used_again_after_a_person_took_it_over(
 def test_a_confirmation_whose_answer_was_lost_is_ones_own(
     stage: KubeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = KubernetesBackend.own
+    own = KubernetesBackend.write_owner
 
     def lost(backend: KubernetesBackend, wanted: Json) -> None:
         own(backend, wanted)  # type: ignore[arg-type]
         raise BackendUnavailable("the answer was lost")
 
-    monkeypatch.setattr(KubernetesBackend, "own", lost)
+    monkeypatch.setattr(KubernetesBackend, "write_owner", lost)
     assert seen(stage).health == ClusterHealth.UNREACHABLE
     assert seen(stage).owner_token != owner(stage)["token"]
-    monkeypatch.setattr(KubernetesBackend, "own", own)
+    monkeypatch.setattr(KubernetesBackend, "write_owner", own)
     assert seen(stage).health == ClusterHealth.HEALTHY
 
 

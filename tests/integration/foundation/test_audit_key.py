@@ -15,7 +15,7 @@ from django.conf import LazySettings
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
-from allotment.checks import audit_head
+from allotment.checks import check_audit_head
 from foundation import audit, audit_chain, audit_heads
 from foundation.actor import SYSTEM
 from foundation.audit_chain import Break
@@ -130,14 +130,14 @@ def test_an_end_that_was_cut_off_is_noticed_and_stays_noticed(heads: Path) -> No
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         records = write(4)
         seal_audit()
-        assert audit_head().ok
+        assert check_audit_head().ok
         cut(records[2:])
         assert audit_chain.verify().broken is None
         for _ in range(3):
             write(2)
             traveller.shift(120)
             seal_audit()
-            assert not audit_head().ok
+            assert not check_audit_head().ok
     assert len(heads.read_text().splitlines()) == 1
     with pytest.raises(SystemExit):
         call_command("audit_verify")
@@ -177,9 +177,9 @@ def test_a_restored_database_is_accepted_once_and_on_record() -> None:
     records = write(3)
     seal_audit()
     cut(records[1:])
-    assert not audit_head().ok
+    assert not check_audit_head().ok
     call_command("audit_verify", "--accept")
-    assert audit_head().ok
+    assert check_audit_head().ok
     seal_audit()
     call_command("audit_verify")
     kept = AuditRecord.unscoped.get(action="audit.accept")

@@ -242,7 +242,7 @@ def test_silence_behind_a_watch_that_still_answers_is_noted_and_does_not_flap(
     def silent(_: SimulatedBackend) -> None:
         raise BackendUnavailable("the answer was lost")
 
-    monkeypatch.setattr(SimulatedBackend, "check", silent, raising=False)
+    monkeypatch.setattr(SimulatedBackend, "check_connection", silent, raising=False)
     monkeypatch.setattr(cluster_health, "CHECK_EVERY_S", 4.0)
     cluster_health._checked.clear()
     for _ in range(3):

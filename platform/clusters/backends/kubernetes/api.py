@@ -103,11 +103,11 @@ class Api:
         self.cluster, self.installation = cluster, installation
         self._client, self._breaker, self._subject = client, breaker, subject
 
-    def about(self, subject: str) -> Api:
+    def for_subject(self, subject: str) -> Api:
         """The same API, for calls that are all about one thing."""
         return Api(self.cluster, self._client, self._breaker, self.installation, subject)
 
-    def check(self, path: str, answer_s: float) -> None:
+    def check_object(self, path: str, answer_s: float) -> None:
         """Ask for one object, once, and wait `answer_s` seconds at most; any answer about it will do.
 
         Raises: BackendUnavailable.

@@ -62,15 +62,15 @@ class KubernetesBackend(ClusterBackend):
         connection = json.dumps(cluster.connection, sort_keys=True)
         self._api = _api(cluster.name, connection, str(installation_id()), os.getpid())
 
-    def check(self) -> None:
+    def check_connection(self) -> None:
         """Read one object from the store behind the API server, which a watch does without.
 
         One slow answer is not taken for silence.
         """
         try:
-            self._api.check(_CHECKED, _CHECK_S)
+            self._api.check_object(_CHECKED, _CHECK_S)
         except BackendUnavailable:
-            self._api.check(_CHECKED, _CHECK_S)
+            self._api.check_object(_CHECKED, _CHECK_S)
 
     def inventory(self) -> Inventory:
         return watch.inventory(self._api)
@@ -99,22 +99,22 @@ class KubernetesBackend(ClusterBackend):
     def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
         return watch.observe(self._api, cursor, whole=whole)
 
-    def identity(self) -> str:
-        return owning.identity(self._api)
+    def read_identity(self) -> str:
+        return owning.read_identity(self._api)
 
-    def owner(self) -> Owner | None:
-        return owning.owner(self._api)
+    def read_owner(self) -> Owner | None:
+        return owning.read_owner(self._api)
 
-    def own(self, owner: Owner) -> None:
-        owning.own(self._api, owner)
+    def write_owner(self, owner: Owner) -> None:
+        owning.write_owner(self._api, owner)
 
-    def disown(self) -> None:
-        owning.disown(self._api)
+    def remove_owner(self) -> None:
+        owning.remove_owner(self._api)
 
-    def still_there(self, refs: Sequence[TaskRef]) -> list[bool]:
-        return removing.still_there(self._api, refs)
+    def pods_exist(self, refs: Sequence[TaskRef]) -> list[bool]:
+        return removing.pods_exist(self._api, refs)
 
-    def inspect(self, kind: str) -> list[Mapping[str, Any]]:
+    def list_objects(self, kind: str) -> list[Mapping[str, Any]]:
         items, _ = self._api.listing(f"/api/v1/{kind}")
         return list(items)
 

@@ -19,12 +19,12 @@ _CONFIGMAPS: Final = f"{_NAMESPACES}/{NAMESPACE}/configmaps"
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
-def identity(api: Api) -> str:
+def read_identity(api: Api) -> str:
     """The uid of a namespace that every cluster has and nobody can make anew. Raises: BackendUnavailable."""
     return str(api.get(f"{_NAMESPACES}/kube-system")["metadata"]["uid"])
 
 
-def owner(api: Api) -> Owner | None:
+def read_owner(api: Api) -> Owner | None:
     """What the object says; None if there is none. Raises: BackendUnavailable."""
     try:
         found = api.get(f"{_CONFIGMAPS}/{NAME}")
@@ -46,7 +46,7 @@ def owner(api: Api) -> Owner | None:
     )
 
 
-def own(api: Api, wanted: Owner) -> None:
+def write_owner(api: Api, wanted: Owner) -> None:
     """Write the object: a new one, or that of `wanted.version`. Raises: BackendUnavailable."""
     data = {
         "installation": wanted.installation,
@@ -67,7 +67,7 @@ def own(api: Api, wanted: Owner) -> None:
         raise BackendUnavailable("somebody else has just said who runs this cluster") from error
 
 
-def disown(api: Api) -> None:
+def remove_owner(api: Api) -> None:
     """Remove the object; absent is done. Raises: BackendUnavailable."""
     try:
         api.delete(f"{_CONFIGMAPS}/{NAME}", {})

@@ -83,11 +83,11 @@ def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
         gangs = {_gang(spec): spec.gang for spec in specs}
         # Each begun before what waits for it, so that nothing waits for one that has not been.
         homes = {
-            home: workers.submit(namespace_found, api.about(home[0]), *home)
+            home: workers.submit(namespace_found, api.for_subject(home[0]), *home)
             for home in dict.fromkeys((spec.ref.namespace, spec.workspace) for spec in specs)
         }
         owners = {
-            key: workers.submit(_owner, api.about(key[0]), homes[key[:2]], key, gang)
+            key: workers.submit(_owner, api.for_subject(key[0]), homes[key[:2]], key, gang)
             for key, gang in gangs.items()
         }
 
@@ -99,7 +99,7 @@ def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
                     outcomes[number] = Outcome.unknown(text, PUT_OFF)
                     continue
                 # What fails for one workspace alone does not close the cluster for others.
-                outcome = _ensure(api.about(spec.ref.namespace), spec, owners[_gang(spec)])
+                outcome = _ensure(api.for_subject(spec.ref.namespace), spec, owners[_gang(spec)])
                 outcomes[number] = outcome
                 unanswered.note(spec, outcome)
 

@@ -44,7 +44,7 @@ def remove(api: Api, ref: TaskRef, grace_s: int) -> Outcome:
     return Outcome.done(str((deleted.get("metadata") or {}).get("uid") or ref.uid))
 
 
-def still_there(api: Api, refs: Sequence[TaskRef]) -> list[bool]:
+def pods_exist(api: Api, refs: Sequence[TaskRef]) -> list[bool]:
     """Whether each pod exists, read one by one. Raises: Refused; BackendUnavailable."""
     with Workers() as workers:
         return list(workers.map(lambda ref: _is_there(api, ref), refs))

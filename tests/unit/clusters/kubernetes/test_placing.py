@@ -36,7 +36,7 @@ class Calls:
         monkeypatch.setattr(placing, "namespace_found", lambda *_: {})
         monkeypatch.setattr("clusters.backends.kubernetes.workers.AT_ONCE", 1)
 
-    def about(self, subject: str) -> Calls:
+    def for_subject(self, subject: str) -> Calls:
         self.subjects.add(subject)
         return self
 
