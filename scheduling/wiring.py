@@ -9,7 +9,7 @@ from typing import Final
 
 from clusters.models import Cell
 from foundation import health, metrics, outbox
-from foundation.deferred import deferred
+from foundation.deferred import defer_import
 from quotas import effect, evidence
 from scheduling import metrics as scheduling_metrics
 from scheduling.models import PriorityGrant, WorkspacePolicy
@@ -39,18 +39,18 @@ def connect() -> None:
     """Register which task each hint wakes and what readiness means here."""
     for topic, task in TASKS.items():
         path = f"scheduling.tasks:{task}"
-        outbox.register(topic, deferred(f"{path}.delay"), deferred(f"{path}.run"))
+        outbox.register(topic, defer_import(f"{path}.delay"), defer_import(f"{path}.run"))
     metrics.register("foundation", metrics.own_figures)
     metrics.register("scheduling", scheduling_metrics.figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
-    feasibility.register(deferred("scheduling.potential:misfit"))
+    feasibility.register(defer_import("scheduling.potential:misfit"))
     effects.register("scheduling", JobTreeWatcher())
     effect.register(
         effect.Answers(
-            foresee=deferred("scheduling.quota_effect:foresee"),
-            drain=deferred("scheduling.services.drain:quota_drain"),
+            foresee=defer_import("scheduling.quota_effect:foresee"),
+            drain=defer_import("scheduling.services.drain:quota_drain"),
             pending=pending_demand,
-            vacate=deferred("scheduling.services.vacate:queue_vacate"),
+            vacate=defer_import("scheduling.services.vacate:queue_vacate"),
         )
     )
     evidence.register("use", use_evidence)

@@ -25,8 +25,8 @@ __all__ = [
     "granted",
     "granted_anywhere",
     "is_over",
-    "lacks",
     "may",
+    "missing_permission",
     "require",
     "require_cover",
     "require_over",
@@ -70,10 +70,12 @@ def require(actor: Actor, permission: Permission, tenant: Tenant | None = None) 
         return
     if tenant is not None and Permission.TENANT_VIEW not in points:
         raise NotFound
-    raise lacks(actor, permission, tenant)
+    raise missing_permission(actor, permission, tenant)
 
 
-def lacks(actor: Actor, permission: Permission, tenant: Tenant | None = None) -> PermissionDenied:
+def missing_permission(
+    actor: Actor, permission: Permission, tenant: Tenant | None = None
+) -> PermissionDenied:
     """The refusal of who does not have a point there."""
     bound = bound_of(actor)
     if bound is not None and permission in _on(grants_held(actor), tenant.path if tenant else None):

@@ -172,7 +172,7 @@ def _write_measures(**_: Any) -> None:
 def _write_last_measures(**_: Any) -> None:
     from foundation import measures  # noqa: PLC0415 (models are loaded only from here on)
 
-    measures.write()
+    measures.write_measures()
 
 
 @worker_ready.connect

@@ -7,7 +7,7 @@ from typing import Final
 from kombu.exceptions import KombuError
 
 from allotment.celery import app
-from allotment.first_use import admins
+from allotment.first_use import find_admins
 from clusters.models import Cell, Cluster, Flavor
 from foundation import audit_heads, health, row_scope
 from foundation.health import CheckResult
@@ -33,7 +33,7 @@ def check_installation() -> CheckResult:
     """Fails until the installation has been set up; names the command that comes next."""
     with row_scope.whole():
         parts = {
-            "platform admin": bool(admins()),
+            "platform admin": bool(find_admins()),
             "cell": Cell.unscoped.exists(),
             "root tenant": Tenant.unscoped.filter(parent=None).exists(),
         }

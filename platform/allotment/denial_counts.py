@@ -72,7 +72,7 @@ class DenialCounts:
             self._number[caller] += 1
             return self._number[caller] <= caller.own_records
 
-    def due(self, now: datetime) -> list[Repeated]:
+    def take_finished_counts(self, now: datetime) -> list[Repeated]:
         """What was counted in a minute that is over; it is handed out once."""
         window = int(now.timestamp()) // WINDOW_S
         if window == self._window or not self._number:

@@ -53,7 +53,7 @@ class DenialMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        for repeated in self._counts.due(clock.now()):
+        for repeated in self._counts.take_finished_counts(clock.now()):
             _note_repeated(repeated)
         if response.status_code in _ALWAYS or response.status_code == 404 or is_untried(request):
             self._note(request, response)

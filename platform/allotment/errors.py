@@ -10,7 +10,7 @@ from django.views import defaults
 
 from foundation import problems
 from foundation.errors import AllotmentError, Invalid, NotFound, PermissionDenied
-from foundation.outages import outage
+from foundation.outages import find_outage
 
 _API = "/api/"
 
@@ -39,7 +39,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 def server_error(request: HttpRequest) -> HttpResponse:
     """Something failed; it was logged, and nothing of it is shown."""
     if not request.path.startswith(_API):
-        found = outage(sys.exception())
+        found = find_outage(sys.exception())
         if found is None:
             return defaults.server_error(request)
         text = loader.render_to_string("500.html", {"detail": found.detail})

@@ -74,7 +74,7 @@ def installation_init(*, wanted: FirstUse) -> Installation:
     return Installation(admin=_admin(wanted), cell=_cell(wanted.cell), tenant=_root(wanted))
 
 
-def admins() -> list[Member]:
+def find_admins() -> list[Member]:
     """The platform admins by name: people, and groups that have people or get them by a sign-in."""
     members = Member.unscoped.filter(role=Role.PLATFORM_ADMIN).select_related("user", "group")
     people = Q(user__is_active=True, user__kind=AccountKind.PERSON)
@@ -83,7 +83,7 @@ def admins() -> list[Member]:
 
 
 def _admin(wanted: FirstUse) -> Part:
-    members = admins()
+    members = find_admins()
     there = [member.subject_name for member in members]
     if members:
         asked = wanted.claim or wanted.user

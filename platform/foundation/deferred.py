@@ -15,17 +15,17 @@ deferred_paths: Final[set[str]] = set()
 """Every path that was deferred in this process; a test resolves each, since no type checker does."""
 
 
-def deferred(path: str) -> Callable[..., Any]:
+def defer_import(path: str) -> Callable[..., Any]:
     """The callable `package.module:name`, imported at its first call; `name` may have dots."""
     deferred_paths.add(path)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return resolve(path)(*args, **kwargs)
+        return resolve_path(path)(*args, **kwargs)
 
     return call
 
 
-def resolve(path: str) -> Any:
+def resolve_path(path: str) -> Any:
     """What a path of `deferred` names. Raises: ImportError, AttributeError for one that is not there."""
     module, _, name = path.partition(":")
     return attrgetter(name)(importlib.import_module(module))

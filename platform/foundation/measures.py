@@ -103,10 +103,10 @@ def is_due() -> bool:
 def write_due() -> None:
     """Write down what was counted, if that is due; called where a piece of work has ended."""
     if is_due():
-        write()
+        write_measures()
 
 
-def write() -> None:
+def write_measures() -> None:
     """Add what this process has counted to the rows; what cannot be written is kept for the next time."""
     if connection.in_atomic_block:  # it might be rolled back
         return

@@ -65,7 +65,7 @@ def view(request: HttpRequest) -> HttpResponse:
         text = "Send the value of ALLOTMENT_METRICS_TOKEN as: Authorization: Bearer …\n"
         headers = {"WWW-Authenticate": "Bearer"}
         return HttpResponse(text, status=401, content_type="text/plain; charset=utf-8", headers=headers)
-    measures.write()
+    measures.write_measures()
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_All())
     with row_scope.whole(), row_scope.together():

@@ -48,7 +48,7 @@ class DatabaseUnavailable(AllotmentError):
     status = 503
 
 
-def outage(error: BaseException | None) -> AllotmentError | None:
+def find_outage(error: BaseException | None) -> AllotmentError | None:
     """The outage that an exception, or what caused it, tells of; None when it tells of another fault."""
     for each in _causes(error):
         sqlstate = str(getattr(each, "sqlstate", None) or "")

@@ -16,7 +16,7 @@ from rest_framework.views import exception_handler as drf_exception_handler
 
 from foundation.actor import origin
 from foundation.errors import AllotmentError, FieldError, NotFound, PermissionDenied
-from foundation.outages import outage
+from foundation.outages import find_outage
 
 log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"
@@ -72,7 +72,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         # The application let somebody through whom the policies on rows stopped: they learn nothing.
         log.error("refused by a policy on rows", exc_info=error)
         error = NotFound()
-    elif not isinstance(error, AllotmentError | exceptions.APIException) and (found := outage(error)):
+    elif not isinstance(error, AllotmentError | exceptions.APIException) and (found := find_outage(error)):
         log.error("outage", code=found.code, exc_info=error)
         error = found
     if isinstance(error, AllotmentError):
@@ -99,7 +99,7 @@ def _of_policy(error: Exception) -> bool:
 
 def server_error(request: HttpRequest) -> JsonResponse:
     """The answer to what failed outside DRF, in the same shape and without a trace."""
-    found = outage(sys.exception())
+    found = find_outage(sys.exception())
     if found is not None:
         return JsonResponse(of_error(found), status=found.status, content_type=CONTENT_TYPE)
     body = problem(

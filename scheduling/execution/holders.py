@@ -29,7 +29,7 @@ def _live(names: list[str], cluster: uuid.UUID) -> QuerySet[Allocation, Any]:
 _LIVE: Final[Kept[tuple[Any, ...]]] = Kept(_live)
 
 
-def own(cluster: Cluster, bound: BoundPods) -> frozenset[str]:
+def find_own_pods(cluster: Cluster, bound: BoundPods) -> frozenset[str]:
     """The uids of those pods that are live holds."""
     found: dict[tuple[str, str], tuple[Any, ...]] = {}
     names = sorted({pod.name for pod in bound.pods})

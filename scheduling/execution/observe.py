@@ -117,7 +117,7 @@ def _apply(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch, now:
     _apply_pods(cluster, news, now)
     if batch.complete:
         _absent(cluster, backend, pods, now)
-    foreign_apply(cluster=cluster, bound=batch.bound, own=holders.own(cluster, batch.bound))
+    foreign_apply(cluster=cluster, bound=batch.bound, own=holders.find_own_pods(cluster, batch.bound))
     faults.point("observe.before_cursor")
     # The cursor moves last: a crash before this line only means seeing the same things again.
     (_LISTED if batch.complete else _FOLLOWED)(cluster.pk, batch.cursor, now)

@@ -94,7 +94,7 @@ class PlatformView(APIView):
     def _require_one(self, has: frozenset[Permission], tenant: Tenant | None = None) -> None:
         point = self.points.get(self.request.method or "")
         if point is not None and has.isdisjoint({point, *self.also}):
-            raise permissions.lacks(self.viewer, point, tenant)
+            raise permissions.missing_permission(self.viewer, point, tenant)
 
     def may_see_again(self) -> None:
         """Check that the caller may still be told what was answered. Raises: PermissionDenied, NotFound."""

@@ -14,7 +14,7 @@ from django.test import Client
 from psycopg import errors
 
 from foundation.errors import Conflict
-from foundation.outages import outage
+from foundation.outages import find_outage
 from foundation.problems import exception_handler
 from scheduling.models import Job
 from tests.api.conftest import As
@@ -111,7 +111,7 @@ def test_each_outage_has_its_code_outside_of_views_as_well(
 
 @pytest.mark.parametrize("error", OTHERS.values(), ids=OTHERS)
 def test_other_faults_are_no_outage(error: Exception | None) -> None:
-    assert outage(error) is None
+    assert find_outage(error) is None
 
 
 def test_a_refusal_that_an_outage_led_to_keeps_its_own_code(w: World) -> None:

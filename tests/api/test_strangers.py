@@ -70,12 +70,12 @@ def test_many_addresses_make_no_more_than_so_many_records(now: Any) -> None:
     callers = [Caller(address=f"198.51.100.{n}") for n in range(250)]
     first = sum(denied.is_recorded(caller, clock.now()) for caller in callers for _ in range(3))
     assert first == ADDRESSES_MAX
-    assert denied.due(clock.now()) == []
+    assert denied.take_finished_counts(clock.now()) == []
     now.shift(60)
-    due = denied.due(clock.now())
+    due = denied.take_finished_counts(clock.now())
     assert len(due) == ADDRESSES_MAX + 1
     assert sum(repeated.number for repeated in due) + first == 750, "nothing is lost"
-    assert denied.due(clock.now()) == []
+    assert denied.take_finished_counts(clock.now()) == []
 
 
 def test_what_a_user_is_denied_is_written_each_time_up_to_a_number(
@@ -285,10 +285,10 @@ def test_the_embedded_server_believes_no_header_about_the_client(tmp_path: Any) 
 def test_production_believes_no_header_from_everybody(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", value)
     with pytest.raises(environment.SettingError, match="FORWARDED_ALLOW_IPS"):
-        environment.proxies("FORWARDED_ALLOW_IPS")
+        environment.check_proxies("FORWARDED_ALLOW_IPS")
 
 
 @pytest.mark.parametrize("value", ["", "127.0.0.1", "10.0.0.0/8, fd00::/16", "10.1.2.3,/run/proxy.sock"])
 def test_production_takes_the_word_of_named_proxies(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", value)
-    environment.proxies("FORWARDED_ALLOW_IPS")
+    environment.check_proxies("FORWARDED_ALLOW_IPS")

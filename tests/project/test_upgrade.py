@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -216,7 +215,12 @@ def test_old_processes_work_on_the_new_schema_and_are_replaced_one_by_one(
             installation.wait_ready("now", part)
             if part == "web":
                 load.port = installation.ports["now"]
-                time.sleep(1.0)  # what was asked of the other before is answered by it
+                # The second answer from here on is the new one's: the old one has answered what it was asked.
+                answered = len(load.accepted) + 2
+                wait_until(
+                    lambda: len(load.accepted) >= answered or load.troubles,  # noqa: B023 (used at once)
+                    "the new web process answers",
+                )
             installation.stop(part)
             load.go_on(5)
     finally:

@@ -183,7 +183,7 @@ def cache(broker_url: str) -> dict[str, Any]:
     }
 
 
-def proxies(variable: str) -> None:
+def check_proxies(variable: str) -> None:
     """Checks the addresses whose word about the client is taken; uvicorn reads them itself.
 
     Whoever may say where a request comes from passes by every limit that counts by address.

@@ -13,7 +13,7 @@ DEBUG = False
 
 SECRET_KEY = env.strong_secret_key()
 ALLOTMENT_AUDIT_KEYS = env.audit_keys(SECRET_KEY)
-env.proxies("FORWARDED_ALLOW_IPS")
+env.check_proxies("FORWARDED_ALLOW_IPS")
 ALLOWED_HOSTS = env.words("ALLOTMENT_ALLOWED_HOSTS")
 if "*" in ALLOWED_HOSTS:
     raise env.SettingError(

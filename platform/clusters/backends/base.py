@@ -465,7 +465,7 @@ class ClusterBackend(Protocol):
         """Remove the owner from the cluster."""
 
     def pods_exist(self, refs: Sequence[TaskRef]) -> list[bool]:
-        """One flag for each pod that a complete batch lacked: True when a read by uid, else by name, finds it.
+        """One flag for each pod that a complete batch lacked: True when a read by uid or name finds it.
 
         A label or a selector may hide a pod that runs.
         """

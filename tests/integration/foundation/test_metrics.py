@@ -27,7 +27,7 @@ def write() -> None:
     """Write down what was counted, within the test's transaction."""
     inside, connection.in_atomic_block = connection.in_atomic_block, False
     try:
-        measures.write()
+        measures.write_measures()
     finally:
         connection.in_atomic_block = inside
 
@@ -136,7 +136,7 @@ def test_what_another_version_counts_is_left_alone(scraped: Callable[[], Found])
 def test_what_cannot_be_written_is_kept() -> None:
     THINGS.add(kind="a")
     with transaction.atomic():
-        measures.write()
+        measures.write_measures()
     assert not Measure.unscoped.exists(), "it might be rolled back"
     write()
     assert Measure.unscoped.get().total == 1
@@ -155,7 +155,7 @@ def test_a_connection_that_is_gone_fails_no_request(
     THINGS.add(kind="a")
     with monkeypatch.context() as patched:
         patched.setattr(measures, "connection", Gone())
-        measures.write()
+        measures.write_measures()
     write()
     assert Measure.unscoped.get().total == 1
 

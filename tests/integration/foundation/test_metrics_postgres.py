@@ -63,7 +63,7 @@ def test_processes_that_write_at_once_lose_nothing(on_postgres: PostgresServer) 
         for _ in range(20):
             THINGS.add(kind="a")
             THINGS.add(kind="b")
-            measures.write()
+            measures.write_measures()
         connection.close()
 
     threads = [threading.Thread(target=count) for _ in range(4)]
@@ -71,5 +71,5 @@ def test_processes_that_write_at_once_lose_nothing(on_postgres: PostgresServer) 
         thread.start()
     for thread in threads:
         thread.join()
-    measures.write()
+    measures.write_measures()
     assert {row.labels: row.total for row in Measure.unscoped.all()} == {'["a"]': 80, '["b"]': 80}

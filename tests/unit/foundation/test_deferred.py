@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.deferred import deferred, deferred_paths, resolve
+from foundation.deferred import defer_import, deferred_paths, resolve_path
 
 PATHS = sorted(deferred_paths)
 
@@ -15,16 +15,16 @@ def test_the_platform_defers_something() -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_deferred_function_exists(path: str) -> None:
-    assert callable(resolve(path))
+    assert callable(resolve_path(path))
 
 
 def test_a_deferred_function_passes_its_arguments_on() -> None:
-    assert deferred("json:dumps")({"a": 1}, indent=0) == '{\n"a": 1\n}'
-    assert deferred("pathlib:Path.cwd")().is_absolute()
+    assert defer_import("json:dumps")({"a": 1}, indent=0) == '{\n"a": 1\n}'
+    assert defer_import("pathlib:Path.cwd")().is_absolute()
 
 
 def test_a_wrong_path_fails_at_its_first_call() -> None:
-    missing = deferred("json:nothing")
+    missing = defer_import("json:nothing")
     deferred_paths.discard("json:nothing")
     with pytest.raises(AttributeError):
         missing()

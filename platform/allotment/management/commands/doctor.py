@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from clusters.health import check_clusters
-from foundation.deferred import deferred
+from foundation.deferred import defer_import
 from foundation.health import CheckResult, run_checks
 
-_DEEP: Final = deferred("allotment.deep_check:deep_checks")
+_DEEP: Final = defer_import("allotment.deep_check:deep_checks")
 
 
 class Command(BaseCommand):

@@ -125,7 +125,7 @@ class KubernetesBackend(ClusterBackend):
         return tenants.namespace_state(self._api, name, workspace)
 
     def namespace_adopt(self, name: str, workspace: str) -> None:
-        tenants.adopt(self._api, name, workspace)
+        tenants.adopt_namespace(self._api, name, workspace)
 
     def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return events.events(self._api, refs)

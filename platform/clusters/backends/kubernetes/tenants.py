@@ -80,7 +80,7 @@ def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
     return Governed(tuple(created), repaired, refused, tuple(unmarked))
 
 
-def adopt(api: Api, name: str, workspace: str) -> None:
+def adopt_namespace(api: Api, name: str, workspace: str) -> None:
     """Mark a namespace that is there as that of a workspace, whosever it was. Raises: BackendUnavailable."""
     labels = namespace_labels(api.installation, workspace)
     api.patch(f"{NAMESPACES}/{name}", {"metadata": {"labels": labels}})
