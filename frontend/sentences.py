@@ -138,6 +138,17 @@ SENTENCES: dict[str, Sentences] = {
         _("The pod %(pod)s was told to end at %(at)s and is still there (pods: %(pods)s)."),
         _("Its pods were told to end and are still there."),
     ),
+    "TASKS_GIVEN_UP": (
+        _(
+            "It runs without tasks that were given up (%(tasks)s), and does not grow again while it runs. The"
+            " pod %(pod)s did not start in time. %(message)s"
+        ),
+        _(
+            "It runs without tasks that were given up (%(tasks)s), and does not grow again while it runs. The"
+            " pod %(pod)s did not start in time."
+        ),
+        _("It runs without tasks that did not start in time, and does not grow again while it runs."),
+    ),
     "PENDING_EVALUATION": (
         _("Submitted %(age)s ago; no cycle has looked at it yet."),
         _("No cycle has looked at it yet."),
@@ -256,5 +267,8 @@ USUAL_HELP: dict[str, Sentences] = {
     "VOLUME_NOT_MOUNTED": (_("Check that the claims, secrets and config maps of its volumes exist."),),
     "POD_NOT_STARTED": (_("A large image takes time; the pod's events below say what it does."),),
     "POD_TERMINATING": (_("Its cards stay held until the cluster has removed the pod: ask an operator."),),
+    "TASKS_GIVEN_UP": (
+        _("To start it with all tasks again, mend what kept the pod, then suspend and resume the job."),
+    ),
     "PENDING_EVALUATION": (_("Nothing to do; an operator is told if it takes longer than 10 s."),),
 }

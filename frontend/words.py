@@ -83,6 +83,7 @@ REASON_WORDS: dict[str, Word] = {
     "VOLUME_NOT_MOUNTED": Word(_("Volume not mounted"), "failed"),
     "POD_NOT_STARTED": Word(_("Pod not started yet"), "waiting"),
     "POD_TERMINATING": Word(_("Pod still terminating"), "waiting"),
+    "TASKS_GIVEN_UP": Word(_("Tasks given up"), "waiting"),
 }
 
 RULES: dict[str, str | Promise] = {

@@ -7,7 +7,8 @@ and nothing has to remember to take it back.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -16,7 +17,7 @@ from django.db.models import Q, QuerySet
 
 from clusters.models import ClusterHealth
 from foundation.kept import Kept
-from scheduling.models import Allocation, Job, JobState, TaskState
+from scheduling.models import Allocation, Job, JobEvent, JobState, TaskState
 from scheduling.transitions import note
 
 IMAGE_PULL_FAILED: Final = "IMAGE_PULL_FAILED"
@@ -26,6 +27,9 @@ POD_NOT_CREATED: Final = "POD_NOT_CREATED"
 POD_NOT_STARTED: Final = "POD_NOT_STARTED"
 CLUSTER_UNREACHABLE: Final = "CLUSTER_UNREACHABLE"
 POD_TERMINATING: Final = "POD_TERMINATING"
+TASKS_GIVEN_UP: Final = "TASKS_GIVEN_UP"
+START_LIMIT: Final = "START_LIMIT"
+"""The rule by which tasks are given up that do not start in time."""
 CODES: Final = (
     CLUSTER_UNREACHABLE,
     POD_NOT_CREATED,
@@ -34,6 +38,7 @@ CODES: Final = (
     VOLUME_NOT_MOUNTED,
     POD_NOT_STARTED,
     POD_TERMINATING,
+    TASKS_GIVEN_UP,
 )
 """The most fundamental first: of several the first is told."""
 TERMINATING: Final = "Terminating"
@@ -62,6 +67,8 @@ _STARTING: Final = (TaskState.BOUND, TaskState.STARTING)
 _SLOW: Final = timedelta(seconds=45)
 _LEAVES_SLOWLY: Final = timedelta(seconds=45)
 _LIMIT: Final = 1000
+"""Jobs that one call looks at. The next call goes on behind them; what those behind say stays as it is."""
+_FIRST: Final = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,36 +84,50 @@ _RUNNING: Final = (JobState.RUNNING,)
 _States = tuple[JobState, ...]
 
 
-def _kept_up(states: _States, slow: datetime, leaving: datetime) -> QuerySet[Allocation, tuple[Any, ...]]:
+def _obstructed(states: _States, slow: datetime, leaving: datetime, after: uuid.UUID) -> QuerySet[Allocation]:
     starting = Q(task__state__in=_STARTING, removal_asked_at__isnull=True)
     kept = starting & (~Q(task__message="") | Q(ensured_at__lt=slow))
     if states is not _RUNNING:
         terminating = Q(removal_asked_at__isnull=False, restarting=False)
         slowly = Q(task__message__startswith=TERMINATING) | Q(removal_asked_at__lt=leaving)
         kept |= (terminating & slowly) | Q(node__cluster__health=ClusterHealth.UNREACHABLE)
+    return Allocation.unscoped.filter(
+        kept, removed_at__isnull=True, attempt__job__state__in=states, attempt__job_id__gt=after
+    )
+
+
+def _kept_up(
+    states: _States, slow: datetime, leaving: datetime, after: uuid.UUID
+) -> QuerySet[Allocation, tuple[Any, ...]]:
+    """All pods that keep one of the next `_LIMIT` jobs: of a job either every such pod is counted or none."""
+    obstructed = _obstructed(states, slow, leaving, after)
+    jobs = obstructed.order_by("attempt__job_id").values("attempt__job_id").distinct()[:_LIMIT]
     return (
-        Allocation.unscoped.filter(kept, removed_at__isnull=True, attempt__job__state__in=states)
+        obstructed.filter(attempt__job_id__in=jobs)
         .order_by("attempt__job_id", "pod_name")
         .values_list(
             *("attempt__job_id", "attempt__job__state", "pod_name", "task__message", "ensured_at"),
             *("removal_asked_at", "node__cluster__name", "node__cluster__health"),
             "node__cluster__health_since",
-        )[:_LIMIT]
+        )
     )
 
 
-def _that_say(states: _States) -> QuerySet[Job, tuple[Any, ...]]:
-    return Job.unscoped.filter(state__in=states).exclude(reason="").values_list("pk")[:_LIMIT]
+def _that_say(states: _States, after: uuid.UUID) -> QuerySet[Job, tuple[Any, ...]]:
+    said = Job.unscoped.filter(state__in=states, pk__gt=after).exclude(reason="")
+    return said.order_by("pk").values_list("pk")[:_LIMIT]
 
 
 _KEPT_UP: Final[dict[_States, Kept[tuple[Any, ...]]]] = {
-    _HELD: Kept(lambda slow, leaving: _kept_up(_HELD, slow, leaving)),
-    _RUNNING: Kept(lambda slow, leaving: _kept_up(_RUNNING, slow, leaving)),
+    _HELD: Kept(lambda slow, leaving, after: _kept_up(_HELD, slow, leaving, after)),
+    _RUNNING: Kept(lambda slow, leaving, after: _kept_up(_RUNNING, slow, leaving, after)),
 }
 _TOLD: Final[dict[_States, Kept[tuple[Any, ...]]]] = {
-    _HELD: Kept(lambda: _that_say(_HELD)),
-    _RUNNING: Kept(lambda: _that_say(_RUNNING)),
+    _HELD: Kept(lambda after: _that_say(_HELD, after)),
+    _RUNNING: Kept(lambda after: _that_say(_RUNNING, after)),
 }
+_reached: Final[dict[_States, uuid.UUID]] = {}
+"""The last job of this process's call before, where more are behind it."""
 
 
 def obstacles_note(*, now: datetime, running: bool = False) -> int:
@@ -115,16 +136,47 @@ def obstacles_note(*, now: datetime, running: bool = False) -> int:
     `running`: those that run instead, of which a task may be starting; they are many, so look less often.
     """
     states = _RUNNING if running else _HELD
-    found = _found(_KEPT_UP[states](now - _SLOW, now - _LEAVES_SLOWLY))
-    keys = {*found, *(pk for (pk,) in _TOLD[states]())}
+    after = _reached.pop(states, _FIRST)
+    found = _found(_KEPT_UP[states](now - _SLOW, now - _LEAVES_SLOWLY, after))
+    told = [pk for (pk,) in _TOLD[states](after)]
+    until = min((keys[-1] for keys in (list(found), told) if len(keys) == _LIMIT), default=None)
+    keys = {pk for pk in (*found, *told) if until is None or pk <= until}
+    if until is not None:
+        _reached[states] = until
     if not keys:
         return 0
     changed = 0
-    for job in Job.unscoped.filter(pk__in=keys, state__in=states).order_by("pk"):
-        obstacle = found.get(job.pk, Obstacle(""))
+    jobs = list(Job.unscoped.filter(pk__in=keys, state__in=states).order_by("pk"))
+    smaller = _given_up([job for job in jobs if job.pk not in found]) if running else {}
+    for job in jobs:
+        obstacle = found.get(job.pk) or smaller.get(job.pk, Obstacle(""))
         if (job.reason, job.reason_numbers) != (obstacle.code, obstacle.numbers):
             changed += _note(job, obstacle, now)
     return changed
+
+
+def given_up_note(*, job: Job, now: datetime) -> None:
+    """Have a running job say that a task of it was just given up."""
+    for obstacle in _given_up([job]).values():
+        _note(job, obstacle, now)
+
+
+def _given_up(jobs: Sequence[Job]) -> dict[uuid.UUID, Obstacle]:
+    """The jobs of which the present attempt gave up tasks that did not start."""
+    began = {job.pk: job.admitted_at for job in jobs if job.admitted_at is not None}
+    if not began:
+        return {}
+    events: defaultdict[uuid.UUID, list[Mapping[str, Any]]] = defaultdict(list)
+    shrunk = JobEvent.unscoped.filter(job__in=list(began), code="shrunk").order_by("id")
+    for job, at, numbers in shrunk.values_list("job_id", "at", "numbers"):
+        if numbers.get("rule") == START_LIMIT and at >= began[job]:
+            events[job].append(numbers)
+    return {job: _without_tasks(told[-1], len(told)) for job, told in events.items()}
+
+
+def _without_tasks(last: Mapping[str, Any], tasks: int) -> Obstacle:
+    told = {key: last[key] for key in ("pod", "limit_s", "message") if last.get(key)}
+    return Obstacle(TASKS_GIVEN_UP, {"tasks": tasks, **told})
 
 
 def _note(job: Job, obstacle: Obstacle, now: datetime) -> int:

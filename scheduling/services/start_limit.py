@@ -23,11 +23,12 @@ from scheduling.policy import combine
 from scheduling.policy.stating import START_LEAST_S
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services.lifecycle import begin_eviction, note_removal
+from scheduling.services.obstacles import START_LIMIT, given_up_note
 from scheduling.transitions import StaleJob, advance
 from tenants.models import Tenant
 
 log = structlog.get_logger(__name__)
-RULE: Final = "START_LIMIT"
+RULE: Final = START_LIMIT
 TRIES: Final = 3
 """So many attempts of a job may end by this rule; the last of them ends the job."""
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
@@ -92,6 +93,7 @@ def _end(held: Allocation, job: Job, limit_s: int, now: datetime) -> None:
     numbers = {"limit_s": limit_s, "pod": held.pod_name, "message": held.task.message[:300]}
     if job.state == JobState.RUNNING and _can_spare(held.task):
         advance(job, code="shrunk", now=now, numbers={"rule": RULE, "tasks": 1, **numbers})
+        given_up_note(job=job, now=now)
         for cluster_id in note_removal(Q(pk=held.pk), now):
             outbox.hint(outbox.Topic.EXECUTE, cluster_id)
         return

@@ -14,11 +14,13 @@ from clusters.backends.simulated import faults
 from clusters.backends.simulated.backend import SimulatedBackend
 from clusters.models import Cluster, ClusterHealth
 from foundation import clock
+from foundation.kept import Kept
 from scheduling.execution import cluster_health, pod_events
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Job, JobState, Task, WorkspacePolicy
 from scheduling.selectors.event import job_cause
+from scheduling.services import obstacles
 from scheduling.services import sweep as sweeping
 from scheduling.services.job import job_cancel
 from tests.builders import jobs
@@ -128,6 +130,32 @@ def test_a_volume_that_does_not_come_is_read_from_the_events(
     assert note("FailedMount", 'persistentvolumeclaim "data" not found') == "VOLUME_NOT_MOUNTED"
     assert job.reason_numbers["message"] == 'persistentvolumeclaim "data" not found'
     assert note("Pulling", "Pulling image") == "POD_NOT_STARTED", "the volume has come"
+
+
+def test_more_jobs_than_one_call_looks_at_keep_their_reasons(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(obstacles, "_LIMIT", 2)
+    for name in ("_KEPT_UP", "_TOLD"):
+        monkeypatch.setattr(
+            obstacles, name, {key: Kept(kept._shape) for key, kept in getattr(obstacles, name).items()}
+        )
+    stuck = [stage.submit(f"job-{n}", jobs.RoleOf(replicas=1 + n % 2 * 2)) for n in range(5)]
+    node = stage.cluster.nodes.order_by("name")[0]
+    for job in stuck:
+        jobs.allocate(job, node, state=JobState.STARTING)
+    Allocation.unscoped.update(ensured_at=clock.now())
+    Task.unscoped.update(state="starting", message="ErrImagePull: no such image")
+    for _ in range(9):
+        obstacles.obstacles_note(now=clock.now())
+    for number, job in enumerate(stuck):
+        job.refresh_from_db()
+        assert (job.reason, job.reason_numbers["pods"]) == ("IMAGE_PULL_FAILED", 1 + number % 2 * 2)
+        assert job.events.filter(code="held_up").count() == 1
+    Task.unscoped.update(state="running", message="")
+    for _ in range(3):
+        obstacles.obstacles_note(now=clock.now())
+    assert set(Job.unscoped.values_list("reason", flat=True)) == {""}
 
 
 def test_a_start_beyond_the_limit_gives_back_is_tried_again_and_fails_in_the_end(
