@@ -75,6 +75,8 @@ def send_back_crowded(wanted: Sequence[Allocation], specs: Sequence[TaskSpec]) -
     """Send back what was placed on cards that others turned out to hold; returns the keys of these holds.
 
     Such a node has more cards given out than it has, and the pod that is not made yet is the one to yield.
+    A hold of a job that is not live any more is not among them: it would be found again each time, and no
+    other pod of the cluster would ever be made.
     """
     sent: set[uuid.UUID] = set()
     for allocation, spec in zip(wanted, specs, strict=True):
@@ -82,8 +84,8 @@ def send_back_crowded(wanted: Sequence[Allocation], specs: Sequence[TaskSpec]) -
             message = (
                 f"others hold {allocation.node.cards_unplaced} of the cards of node {allocation.node.name}"
             )
-            send_back(allocation, Outcome.refused(NO_ROOM_LEFT, message), clock.now())
-            sent.add(allocation.pk)
+            if send_back(allocation, Outcome.refused(NO_ROOM_LEFT, message), clock.now()):
+                sent.add(allocation.pk)
     return sent
 
 
@@ -91,12 +93,15 @@ def _pause(failures: int) -> timedelta:
     return timedelta(seconds=min(_FIRST_PAUSE_S * 2**failures, _LONGEST_PAUSE_S))
 
 
-def send_back(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
-    """Evict the job of a pod that cannot be made, with its whole gang, to be tried again after a pause."""
-    measures.STARTS_REFUSED.add(cluster=allocation.node.cluster.name, code=outcome.code)
+def send_back(allocation: Allocation, outcome: Outcome, now: datetime) -> bool:
+    """Evict the job of a pod that cannot be made, with its whole gang, to be tried again after a pause.
+
+    Returns False for a job that is not live, which keeps its state.
+    """
     job = Job.unscoped.select_related("queue").get(pk=allocation.attempt.job_id)
     if job.state not in _LIVE:
-        return
+        return False
+    measures.STARTS_REFUSED.add(cluster=allocation.node.cluster.name, code=outcome.code)
     try:
         with transaction.atomic():
             begin_eviction(
@@ -111,6 +116,7 @@ def send_back(allocation: Allocation, outcome: Outcome, now: datetime) -> None:
                 _leave_alone(allocation, job, now)
     except StaleJob:
         log.info("job moved on before its refusal was noted", job=str(job.pk))
+    return True
 
 
 def _leave_alone(allocation: Allocation, job: Job, now: datetime) -> None:

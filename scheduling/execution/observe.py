@@ -15,6 +15,7 @@ from typing import Any, Final
 import structlog
 from django.conf import settings
 from django.db import connection
+from django.db.models import QuerySet
 
 from clusters.backends.base import (
     HOLD,
@@ -54,14 +55,17 @@ _LIST_OTHERS_EVERY: Final = timedelta(minutes=5)
 _OF_MISSING: Final = (*("id", "namespace", "pod_name", "pod_uid", "ensured_at", "released_at"),)
 
 
-def _seen(cluster: uuid.UUID, cursor: str, now: datetime) -> dict[str, Any]:
+def _held(pk: uuid.UUID, epoch: int, cursor: str, now: datetime) -> QuerySet[Cluster]:
+    return Cluster.unscoped.filter(pk=pk, epoch=epoch)
+
+
+def _seen(pk: uuid.UUID, epoch: int, cursor: str, now: datetime) -> dict[str, Any]:
     return {"cursor": cursor, "observed_at": now}
 
 
-_FOLLOWED: Final = KeptUpdate(lambda pk, cursor, now: Cluster.unscoped.filter(pk=pk), _seen)
+_FOLLOWED: Final = KeptUpdate(_held, _seen)
 _LISTED: Final = KeptUpdate(
-    lambda pk, cursor, now: Cluster.unscoped.filter(pk=pk),
-    lambda pk, cursor, now: {**_seen(pk, cursor, now), "listed_at": now},
+    _held, lambda pk, epoch, cursor, now: {**_seen(pk, epoch, cursor, now), "listed_at": now}
 )
 
 
@@ -75,8 +79,8 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             health_check(cluster)
             outbox.put_off(outbox.Topic.OBSERVE, cluster_id, delay_s=RETRY_S)
             return 0
-        if not health_check(cluster):
-            return 0
+        if cluster.epoch != epoch or not health_check(cluster):
+            return 0  # or the lease is another's already
         faults.point("observe.leased")
         try:
             backend = backend_owned(cluster)
@@ -117,10 +121,11 @@ def _apply(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch, now:
     _apply_pods(cluster, news, now)
     if batch.complete:
         _absent(cluster, backend, pods, now)
-    foreign_apply(cluster=cluster, bound=batch.bound, own=holders.find_own_pods(cluster, batch.bound))
+    foreign_apply(cluster=cluster, bound=batch.bound, find_own=holders.find_own_pods)
     faults.point("observe.before_cursor")
-    # The cursor moves last: a crash before this line only means seeing the same things again.
-    (_LISTED if batch.complete else _FOLLOWED)(cluster.pk, batch.cursor, now)
+    # The cursor moves last: a crash before this line only means seeing the same things again. Nor does it
+    # move once the lease is another's: what was not applied under it would be passed over.
+    (_LISTED if batch.complete else _FOLLOWED)(cluster.pk, cluster.epoch, batch.cursor, now)
 
 
 def _news(cluster: Cluster, pods: Sequence[PodObservation]) -> list[PodObservation]:

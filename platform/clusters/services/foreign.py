@@ -6,8 +6,8 @@ they hold is not free, whatever labels they carry.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import structlog
 from django.db import transaction
@@ -30,40 +30,65 @@ _OF_POD: Final = (
 
 
 _SAME: Final = KeptUpdate(
-    lambda pk, cursor, now: Cluster.unscoped.filter(pk=pk, cursor=cursor),
-    lambda pk, cursor, now: {"foreign_at": now},
+    lambda pk, cursor, epoch, now: Cluster.unscoped.filter(pk=pk, cursor=cursor, epoch=epoch),
+    lambda pk, cursor, epoch, now: {"foreign_at": now},
 )
 _LISTED: Final = KeptUpdate(
-    lambda pk, cursor, now: Cluster.unscoped.filter(pk=pk, cursor=cursor),
-    lambda pk, cursor, now: {"foreign_at": now, "foreign_listed_at": now},
+    lambda pk, cursor, epoch, now: Cluster.unscoped.filter(pk=pk, cursor=cursor, epoch=epoch),
+    lambda pk, cursor, epoch, now: {"foreign_at": now, "foreign_listed_at": now},
 )
+FindOwn = Callable[[Cluster, BoundPods], Collection[str]]
 
 
-def foreign_apply(*, cluster: Cluster, bound: BoundPods, own: Collection[str] = ()) -> int:
-    """Count all pods but those whose uids are `own`, and no longer what is gone; returns how many rows came,
-    changed or went.
+def _find_none(cluster: Cluster, bound: BoundPods) -> Collection[str]:
+    return ()
 
-    The pods were read from `cluster`'s cursor on: if the row's is another by now, somebody else has applied
-    what is newer, and nothing is changed.
+
+def foreign_apply(*, cluster: Cluster, bound: BoundPods, find_own: FindOwn = _find_none) -> int:
+    """Count all pods but those whose uids `find_own` returns, and no longer what is gone; returns how many
+    rows came, changed or went.
+
+    The pods were read from `cluster`'s cursor on, under the lease of its epoch. If either is another by now,
+    another process reads or has applied what is newer, and nothing is changed. Rows are compared under the
+    lock under which they are written; the comparison before it only saves the lock where nothing differs.
     """
     if not (bound.pods or bound.gone or bound.complete):
         return 0
-    theirs = [pod for pod in bound.pods if pod.uid not in own]
-    known = {row.uid: row for row in _rows(cluster, bound)}
-    there = {pod.uid for pod in theirs}
-    gone = known.keys() - there if bound.complete else known.keys() & (bound.gone | set(own))
-    if not (theirs or gone or bound.complete):
+    if not bound.complete and _compare(cluster, bound, find_own).is_empty:
         return 0
     with transaction.atomic():
         # In the order in which an admission locks them: the cell, then nodes by key, then cards.
         Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
-        if not (_LISTED if bound.complete else _SAME)(cluster.pk, cluster.cursor, clock.now()):
+        guarded = _LISTED if bound.complete else _SAME
+        if not guarded(cluster.pk, cluster.cursor, cluster.epoch, clock.now()):
             return 0
-        touched = _write(cluster, theirs, known, gone)
+        found = _compare(cluster, bound, find_own)
+        touched = _write(cluster, found.theirs, found.known, found.gone)
         if touched and foreign_settle(cluster_id=cluster.pk, names=set(touched)):
             nodes_changed(Node.unscoped.filter(cluster=cluster, name__in=set(touched)))
             outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
     return len(touched)
+
+
+class _Compared(NamedTuple):
+    """The pods of others in a batch, the rows of pods in it by uid, and the uids of rows that are to go."""
+
+    theirs: Sequence[BoundPod]
+    known: Mapping[str, ForeignPod]
+    gone: Collection[str]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.theirs or self.gone)
+
+
+def _compare(cluster: Cluster, bound: BoundPods, find_own: FindOwn) -> _Compared:
+    own = frozenset(find_own(cluster, bound))
+    theirs = [pod for pod in bound.pods if pod.uid not in own]
+    known = {row.uid: row for row in _rows(cluster, bound)}
+    there = {pod.uid for pod in theirs}
+    gone = known.keys() - there if bound.complete else known.keys() & (bound.gone | own)
+    return _Compared(theirs, known, gone)
 
 
 def origin_of(pod: BoundPod) -> ForeignOrigin:

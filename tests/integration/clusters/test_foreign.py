@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from clusters.backends.base import (
     BoundPod,
@@ -158,6 +159,33 @@ def test_a_batch_read_before_another_was_written_is_dropped(node: Node) -> None:
     assert Row.unscoped.count() == 1
 
 
+def test_a_batch_read_under_a_lease_that_was_lost_is_dropped(node: Node) -> None:
+    """The cursor moves only when all is applied, so it does not tell that another process is at it."""
+    late = Cluster.unscoped.get(pk=node.cluster_id)
+    Cluster.unscoped.update(epoch=F("epoch") + 1)
+    tell(node.cluster, pod("a", cards={"": 1}))
+    tell(node.cluster, gone=["uid-a"])
+    assert foreign_apply(cluster=late, bound=BoundPods((pod("a", cards={"": 1}),))) == 0
+    assert not Row.unscoped.exists()
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_rows_are_compared_under_the_lock_under_which_they_are_written(node: Node, complete: bool) -> None:
+    """Another process applies what is newer after the first comparison."""
+    told = [False]
+
+    def find_own(cluster: Cluster, bound: BoundPods) -> set[str]:
+        if not told[0]:
+            told[0] = True
+            tell(Cluster.unscoped.get(pk=cluster.pk), pod("a", cards={"": 1}), pod("b", cards={"": 1}))
+        return set()
+
+    batch = BoundPods((pod("a", cards={"": 2}),), complete=complete)
+    foreign_apply(cluster=Cluster.unscoped.get(pk=node.cluster_id), bound=batch, find_own=find_own)
+    assert Row.unscoped.get(name="a").cards == {"": 2}
+    assert sum(foreign for _, foreign in held(node)) == (200 if complete else 300)
+
+
 @pytest.mark.parametrize(
     ("labels", "installation", "origin"),
     [
@@ -177,10 +205,14 @@ def test_a_pod_is_counted_whatever_its_labels_and_its_origin_is_told(
     assert sum(foreign for _, foreign in held(node)) == 200
 
 
+def own_a(cluster: Cluster, bound: BoundPods) -> set[str]:
+    return {"uid-a"}
+
+
 def test_what_turns_out_to_be_ours_is_counted_no_longer(node: Node) -> None:
     tell(node.cluster, pod(cards={"": 2}))
     node.cluster.refresh_from_db()
-    foreign_apply(cluster=node.cluster, bound=BoundPods((pod(cards={"": 2}),)), own={"uid-a"})
+    foreign_apply(cluster=node.cluster, bound=BoundPods((pod(cards={"": 2}),)), find_own=own_a)
     assert not Row.unscoped.exists()
     assert sum(foreign for _, foreign in held(node)) == 0
 

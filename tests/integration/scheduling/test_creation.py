@@ -14,7 +14,7 @@ from clusters.models import Cluster, ClusterHealth, Node
 from scheduling.execution import execute
 from scheduling.execution.creation import ASKED_AT_MOST
 from scheduling.execution.execute import execute_cluster
-from scheduling.models import Allocation, JobState, Task
+from scheduling.models import Allocation, Job, JobState, Task
 from scheduling.services.cycle import cycle_run
 from tests.builders.stage import Stage, state
 
@@ -69,6 +69,23 @@ def test_one_round_goes_on_behind_an_unknown_creation(
 
 def _one_of_wanted(cluster: object, now: object) -> list[Allocation]:
     return list(execute._wanted(cluster, now)[:1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_job_that_has_ended_on_a_crowded_node_holds_up_no_other(stage: Stage, live: bool) -> None:
+    over = stage.submit("over", run_s=900)
+    cycle_run(cell_id=stage.cell.pk)
+    held = Allocation.unscoped.get(attempt__job=over)
+    Node.unscoped.filter(pk=held.node_id).update(cards_unplaced=1)
+    other = stage.submit("other", run_s=900, placement={"node_name": "node-0"})
+    Node.unscoped.exclude(pk=held.node_id).update(name="node-0")
+    cycle_run(cell_id=stage.cell.pk)
+    if not live:
+        Job.unscoped.filter(pk=over.pk).update(state=JobState.SUCCEEDED)
+    for _ in range(2):
+        execute_cluster(cluster_id=stage.cluster.pk)
+    assert (state(over) == JobState.EVICTING) is live
+    assert not Allocation.unscoped.filter(attempt__job=other, ensured_at=None).exists()
 
 
 def test_a_pod_that_is_made_at_last_runs_as_any(stage: Stage, creations: Creations) -> None:
