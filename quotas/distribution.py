@@ -41,7 +41,7 @@ def totals(parents: Parents, kept: Amounts) -> dict[NodeId, Amount]:
     """What each node has: kept for itself and given to its children."""
     found: dict[NodeId, Amount] = {}
     children = _children(parents)
-    for node in _children_first(parents, children):
+    for node in children_first(parents):
         total = kept.get(node, 0)
         for child in children[node]:
             total = plus(total, found[child])
@@ -93,8 +93,27 @@ def _children(parents: Parents) -> defaultdict[NodeId, list[NodeId]]:
     return found
 
 
-def _children_first(parents: Parents, children: Mapping[NodeId, list[NodeId]]) -> list[NodeId]:
+def children_first(parents: Parents) -> list[NodeId]:
+    """All nodes, each after those below it."""
+    children = _children(parents)
     ordered = [node for node, parent in parents.items() if parent is None]
     for node in ordered:
         ordered.extend(children[node])
     return ordered[::-1]
+
+
+def nodes_below(parents: Parents, node: NodeId) -> list[NodeId]:
+    """All nodes below one, in no order."""
+    children = _children(parents)
+    found = list(children[node])
+    for each in found:
+        found.extend(children[each])
+    return found
+
+
+def way_up(parents: Parents, node: NodeId) -> list[NodeId]:
+    """A node, what is above it, and so on to the root."""
+    way = [node]
+    while (above := parents[way[-1]]) is not None:
+        way.append(above)
+    return way

@@ -28,6 +28,13 @@ class LenderShort(Refused):
     title = _("More would be lent than is there")
 
 
+class QuotaLent(Refused):
+    """Quota that is only lent would be destroyed, or the lender's would be limited before it is back."""
+
+    code = "QUOTA_IS_LENT"
+    title = _("A loan holds this quota")
+
+
 class OverrideClosed(Conflict):
     """The loan has ended, or never began."""
 

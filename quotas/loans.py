@@ -1,17 +1,26 @@
-"""When a node still keeps what it is to lend, and where a loan is when it ends.
+"""Loans of one flavor and resource: what is promised over time, what is lent now, and how it returns.
 
-Pure arithmetic over one flavor and resource.
+Pure arithmetic; None is unlimited.
+
+Every node has quota *of its own*, which only decisions change. What it keeps at a moment is that, plus what
+it was lent, less what it has lent out. A decision that hands on more than a node has of its own at hand hands
+on lent quota: that is noted as *passed on*, so that it returns the way it went. Therefore the end of a loan
+takes nothing from what anybody has of their own, and there is always enough to return.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from quotas.distribution import NodeId, totals
+from quotas.distribution import Amounts, NodeId, Parents, children_first, totals
 from quotas.tree.limits import Amount, plus
+
+LoanId = NodeId
+Passed = dict[tuple[NodeId, NodeId], int]
+"""Lent quota that one node handed on to another, by (source, target); no zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,62 +49,241 @@ def least_kept(kept: Amount, flows: Iterable[Flow], start: datetime, end: dateti
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings:
-    """A quota tree at the end of a loan, of one flavor and resource.
+class Loan:
+    """A running loan."""
 
-    `kept` is what each node keeps for itself, `lent` what it has lent out less what it was lent itself by the
-    other loans that run, `started` the `own_totals` at the start of the loan; who is not named had nothing.
+    lender: NodeId
+    borrower: NodeId
+    amount: int
+
+
+class StillLent(ValueError):
+    """A node would have less than it was lent: `node`, with what it was lent and passed on by others."""
+
+    def __init__(self, node: NodeId, lent: int) -> None:
+        super().__init__(f"{node} was lent {lent}")
+        self.node, self.lent = node, lent
+
+
+class LoanBook:
+    """What each node keeps, which loans run, and what of them was passed on; changed by its methods.
+
+    Invariant: `own` of every node is zero or more. Running loans are ordered by their start.
     """
 
-    parents: Mapping[NodeId, NodeId | None]
-    kept: Mapping[NodeId, Amount]
-    lent: Mapping[NodeId, int]
-    started: Mapping[NodeId, Amount]
+    def __init__(
+        self,
+        parents: Parents,
+        kept: Amounts,
+        loans: Mapping[LoanId, Loan],
+        passed: Mapping[tuple[NodeId, NodeId], int],
+    ) -> None:
+        self.parents = parents
+        self.kept: dict[NodeId, Amount] = {node: kept.get(node, 0) for node in parents}
+        self.loans = dict(loans)
+        self.passed: Passed = dict(passed)
+        self._received: Counter[NodeId] = Counter()  # by loans and passed on, less what went the other way
+        self._lent_out: Counter[NodeId] = Counter()  # by loans alone
+        for loan in self.loans.values():
+            self._note_loan(loan, 1)
+        for (source, target), amount in self.passed.items():
+            self._received[target] += amount
+            self._received[source] -= amount
 
+    def own(self, node: NodeId) -> Amount:
+        """What a node has of its own, whether or not it keeps it now."""
+        kept = self.kept[node]
+        return None if kept is None else kept - self._received[node]
 
-def own_totals(
-    parents: Mapping[NodeId, NodeId | None], kept: Mapping[NodeId, Amount], lent: Mapping[NodeId, int]
-) -> dict[NodeId, Amount]:
-    """What each node and all below it would have if every loan of `lent` had been returned."""
-    return totals(parents, {node: plus(kept.get(node, 0), lent.get(node, 0)) for node in parents})
+    # Loans
 
+    def start(self, pk: LoanId, loan: Loan) -> None:
+        """Lend what the lender keeps."""
+        self.loans[pk] = loan
+        self._note_loan(loan, 1)
+        self._shift(loan.lender, loan.borrower, loan.amount)
 
-def take_back(borrower: NodeId, amount: int, at: Holdings) -> dict[NodeId, int]:
-    """From whom a loan returns, and how much from each; less than `amount` together where it is not there.
+    def end(self, pk: LoanId) -> list[LoanId]:
+        """Return a loan; returns other loans that ended with it, because what they lend is no longer there.
 
-    First what the borrower keeps beside that of other loans, then what those below it gained since the start,
-    and last what it keeps of other loans, which find what is theirs below in turn. Nobody below is left with
-    less than at the start, however it was divided meanwhile; what is unlimited has as much as is asked.
-    """
-    children: defaultdict[NodeId, list[NodeId]] = defaultdict(list)
-    for node, parent in at.parents.items():
-        if parent is not None:
-            children[parent].append(node)
-    gained = {node: amount if more is None else more for node, more in gains(at).items()}
-    parts: defaultdict[NodeId, int] = defaultdict(int)
+        Where the borrower does not keep enough, what it passed on returns to it, and only when that is not
+        enough what it lent out itself, the latest loan first.
+        """
+        ended: list[LoanId] = []
+        below_zero = [self._return(pk)]
+        while below_zero:
+            node = below_zero.pop()
+            below_zero += self._recall(node)
+            for other in reversed(list(self.loans)):
+                if (self.kept[node] or 0) >= 0:
+                    break
+                if self.loans[other].lender == node:
+                    below_zero.append(self._return(other))
+                    ended.append(other)
+        self._settle()
+        return ended
 
-    def take(node: NodeId, most: int, spare: int = 0) -> int:
-        """Note what the node itself gives beside `spare`; returns how much."""
-        kept = at.kept.get(node, 0)
-        part = most if kept is None else max(0, min(most, kept - spare - parts[node]))
-        parts[node] += part
-        return part
+    def _return(self, pk: LoanId) -> NodeId:
+        loan = self.loans.pop(pk)
+        self._note_loan(loan, -1)
+        self._shift(loan.borrower, loan.lender, loan.amount)
+        return loan.borrower
 
-    def give(node: NodeId, most: int) -> int:
-        """Note what the node and all below it give, who gained most first; returns how much."""
-        left = most - take(node, most, spare=max(0, -at.lent.get(node, 0)))
-        for child in sorted(children[node], key=lambda each: (-gained[each], str(each))) if left else ():
-            left -= give(child, min(left, gained[child]))
-        return most - left + take(node, left)
+    def _recall(self, node: NodeId) -> list[NodeId]:
+        """Bring back what a node passed on, as far as it lacks it; returns from whom.
 
-    give(borrower, amount)
-    return {node: part for node, part in parts.items() if part}
+        First from those who have it at hand.
+        """
+        given = sorted((target for source, target in self.passed if source == node), key=str)
+        for at_hand in (True, False):
+            for target in given:
+                missing, keeps = -(self.kept[node] or 0), self.kept[target]
+                part = min(missing, self.passed.get((node, target), 0))
+                if at_hand and keeps is not None:
+                    part = min(part, keeps)
+                if part > 0:
+                    self._note_passed(node, target, -part)
+                    self._shift(target, node, part)
+        return given
 
+    # Decisions
 
-def gains(at: Holdings) -> dict[NodeId, Amount]:
-    """What each node has more than at the start, as `own_totals` count; None where it has no limit now."""
-    found: dict[NodeId, Amount] = {}
-    for node, has in own_totals(at.parents, at.kept, at.lent).items():
-        had = at.started.get(node, 0)
-        found[node] = 0 if had is None else None if has is None else max(0, has - had)
-    return found
+    def decide(self, after: Amounts, *, creators: Collection[NodeId] = ()) -> None:
+        """Have nodes keep what was decided. What one gains comes along the tree from those that lose it.
+
+        At the root, and at `creators`, it is created or destroyed instead of taken from above.
+        Raises: StillLent where quota would be destroyed, or limited, that is only lent.
+        """
+        for node, amount in after.items():
+            if amount is None:
+                self.kept[node] = None
+        limited = {
+            node: amount for node, amount in after.items() if amount is not None and self.kept[node] is None
+        }
+        gets: Counter[NodeId] = Counter()
+        made: Counter[NodeId] = Counter()
+        order = children_first(self.parents)
+        for node in order:
+            kept, above = self.kept[node], self.parents[node]
+            if kept is None:
+                gets[node] = 0
+                continue
+            gets[node] += (after.get(node, kept) or 0) - kept
+            if above is None or node in creators:
+                made[node] = gets.pop(node)
+            else:
+                gets[above] += gets[node]
+        self._carry_out(order, gets, made)
+        for node, amount in limited.items():
+            self.kept[node] = amount
+        self._settle()
+        for node in (*made, *limited):
+            if (self.own(node) or 0) < 0 or (node in limited and self._lent_out[node]):
+                raise StillLent(node, max(self._received[node], self._lent_out[node]))
+
+    def _carry_out(
+        self, order: Iterable[NodeId], gets: Mapping[NodeId, int], made: Mapping[NodeId, int]
+    ) -> None:
+        """Move what each node gets from above it, or gives up, where it is not made there."""
+        upwards = list(order)
+        for node, amount in made.items():
+            self._make(node, max(0, amount))
+        for node in upwards:
+            above = self.parents[node]
+            if above is not None and gets.get(node, 0) < 0:
+                self._hand_on(node, above, -gets[node])
+        for node in reversed(upwards):
+            above = self.parents[node]
+            if above is not None and gets.get(node, 0) > 0:
+                self._hand_on(above, node, gets[node])
+        for node, amount in made.items():
+            self._make(node, min(0, amount))
+
+    def _make(self, node: NodeId, amount: int) -> None:
+        self.kept[node] = plus(self.kept[node], amount)
+
+    def _hand_on(self, source: NodeId, target: NodeId, amount: int) -> None:
+        """Give what was passed on in the other direction first, then what is the source's own and at hand."""
+        back = min(amount, self.passed.get((target, source), 0))
+        if back:
+            self._note_passed(target, source, -back)
+            self._shift(source, target, back)
+        own = self.own(source)
+        if own is not None:
+            at_hand = max(0, own - self._lent_out[source])
+            if amount - back > at_hand:
+                self._note_passed(source, target, amount - back - at_hand)
+        self._shift(source, target, amount - back)
+
+    def _settle(self) -> None:
+        """Let what a node has of its own now stand for what it passed on: that is then given for good."""
+        changed = True
+        while changed:
+            changed = False
+            for (source, target), amount in list(self.passed.items()):
+                own = self.own(source)
+                part = amount if own is None else min(amount, own - self._lent_out[source])
+                if part > 0:
+                    self._note_passed(source, target, -part)
+                    changed = True
+
+    # Books of before
+
+    def complete(self, gained: Callable[[], Mapping[NodeId, int]]) -> None:
+        """Work out what was passed on where nobody noted it, by a release that did not know of this.
+
+        A node that would have less than nothing of its own has passed it on: to those below it that `gained`,
+        else to the one above it, else to whoever is around it.
+        """
+        if all((self.own(node) or 0) >= 0 for node in self.parents):
+            return
+        upwards, more = children_first(self.parents), gained()
+        for node in reversed(upwards):
+            self._pass_below(node, more)
+        for node in upwards:
+            above = self.parents[node]
+            if above is not None:
+                part = min(-(self.own(node) or 0), self.own(above) or 0)
+                if part > 0:
+                    self._note_passed(node, above, part)
+        owns = totals(self.parents, {node: self.own(node) for node in self.parents})
+        for node in upwards:
+            above, has = self.parents[node], owns[node]
+            if above is not None and has is not None and has < 0:
+                self._note_passed(node, above, -has)
+        for node in reversed(upwards):
+            self._pass_below(node)
+
+    def _pass_below(self, node: NodeId, most: Mapping[NodeId, int] | None = None) -> None:
+        """Note that a node passed what it lacks on to those below it, to each not more than `most`."""
+        if (self.own(node) or 0) >= 0:
+            return
+        owns = totals(self.parents, {each: self.own(each) for each in self.parents})
+        below = [each for each, above in self.parents.items() if above == node]
+        for child in sorted(below, key=lambda each: (-(most or {}).get(each, 0), str(each))):
+            missing, has = -(self.own(node) or 0), owns[child]
+            part = missing if has is None else min(missing, has)
+            if most is not None:
+                part = min(part, most.get(child, 0))
+            if part > 0:
+                self._note_passed(node, child, part)
+
+    # Bookkeeping
+
+    def _shift(self, source: NodeId, target: NodeId, amount: int) -> None:
+        self.kept[source] = plus(self.kept[source], -amount)
+        self.kept[target] = plus(self.kept[target], amount)
+
+    def _note_loan(self, loan: Loan, sign: int) -> None:
+        self._received[loan.borrower] += sign * loan.amount
+        self._received[loan.lender] -= sign * loan.amount
+        self._lent_out[loan.lender] += sign * loan.amount
+
+    def _note_passed(self, source: NodeId, target: NodeId, amount: int) -> None:
+        left = self.passed.get((source, target), 0) + amount
+        if left:
+            self.passed[source, target] = left
+        else:
+            self.passed.pop((source, target), None)
+        self._received[target] += amount
+        self._received[source] -= amount

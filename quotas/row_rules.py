@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quotas.models import Budget, Override, QuotaChange, QuotaNode, QuotaRevision
+from quotas.models import Budget, Override, PassedQuota, QuotaChange, QuotaNode, QuotaRevision
 from tenants.row_policies import Rule, declare, reads_above
 
 
@@ -15,8 +15,10 @@ _CHANGE = f"EXISTS (SELECT 1 FROM {QuotaChange._meta.db_table} c WHERE c.revisio
 
 def declare_own() -> None:
     """A change belongs to the tenant of its node; a revision to whoever one of its changes belongs to, and it
-    is written before them. A loan belongs to both sides; a budget holds below the folder it stands on."""
+    is written before them. A loan, and what was passed on of one, belongs to both sides; a budget holds below
+    the folder it stands on."""
     declare(QuotaChange, Rule(_node("node_id")))
     declare(QuotaRevision, Rule(_CHANGE, append="true"))
     declare(Override, Rule(f"({_node('lender_id')} OR {_node('borrower_id')})"))
+    declare(PassedQuota, Rule(f"({_node('source_id')} OR {_node('target_id')})"))
     reads_above(Budget)

@@ -13,8 +13,8 @@ from foundation import audit, row_scope
 from foundation.actor import SYSTEM, Actor
 from foundation.errors import Conflict
 from foundation.quantities import Resource
+from quotas.distribution import nodes_below
 from quotas.models import Override, OverrideState, Quota, QuotaNode
-from quotas.services.loan_basis import follow_moved, holds_lent, nodes_below
 from quotas.services.quota import quota_changed, quota_node_ensure
 from quotas.services.quota_move import quota_leave
 from quotas.services.quota_plan import QuotaTables
@@ -55,7 +55,8 @@ class QuotaTreeWatcher:
     def refuse_move(self, actor: Actor, tenant: Tenant, parent: Tenant) -> None:
         """Lent quota comes back first: it would leave those who decide about it, and so would what is due."""
         with row_scope.whole():
-            bound = any(_is_bound(node, parent) for node in _nodes(tenant))
+            along = _takes_quota_along(actor, tenant.parent, parent)
+            bound = any(_is_bound(node, along=along) for node in _nodes(tenant))
         if bound:
             message = _("Quota of %(name)s is lent, or will be; end the loan before it moves.")
             raise Conflict(message % {"name": tenant.name}, code="TENANT_HAS_LOANS")
@@ -71,10 +72,8 @@ class QuotaTreeWatcher:
                 else None
             )
             self._leave_quota(actor, tenant, node)
-            tables = QuotaTables(cell.pk)
             before, node.parent = node.parent_id, above
             node.save(update_fields=["parent"])
-            follow_moved(tables, QuotaTables(cell.pk), node.pk)
             audit.record(
                 actor,
                 "quota-node.move",
@@ -94,7 +93,9 @@ class QuotaTreeWatcher:
         with row_scope.whole():
             tables = QuotaTables(node.cell_id)
             reason = _("%(name)s moved away; its quota stays.") % {"name": tenant.name}
-            quota_leave(actor, tables, [node.pk, *nodes_below(tables, node.pk)], old.pk, reason=reason)
+            quota_leave(
+                actor, tables, [node.pk, *nodes_below(tables.parents, node.pk)], old.pk, reason=reason
+            )
 
     def foresee_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
         """What its quota is stays its own, and may be lent."""
@@ -119,16 +120,17 @@ def _takes_quota_along(actor: Actor, old: Tenant | None, new: Tenant | None) -> 
     return permissions.may(actor, Permission.QUOTA_EDIT, over_both.order_by("-path").first())
 
 
-def _is_bound(node: QuotaNode, parent: Tenant) -> bool:
-    """Whether one side of a loan moves without the other, or what was lent leaves who borrowed it."""
+def _is_bound(node: QuotaNode, *, along: bool) -> bool:
+    """Whether one side of a loan, or of what was passed on of one, would move without the other.
+
+    What is lent among those that move binds them too where their quota does not go along.
+    """
     tables = QuotaTables(node.cell_id)
-    moved = {node.pk, *nodes_below(tables, node.pk)}
+    moved = {node.pk, *nodes_below(tables.parents, node.pk)}
     due = Override.unscoped.filter(cell=node.cell_id, state__in=(OverrideState.PLANNED, OverrideState.ACTIVE))
-    loans = due.values_list("lender", "borrower")
-    if any((lender in moved) != (borrower in moved) for lender, borrower in loans):
-        return True
-    target = QuotaNode.unscoped.filter(cell=node.cell_id, tenant=parent, is_queue=False).first()
-    return holds_lent(tables, node.pk, target.pk if target else None)
+    pairs = [*due.values_list("lender", "borrower"), *tables.passed]
+    sides = [(one in moved, other in moved) for one, other in pairs]
+    return any(one != other or (one and not along) for one, other in sides)
 
 
 def _below(tenant: Tenant) -> _Sums:

@@ -1,5 +1,5 @@
 from quotas.models.budget import Budget, BudgetAction, GpuUse
-from quotas.models.override import Override, OverrideAmount, OverrideState
+from quotas.models.override import Override, OverrideAmount, OverrideState, PassedQuota
 from quotas.models.queue import (
     AllocationMode,
     PreemptOthers,
@@ -26,6 +26,7 @@ __all__ = [
     "Override",
     "OverrideAmount",
     "OverrideState",
+    "PassedQuota",
     "PreemptOthers",
     "PreemptWithin",
     "Preference",

@@ -66,8 +66,7 @@ class Override(Versioned, BaseModel):
 class OverrideAmount(BaseModel):
     """How much of one flavor and resource an override moves.
 
-    `started` is what each node below the borrower had when it started, with all below it and as if every
-    other loan had been returned; nodes that had nothing are left out. None for what has not started.
+    `started` is not read or written any more; processes of the release before may still write it.
     """
 
     override = models.ForeignKey(Override, on_delete=models.CASCADE, related_name="amounts")
@@ -85,3 +84,28 @@ class OverrideAmount(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.amount} {self.resource} of {self.flavor}"
+
+
+class PassedQuota(BaseModel):
+    """Lent quota that a decision handed on from `source` to `target`, right below or above it.
+
+    It returns the way it went when `source` needs it for the end of a loan (`quotas.loans`).
+    """
+
+    source = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="passed_on")
+    target = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="passed_in")
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="passed_quota")
+    resource = models.CharField(max_length=20, choices=RESOURCE_CHOICES)
+    amount = models.PositiveBigIntegerField()
+
+    class Meta(BaseModel.Meta):
+        ordering: ClassVar = ["id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["source", "target", "flavor", "resource"], name="passed_quota_once"
+            ),
+            models.CheckConstraint(condition=Q(amount__gt=0), name="passed_quota_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.resource} of {self.flavor}: {self.source} → {self.target}"

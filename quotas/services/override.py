@@ -8,7 +8,7 @@ tick that was missed costs time and nothing else.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -23,15 +23,15 @@ from foundation.actor import SYSTEM, Actor
 from foundation.errors import FieldError, Invalid
 from foundation.quantities import Resource
 from foundation.versions import advance
+from quotas.distribution import way_up
 from quotas.errors import LenderShort, OverrideClosed
-from quotas.loans import least_kept
+from quotas.loans import Loan, least_kept
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode, Source
 from quotas.selectors.node_names import node_names
 from quotas.selectors.override import flows_of
-from quotas.services.loan_basis import note_start, way_up
-from quotas.services.loan_return import amounts_of, lent_on, return_moves
+from quotas.services.loan_return import amounts_of, return_loan
 from quotas.services.quota import require_decider
-from quotas.services.quota_move import Move, quota_move
+from quotas.services.quota_move import quota_lent
 from quotas.services.quota_plan import AMOUNT_MAX, QuotaTables
 from quotas.words import amount_words
 from tenants import permissions
@@ -290,7 +290,7 @@ def _short(lender: QuotaNode, item: LoanAmount, kept: int, least: int, *, field:
 @row_scope.whole()
 def _between(tables: QuotaTables, one: uuid.UUID, other: uuid.UUID) -> list[QuotaNode]:
     """The nodes whose totals a move changes: those on the way from each up to where the ways meet."""
-    ways = [way_up(tables, one), way_up(tables, other)]
+    ways = [way_up(tables.parents, one), way_up(tables.parents, other)]
     changed = [pk for way, against in (ways, ways[::-1]) for pk in way if pk not in against]
     rows = QuotaNode.unscoped.select_related("tenant__parent").in_bulk(changed)
     return [rows[pk] for pk in changed]
@@ -305,40 +305,37 @@ def _start(acting_user: Actor, override: Override, tables: QuotaTables) -> None:
         kept = tables.kept(item.flavor.pk, item.resource)[override.lender_id]
         if kept is not None and kept < item.amount:
             raise _short(override.lender, item, kept, kept)
-    moves = [
-        Move(item.flavor, item.resource, override.lender_id, override.borrower_id, item.amount)
-        for item in items
-    ]
-    override.started_by = quota_move(acting_user, tables, moves, reason=override.reason, source=Source.LOAN)
+    loan_books = {}
+    for item in items:
+        key = item.flavor.pk, item.resource
+        loan_books[key] = tables.book(key)
+        loan_books[key].start(override.pk, Loan(override.lender_id, override.borrower_id, item.amount))
+    override.started_by = quota_lent(
+        acting_user, tables, loan_books, reason=override.reason, source=Source.LOAN
+    )
     override.state, override.problem = OverrideState.ACTIVE, ""
     override.save(update_fields=["state", "problem", "started_by"])
-    note_start(override, QuotaTables(override.cell_id))
     _record(acting_user, "loan.start", override, after={"state": override.state})
 
 
 @row_scope.whole()
-def _return(
-    acting_user: Actor,
-    override: Override,
-    tables: QuotaTables,
-    now: datetime,
-    ending: Collection[uuid.UUID] = (),
-) -> None:
-    """Bring back what is there. What runs on it goes on, above quota, until others need it.
+def _return(acting_user: Actor, override: Override, tables: QuotaTables, now: datetime) -> None:
+    """Bring back what was lent, and end the loans of it. What runs on it goes on, above quota, until others
+    need it.
 
-    What was lent on may be with tenants that whoever ends the loan cannot see. `ending` are loans that end
-    because of each other, of which each ends once.
+    What was lent on may be with tenants that whoever ends the loan cannot see.
     """
-    ending = {*ending, override.pk}
-    while (inner := lent_on(override, tables, ending)) is not None:
-        _return(SYSTEM, _locked(inner.pk), tables, now, ending)
-        ending.add(inner.pk)
-        tables = QuotaTables(override.cell_id)
-    moves, short = return_moves(override, tables)
-    reason = override.reason
-    override.returned_by = quota_move(acting_user, tables, moves, reason=reason, source=Source.LOAN_RETURNED)
-    override.returned = short
-    override.save(update_fields=["returned_by", "returned"])
+    found = return_loan(override, tables)
+    revision = quota_lent(
+        acting_user, tables, found.books, reason=override.reason, source=Source.LOAN_RETURNED
+    )
+    for pk in reversed(found.others):
+        other = _locked(pk)
+        other.returned_by = revision
+        other.save(update_fields=["returned_by"])
+        _close(SYSTEM, other, OverrideState.ENDED, "loan.end", now)
+    override.returned_by = revision
+    override.save(update_fields=["returned_by"])
     _close(acting_user, override, OverrideState.ENDED, "loan.end", now)
 
 

@@ -12,7 +12,7 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
-from foundation import audit, outbox
+from foundation import audit, outbox, row_scope
 from foundation.actor import Actor
 from foundation.errors import FieldError, PermissionDenied
 from foundation.quantities import Resource
@@ -20,16 +20,14 @@ from foundation.versions import advance, require_current
 from quotas import effect
 from quotas.effect import Overhang
 from quotas.errors import BelowUse
-from quotas.models import Quota, QuotaChange, QuotaNode, QuotaRevision, Source
+from quotas.models import PassedQuota, Quota, QuotaChange, QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
-from quotas.services.loan_basis import follow_created
 from quotas.services.quota_plan import (
     Keep,
     NodeAmounts,
     Planned,
     QuotaAmount,
     QuotaPlan,
-    QuotaTables,
     quota_plan,
 )
 from quotas.tree import Limits
@@ -156,22 +154,11 @@ def plan_write(
         on_top=on_top,
         reverts=reverts,
     )
-    if on_top:
-        _note_created(plan)
     _write(plan, revision, expected or {})
+    write_passed(plan)
     _record(acting_user, plan, revision)
     quota_changed(plan.cell_id)
     return revision
-
-
-def _note_created(plan: QuotaPlan) -> None:
-    tables = QuotaTables(plan.cell_id)
-    created = {}
-    for key, limits in plan.rows.items():
-        had = tables.limits(key).nominal
-        if had is not None and limits.nominal is not None:
-            created[key] = limits.nominal - had
-    follow_created(tables, created)
 
 
 def quota_set(
@@ -237,6 +224,31 @@ def _write(plan: QuotaPlan, revision: QuotaRevision, expected: Mapping[uuid.UUID
         key: dict[str, Any] = {"node_id": node_id, "flavor_id": flavor_id, "resource": resource.value}
         Quota.unscoped.update_or_create(**key, defaults=_values(limits))
     QuotaChange.unscoped.bulk_create(_change_row(revision, change) for change in plan.changes)
+
+
+@row_scope.whole()
+def write_passed(plan: QuotaPlan) -> None:
+    """Lent quota may have gone on to, or come back from, tenants that whoever acts cannot see."""
+    for (flavor_id, resource), wanted in plan.passed.items():
+        rows = PassedQuota.unscoped.filter(
+            source__cell_id=plan.cell_id, flavor=flavor_id, resource=resource.value
+        )
+        had = {(row.source_id, row.target_id): row for row in rows}
+        gone = [row.pk for pair, row in had.items() if pair not in wanted]
+        if gone:
+            PassedQuota.unscoped.filter(pk__in=gone).delete()
+        for (source, target), amount in wanted.items():
+            row = had.get((source, target))
+            if row is None:
+                PassedQuota.unscoped.create(
+                    source_id=source,
+                    target_id=target,
+                    flavor_id=flavor_id,
+                    resource=resource.value,
+                    amount=amount,
+                )
+            elif row.amount != amount:
+                PassedQuota.unscoped.filter(pk=row.pk).update(amount=amount)
 
 
 def _change_row(revision: QuotaRevision, change: Planned) -> QuotaChange:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Final
 
 from django.utils.translation import gettext as _
@@ -14,10 +15,12 @@ from django.utils.translation import gettext as _
 from clusters.models import Flavor
 from foundation.errors import FieldError, Invalid
 from foundation.quantities import Resource
-from quotas.distribution import Division, Excess, divide, totals
+from quotas.distribution import Amounts, Division, Excess, divide, totals
 from quotas.effect import Overhang, RowKey
-from quotas.errors import ExceedsParent
+from quotas.errors import ExceedsParent, QuotaLent
+from quotas.loans import LoanBook, Passed, StillLent
 from quotas.models import QuotaNode
+from quotas.selectors.lent_quota import Key, LentRows, gained_since, lent_rows
 from quotas.selectors.node_names import node_names
 from quotas.selectors.tree import QuotaRow, TreeRows, tree_rows
 from quotas.tree.limits import NOTHING, Amount, Limits
@@ -71,12 +74,14 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
-    """`changes` are for people, `rows` is what is to be stored, `overhangs` what is used beyond it."""
+    """`changes` are for people, `rows` and `passed` are what is to be stored, `overhangs` what is used beyond
+    it. `passed` is the whole of what is passed on, of each flavor and resource of which something is lent."""
 
     cell_id: uuid.UUID
     changes: Sequence[Planned]
     rows: Mapping[RowKey, Limits]
     overhangs: Sequence[Overhang]
+    passed: Mapping[Key, Passed] = field(default_factory=dict)
 
 
 class QuotaTables:
@@ -106,6 +111,35 @@ class QuotaTables:
     def kept(self, flavor_id: uuid.UUID, resource: Resource) -> dict[uuid.UUID, Amount]:
         return {node: self.limits((node, flavor_id, resource)).nominal for node in self.parents}
 
+    @cached_property
+    def lent(self) -> LentRows:
+        """What is lent."""
+        return lent_rows(self.cell_id)
+
+    def book(self, key: Key) -> LoanBook:
+        """A new book of the loans of one flavor and resource."""
+        loans = self.lent.loans.get(key, {})
+        book = LoanBook(self.parents, self.kept(*key), loans, self.lent.passed.get(key, {}))
+        if loans:
+            book.complete(lambda: gained_since(loans, key))
+        return book
+
+    @property
+    def passed(self) -> list[tuple[uuid.UUID, uuid.UUID]]:
+        """Between whom lent quota was passed on."""
+        return [pair for key in self.lent.loans for pair in self.book(key).passed]
+
+    def decided(self, key: Key, after: Amounts, creators: Collection[uuid.UUID] = ()) -> dict[Key, Passed]:
+        """What is passed on once the nodes keep what was decided; empty where nothing of this is lent.
+
+        Raises: StillLent.
+        """
+        if key not in self.lent.loans and key not in self.lent.passed:
+            return {}
+        book = self.book(key)
+        book.decide({node: n for node, n in after.items() if n != book.kept[node]}, creators=creators)
+        return {key: book.passed}
+
     def total(self, node: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> Amount:
         """What a node has, its children included."""
         return totals(self.parents, self.kept(flavor_id, resource))[node]
@@ -115,13 +149,14 @@ def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bo
     """Work out what would be stored, from the rows of this moment.
 
     Raises: Invalid for a negative or huge amount, a flavor of another cell or one limit named twice;
-    ExceedsParent with every sum that does not hold.
+    ExceedsParent with every sum that does not hold; QuotaLent for what is only lent.
     """
     wanted = wanted_amounts(cell_id, changes)
     tables = QuotaTables(cell_id)
     planned: list[Planned] = []
     rows: dict[RowKey, Limits] = {}
     refused: list[tuple[Excess, QuotaAmount]] = []
+    divisions: dict[Key, Division] = {}
     for (flavor_id, resource), of in wanted.items():
         kept = tables.kept(flavor_id, resource)
         before = totals(tables.parents, kept)
@@ -136,9 +171,31 @@ def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bo
             if now != then:
                 planned.append(Planned(tables.nodes[node], amount.flavor, resource, then, now))
         rows |= _rows(tables, division, of, flavor_id, resource)
+        divisions[flavor_id, resource] = division
     if refused:
         raise _exceeds(refused)
-    return QuotaPlan(cell_id, planned, rows, overhangs(planned, tables))
+    passed = _passed(tables, divisions, wanted, on_top=on_top)
+    return QuotaPlan(cell_id, planned, rows, overhangs(planned, tables), passed)
+
+
+def _passed(
+    tables: QuotaTables,
+    divisions: Mapping[Key, Division],
+    wanted: Mapping[Key, Mapping[uuid.UUID, QuotaAmount]],
+    *,
+    on_top: bool,
+) -> dict[Key, Passed]:
+    """What is passed on after these divisions. Raises: QuotaLent."""
+    found: dict[Key, Passed] = {}
+    for key, division in divisions.items():
+        # Where a node and the one above it are set together, quota goes from one to the other.
+        named = {node for node, amount in wanted[key].items() if not isinstance(amount.nominal, Keep)}
+        creators = [node for node in named if tables.parents[node] not in named] if on_top else []
+        try:
+            found |= tables.decided(key, division.kept, creators)
+        except StillLent as error:
+            raise _still_lent(error, key, wanted[key]) from error
+    return found
 
 
 def wanted_amounts(
@@ -254,3 +311,14 @@ def _sums(
     }
     numbers: dict[str, int | str | None] = {"has": excess.has, "asked": total}
     return sentence, numbers | {"flavor": amount.flavor.name, "resource": amount.resource.value}
+
+
+def _still_lent(error: StillLent, key: Key, of: Mapping[uuid.UUID, QuotaAmount]) -> QuotaLent:
+    amount = of[error.node] if error.node in of else next(iter(of.values()))
+    sentence = _("Loans that run hold %(lent)s of %(flavor)s of %(node)s; end them first.") % {
+        "lent": amount_words(key[1], error.lent),
+        "flavor": amount.flavor.name,
+        "node": node_names([error.node])[error.node],
+    }
+    fault = FieldError(f"{amount.place}nominal", QuotaLent.code, sentence)
+    return QuotaLent(sentence, numbers={"lent": error.lent, "resource": key[1].value}, errors=[fault])

@@ -38,6 +38,7 @@ TO_TENANT: Final = {
     "quotas.QuotaRevision": "changes__node__tenant",
     "quotas.Override": "lender__tenant",
     "quotas.OverrideAmount": "override__lender__tenant",
+    "quotas.PassedQuota": "source__tenant",
     "quotas.Budget": "tenant",
     "quotas.UserLimit": "workspace",
     **{f"quotas.{name}": "node__tenant" for name in _OF_NODE},

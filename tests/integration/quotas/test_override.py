@@ -10,12 +10,12 @@ import time_machine
 from foundation.actor import SYSTEM
 from foundation.errors import AllotmentError, Conflict, Invalid, NotFound, PermissionDenied
 from foundation.models import AuditRecord, Hint
-from quotas.errors import LenderShort, OverrideClosed
+from quotas.errors import LenderShort, OverrideClosed, QuotaLent
 from quotas.models import (
     LedgerEntry,
     Override,
-    OverrideAmount,
     OverrideState,
+    PassedQuota,
     QuotaNode,
     QuotaRevision,
     Source,
@@ -200,15 +200,15 @@ def test_what_was_given_on_is_fetched_from_below(here: Department) -> None:
 
 
 @time_machine.travel(T0, tick=False)
-def test_what_an_admin_took_away_meanwhile_cannot_return(here: Department) -> None:
+def test_what_an_admin_took_away_meanwhile_returns_from_where_the_admin_put_it(here: Department) -> None:
     loan = lend(here, 3, None, 2)
     quota_set(acting_user=here.anna, node=here.queue_b.node, amounts=[QuotaAmount(here.flavor, CARDS, 0)])
     quota_set(acting_user=here.anna, node=here.node_b, amounts=[QuotaAmount(here.flavor, CARDS, 1)])
     sweep(2)
     loan.refresh_from_db()
-    assert loan.returned == {"a100 gpu.cards": 1}
-    assert here.sums() == (22, 6, 0)
-    assert here.kept(here.node) == 16
+    assert loan.returned == {}
+    assert here.sums() == (22, 8, 0)
+    assert here.kept(here.node) == 14
 
 
 @time_machine.travel(T0, tick=False)
@@ -300,11 +300,11 @@ def test_no_tenant_moves_away_with_what_is_lent(here: Department) -> None:
 
 
 @time_machine.travel(T0, tick=False)
-def test_a_loan_that_began_before_gains_were_noted_returns_by_its_history(here: Department) -> None:
+def test_what_a_release_before_passed_on_unnoted_returns_by_the_history(here: Department) -> None:
     lend(here, 3, None, 2)
-    OverrideAmount.unscoped.update(started=None)
     night = quotas.queue(here.cell, here.b, [here.flavor], name="night")
     quota_set(acting_user=here.anna, node=night.node, amounts=[QuotaAmount(here.flavor, CARDS, 3)])
+    PassedQuota.unscoped.all().delete()
     sweep(2)
     assert (here.sums(), here.kept(here.queue_b.node), here.kept(night.node)) == ((22, 8, 4), 4, 0)
 
@@ -356,3 +356,36 @@ def test_quota_moves_with_a_tenant_only_for_who_divides_it_above_both(
     assert (here.has(here.node), here.has(target), here.has(here.node_a)) == (
         (14, 8, 8) if over_both else (22, 0, 0)
     )
+
+
+@time_machine.travel(T0, tick=False)
+def test_quota_that_is_only_lent_is_not_taken_out_of_the_tree(here: Department) -> None:
+    lend(here, 8, None, 2, borrower=here.node_b)
+    for node, cards in ((here.node_b, 9), (here.queue_b.node, 5)):
+        quota_set(acting_user=here.anna, node=node, amounts=[QuotaAmount(here.flavor, CARDS, cards)])
+    with pytest.raises(QuotaLent) as refused:
+        quota_set(
+            acting_user=SYSTEM,
+            node=here.node_b,
+            amounts=[QuotaAmount(here.flavor, CARDS, 5, place="amounts.0.")],
+            on_top=True,
+        )
+    assert refused.value.detail == "Loans that run hold 4 cards of a100 of Team B; end them first."
+    assert refused.value.errors[0].field == "amounts.0.nominal"
+    sweep(2)
+    assert here.sums() == (22, 8, 4)
+
+
+@time_machine.travel(T0, tick=False)
+def test_what_is_lent_among_those_that_move_binds_them_where_their_quota_stays(here: Department) -> None:
+    elsewhere = tenancy.folder("products")
+    mover = tenancy.user("mover")
+    for folder in (here.folder, elsewhere):
+        role = tenancy.custom_role(folder, "Mover", "tenant.view", "tenant.edit", "quota.view")
+        Member.unscoped.create(user=mover, tenant=folder, custom_role=role)
+    loan = lend(here, 3, None, 2, borrower=here.node_a)
+    with pytest.raises(Conflict):
+        tenant_move(acting_user=mover, tenant=here.a, parent=elsewhere)
+    tenant_move(acting_user=SYSTEM, tenant=here.a, parent=elsewhere)
+    override_end(acting_user=SYSTEM, override=loan)
+    assert (here.kept(here.queue_a.node), here.kept(here.node_a)) == (8, 0)

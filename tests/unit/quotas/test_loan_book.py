@@ -1,0 +1,217 @@
+"""The book of loans: a loan never changes what a node has of its own, whatever was decided meanwhile."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quotas.distribution import divide
+from quotas.loans import Loan, LoanBook, StillLent
+
+NAMES = ("root", "east", "west", "a", "b", "c", "d", "a1", "a2", "c1")
+PARENTS = {"east": "root", "west": "root", "a": "east", "b": "east", "c": "west", "d": "west"} | {
+    "a1": "a", "a2": "a", "c1": "c",
+}  # fmt: skip
+NODE = {name: uuid.uuid5(uuid.NAMESPACE_URL, name) for name in NAMES}
+TREE = {NODE[name]: NODE[PARENTS[name]] if name in PARENTS else None for name in NAMES}
+A_LOAN, B_LOAN, C_LOAN = (uuid.UUID(int=number) for number in (1, 2, 3))
+
+
+def book(**kept: int | None) -> LoanBook:
+    return LoanBook(TREE, {NODE[name]: amount for name, amount in kept.items()}, {}, {})
+
+
+def kept(of: LoanBook) -> dict[str, int | None]:
+    return {name: of.kept[NODE[name]] for name in NAMES if of.kept[NODE[name]] != 0}
+
+
+def lend(of: LoanBook, pk: uuid.UUID, lender: str, borrower: str, amount: int) -> None:
+    of.start(pk, Loan(NODE[lender], NODE[borrower], amount))
+
+
+def decide(of: LoanBook, *, on_top: bool = False, **wanted: int | None) -> None:
+    """As a change of quota does it: totals are wanted, and what the parents keep follows."""
+    amounts = {NODE[name]: amount for name, amount in wanted.items()}
+    division = divide(TREE, of.kept, amounts, on_top=on_top)
+    assert not division.excesses
+    creators = [node for node in amounts if TREE[node] not in amounts] if on_top else []
+    of.decide(division.kept, creators=creators)
+
+
+def test_what_was_passed_on_returns_the_way_it_went() -> None:
+    loans = book(west=5, a=2)
+    lend(loans, A_LOAN, "west", "east", 5)
+    decide(loans, a=7)
+    decide(loans, a1=6)
+    assert kept(loans) == {"a": 1, "a1": 6}
+
+    assert loans.end(A_LOAN) == []
+    assert kept(loans) == {"west": 5, "a1": 2}
+    assert loans.passed == {}
+
+
+def test_who_takes_lent_quota_from_a_borrower_pays_it_back() -> None:
+    loans = book(west=5, east=4)
+    lend(loans, A_LOAN, "west", "a", 5)
+    decide(loans, a=0)
+    assert kept(loans) == {"east": 9}
+
+    loans.end(A_LOAN)
+    assert kept(loans) == {"west": 5, "east": 4}
+
+
+def test_what_a_node_has_of_its_own_again_stands_for_what_it_passed_on() -> None:
+    loans = book(root=3, west=3)
+    lend(loans, A_LOAN, "west", "east", 3)
+    decide(loans, a=3)
+    decide(loans, east=6)
+    assert loans.passed == {}
+
+    loans.end(A_LOAN)
+    assert kept(loans) == {"west": 3, "a": 3}
+
+
+def test_a_loan_of_what_is_no_longer_there_ends_with_what_it_came_from() -> None:
+    loans = book(west=3)
+    lend(loans, A_LOAN, "west", "east", 3)
+    decide(loans, a=3)
+    lend(loans, B_LOAN, "a", "d", 3)
+
+    assert loans.end(A_LOAN) == [B_LOAN]
+    assert kept(loans) == {"west": 3}
+
+
+def test_own_quota_that_is_lent_out_is_not_what_is_passed_on() -> None:
+    """Else the end of one loan would cut another short, which its lender had promised."""
+    loans = book(west=3, east=5)
+    lend(loans, A_LOAN, "west", "east", 3)
+    lend(loans, B_LOAN, "east", "d", 5)
+    decide(loans, a=3)
+
+    assert loans.end(A_LOAN) == []
+    assert kept(loans) == {"west": 3, "d": 5}
+    loans.end(B_LOAN)
+    assert kept(loans) == {"west": 3, "east": 5}
+
+
+def test_lent_quota_is_not_destroyed() -> None:
+    loans = book(west=5, a=2)
+    lend(loans, A_LOAN, "west", "a", 5)
+    with pytest.raises(StillLent) as refused:
+        decide(loans, on_top=True, a=4)
+    assert (refused.value.node, refused.value.lent) == (NODE["a"], 5)
+
+
+def test_an_unlimited_lender_is_not_limited_before_its_loan_ends() -> None:
+    loans = book(root=None, west=None)
+    lend(loans, A_LOAN, "west", "a", 5)
+    with pytest.raises(StillLent):
+        decide(loans, west=3)
+    loans.end(A_LOAN)
+    decide(loans, west=3)
+    assert kept(loans) == {"root": None, "west": 3}
+
+
+def test_passing_on_from_and_to_what_is_unlimited() -> None:
+    loans = book(root=None, west=3)
+    lend(loans, A_LOAN, "west", "east", 3)
+    decide(loans, a=3)
+    decide(loans, a=None, east=None)
+    loans.end(A_LOAN)
+    assert kept(loans) == {"root": None, "west": 3, "a": None, "east": None}
+
+
+@pytest.mark.parametrize("where", ["a1", "east"])
+def test_what_nobody_noted_is_worked_out(where: str) -> None:
+    """A release that did not know of this had a borrower's quota handed on, or taken from it."""
+    loans = LoanBook(
+        TREE,
+        {NODE["a2"]: 2, NODE["b"]: 4, NODE[where]: 3},
+        {A_LOAN: Loan(NODE["west"], NODE["a"], 3)},
+        {},
+    )
+    loans.complete(lambda: {NODE[where]: 3})
+    assert all((loans.own(node) or 0) >= 0 for node in TREE)
+    loans.end(A_LOAN)
+    assert kept(loans) == {"west": 3, "a2": 2, "b": 4}
+
+
+_AMOUNT = st.integers(0, 12)
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("lend"), st.sampled_from(NAMES), st.sampled_from(NAMES), _AMOUNT),
+        st.tuples(st.just("set"), st.sampled_from(NAMES[1:]), st.just(""), _AMOUNT),
+        st.tuples(st.just("make"), st.sampled_from(NAMES), st.just(""), _AMOUNT),
+        st.tuples(st.just("end"), st.just(""), st.just(""), _AMOUNT),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.integers(0, 9), min_size=len(NAMES), max_size=len(NAMES)), _STEPS)
+def test_lending_and_returning_change_nothing_of_ones_own(amounts: list[int], steps: list[Any]) -> None:
+    loans = book(**dict(zip(NAMES, amounts, strict=True)))
+    total = sum(amounts)
+    for number, (kind, one, other, amount) in enumerate(steps):
+        total += step(loans, number + 1, kind, one, other, amount)
+        check(loans, total)
+    for pk in list(loans.loans):
+        if pk in loans.loans:
+            end(loans, pk)
+    assert loans.passed == {}
+    check(loans, total)
+
+
+def step(loans: LoanBook, number: int, kind: str, one: str, other: str, amount: int) -> int:
+    """Do one step, if it can be done; returns how much was created."""
+    if kind == "lend":
+        if one != other and 0 < amount <= (loans.kept[NODE[one]] or 0):
+            lend(loans, uuid.UUID(int=number), one, other, amount)
+        return 0
+    if kind == "end":
+        if loans.loans:
+            end(loans, list(loans.loans)[amount % len(loans.loans)])
+        return 0
+    wanted, on_top = {NODE[one]: amount}, kind == "make"
+    division = divide(TREE, loans.kept, wanted, on_top=on_top)
+    if division.excesses:
+        return 0
+    before = LoanBook(TREE, loans.kept, loans.loans, loans.passed)
+    try:
+        loans.decide(division.kept, creators=list(wanted) if on_top else [])
+    except StillLent:
+        loans.__dict__.update(before.__dict__)
+        return 0
+    near = {one} if on_top else {one, PARENTS[one]}
+    assert changed(before, loans) <= near | between(before) | between(loans)
+    return sum(n or 0 for n in loans.kept.values()) - sum(n or 0 for n in before.kept.values())
+
+
+def end(loans: LoanBook, pk: uuid.UUID) -> None:
+    """Nobody but those who passed lent quota on has less of their own, and they by no more than that."""
+    before = LoanBook(TREE, loans.kept, loans.loans, loans.passed)
+    loans.end(pk)
+    assert changed(before, loans) <= between(before)
+    for node in TREE:
+        most = sum(amount for (source, _), amount in before.passed.items() if source == node)
+        assert (loans.own(node) or 0) >= (before.own(node) or 0) - most
+
+
+def changed(before: LoanBook, after: LoanBook) -> set[str]:
+    """Who has more or less of their own."""
+    return {name for name in NAMES if before.own(NODE[name]) != after.own(NODE[name])}
+
+
+def between(loans: LoanBook) -> set[str]:
+    return {name for name in NAMES if any(NODE[name] in pair for pair in loans.passed)}
+
+
+def check(loans: LoanBook, total: int) -> None:
+    assert sum(amount or 0 for amount in loans.kept.values()) == total
+    assert min(amount or 0 for amount in loans.kept.values()) >= 0
+    assert min(loans.own(node) or 0 for node in TREE) >= 0
