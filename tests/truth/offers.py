@@ -1,0 +1,292 @@
+"""What is offered to a waiting job, taken on a copy of the cell in which nobody else waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scheduling.engine import JobPut, QueuePut, Snapshot
+from scheduling.engine.model import (
+    Help,
+    HelpCode,
+    Job,
+    JobState,
+    Outcome,
+    Quota,
+    Reason,
+    Role,
+    StopPolicy,
+    Toleration,
+    TolerationOperator,
+)
+from tests.truth.oracle.cell import CARD_MEMORY, CORES, CPU, MEMORY, Cell, least
+from tests.truth.oracle.facts import Facts
+from tests.truth.settle import Run, Unsettled
+
+KEYED = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED, Reason.EXCEEDS_MAX_QUOTA)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What came of an offer.
+
+    `holds`: what it names is out of the way afterwards. `starts`: the job starts. `after`: what it is told
+    otherwise. None where nothing that is offered can be done to this job.
+    """
+
+    holds: bool | None
+    starts: bool | None = None
+    after: Outcome | None = None
+
+
+Edit = Callable[[Run, Cell, Outcome, Help], bool]
+"""Does what is offered; False where nothing in the job can be changed that way."""
+
+
+def take(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> Taken:
+    """Do what one offer of a job's outcome says."""
+    return take_all(run, cell, outcome, (offer,))
+
+
+def take_all(run: Run, cell: Cell, outcome: Outcome, offers: tuple[Help, ...]) -> Taken:
+    """Do what several offers of a job's outcome say together."""
+    copy = _alone(run, cell, outcome.job)
+    for offer in offers:
+        if not _EDITS[offer.code](copy, cell, outcome, offer):
+            return Taken(None)
+    try:
+        if copy.starts(outcome.job):
+            return Taken(holds=True, starts=True)
+    except Unsettled:
+        return Taken(holds=False, starts=False)
+    after = next((each for each in copy.waiting() if each.job == outcome.job), None)
+    if after is None:
+        return Taken(holds=False, starts=False)
+    return Taken(holds=not _same(outcome, after, offers), starts=False, after=after)
+
+
+def _alone(run: Run, cell: Cell, name: str) -> Run:
+    """A copy of the cell without the other jobs that wait."""
+    others = {job.id for job in cell.waiting() if job.id != name}
+    snapshot = Snapshot(
+        nodes=cell.nodes,
+        flavors=cell.flavors.values(),
+        quota_nodes=cell.quota_nodes.values(),
+        queues=cell.queues.values(),
+        jobs=[job for job in cell.jobs.values() if job.id not in others],
+        allocations=cell.held,
+        usage=run.snapshot.usage.values(),
+    )
+    return Run(snapshot, now=run.now)
+
+
+def _same(before: Outcome, after: Outcome, offers: tuple[Help, ...]) -> bool:
+    """Whether what was in the way still is."""
+    if after.reason is not before.reason:
+        return False
+    if before.reason is Reason.NEVER_FITS and offers[0].code is HelpCode.LOOSEN_PLACEMENT:
+        rule = f"refused.{offers[0].numbers['veto']}"
+        return rule in after.numbers
+    if before.reason not in KEYED:
+        return True
+    return all(before.numbers.get(name) == after.numbers.get(name) for name in ("flavor", "resource"))
+
+
+# What each offer means
+
+
+def _put(run: Run, job: Job) -> bool:
+    changed = run.snapshot.jobs[job.id] != job
+    if changed:
+        run.put(JobPut(job))
+    return changed
+
+
+def _fewer_cards(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    job, cards = run.snapshot.jobs[outcome.job], int(offer.numbers["cards"])
+    named = offer.numbers.get("role", outcome.numbers.get("role"))
+    return _put(run, replace(job, roles=tuple(_with_cards(r, cards, named) for r in job.roles)))
+
+
+def _with_cards(role: Role, cards: int, named: object) -> Role:
+    gpu = role.request.gpu
+    if gpu is None or gpu.cards <= cards or named not in (None, role.name):
+        return role
+    return replace(role, request=replace(role.request, gpu=replace(gpu, cards=cards)))
+
+
+def _fewer_tasks(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    job, tasks = run.snapshot.jobs[outcome.job], int(offer.numbers["tasks"])
+    roles = tuple(_sized(role, tasks) if role.name == offer.numbers["role"] else role for role in job.roles)
+    return _put(run, replace(job, roles=roles))
+
+
+def _sized(role: Role, tasks: int) -> Role:
+    smallest = None if role.min_replicas is None else min(role.min_replicas, tasks)
+    return replace(role, replicas=min(role.replicas, tasks), min_replicas=smallest)
+
+
+def _less(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    """The largest smaller request, of those that stay useful, by fewer tasks and by less for each."""
+    job = run.snapshot.jobs[outcome.job]
+    key = (str(offer.numbers["flavor"]), str(offer.numbers["resource"]))
+    limit = int(offer.numbers["limit"])
+    per_task = outcome.reason is Reason.NEVER_FITS
+    for smaller in _smaller(job, key[1], limit, per_task=per_task):
+        if _asked(cell, smaller, key, per_task=per_task) <= limit:
+            return _put(run, smaller)
+    return False
+
+
+def _asked(cell: Cell, job: Job, key: tuple[str, str], *, per_task: bool) -> int:
+    flavor = cell.flavors[key[0]]
+    found = [
+        _amount(cell, job, role, flavor.id, key[1]) * (1 if per_task else least(role)) for role in job.roles
+    ]
+    return max(found) if per_task else sum(found)
+
+
+def _amount(cell: Cell, job: Job, role: Role, flavor: str, resource: str) -> int:
+    one = replace(job, roles=(replace(role, replicas=1, min_replicas=None),))
+    way = next(w for w in Facts(cell, one).ways if w.flavors[0].id == flavor)
+    charged = way.asked[flavor, resource]
+    cards = 1 if role.request.gpu is None else role.request.gpu.cards
+    return charged // cards if resource == CARD_MEMORY and role.request.gpu is not None else charged
+
+
+def _smaller(job: Job, resource: str, limit: int, *, per_task: bool) -> Iterator[Job]:
+    """Jobs that ask for less, from the largest down."""
+    roles = job.roles
+    if not per_task:
+        for tasks in range(max(least(role) for role in roles), 0, -1):
+            yield replace(job, roles=tuple(_sized(role, tasks) for role in roles))
+        roles = tuple(_sized(role, 1) for role in roles)
+    if resource in (CPU, MEMORY):
+        field = "cpu" if resource == CPU else "memory"
+        shares = (limit // (1 if per_task else len(roles)),)
+        for share in shares:
+            less = tuple(
+                replace(r, request=replace(r.request, **{field: min(getattr(r.request, field), share)}))
+                for r in roles
+            )
+            yield replace(job, roles=less)
+        return
+    most = max((r.request.gpu.cards for r in roles if r.request.gpu), default=0)
+    for cards in range(most, 0, -1):
+        fewer = tuple(_with_cards(role, cards, None) for role in roles)
+        yield replace(job, roles=fewer)
+    yield from _thinner(job, roles, resource, limit)
+
+
+def _thinner(job: Job, roles: tuple[Role, ...], resource: str, limit: int) -> Iterator[Job]:
+    """One card for each task, and less of it."""
+    sliced = [r for r in roles if r.request.gpu is not None and (r.request.gpu.cores or r.request.gpu.memory)]
+    if not limit or not sliced or resource not in (CORES, CARD_MEMORY):
+        return
+    less: dict[str, Any] = {"cards": 1}
+    if resource == CORES:
+        less["cores"] = limit // len(sliced)
+    else:
+        less |= {"memory": limit // len(sliced), "memory_percent": None}
+    if not all(value is None or value > 0 for value in less.values()):
+        return
+    thin = tuple(
+        replace(r, request=replace(r.request, gpu=replace(r.request.gpu, **less))) if r in sliced else r
+        for r in roles
+    )
+    yield replace(job, roles=thin)
+
+
+def _other_model(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    job, models = run.snapshot.jobs[outcome.job], tuple(str(offer.numbers["models"]).split(","))
+    named = offer.numbers.get("role", outcome.numbers.get("role"))
+
+    def other(role: Role) -> Role:
+        gpu = role.request.gpu
+        if gpu is None or named not in (None, role.name):
+            return role
+        return replace(role, request=replace(role.request, gpu=replace(gpu, models=models)))
+
+    return _put(run, replace(job, roles=tuple(map(other, job.roles))))
+
+
+_LOOSER: Mapping[str, Mapping[str, Any]] = {
+    "node-name": {"node_name": None},
+    "node-selector": {"node_selector": {}},
+    "node-affinity": {"node_affinity": ()},
+    "taint": {"tolerations": (Toleration(operator=TolerationOperator.EXISTS),)},
+}
+
+
+def _loosen(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    job, less = run.snapshot.jobs[outcome.job], _LOOSER[str(offer.numbers["veto"])]
+    roles = tuple(r if r.rules is None else replace(r, rules=replace(r.rules, **less)) for r in job.roles)
+    return _put(run, replace(job, rules=replace(job.rules, **less), roles=roles))
+
+
+def _preemptible(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    return _put(run, replace(run.snapshot.jobs[outcome.job], preemptible=True))
+
+
+def _resume(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    return _put(run, replace(run.snapshot.jobs[outcome.job], state=JobState.QUEUED))
+
+
+def _open(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    queue = run.snapshot.queues[str(offer.numbers["queue"])]
+    run.put(QueuePut(replace(queue, stop_policy=StopPolicy.NONE)))
+    return True
+
+
+def _raise(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    queue = cell.queues[str(offer.numbers["queue"])]
+    node = cell.quota_nodes[queue.quota_node]
+    key = (offer.numbers["flavor"], offer.numbers["resource"])
+    quotas = [q for q in node.quotas if (q.flavor, q.resource) != key]
+    known = next((q for q in node.quotas if (q.flavor, q.resource) == key), None)
+    known = known or Quota(flavor=str(key[0]), resource=str(key[1]), nominal=0)
+    if known.nominal is None:
+        return False
+    quotas.append(replace(known, nominal=known.nominal + int(offer.numbers["short"])))
+    run.limit(replace(node, quotas=tuple(quotas)))
+    return True
+
+
+def _release(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    """Running jobs end until so much has come back: of the own queue where its own quota is used up, of
+    other queues where these hold it."""
+    key = (str(offer.numbers["flavor"]), str(offer.numbers["resource"]))
+    mine, short = cell.jobs[outcome.job].queue, int(offer.numbers["short"])
+    own_first = outcome.reason is Reason.WAITING_FOR_QUOTA
+    holders = [name for name, held in cell.holds.items() if held[key]]
+    holders.sort(
+        key=lambda name: ((cell.jobs[name].queue == mine) is not own_first, cell.holds[name][key], name)
+    )
+    freed = 0
+    for name in holders:
+        if freed >= short:
+            break
+        freed += cell.holds[name][key]
+        run.end(name)
+    return freed >= short
+
+
+def _wait(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    run.now = max(run.now, float(offer.numbers["at"]))
+    return True
+
+
+_EDITS: Mapping[HelpCode, Edit] = {
+    HelpCode.ASK_FEWER_CARDS: _fewer_cards,
+    HelpCode.ASK_FEWER_TASKS: _fewer_tasks,
+    HelpCode.ASK_LESS: _less,
+    HelpCode.ASK_OTHER_MODEL: _other_model,
+    HelpCode.LOOSEN_PLACEMENT: _loosen,
+    HelpCode.MAKE_PREEMPTIBLE: _preemptible,
+    HelpCode.OPEN_QUEUE: _open,
+    HelpCode.RAISE_QUOTA: _raise,
+    HelpCode.RESUME: _resume,
+    HelpCode.WAIT_FOR_RELEASE: _release,
+    HelpCode.WAIT_UNTIL: _wait,
+}

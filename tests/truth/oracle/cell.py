@@ -1,0 +1,82 @@
+"""A cell as plain data: what an engine cycle is given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from scheduling.engine.model import (
+    Allocation,
+    Flavor,
+    Job,
+    JobState,
+    Node,
+    PlacementRules,
+    Queue,
+    QuotaNode,
+    Role,
+)
+
+CARDS, CORES, CARD_MEMORY, CPU, MEMORY = "gpu.cards", "gpu.cores", "gpu.memory", "cpu", "memory"
+CARD_UNITS = {CARDS: 1, CORES: 100}
+
+Key = tuple[str, str]
+"""A flavor and a resource."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """The numbers of the platform's configuration that decide what a job may have."""
+
+    eviction_cap: int | None = 3
+    spare_permille: int = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """All that one cycle saw, and the instant at which it ran (epoch seconds)."""
+
+    nodes: tuple[Node, ...]
+    flavors: Mapping[str, Flavor]
+    quota_nodes: Mapping[str, QuotaNode]
+    queues: Mapping[str, Queue]
+    jobs: Mapping[str, Job]
+    held: tuple[Allocation, ...]
+    now: float
+    rules: Rules = Rules()
+
+    @cached_property
+    def used(self) -> Mapping[str, Counter[Key]]:
+        """By quota node that is a leaf, what its queues' tasks are charged."""
+        found: dict[str, Counter[Key]] = {}
+        for node in self.quota_nodes.values():
+            found[node.id] = Counter({(c.flavor, c.resource): c.amount for c in node.usage})
+        return found
+
+    @cached_property
+    def holds(self) -> Mapping[str, Counter[Key]]:
+        """By job, what its tasks are charged."""
+        found: dict[str, Counter[Key]] = {}
+        for task in self.held:
+            mine = found.setdefault(task.job, Counter())
+            for charge in task.charges:
+                mine[charge.flavor, charge.resource] += charge.amount
+        return found
+
+    def waiting(self) -> Iterable[Job]:
+        """The jobs that wait, by id."""
+        states = (JobState.QUEUED, JobState.SUSPENDED)
+        return (self.jobs[name] for name in sorted(self.jobs) if self.jobs[name].state in states)
+
+
+def rules_of(job: Job, role: Role) -> PlacementRules:
+    """Where a role's tasks may run."""
+    return job.rules if role.rules is None else role.rules
+
+
+def least(role: Role) -> int:
+    """The fewest tasks of a role that are of use and have not ended."""
+    asked = role.replicas if role.min_replicas is None else role.min_replicas
+    return max(0, asked - role.ended)

@@ -1,0 +1,170 @@
+"""What stands between one job and its start, way by way.
+
+A way gives each role of the job a flavor of its queue, all in one cluster. Of each way it is said how it
+fails at the smallest size of the job; a job that has one way that does not fail could start.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from itertools import product
+
+from scheduling.engine.model import AllocationMode, Flavor, Job, Node, Queue
+from tests.truth.oracle.cell import CARD_UNITS, Cell, Key
+from tests.truth.oracle.places import Task, counts_of, emptied, stands, task_of
+from tests.truth.oracle.quota import Amount, Tree, holds, least_of
+
+
+class Lack(IntEnum):
+    """How a way fails, the least grave first."""
+
+    NOTHING = 0
+    ROOM = 1
+    BORROWED = 2
+    QUOTA = 3
+    LIMIT = 4
+    NODES = 5
+
+
+@dataclass(frozen=True)
+class Way:
+    """A flavor for each role, what the job would be charged in all, and how the way fails.
+
+    `short` are the quotas that lack, by the same order of gravity as `lack`.
+    """
+
+    flavors: tuple[Flavor, ...]
+    tasks: tuple[Task, ...]
+    counts: tuple[int, ...]
+    asked: Counter[Key]
+    lack: Lack
+    short: dict[Key, Lack]
+    spare: dict[Key, int]
+
+
+class Facts:
+    """One waiting job in one cell."""
+
+    def __init__(self, cell: Cell, job: Job) -> None:
+        self.cell, self.job = cell, job
+        self.queue: Queue = cell.queues[job.queue]
+        self.tree = Tree(cell.quota_nodes, cell.used)
+        self.leaf = self.queue.quota_node
+
+    # What the job may have
+
+    @property
+    def capped(self) -> bool:
+        """Whether it was evicted so often that nobody may evict it again."""
+        cap = self.cell.rules.eviction_cap
+        return cap is not None and self.job.evictions >= cap
+
+    @property
+    def borrows(self) -> bool:
+        """Whether it may have more than its queue's own nominal."""
+        dynamic = self.queue.allocation_mode is AllocationMode.DYNAMIC
+        return dynamic and self.job.preemptible and not self.capped
+
+    def ceiling(self, key: Key) -> Amount:
+        """The most that it could have if nobody used anything."""
+        found = self.tree.potential(self.leaf, key)
+        return found if self.borrows else least_of(found, self.tree.owned(self.leaf, key))
+
+    def against(self, key: Key) -> int:
+        """What counts against the nominal of a job that may not borrow: for a job at its cap, what those hold
+        that nobody may evict either; for others all that the queue uses."""
+        if not (self.job.preemptible and self.capped):
+            return self.tree.usage(self.leaf, key)
+        cap = self.cell.rules.eviction_cap
+        found = 0
+        for name, amounts in self.cell.holds.items():
+            other = self.cell.jobs.get(name)
+            if other is None or other.queue != self.queue.id:
+                continue
+            if not other.preemptible or (cap is not None and other.evictions >= cap):
+                found += amounts[key]
+        return found
+
+    def available(self, key: Key, tree: Tree | None = None) -> Amount:
+        """What it can have now, or with another usage; negative where more is used than may be."""
+        found = (tree or self.tree).available(self.leaf, key)
+        owned = self.tree.owned(self.leaf, key)
+        if self.borrows or owned is None:
+            return found
+        return least_of(found, owned - self.against(key))
+
+    def spare_short(self, key: Key, amount: int) -> int:
+        """By how much it would leave too little of the cell unused if it borrowed, having been evicted."""
+        unit = CARD_UNITS.get(key[1])
+        owned = self.tree.owned(self.leaf, key)
+        if owned is None or not amount or self.tree.usage(self.leaf, key) + amount <= owned:
+            return 0
+        if self.job.drained:
+            return amount
+        root = self.tree.root(self.leaf)
+        whole = self.tree.owned(root, key)
+        if unit is None or whole is None or not self.job.evictions:
+            return 0
+        left = whole * self.cell.rules.spare_permille * self.job.evictions // (1000 * unit) * unit
+        unused = whole - self.tree.usage(root, key) - amount
+        return max(0, left - unused) if left else 0
+
+    # The ways
+
+    @cached_property
+    def empty(self) -> tuple[Node, ...]:
+        """The nodes of the empty cell."""
+        return tuple(map(emptied, self.cell.nodes))
+
+    @cached_property
+    def ways(self) -> tuple[Way, ...]:
+        """All ways at the smallest size of the job, in the order of the queue's flavors."""
+        return tuple(self.ways_at(counts_of(self.job)))
+
+    def ways_at(self, counts: Sequence[int]) -> Iterator[Way]:
+        """All ways at a size."""
+        known = [self.cell.flavors[name] for name in self.queue.flavors if name in self.cell.flavors]
+        for flavors in product(known, repeat=len(self.job.roles)):
+            if len({flavor.cluster for flavor in flavors}) == 1:
+                yield self._way(flavors, tuple(counts))
+
+    def _way(self, flavors: tuple[Flavor, ...], counts: tuple[int, ...]) -> Way:
+        tasks = tuple(task_of(self.job, role, f) for role, f in zip(self.job.roles, flavors, strict=True))
+        asked: Counter[Key] = Counter()
+        for task, count in zip(tasks, counts, strict=True):
+            for name, amount in task.charges().items():
+                asked[task.flavor.id, name] += amount * count
+        short = {key: lack for key, amount in asked.items() if (lack := self._lack(key, amount))}
+        spare = {key: gap for key, amount in asked.items() if (gap := self.spare_short(key, amount))}
+        if not self.empty_holds(tasks, counts):
+            return Way(flavors, tasks, counts, asked, Lack.NODES, short, spare)
+        gravest = max((*short.values(), *(Lack.BORROWED for _ in spare)), default=Lack.NOTHING)
+        if gravest is Lack.NOTHING and not stands(tasks, counts, self.cell.nodes):
+            gravest = Lack.ROOM
+        return Way(flavors, tasks, counts, asked, gravest, short, spare)
+
+    def empty_holds(self, tasks: Sequence[Task], counts: Sequence[int]) -> bool:
+        """Whether so many tasks of each role stand together in the empty cell."""
+        known: dict[object, bool] = self.__dict__.setdefault("_held_empty", {})
+        key = (tuple(task.flavor.id for task in tasks), tuple(counts))
+        if key not in known:
+            known[key] = stands(tasks, counts, self.empty)
+        return known[key]
+
+    def _lack(self, key: Key, amount: int) -> Lack:
+        """How one quota fails."""
+        if not holds(self.ceiling(key), amount):
+            return Lack.LIMIT
+        if holds(self.available(key), amount):
+            return Lack.NOTHING
+        alone = self.available(key, self.tree.without_others(self.leaf))
+        return Lack.BORROWED if holds(alone, amount) else Lack.QUOTA
+
+    @cached_property
+    def lack(self) -> Lack:
+        """How the job fails: as its best way does."""
+        return min((way.lack for way in self.ways), default=Lack.NODES)

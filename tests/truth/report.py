@@ -1,0 +1,157 @@
+"""Worlds judged one by one, and counted: what is told and how much of it is false."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from scheduling.engine.model import Help, Outcome
+from tests.truth.offers import take
+from tests.truth.oracle.cell import Cell
+from tests.truth.oracle.places import Undecided
+from tests.truth.oracle.verdict import judge
+from tests.truth.settle import Run, Unsettled, run_of
+from tests.truth.shrink import shrunk, text_of
+from tests.truth.worlds import KINDS, World, world_of
+
+Kind = tuple[str, str]
+"""What is false: `reason`, a number or an offer, and under which reason it is told."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something false in one world."""
+
+    kind: Kind
+    job: str
+    text: str
+
+
+@dataclass
+class Tally:
+    """What was judged and what of it was false, by reason, by number and by offer."""
+
+    worlds: int = 0
+    unsettled: int = 0
+    undecided: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    offers: Counter[Kind] = field(default_factory=Counter)
+    starts: Counter[Kind] = field(default_factory=Counter)
+    holds: Counter[Kind] = field(default_factory=Counter)
+    false: Counter[Kind] = field(default_factory=Counter)
+    examples: dict[Kind, tuple[str, int, str]] = field(default_factory=dict)
+
+    def add(self, other: Tally) -> None:
+        """Count what another one counted."""
+        self.worlds += other.worlds
+        self.unsettled += other.unsettled
+        self.undecided += other.undecided
+        for name in ("reasons", "offers", "starts", "holds", "false"):
+            getattr(self, name).update(getattr(other, name))
+        for kind, example in other.examples.items():
+            self.examples.setdefault(kind, example)
+
+    def table(self) -> str:
+        """What was judged and what was false, as lines of text."""
+        lines = [f"{self.worlds} worlds, {self.unsettled} unsettled, {self.undecided} outcomes undecided"]
+        lines.append(f"{'reason':24}{'judged':>8}{'false':>8}  false numbers")
+        for reason, judged in sorted(self.reasons.items()):
+            numbers = {k[0]: n for k, n in self.false.items() if k[1] == reason and _is_number(k[0])}
+            said = ", ".join(f"{name} {n}" for name, n in sorted(numbers.items()))
+            lines.append(f"{reason:24}{judged:8}{self.false['reason', reason]:8}  {said}")
+        lines.append(f"{'offer':18}{'under':24}{'taken':>8}{'starts':>8}{'holds':>8}{'false':>8}")
+        for kind, judged in sorted(self.offers.items()):
+            counts = (judged, self.starts[kind], self.holds[kind], self.false[kind])
+            lines.append(f"{kind[0][6:]:18}{kind[1]:24}" + "".join(f"{n:8}" for n in counts))
+        return "\n".join(lines)
+
+
+def _is_number(part: str) -> bool:
+    return part != "reason" and not part.startswith("offer ")
+
+
+def judged(run: Run, tally: Tally, *, offers: int | None = None) -> list[Found]:
+    """All that is false in what the waiting jobs of a settled cell are told; adds to the tally.
+
+    `offers` is how many of a kind are taken (None: all).
+    """
+    cell, found = run.cell(), []
+    taken: Counter[Kind] = Counter()
+    for outcome in run.waiting():
+        assert outcome.reason is not None
+        reason = outcome.reason.value
+        try:
+            faults = judge(cell, outcome)
+        except Undecided:
+            tally.undecided += 1
+            continue
+        tally.reasons[reason] += 1
+        found += [Found((fault.part, reason), fault.job, str(fault)) for fault in faults]
+        for offer in outcome.help:
+            kind = (f"offer {offer.code.value}", reason)
+            taken[kind] += 1
+            if offers is None or taken[kind] <= offers:
+                found += _false_offer(run, cell, outcome, offer, tally)
+    tally.false.update(each.kind for each in found)
+    return found
+
+
+def _false_offer(run: Run, cell: Cell, outcome: Outcome, offer: Help, tally: Tally) -> Iterable[Found]:
+    assert outcome.reason is not None
+    kind = (f"offer {offer.code.value}", outcome.reason.value)
+    taken = take(run, cell, outcome, offer)
+    if taken.holds is None:
+        return
+    tally.offers[kind] += 1
+    tally.starts[kind] += bool(taken.starts)
+    tally.holds[kind] += taken.holds and not taken.starts
+    if not taken.holds:
+        yield Found(kind, outcome.job, _said(outcome, offer, taken.after))
+
+
+def _said(outcome: Outcome, offer: Help, after: Outcome | None) -> str:
+    said = f"{outcome.job}: {offer.code.value} {dict(offer.numbers)} under {outcome.reason}"
+    return f"{said}: afterwards " + ("it moves" if after is None else f"{after.reason} {dict(after.numbers)}")
+
+
+def found_in(world: World, tally: Tally, *, offers: int | None = None) -> list[Found]:
+    """All that is false in one world. A cycle that fails is a finding of its own."""
+    tally.worlds += 1
+    try:
+        run = run_of(world)
+    except Unsettled:
+        tally.unsettled += 1
+        return []
+    except Exception as error:
+        tally.false["crash", ""] += 1
+        return [Found(("crash", ""), "", repr(error))]
+    return judged(run, tally, offers=offers)
+
+
+def judge_seeds(kind: str, seeds: Iterable[int], *, offers: int | None = None) -> Tally:
+    """The worlds of these seeds."""
+    tally = Tally()
+    for seed in seeds:
+        for found in found_in(world_of(seed, kind), tally, offers=offers):
+            tally.examples.setdefault(found.kind, (kind, seed, found.text))
+    return tally
+
+
+def smallest(kind: str, seed: int, what: Kind) -> str:
+    """The smallest world that shows the same as the world of a seed, as Python, and what is false in it."""
+    world = shrunk(world_of(seed, kind), _shows(what))
+    texts = [each.text for each in found_in(world, Tally()) if each.kind == what]
+    return "\n".join((text_of(world), *texts))
+
+
+def _shows(what: Kind) -> Callable[[World], bool]:
+    offers = None if what[0].startswith("offer ") else 0
+
+    def shows(world: World) -> bool:
+        return any(each.kind == what for each in found_in(world, Tally(), offers=offers))
+
+    return shows
+
+
+__all__ = ["KINDS", "Tally", "judge_seeds", "judged", "smallest"]

@@ -1,0 +1,188 @@
+"""The real engine, as the platform sets it up, run on a world until nothing moves any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from scheduling.engine import (
+    AllocationGone,
+    AllocationPut,
+    Change,
+    ClaimGone,
+    ClaimPut,
+    Delta,
+    JobGone,
+    JobPut,
+    QuotaPut,
+    Snapshot,
+    run_cycle,
+)
+from scheduling.engine.model import (
+    Claim,
+    CycleResult,
+    Decision,
+    DecisionKind,
+    Instant,
+    Job,
+    JobState,
+    Outcome,
+    QuotaNode,
+)
+from scheduling.engine_config import engine_config
+from tests.truth.oracle.cell import Cell
+from tests.truth.worlds import World
+
+CYCLE_S = 20.0
+CLAIM_S = 300.0
+QUIET = 2
+MOST_CYCLES = 80
+
+
+class Unsettled(Exception):
+    """A world that still moves after very many cycles."""
+
+
+@dataclass
+class Run:
+    """One cell under the engine. Whoever is told to leave has left by the next cycle."""
+
+    snapshot: Snapshot
+    now: float = 1_000.0
+    last: CycleResult | None = None
+    cycles: int = 0
+
+    def put(self, *changes: Change) -> None:
+        """Something happens."""
+        if changes:
+            self.snapshot.apply(Delta(changes))
+
+    def settle(self) -> None:
+        """Cycles until nothing is decided in two of them.
+
+        Raises: Unsettled.
+        """
+        quiet = 0
+        for _ in range(MOST_CYCLES):
+            self._let_leave()
+            quiet = 0 if self.cycle().decisions else quiet + 1
+            self.now += CYCLE_S
+            if quiet == QUIET:
+                return
+        raise Unsettled
+
+    def starts(self, job: str) -> bool:
+        """Whether a job starts before nothing is decided any more; as `settle` otherwise.
+
+        Raises: Unsettled.
+        """
+        for _ in range(MOST_CYCLES):
+            self._let_leave()
+            decided = self.cycle().decisions
+            self.now += CYCLE_S
+            if self.snapshot.jobs[job].state is JobState.LIVE:
+                return True
+            if not decided:
+                return False
+        raise Unsettled
+
+    def cycle(self) -> CycleResult:
+        """One cycle, whose decisions take effect."""
+        self.last = run_cycle(self.snapshot, engine_config(), Instant(self.now))
+        self.cycles += 1
+        for decision in self.last.decisions:
+            self.put(*self._effects(decision))
+        return self.last
+
+    def end(self, job: str) -> None:
+        """A job has done its work, or is withdrawn."""
+        if job in self.snapshot.jobs:
+            gone = [AllocationGone(held.id) for held in self.snapshot.held(job)]
+            self.put(*gone, ClaimGone(job), JobGone(job))
+
+    def limit(self, node: QuotaNode) -> None:
+        """Other limits for a quota node; what is used stays."""
+        known = {each.id: each for each in self.snapshot.quota_nodes()}
+        self.put(QuotaPut(replace(node, usage=known[node.id].usage)))
+
+    def cell(self) -> Cell:
+        """What the last cycle saw, as plain data."""
+        snapshot = self.snapshot
+        return Cell(
+            nodes=snapshot.nodes(),
+            flavors=dict(snapshot.flavors),
+            quota_nodes={node.id: node for node in snapshot.quota_nodes()},
+            queues=dict(snapshot.queues),
+            jobs=dict(snapshot.jobs),
+            held=tuple(snapshot.allocations[key] for key in sorted(snapshot.allocations)),
+            now=self.now - CYCLE_S,
+        )
+
+    def waiting(self) -> list[Outcome]:
+        """What each waiting job was told by the last cycle."""
+        assert self.last is not None
+        return [outcome for outcome in self.last.outcomes if outcome.reason is not None]
+
+    def _let_leave(self) -> None:
+        changes: list[Change] = []
+        for name, job in self.snapshot.jobs.items():
+            changes += [AllocationGone(held.id) for held in self.snapshot.held(name) if held.leaving]
+            if job.state is JobState.LEAVING:
+                back = replace(job, state=JobState.QUEUED, admitted_at=None, evictions=job.evictions + 1)
+                changes.append(JobPut(back))
+        self.put(*changes)
+
+    def _effects(self, decision: Decision) -> Iterable[Change]:
+        job = self.snapshot.jobs[decision.job]
+        match decision.kind:
+            case DecisionKind.EVICT | DecisionKind.SHRINK:
+                if decision.kind is DecisionKind.EVICT:
+                    yield JobPut(replace(job, state=JobState.LEAVING))
+                for key in decision.released:
+                    yield AllocationGone(key)
+                    yield AllocationPut(replace(self.snapshot.allocations[key], leaving=True))
+            case DecisionKind.PARK:
+                yield from self._claimed(job, decision)
+            case DecisionKind.ADMIT:
+                yield JobPut(
+                    replace(job, state=JobState.LIVE, admitted_at=Instant(self.now), preempting=False)
+                )
+                yield ClaimGone(job.id)
+                yield from map(AllocationPut, decision.allocations)
+            case _:
+                yield from map(AllocationGone, decision.released)
+                yield from map(AllocationPut, decision.allocations)
+
+    def _claimed(self, job: Job, decision: Decision) -> Iterable[Change]:
+        yield JobPut(replace(job, preempting=bool(decision.allocations)))
+        if not decision.allocations:
+            yield ClaimGone(job.id)
+            return
+        yield ClaimPut(
+            Claim(
+                job=job.id,
+                allocations=decision.allocations,
+                leaving=decision.released,
+                until=Instant(float(decision.numbers.get("until", self.now + CLAIM_S))),
+            )
+        )
+
+
+def run_of(world: World) -> Run:
+    """The world, played to its end and settled.
+
+    Raises: Unsettled.
+    """
+    run = Run(
+        Snapshot(nodes=world.nodes, flavors=world.flavors, quota_nodes=world.quota_nodes, queues=world.queues)
+    )
+    for number, wave in enumerate(world.waves):
+        run.now = max(run.now, 1_000.0 * (number + 1))
+        if number == len(world.waves) - 1:
+            for node in world.lowered:
+                run.limit(node)
+            for job in world.ended:
+                run.end(job)
+        run.put(*map(JobPut, wave))
+        run.settle()
+    return run

@@ -1,0 +1,34 @@
+"""What waiting jobs are told is true in random cells: reasons, numbers, and what offers do when taken.
+
+The worlds are those of the first seeds. `make truth` judges thousands, with the smallest world of each
+falsehood where it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.truth.known import KNOWN
+from tests.truth.report import KINDS, judge_seeds, smallest
+
+WORLDS = int(os.environ.get("ALLOTMENT_TRUTH_WORLDS", "300"))
+PIECE = 10
+# Of one kind so many offers are taken in each world: they are alike, and each takes cycles of its own.
+OFFERS = 2
+PIECES = [
+    pytest.param(kind, range(first, first + PIECE), id=f"{kind}-{first}")
+    for kind in KINDS
+    for first in range(0, -(-WORLDS // len(KINDS)), PIECE)
+]
+
+
+@pytest.mark.parametrize(("kind", "seeds"), PIECES)
+def test_nothing_that_waiting_jobs_are_told_is_false(kind: str, seeds: range) -> None:
+    tally = judge_seeds(kind, seeds, offers=OFFERS)
+    assert tally.unsettled == 0
+    unknown = {what: where for what, where in tally.examples.items() if what not in KNOWN}
+    if unknown:
+        what, (name, seed, text) = min(unknown.items())
+        pytest.fail(f"{what} in {name} {seed}: {text}\n{smallest(name, seed, what)}", pytrace=False)
