@@ -76,13 +76,12 @@ def _left(is_set: bool, has: Amount, kept: Amount, before: Amounts, given: Amoun
         return max(0, has - spent), limited and spent <= has
     if is_set or kept is None:
         return None, True
-    # Unlimited only because a child is: what it keeps itself is an amount like any other.
+    # The total is unlimited because a child's is. It stays unlimited when that child becomes limited.
     if any(before[child] is None and amount is not None for child, amount in given.items()):
         return None, True
-    if any(before[child] is not None and amount is None for child, amount in given.items()):
-        return kept, False
-    left = kept - sum((amount or 0) - (before[child] or 0) for child, amount in given.items())
-    return max(0, left), left >= 0
+    # What a child gains comes first from the amount that the parent keeps, then from the unlimited rest.
+    gained = sum((amount or 0) - (before[child] or 0) for child, amount in given.items())
+    return max(0, kept - gained), True
 
 
 def _children(parents: Parents) -> defaultdict[NodeId, list[NodeId]]:

@@ -43,25 +43,33 @@ class JobEffect:
 
 @dataclass(frozen=True, slots=True)
 class JobsEffect:
-    """Running jobs that would lose their place and waiting jobs that would start, only with the change.
+    """The difference that a change makes to the next cycle.
 
-    `left_out` is how many waiting jobs were not looked at because there are too many. `timed_out`: it could
-    not be worked out in time, so nothing is known of jobs.
+    Only with the change `reclaimed` are preempted and `started` start; only without it `spared` would be
+    preempted and `delayed` would start. `left_out` is how many waiting jobs were not evaluated because there
+    are too many. `timed_out`: the effect could not be computed in time, so nothing is known of jobs.
     """
 
     reclaimed: Sequence[JobEffect] = ()
     started: Sequence[JobEffect] = ()
+    spared: Sequence[JobEffect] = ()
+    delayed: Sequence[JobEffect] = ()
     left_out: int = 0
     timed_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What waiting jobs of one queue ask for."""
+    """What waiting jobs of one queue ask for.
+
+    `flavor_cards` is by flavor what those of its jobs ask for that may run there: a job that several flavors
+    suit counts in each, so these are never added up.
+    """
 
     queue_node_id: uuid.UUID
     jobs: int
     cards: int
+    flavor_cards: Mapping[uuid.UUID, int]
 
 
 Foresee = Callable[[uuid.UUID, Mapping[RowKey, Limits], Sequence[Overhang]], JobsEffect]

@@ -22,7 +22,7 @@ from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_config import engine_config
 from scheduling.models import Job
-from scheduling.snapshots import CellSnapshot, cell_snapshot
+from scheduling.snapshots import CellSnapshot, read_cell
 
 WAITING_MAX: Final = 1000
 """So many waiting jobs are looked at: those of the highest priority, the oldest first."""
@@ -36,7 +36,7 @@ class _TooLate(Exception):
 
 @row_scope.whole()
 def foresee(cell_id: uuid.UUID, rows: Mapping[RowKey, Limits], overhangs: Sequence[Overhang]) -> JobsEffect:
-    """Jobs that lose or get their place only because of new limits; `overhangs` are drained at once."""
+    """Compute the difference that new limits make to the next cycle; `overhangs` are drained at once."""
     until = time.monotonic() + LONGEST_S
 
     def watch() -> float:
@@ -59,7 +59,9 @@ def _foresee(
     watch: Callable[[], float],
 ) -> JobsEffect:
     config = replace(engine_config(), stopwatch=watch)
-    taken, changed = cell_snapshot(cell_id), cell_snapshot(cell_id)
+    # Both cycles start from one reading: what happens between two readings is no effect of the change.
+    reading = read_cell(cell_id)
+    taken, changed = reading.build(), reading.build()
     now = em.Instant(clock.now().timestamp())
     left_out = _shorten(taken.snapshot)
     _shorten(changed.snapshot)
@@ -67,9 +69,15 @@ def _foresee(
     changed.snapshot.apply(engine.Delta(tuple(_puts(changed.snapshot, rows))))
     drained = jobs_to_drain(changed.snapshot, overhangs)
     then = engine.run_cycle(changed.snapshot, config, now)
-    reclaimed = (_evicted(then) | set(drained)) - _evicted(as_is)
-    started = _admitted(then) - _admitted(as_is)
-    return JobsEffect(_jobs(changed, reclaimed), _jobs(changed, started), left_out)
+    lost, lost_as_is = _evicted(then) | set(drained), _evicted(as_is)
+    begun, begun_as_is = _admitted(then), _admitted(as_is)
+    return JobsEffect(
+        reclaimed=_jobs(changed, lost - lost_as_is),
+        started=_jobs(changed, begun - begun_as_is),
+        spared=_jobs(changed, lost_as_is - lost),
+        delayed=_jobs(changed, begun_as_is - begun),
+        left_out=left_out,
+    )
 
 
 def jobs_to_drain(snapshot: engine.Snapshot, overhangs: Iterable[Overhang]) -> list[str]:

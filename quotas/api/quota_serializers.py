@@ -11,6 +11,7 @@ from foundation.quantities import Resource
 from quotas.models import Source
 from quotas.services.quota import Shrink
 from quotas.services.quota_plan import AMOUNT_MAX
+from quotas.services.quota_warnings import MORE_THAN_EXISTS, NO_JOB_STARTS
 from tenants.api.bodies import StrictSerializer
 
 _RESOURCES = [resource.value for resource in Resource]
@@ -183,14 +184,30 @@ class SeenSerializer(serializers.Serializer[Any]):
     others = serializers.IntegerField(help_text="Jobs of tenants that you do not see.")
 
 
+class QuotaWarningSerializer(serializers.Serializer[Any]):
+    code = serializers.ChoiceField(choices=[NO_JOB_STARTS, MORE_THAN_EXISTS])
+    node = serializers.UUIDField(source="node_id")
+    cluster = serializers.CharField(source="flavor.cluster.name")
+    flavor = serializers.CharField(source="flavor.name")
+    resources = serializers.ListField(child=serializers.CharField(), help_text="Names of resources.")
+    message = serializers.CharField()
+
+
 class QuotaEffectSerializer(DifferenceSerializer):
     """What a dry run answers; as of this moment, and no promise."""
 
     over_quota = serializers.SerializerMethodField()
     reclaimed = SeenSerializer(help_text="Running jobs that would have to leave because of it.")
     started = SeenSerializer(help_text="Waiting jobs that would start because of it.")
-    left_out = serializers.IntegerField(help_text="Waiting jobs that were not looked at: too many.")
+    spared = SeenSerializer(help_text="Running jobs that would no longer be preempted.")
+    delayed = SeenSerializer(help_text="Waiting jobs that would start without the change only.")
+    warnings = serializers.SerializerMethodField(help_text="What does not prevent the change.")
+    left_out = serializers.IntegerField(help_text="Pending jobs that were not evaluated: too many.")
     timed_out = serializers.BooleanField(help_text="Nothing could be told of jobs in time; all else holds.")
+
+    @extend_schema_field(QuotaWarningSerializer(many=True))
+    def get_warnings(self, found: Any) -> Any:
+        return QuotaWarningSerializer(found.warnings, many=True).data
 
     @extend_schema_field(OverQuotaSerializer(many=True))
     def get_over_quota(self, found: Any) -> Any:

@@ -51,10 +51,14 @@ class QuotaRowSerializer(serializers.Serializer[Any]):
     cluster = serializers.CharField(source="flavor.cluster.name")
     flavor = serializers.CharField(source="flavor.name")
     resource = serializers.ChoiceField(choices=[resource.value for resource in Resource])
-    nominal = serializers.IntegerField(allow_null=True)
+    nominal = serializers.IntegerField(
+        allow_null=True, help_text="On the rows of the workspace: with what its queues have."
+    )
     borrowing_limit = serializers.IntegerField(allow_null=True)
     lending_limit = serializers.IntegerField(allow_null=True)
-    used = serializers.IntegerField()
+    used = serializers.IntegerField(
+        help_text="Reserved by admitted jobs; on the rows of the workspace: by those of all its queues."
+    )
     borrowed = serializers.IntegerField()
     available = serializers.IntegerField(allow_null=True, help_text="What could be added now.")
     potential = serializers.IntegerField(allow_null=True, help_text="What could be used if nobody else did.")

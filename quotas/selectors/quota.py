@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from clusters.models import Flavor
 from foundation.actor import Actor
 from foundation.quantities import Resource
+from quotas.distribution import totals
 from quotas.models import QuotaNode
 from quotas.selectors.queue import queue_list
-from quotas.selectors.tree import TreeKey, tree_load
-from quotas.tree import Limits, QuotaTree
+from quotas.selectors.tree import TreeKey, build_tree, tree_rows
+from quotas.tree.limits import Amount
 from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission
@@ -22,7 +24,7 @@ from tenants.permissions import Permission
 class QuotaRow:
     """One limit with its use, in the resource's unit. None is unlimited.
 
-    `queue` is empty on the row of the workspace itself, whose `used` is the sum of its queues.
+    `queue` is empty on the row of the workspace itself, whose `nominal` and `used` include its queues'.
     `available` is what could be added now, borrowing included; `potential` what could be used at most
     if nobody else used anything. Neither is below zero.
     """
@@ -52,46 +54,60 @@ def workspace_quota(viewer: Actor, workspace: Tenant) -> list[QuotaRow]:
     permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
     queues = queue_list(viewer, workspace)
     own = list(QuotaNode.unscoped.filter(tenant=workspace, is_queue=False).order_by("cell__name"))
-    cells = sorted({node.cell_id for node in own} | {queue.cell_id for queue in queues})
     rows: list[QuotaRow] = []
-    for cell_id in cells:
-        tree = tree_load(cell_id)
-        flavors = list(
-            Flavor.unscoped.filter(cluster__cell_id=cell_id).select_related("cluster").order_by("name", "pk")
-        )
+    for cell_id in sorted({node.cell_id for node in own} | {queue.cell_id for queue in queues}):
+        cell = _CellQuota(cell_id)
         for node in own:
             if node.cell_id == cell_id:
-                rows += _rows("", node.pk, tree, flavors)
+                rows += cell.rows_of("", node.pk)
         for queue in queues:
             if queue.cell_id == cell_id:
-                rows += _rows(queue.name, queue.node_id, tree, flavors)
+                rows += cell.rows_of(queue.name, queue.node_id)
     return rows
 
 
-def _rows(
-    queue: str, node_id: uuid.UUID, tree: QuotaTree[TreeKey], flavors: Iterable[Flavor]
-) -> Iterable[QuotaRow]:
-    for flavor in flavors:
-        for resource in Resource:
-            row = _row(queue, str(node_id), tree, flavor, resource)
-            if row.nominal != 0 or row.used or row.potential != 0:
-                yield row
+class _CellQuota:
+    """The quota tree of a cell, with nominal and use of each node including all nodes below it."""
 
+    def __init__(self, cell_id: uuid.UUID) -> None:
+        rows = tree_rows(cell_id)
+        self._tree = build_tree(rows)
+        flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).select_related("cluster")
+        self._flavors = list(flavors.order_by("name", "pk"))
+        parents = {node.pk: node.parent_id for node in rows.nodes}
+        own: defaultdict[TreeKey, dict[uuid.UUID, Amount]] = defaultdict(dict)
+        for quota in (quota for quotas in rows.quotas.values() for quota in quotas):
+            own[str(quota.flavor_id), quota.resource][quota.node_id] = quota.nominal
+        self._nominal = {key: totals(parents, amounts) for key, amounts in own.items()}
+        self._used: Counter[tuple[uuid.UUID, TreeKey]] = Counter()
+        for entry in (entry for entries in rows.used.values() for entry in entries):
+            node: uuid.UUID | None = entry.node_id
+            while node is not None:
+                self._used[node, (str(entry.flavor_id), entry.resource)] += entry.used
+                node = parents[node]
 
-def _row(queue: str, node: str, tree: QuotaTree[TreeKey], flavor: Flavor, resource: Resource) -> QuotaRow:
-    key = (str(flavor.pk), resource.value)
-    limits: Limits = tree.limits(node, key)
-    return QuotaRow(
-        queue=queue,
-        flavor=flavor,
-        resource=resource,
-        nominal=limits.nominal,
-        borrowing_limit=limits.borrowing_limit,
-        lending_limit=limits.lending_limit,
-        used=tree.usage(node, key),
-        available=_not_below_zero(tree.available(node, key)),
-        potential=_not_below_zero(tree.potential(node, key)),
-    )
+    def rows_of(self, queue: str, node: uuid.UUID) -> Iterable[QuotaRow]:
+        """The rows of one node that are not all zero."""
+        for flavor in self._flavors:
+            for resource in Resource:
+                row = self._row(queue, node, flavor, resource)
+                if row.nominal != 0 or row.used or row.potential != 0:
+                    yield row
+
+    def _row(self, queue: str, node: uuid.UUID, flavor: Flavor, resource: Resource) -> QuotaRow:
+        key = (str(flavor.pk), resource.value)
+        limits = self._tree.limits(str(node), key)
+        return QuotaRow(
+            queue=queue,
+            flavor=flavor,
+            resource=resource,
+            nominal=self._nominal[key][node] if key in self._nominal else 0,
+            borrowing_limit=limits.borrowing_limit,
+            lending_limit=limits.lending_limit,
+            used=self._used[node, key],
+            available=_not_below_zero(self._tree.available(str(node), key)),
+            potential=_not_below_zero(self._tree.potential(str(node), key)),
+        )
 
 
 def _not_below_zero(amount: int | None) -> int | None:

@@ -51,7 +51,11 @@ class QuotaLine:
 
 @dataclass(frozen=True, slots=True)
 class NodeQuota:
-    """One node with its lines, flavors by name. `pending` is what waits in the queues below it."""
+    """One node with its lines, flavors by name. `pending` is what waits in the queues below it.
+
+    `pending_flavors` is by flavor the cards of the waiting jobs that may run there; one job may count in
+    several flavors, so these are never added up.
+    """
 
     node: QuotaNode
     name: str
@@ -59,6 +63,7 @@ class NodeQuota:
     lines: Sequence[QuotaLine]
     pending_jobs: int
     pending_cards: int
+    pending_flavors: Mapping[uuid.UUID, int]
 
     @property
     def etag(self) -> str:
@@ -120,6 +125,7 @@ class QuotaTable:
             lines=lines,
             pending_jobs=sum(demand.jobs for demand in below),
             pending_cards=sum(demand.cards for demand in below),
+            pending_flavors=sum((Counter(demand.flavor_cards) for demand in below), Counter()),
         )
 
     def _add_lines(

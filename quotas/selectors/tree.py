@@ -79,7 +79,11 @@ def tree_rows(cell_id: uuid.UUID) -> TreeRows:
 
 def tree_load(cell_id: uuid.UUID) -> QuotaTree[TreeKey]:
     """Build the cell's tree with its usage of this moment."""
-    rows = tree_rows(cell_id)
+    return build_tree(tree_rows(cell_id))
+
+
+def build_tree(rows: TreeRows) -> QuotaTree[TreeKey]:
+    """Build the tree that these rows describe, with their usage."""
     tree = QuotaTree[TreeKey](
         Branch(
             id=str(node.pk),

@@ -87,9 +87,10 @@ class QuotaPlan:
 class QuotaTables:
     """The rows of a cell by (flavor, resource)."""
 
-    def __init__(self, cell_id: uuid.UUID) -> None:
+    def __init__(self, cell_id: uuid.UUID, rows: TreeRows | None = None) -> None:
+        """Take the rows of the cell, which are read unless they are given."""
         self.cell_id = cell_id
-        rows: TreeRows = tree_rows(cell_id)
+        rows = rows or tree_rows(cell_id)
         self.nodes = {node.pk: node for node in rows.nodes}
         self.parents = {node.pk: node.parent_id for node in rows.nodes}
         self.quotas = {

@@ -1,4 +1,4 @@
-"""What a change of quotas would do, told to whoever is about to save it. Writes nothing."""
+"""The effect of a change of quotas before it is saved. Writes nothing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from quotas.effect import JobEffect, Overhang, answers
 from quotas.selectors.node_names import node_names
 from quotas.services.quota import Shrink, quota_check
 from quotas.services.quota_plan import NodeAmounts, Planned
+from quotas.services.quota_warnings import QuotaWarning, plan_warnings
 from tenants import permissions
 
 
@@ -26,8 +27,9 @@ class Seen:
 class QuotaPreview:
     """`names` are those of the nodes in `changes` and `over_quota`.
 
-    `reclaimed` would lose their place, `started` get one, in the cycle after the change and because of
-    it; `left_out` waiting jobs were not looked at. `timed_out`: of jobs nothing could be told in time.
+    Compared with the next cycle without the change, `reclaimed` are preempted and `started` start, `spared`
+    are no longer preempted and `delayed` no longer start; `left_out` waiting jobs were not evaluated.
+    `timed_out`: the effect on jobs could not be computed in time. `warnings` do not prevent the change.
     """
 
     names: dict[uuid.UUID, str]
@@ -35,7 +37,10 @@ class QuotaPreview:
     over_quota: Sequence[Overhang]
     reclaimed: Seen
     started: Seen
+    spared: Seen
+    delayed: Seen
     left_out: int
+    warnings: Sequence[QuotaWarning]
     timed_out: bool = False
 
 
@@ -47,7 +52,7 @@ def quota_preview(
     shrink: Shrink | None = None,
     on_top: bool = False,
 ) -> QuotaPreview:
-    """Run one cycle of the engine with the change and one without.
+    """Compare one cycle of the engine with the change and one without.
 
     Raises: as `quota_check`.
     """
@@ -62,6 +67,9 @@ def quota_preview(
         over_quota=plan.overhangs,
         reclaimed=_seen(jobs.reclaimed, visible),
         started=_seen(jobs.started, visible),
+        spared=_seen(jobs.spared, visible),
+        delayed=_seen(jobs.delayed, visible),
+        warnings=plan_warnings(plan),
         left_out=jobs.left_out,
         timed_out=jobs.timed_out,
     )

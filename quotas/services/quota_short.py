@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from clusters.models import Flavor, GpuMode
+from foundation.errors import Invalid
 from foundation.quantities import Resource
 from quotas.distribution import totals
 from quotas.files import PoolRow, Problems, Share
@@ -43,6 +45,38 @@ def pool_amounts(
             if (flavor.pk, resource) not in here and table.of(flavor, resource)[node.pk] == 0
         }
         yield node, _limits_of_pool(row, flavor, sizes[flavor.pk], unset, problems)
+
+
+def amounts_of_gpus(node: QuotaNode, flavor: Flavor, gpus: int) -> list[QuotaAmount]:
+    """The nominals that so many GPUs of a pool come to, with the CPU and memory that belong to them.
+
+    CPU and memory that are unlimited stay so; they are unlimited too where the node has none of them yet and
+    the root is unlimited. Otherwise they are the part of the pool's nodes that belongs to the GPUs.
+    Raises: Invalid for a pool without GPUs, or one whose nodes are not known.
+    """
+    table, size, problems = _Totals(node.cell_id), pool_sizes([flavor])[flavor.pk], Problems("gpus")
+    cpu, memory = (_unlimited_or_share(table.of(flavor, each), node.pk, table.root) for each in OF_NODES)
+    row = PoolRow(
+        line=0,
+        tenant=node.tenant.slug,
+        queue="",
+        cluster=flavor.cluster.name,
+        flavor=flavor.name,
+        gpus=gpus,
+        cpu=cpu,
+        memory=memory,
+    )
+    found = _limits_of_pool(row, flavor, size, {}, problems)
+    try:
+        problems.raise_if_any()
+    except Invalid as error:
+        raise Invalid(error.errors[0].message) from error
+    return [replace(amount, borrowing_limit=Keep.AS_IS, lending_limit=Keep.AS_IS) for amount in found]
+
+
+def _unlimited_or_share(had: Mapping[uuid.UUID, Amount], node: uuid.UUID, root: uuid.UUID) -> Share | None:
+    unlimited = had[node] is None or (had[node] == 0 and had[root] is None)
+    return None if unlimited else Share.OF_NODES
 
 
 class _Totals:

@@ -3,24 +3,60 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from django.db.models import Count, F, Sum
+from django.db.models import Count, F, QuerySet, Sum
 
+from clusters.models import Flavor, GpuMode
 from quotas.effect import Demand
-from scheduling.models import Job, JobState
+from quotas.models import QueueFlavor
+from scheduling.models import GpuRequestMode, Job, JobState
 
 _WAITING: Final = (JobState.SUBMITTED, JobState.QUEUED)
 
 
 def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Demand]:
-    """Waiting jobs and the cards they ask for, by the quota node of their queue; one query.
+    """Waiting jobs and the cards they ask for, by the quota node of their queue; three queries.
 
     The caller has decided who may know.
     """
     jobs = Job.unscoped.filter(queue__node__in=nodes, state__in=_WAITING).order_by()
-    rows = jobs.values_list("queue__node").annotate(
-        count=Count("pk", distinct=True), cards=Sum(F("roles__gpu_cards") * F("roles__replicas"))
+    counts = dict(jobs.values_list("queue__node").annotate(count=Count("pk")))
+    cards: Counter[uuid.UUID] = Counter()
+    by_flavor: defaultdict[uuid.UUID, Counter[uuid.UUID]] = defaultdict(Counter)
+    flavors = _flavors_of(counts.keys())
+    for node, mode, models, amount in _asked(jobs):
+        cards[node] += amount
+        for flavor in flavors[node]:
+            if flavor_suits(flavor, mode, models):
+                by_flavor[node][flavor.pk] += amount
+    return {node: Demand(node, count, cards[node], by_flavor[node]) for node, count in counts.items()}
+
+
+def flavor_suits(flavor: Flavor, mode: str, models: Collection[str]) -> bool:
+    """Whether a flavor has the kind of GPU that a role asks for; an instance's profile is not compared.
+
+    A whole GPU may come from a pool of slices, a slice from nowhere else.
+    """
+    given = (
+        flavor.gpu_mode in (GpuMode.WHOLE, GpuMode.SLICE)
+        if mode == GpuRequestMode.WHOLE
+        else flavor.gpu_mode == mode
     )
-    return {node: Demand(node, count, cards or 0) for node, count, cards in rows}
+    return given and (not models or flavor.card_model in models)
+
+
+def _asked(jobs: QuerySet[Job]) -> QuerySet[Job, tuple[uuid.UUID, str, list[str], int]]:
+    """Cards by the node of the queue and the kind of GPU."""
+    asking = jobs.filter(roles__gpu_cards__gt=0)
+    groups = asking.values_list("queue__node", "roles__gpu_mode", "roles__gpu_models")
+    return groups.annotate(cards=Sum(F("roles__gpu_cards") * F("roles__replicas")))
+
+
+def _flavors_of(nodes: Collection[uuid.UUID]) -> Mapping[uuid.UUID, list[Flavor]]:
+    found: defaultdict[uuid.UUID, list[Flavor]] = defaultdict(list)
+    for row in QueueFlavor.unscoped.filter(queue__node__in=nodes).select_related("flavor", "queue"):
+        found[row.queue.node_id].append(row.flavor)
+    return found

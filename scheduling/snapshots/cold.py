@@ -7,6 +7,7 @@ version of each job it read, so that the commit can tell which of them have move
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 
 from clusters.models import Device
 from foundation import row_scope
@@ -23,9 +24,42 @@ from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
 from scheduling.standing import claims_of, has_left, pasts_of, places_of_movers, usage_of
 
 
-@row_scope.whole()
+@dataclass(frozen=True, slots=True)
+class CellReading:
+    """Everything one cycle of a cell needs, read once."""
+
+    cell_id: uuid.UUID
+    parts: Parts
+    jobs: dict[str, Job]
+    devices: dict[str, uuid.UUID]
+
+    @row_scope.whole()
+    def build(self) -> CellSnapshot:
+        """A snapshot of its own; cycles may change it."""
+        parts = self.parts
+        snapshot = engine.Snapshot(
+            nodes=parts.nodes,
+            flavors=parts.flavors,
+            quota_nodes=parts.quota_nodes,
+            queues=parts.queues,
+            jobs=parts.jobs,
+            allocations=parts.allocations,
+            claims=parts.claims,
+            usage=usage_of(self.cell_id),
+        )
+        for place in places_of_movers(snapshot):
+            snapshot.take(place)
+        return CellSnapshot(snapshot, self.jobs, self.devices, names_in(self.cell_id))
+
+
 def cell_snapshot(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellSnapshot:
     """Read everything one cycle of a cell needs; what is decided elsewhere is not there for it."""
+    return read_cell(cell_id, but=but).build()
+
+
+@row_scope.whole()
+def read_cell(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellReading:
+    """Read the rows and the inventory of a cell."""
     jobs = list(
         Job.unscoped.filter(queue__cell_id=cell_id, state__in=SEEN)
         .select_related("queue", "workspace")
@@ -63,20 +97,8 @@ def cell_snapshot(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellSnapsh
     )
     if but.clusters:
         parts = parts.without(but)
-    snapshot = engine.Snapshot(
-        nodes=parts.nodes,
-        flavors=parts.flavors,
-        quota_nodes=parts.quota_nodes,
-        queues=parts.queues,
-        jobs=parts.jobs,
-        allocations=parts.allocations,
-        claims=parts.claims,
-        usage=usage_of(cell_id),
-    )
-    for place in places_of_movers(snapshot):
-        snapshot.take(place)
     pks = {device.uuid: device.pk for on_node in devices.values() for device in on_node}
-    return CellSnapshot(snapshot, rows, pks, names_in(cell_id))
+    return CellReading(cell_id, parts, rows, pks)
 
 
 @row_scope.whole()

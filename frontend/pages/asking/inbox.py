@@ -87,7 +87,7 @@ def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpRespons
             return _show(request, who, found, refusal=_("Say why: who asked is told."), status=400)
         elif what == "counter":
             pool = _pool(found)
-            typed = form.read(request.POST.dict(), pool)
+            typed = form.read(request.POST.dict())
             items = amounts.asked(typed, node_quota(who, found.node), pool)
             service.quota_request_counter(
                 acting_user=who, request=found, offer=items, answer=answer, version=version

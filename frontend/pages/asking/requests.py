@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
-from foundation.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.errors import AllotmentError, Invalid, NotFound, PermissionDenied
 from frontend.pages.asking import amounts, words
 from frontend.pages.doing import done
 from frontend.pages.frame import frame, login_required, viewer
@@ -114,10 +114,12 @@ def _page(request: HttpRequest, who: User, place: Tenant) -> HttpResponse:
 
 
 def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> HttpResponse:
-    typed = form.read(request.POST.dict(), subject.pool)
+    typed = form.read(request.POST.dict())
     asking = AskForm(request.POST if "fill" not in request.POST else None, initial=request.POST.dict())
-    if "fill" in request.POST or not asking.is_valid():
-        return _show(request, place, subject, typed, asking, status=200 if "fill" in request.POST else 400)
+    if "fill" in request.POST:
+        return _fill(request, place, subject, typed, asking)
+    if not asking.is_valid():
+        return _show(request, place, subject, typed, asking, status=400)
     items: list[dict[str, Any]] = []
     try:
         items = amounts.asked(typed, subject.node, subject.pool)
@@ -140,6 +142,17 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
     sentence = _("Your request is sent; an admin of %(tenant)s decides.")
     messages.success(request, sentence % {"tenant": decider})
     return redirect(_here(place))
+
+
+def _fill(
+    request: HttpRequest, place: Tenant, subject: Subject, typed: form.Typed, asking: AskForm
+) -> HttpResponse:
+    """The form with what the number of whole GPUs comes to; a request only ever names more."""
+    try:
+        filled = form.fill_gpus(request.POST.dict(), subject.node, subject.pool, only_more=True)
+    except Invalid as error:
+        return _show(request, place, subject, typed, asking, error.detail, error.status)
+    return _show(request, place, subject, filled, asking)
 
 
 def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:

@@ -32,11 +32,11 @@ def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespon
     """Save what is typed, or show the form again with what is wrong; `fill` only fills it in."""
     who = viewer(request)
     found, pool = _place(who, node, flavor)
-    typed = form.read(request.POST.dict(), pool)
+    typed = form.read(request.POST.dict())
     tenant = tenant_get(who, request.POST.get("tenant", "").replace("\x00", ""))
-    if "fill" in request.POST:
-        return show(request, tenant, Open(found, pool, typed))
     try:
+        if "fill" in request.POST:
+            return show(request, tenant, Open(found, pool, form.fill_gpus(request.POST.dict(), found, pool)))
         revision = quota_set(
             acting_user=who,
             node=found.node,
@@ -64,7 +64,7 @@ def check(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespo
     """What saving would do; writes nothing."""
     who = viewer(request)
     found, pool = _place(who, node, flavor)
-    typed = form.read(request.POST.dict(), pool)
+    typed = form.read(request.POST.dict())
     effect: dict[str, Any]
     try:
         amounts = form.amounts(typed, form.shown(found, pool), pool)

@@ -18,6 +18,7 @@ from frontend.pages.quotas.rows import TITLES
 from quotas.selectors.quota_table import NodeQuota, QuotaLine
 from quotas.services.quota import Shrink
 from quotas.services.quota_plan import Keep, QuotaAmount
+from quotas.services.quota_short import amounts_of_gpus
 
 LIMITS: Final = ("nominal", "borrowing_limit", "lending_limit")
 TYPED: Final[dict[Resource, str | Promise]] = {
@@ -87,18 +88,31 @@ def shown(node: NodeQuota, flavor: Flavor) -> Typed:
     return Typed(_rows(values), version=str(node.node.version))
 
 
-def read(data: Mapping[str, str], flavor: Flavor) -> Typed:
-    """The form as typed; `gpus` beside `fill` stands for the compute and memory of so many whole cards."""
+def read(data: Mapping[str, str]) -> Typed:
+    """The form as typed."""
     values = {
         f"{r.value}.{limit}": data.get(f"{r.value}.{limit}", "").strip() for r in TITLES for limit in LIMITS
     }
-    cards = read_whole(data.get("gpus", "").strip(), most=10**9)
-    if "fill" in data and cards is not None:
-        if values["gpu.cards.nominal"].lower() not in _WORDS:
-            values["gpu.cards.nominal"] = str(cards)
-        values["gpu.cores.nominal"] = str(cards * 100)
-        values["gpu.memory.nominal"] = str(cards * flavor.card_memory_mib)
     return Typed(_rows(values), data.get("reason", "")[:500], data.get("shrink", ""), data.get("version", ""))
+
+
+def fill_gpus(data: Mapping[str, str], node: NodeQuota, flavor: Flavor, *, only_more: bool = False) -> Typed:
+    """The form as typed, with the nominals that the number of whole GPUs in `gpus` comes to.
+
+    With `only_more` a nominal that is higher already stays as it is.
+    Raises: Invalid for what is no number, and for a pool whose GPUs or nodes are not known.
+    """
+    gpus = read_whole(data.get("gpus", "").strip(), most=10**6)
+    if gpus is None:
+        raise Invalid(_("Whole GPUs must be a number such as 8."))
+    had = {line.resource: line.nominal for line in node.lines if line.flavor.pk == flavor.pk}
+    filled = dict(data)
+    for amount in amounts_of_gpus(node.node, flavor, gpus):
+        now = had.get(amount.resource, 0)
+        more = now is not None and (not isinstance(amount.nominal, int) or amount.nominal > now)
+        if not isinstance(amount.nominal, Keep) and (more or not only_more):
+            filled[f"{amount.resource.value}.nominal"] = _text(amount.nominal)
+    return read(filled)
 
 
 def amounts(typed: Typed, before: Typed, flavor: Flavor) -> list[QuotaAmount]:

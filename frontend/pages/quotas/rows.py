@@ -15,6 +15,7 @@ from clusters.models import Flavor
 from foundation.quantities import Resource
 from frontend import formats
 from frontend.capacity import Meter
+from quotas.selectors.pool_size import pool_sizes
 from quotas.selectors.quota_table import NodeQuota, QuotaLine
 
 UNITS: Final[dict[Resource, tuple[str | Promise, float]]] = {
@@ -57,10 +58,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """The table of one pool; `unit` is that of all its amounts."""
+    """The table of one pool; `unit` is that of all its amounts.
+
+    `over` says that the tenant has more quota than there are GPUs; empty where it has not.
+    """
 
     flavor: Flavor
     unit: str
+    over: str
     lines: Sequence[Line]
     edited: bool
 
@@ -86,13 +91,14 @@ def pools(
     links: Links,
     editing: tuple[uuid.UUID, uuid.UUID] | None = None,
 ) -> list[Pool]:
-    """One table per pool in which any of the nodes has, or uses, something of the resource.
+    """One table per pool in which any of the nodes has, or uses, something of the resource; two queries.
 
     The first node is the tenant itself. `editing` is the node and flavor whose form is open.
     """
     flavors = {
         line.flavor.pk: line.flavor for node in nodes for line in node.lines if line.resource == resource
     }
+    sizes = pool_sizes(flavors.values()) if resource is Resource.GPU_CORES else {}
     found = []
     for flavor in flavors.values():
         lines = [
@@ -101,8 +107,20 @@ def pools(
             for line in (_of(node, flavor, resource),)
         ]
         edited = any(line.edited for line in lines)
-        found.append(Pool(flavor=flavor, unit=str(UNITS[resource][0]), lines=lines, edited=edited))
+        exists = sizes[flavor.pk].gpus[resource] if flavor.pk in sizes else None
+        over = _over(_of(nodes[0], flavor, resource).nominal, exists) if nodes else ""
+        found.append(Pool(flavor=flavor, unit=str(UNITS[resource][0]), over=over, lines=lines, edited=edited))
     return sorted(found, key=lambda pool: (pool.flavor.name, str(pool.flavor.pk)))
+
+
+def _over(nominal: int | None, exists: int | None) -> str:
+    if nominal is None or exists is None or nominal <= exists:
+        return ""
+    numbers = {
+        "nominal": amount(Resource.GPU_CORES, nominal),
+        "exists": amount(Resource.GPU_CORES, exists),
+    }
+    return _("More quota than GPUs: %(nominal)s nominal, %(exists)s exist.") % numbers
 
 
 def _of(node: NodeQuota, flavor: Flavor, resource: Resource) -> QuotaLine:
@@ -133,7 +151,9 @@ def _line(node: NodeQuota, line: QuotaLine, links: Links, *, own: bool, edited: 
         lent=amount(resource, line.lent) if line.lent else formats.MISSING,
         borrowing_limit=amount(resource, line.borrowing_limit),
         lending_limit=amount(resource, line.lending_limit),
-        pending=formats.number(node.pending_cards) if node.pending_jobs else formats.MISSING,
+        pending=formats.number(node.pending_flavors.get(line.flavor.pk, 0))
+        if node.pending_jobs
+        else formats.MISSING,
         edit_url=links.edit(node, line.flavor),
         edited=edited,
     )

@@ -35,9 +35,22 @@ CASES = {
     "unlimited gives unlimited": ({"left": None}, {"a": None}, {"left": None, "a": None}),
     "no unlimited from an amount": ({"left": 99}, {"a": None}, "left"),
     "unlimited returns to the parent": ({"a": None}, {"a": 4}, {"left": None, "a": 4}),
-    "beside an unlimited child an amount is an amount": ({"left": 2, "a": None}, {"b": 3}, "left"),
-    "and may be given": ({"left": 3, "a": None}, {"b": 3}, {"a": None, "b": 3}),
-    "but not as unlimited": ({"left": 3, "a": None}, {"b": None}, "left"),
+    "a kept amount is given first": ({"left": 3, "a": None}, {"b": 3}, {"a": None, "b": 3}),
+    "a parent that is unlimited by a child gives more than it keeps": (
+        {"left": 2, "a": None},
+        {"b": 3},
+        {"a": None, "b": 3},
+    ),
+    "a parent that is unlimited by a child gives unlimited": (
+        {"left": 3, "a": None},
+        {"b": None},
+        {"left": 3, "a": None, "b": None},
+    ),
+    "what a child loses returns to an amount": (
+        {"a": None, "b": 3},
+        {"b": 1},
+        {"left": 2, "a": None, "b": 1},
+    ),
     "a folder with an unlimited team cannot be limited": ({"root": None, "a": None}, {"left": 9}, "left"),
 }
 

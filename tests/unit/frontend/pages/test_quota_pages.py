@@ -117,11 +117,34 @@ def test_whole_gpus_fill_in_what_belongs_together(there: World, admin: Client) -
     assert not QuotaRevision.unscoped.exists()
 
 
+def test_whole_gpus_fill_in_cpu_and_memory_by_the_nodes_of_the_pool(there: World, admin: Client) -> None:
+    Quota.unscoped.filter(node=quotas.quota_node(there.cell, tenancy.root())).update(nominal=10**9)
+    text = admin.post(place(there), form_of(there, gpus="4", fill="1")).content.decode()
+    assert f'name="cpu.nominal" value="{there.nodes[0].cpu_millicores // 2}"' in text
+    assert f'name="memory.nominal" value="{there.nodes[0].memory_mib // 2}"' in text
+
+
+def test_whole_gpus_that_are_no_number_are_refused_and_keep_what_was_typed(
+    there: World, admin: Client
+) -> None:
+    answer = admin.post(place(there), form_of(there, gpus="abc", fill="1", reason="mine"))
+    assert answer.status_code == 400
+    assert "Whole GPUs must be a number such as 8." in answer.content.decode()
+    assert 'value="mine"' in answer.content.decode()
+
+
+def test_more_quota_than_gpus_stands_on_the_page(there: World, admin: Client) -> None:
+    assert "More quota than GPUs" not in admin.get("/ops/quotas").content.decode()
+    root = quotas.quota_node(there.cell, tenancy.root())
+    Quota.unscoped.filter(node=root, resource=Resource.GPU_CORES).update(nominal=1600)
+    assert "More quota than GPUs: 32 nominal, 16 exist." in admin.get("/ops/quotas").content.decode()
+
+
 def test_the_effect_is_told_before_saving(there: World, admin: Client) -> None:
     check = f"{place(there)}/check"
     assert "Nothing is different yet." in admin.post(check, form_of(there)).content.decode()
     changed = admin.post(check, form_of(there, **{"gpu.cards.nominal": "9"})).content.decode()
-    assert "Would have to leave" in changed
+    assert "Jobs to be preempted" in changed
     too_much = admin.post(check, form_of(there, **{"gpu.cards.nominal": "99"})).content.decode()
     assert "what is below it would have" in too_much
     assert not QuotaRevision.unscoped.exists()

@@ -1,0 +1,120 @@
+"""What an admin should know before a change of quota is saved, though it may be saved."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from clusters.models import Flavor
+from foundation.quantities import WHOLE_CARD, Resource
+from quotas.selectors.node_names import node_names
+from quotas.selectors.pool_size import OF_GPUS, OF_NODES, pool_sizes
+from quotas.selectors.tree import QuotaRow, TreeKey, TreeRows, build_tree, tree_rows
+from quotas.services.quota_plan import QuotaPlan, QuotaTables
+from quotas.tree import QuotaTree
+from quotas.tree.limits import Amount
+from quotas.words import resource_words
+
+NO_JOB_STARTS: Final = "NO_JOB_STARTS"
+MORE_THAN_EXISTS: Final = "MORE_THAN_EXISTS"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaWarning:
+    """`resources` are those that are missing, or of which more is promised than there is."""
+
+    code: str
+    node_id: uuid.UUID
+    flavor: Flavor
+    resources: Sequence[Resource]
+    message: str
+
+
+def plan_warnings(plan: QuotaPlan) -> list[QuotaWarning]:
+    """Nodes at which no job with a GPU could start afterwards, and quota beyond the GPUs that exist."""
+    rows = _rows_afterwards(plan)
+    tree, tables = build_tree(rows), QuotaTables(plan.cell_id, rows)
+    changed = {(change.node.pk, change.flavor.pk): change.flavor for change in plan.changes}
+    places = {pk: below for pk in {pk for pk, _flavor in changed} for below in [_queues_below(tables, pk)]}
+    names = node_names({node for below in places.values() for node in below} | set(places))
+    found: dict[tuple[uuid.UUID, uuid.UUID], QuotaWarning] = {}
+    for (pk, flavor_id), flavor in changed.items():
+        # What a node cannot have its queues cannot have: one warning at the node stands for them.
+        for node in [pk] if _missing(tree, pk, flavor_id) else places[pk]:
+            missing = _missing(tree, node, flavor_id)
+            if missing:
+                found[node, flavor_id] = _no_job_starts(node, flavor, missing, names[node])
+    return [*found.values(), *_more_than_exists(plan, names)]
+
+
+def _rows_afterwards(plan: QuotaPlan) -> TreeRows:
+    rows = tree_rows(plan.cell_id)
+    quotas = {
+        node: {(quota.flavor_id, quota.resource): quota for quota in of} for node, of in rows.quotas.items()
+    }
+    for (node, flavor, resource), limits in plan.rows.items():
+        row = QuotaRow(
+            node, flavor, resource.value, limits.nominal, limits.borrowing_limit, limits.lending_limit
+        )
+        quotas.setdefault(node, {})[flavor, resource.value] = row
+    return replace(rows, quotas={node: list(of.values()) for node, of in quotas.items()})
+
+
+def _queues_below(tables: QuotaTables, node: uuid.UUID) -> list[uuid.UUID]:
+    found = []
+    for pk, one in tables.nodes.items():
+        above: uuid.UUID | None = pk if one.is_queue else None
+        while above is not None and above != node:
+            above = tables.parents[above]
+        if above is not None and pk != node:
+            found.append(pk)
+    return found
+
+
+def _missing(tree: QuotaTree[TreeKey], node: uuid.UUID, flavor: uuid.UUID) -> list[Resource]:
+    """Resources of which a node can never have any, while it can have some of those of a GPU."""
+    most: dict[Resource, Amount] = {
+        resource: tree.potential(str(node), (str(flavor), resource.value))
+        for resource in (*OF_GPUS, *OF_NODES)
+    }
+    has = {resource for resource, amount in most.items() if amount is None or amount > 0}
+    return [resource for resource in most if resource not in has] if has & set(OF_GPUS) else []
+
+
+def _no_job_starts(node: uuid.UUID, flavor: Flavor, missing: Sequence[Resource], name: str) -> QuotaWarning:
+    message = _("No job with a GPU of %(flavor)s can start in %(node)s: quota of %(missing)s is missing.")
+    words = ", ".join(resource_words(resource) for resource in missing)
+    return QuotaWarning(
+        NO_JOB_STARTS,
+        node,
+        flavor,
+        missing,
+        message % {"flavor": flavor.name, "node": name, "missing": words},
+    )
+
+
+def _more_than_exists(plan: QuotaPlan, names: Mapping[uuid.UUID, str]) -> Iterator[QuotaWarning]:
+    """Compute beyond that of the healthy GPUs, at the nodes whose quota is raised."""
+    raised = [
+        change
+        for change in plan.changes
+        if change.resource is Resource.GPU_CORES
+        and change.after.nominal is not None
+        and (change.before.nominal is None or change.after.nominal > change.before.nominal)
+    ]
+    sizes = pool_sizes({change.flavor.pk: change.flavor for change in raised}.values())
+    for change in raised:
+        exists = sizes[change.flavor.pk].gpus[Resource.GPU_CORES] or 0
+        nominal = change.after.nominal or 0
+        if nominal > exists:
+            message = _("%(node)s would have %(nominal)s GPUs of %(flavor)s; only %(exists)s exist.") % {
+                "node": names[change.node.pk],
+                "nominal": f"{nominal / WHOLE_CARD:g}",
+                "flavor": change.flavor.name,
+                "exists": f"{exists / WHOLE_CARD:g}",
+            }
+            yield QuotaWarning(MORE_THAN_EXISTS, change.node.pk, change.flavor, [Resource.GPU_CORES], message)
