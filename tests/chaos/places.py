@@ -12,6 +12,8 @@ _CYCLE: Final = (
     "cycle.after_commit",
 )
 _ASLEEP_IN_CYCLE: Final = ("cycle.leased", "cycle.before_commit")
+# Every twenty seconds, before whichever of the two steps comes first.
+_OWNER: Final = ("ownership.before_write", "ownership.after_write")
 
 POINTS: Final = {
     "web": ("submit.before_commit", "submit.after_commit"),
@@ -21,6 +23,7 @@ POINTS: Final = {
     "freed": _CYCLE,
     "execute": (
         "execute.leased",
+        *_OWNER,
         "execute.before_remove",
         "kubernetes.after_delete",
         "execute.after_remove",
@@ -37,6 +40,7 @@ POINTS: Final = {
     ),
     "observe": (
         "observe.leased",
+        *_OWNER,
         "observe.before_apply",
         "observe.before_commit",
         "observe.after_chunk",
@@ -50,19 +54,21 @@ ASLEEP: Final = {
     "freed": _ASLEEP_IN_CYCLE,
     "execute": (
         "execute.leased",
+        *_OWNER,
         "execute.before_ensure",
         "kubernetes.after_create",
         "kubernetes.locked",
         "execute.after_ensure",
         "execute.before_remove",
     ),
-    "observe": ("observe.leased", "observe.before_apply", "observe.before_cursor"),
+    "observe": ("observe.leased", *_OWNER, "observe.before_apply", "observe.before_cursor"),
 }
 """Where a worker that wakes up late finds that another has done its work."""
 
 CALLING: Final = {
     "execute": (
         "execute.leased",
+        "ownership.before_write",
         "execute.before_remove",
         "kubernetes.after_delete",
         "execute.before_ensure",
@@ -70,6 +76,6 @@ CALLING: Final = {
         "kubernetes.locked",
         "kubernetes.after_bind",
     ),
-    "observe": ("observe.leased",),
+    "observe": ("observe.leased", "ownership.before_write"),
 }
 """Where the next call goes to an API server that has just died, or does not move."""

@@ -23,7 +23,7 @@ from clusters.backends.base import BackendUnavailable, ClusterBackend, Owner
 from clusters.backends.registry import backend_for
 from clusters.models import Cell, Cluster, ClusterHealth, Node
 from clusters.services.node_marks import nodes_changed
-from foundation import audit, clock, outbox
+from foundation import audit, clock, faults, outbox
 from foundation.actor import Actor
 from foundation.errors import Conflict, Refused
 from foundation.installation import installation_id
@@ -235,7 +235,9 @@ def _renew(cluster: Cluster, backend: ClusterBackend, found: Owner | None) -> No
     rows.update(owner_next=token)
     version = found.version if found is not None else ""
     host = socket.gethostname()[:_HOST_LENGTH]
+    faults.point("ownership.before_write")
     backend.write_owner(Owner(str(installation_id()), token, host, now, version))
+    faults.point("ownership.after_write")
     rows.update(owner_token=token, owner_at=now)
     cluster.owner_token = cluster.owner_next = token
     cluster.owner_at = now
