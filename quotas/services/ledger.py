@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final
@@ -78,6 +78,11 @@ def ledger_reserve(amounts: Amounts, *, now: datetime) -> None:
         # Rows come in the order of their keys, and these are the last.
         rows |= _locked(missing)
     _change(rows, wanted, now)
+
+
+def ledger_lock(keys: Iterable[LedgerKey]) -> None:
+    """Lock the rows of these keys, for whoever has to lock nodes or cards before it reserves."""
+    _locked(set(keys))
 
 
 def ledger_free(amounts: Amounts, *, now: datetime) -> None:

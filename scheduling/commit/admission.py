@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from foundation.identifiers import new_id
 from foundation.kept import Kept, KeptUpdate
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey, ledger_reserve
-from quotas.tree import at_least
+from quotas.tree import QuotaTree, at_least
 from scheduling import measures
 from scheduling.commit.batch import CHUNK, Batch, task_key
 from scheduling.engine import model as em
@@ -157,18 +158,33 @@ def _summary(decision: em.Decision, attempt: int) -> dict[str, Any]:
     }
 
 
-def write(batch: Batch) -> None:
+def with_loans(decision: em.Decision, tree: QuotaTree[TreeKey], node: str) -> em.Decision:
+    """With what it takes its queue, of which `node` is the quota node, beyond its own quota.
+
+    For an admission that is followed: whoever decided it knew nothing of the queue's quota.
+    """
+
+    def beyond(key: TreeKey, amount: int) -> int:
+        own = tree.limits(node, key).nominal
+        return 0 if own is None else max(tree.usage(node, key) + amount - own, 0)
+
+    amounts = amounts_of(decision).items()
+    loans = (em.Charge(*key, beyond(key, amount) - beyond(key, 0)) for key, amount in amounts)
+    return replace(decision, borrowed=tuple(loan for loan in loans if loan.amount))
+
+
+def write(batch: Batch, *, in_use: bool = False) -> None:
     """Take quota, nodes and cards, and write what holds them.
 
-    Raises: NoLongerFree; IntegrityError.
+    `in_use`: pods hold the nodes and cards already. Raises: NoLongerFree; IntegrityError.
     """
     if not batch.admitted:
         return
     if refused := batch.admitted.keys() - admit(batch.admitted.values(), now=batch.now):
         raise NoLongerFree(f"job {min(refused)} has moved on")
     ledger_reserve(batch.ledger, now=batch.now)
-    nodes_take(batch.nodes)
-    devices_take(batch.devices)
+    nodes_take(batch.nodes, in_use=in_use)
+    devices_take(batch.devices, in_use=in_use)
     insert_values(Attempt, _ATTEMPT, batch.attempts)
     insert_values(Allocation, _ALLOCATION, batch.allocations)
     insert_values(DeviceSlice, _SLICE, batch.slices)

@@ -20,8 +20,7 @@ from clusters.models import Cell, Cluster
 from clusters.services.grants import NoLongerFree
 from foundation import outbox
 from foundation.quantities import Resource
-from quotas.selectors.tree import TreeKey, tree_load
-from quotas.tree import QuotaTree
+from quotas.selectors.tree import tree_load
 from scheduling import engine
 from scheduling.commit import admission
 from scheduling.commit.batch import Batch, write_decisions, write_events
@@ -104,18 +103,6 @@ def _amounts(roles: Sequence[em.Role], verdict: Verdict) -> Mapping[tuple[str, R
     return found
 
 
-def _with_loans(decision: em.Decision, tree: QuotaTree[TreeKey], node: str) -> em.Decision:
-    """With what it takes its queue beyond its own quota: the look above knew of no quota but the job's."""
-
-    def beyond(key: TreeKey, amount: int) -> int:
-        own = tree.limits(node, key).nominal
-        return 0 if own is None else max(tree.usage(node, key) + amount - own, 0)
-
-    amounts = admission.amounts_of(decision).items()
-    loans = (em.Charge(*key, beyond(key, amount) - beyond(key, 0)) for key, amount in amounts)
-    return replace(decision, borrowed=tuple(loan for loan in loans if loan.amount))
-
-
 def _book(
     cluster: Cluster, taken: CellSnapshot, decision: em.Decision, verdict: Verdict, now: datetime
 ) -> None:
@@ -138,7 +125,7 @@ def _write(
         return
     tree = tree_load(cell.pk)
     batch = Batch(cell, now, taken, tree, {decision.job: job}, Limits((), now))
-    decision = _with_loans(decision, tree, str(job.queue.node_id))
+    decision = admission.with_loans(decision, tree, str(job.queue.node_id))
     explained = admission.fits(batch, decision)
     if not admission.follow(batch, decision, admission.tasks_of([decision])):
         return

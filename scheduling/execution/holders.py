@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 
-from clusters.backends.base import BoundPod, BoundPods
+from clusters.backends.base import HOLD, BoundPod, BoundPods
 from clusters.models import Cluster
 from foundation.installation import installation_id
 from foundation.kept import Kept
@@ -22,7 +22,7 @@ def _live(names: list[str], cluster: uuid.UUID) -> QuerySet[Allocation, Any]:
         node__cluster=cluster, released_at__isnull=True, removed_at__isnull=True, pod_name__any_of=names
     ).values_list(
         *("namespace", "pod_name", "pod_uid", "ensured_at", "node__name"),
-        *("attempt__job_id", "attempt__number"),
+        *("attempt__job_id", "attempt__number", "pk"),
     )
 
 
@@ -44,13 +44,14 @@ def _is_it(pod: BoundPod, hold: tuple[Any, ...]) -> bool:
     """Whether a pod is the one that a hold was given for.
 
     Before the answer to its making is noted, its uid is not known: then it is known by what it says of its
-    job. The uid noted until then is that of a predecessor, which is gone.
+    job and of the hold that it was made for. The uid noted until then is that of a predecessor, which is
+    gone.
     """
-    uid, ensured_at, node, *meant = hold
+    uid, ensured_at, node, *meant, own = hold
     if pod.node != node:
         return False
     if ensured_at is not None:
         return bool(uid == pod.uid)
     said = [pod.labels.get(label) for label in (LABEL_JOB, LABEL_ATTEMPT)]
-    ours = pod.installation in ("", str(installation_id()))
+    ours = pod.installation in ("", str(installation_id())) and pod.labels.get(HOLD, str(own)) == str(own)
     return ours and said == [str(part) for part in meant] and pod.uid != uid

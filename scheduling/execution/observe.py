@@ -32,11 +32,11 @@ from clusters.models import Cluster, ClusterHealth
 from clusters.selectors.cluster import cluster_by_key
 from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync, nodes_observe
-from clusters.services.ownership import backend_owned
+from clusters.services.ownership import backend_owned, is_current, nodes_open
 from foundation import clock, faults, leases, outbox
 from foundation.kept import KeptUpdate
 from scheduling import measures
-from scheduling.execution import holders, pod_events
+from scheduling.execution import adoption, holders, pod_events
 from scheduling.execution.cluster_health import health_check, health_note
 from scheduling.execution.execute import RETRY_S
 from scheduling.execution.progress import pods_apply
@@ -117,15 +117,48 @@ def _apply(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch, now:
         inventory_sync(cluster=cluster, inventory=Inventory(tuple(seen.fact for seen in nodes if seen.fact)))
     elif nodes:
         nodes_observe(cluster=cluster, observations=nodes)
-    news = _news(cluster, pods) if batch.complete else pods
-    _apply_pods(cluster, news, now)
+    unknown = _unknown_attempts(cluster, backend, batch, pods, now)
+    _apply_pods(cluster, _news(cluster, pods) if batch.complete else pods, now)
     if batch.complete:
         _absent(cluster, backend, pods, now)
-    foreign_apply(cluster=cluster, bound=batch.bound, find_own=holders.find_own_pods)
+    adoption.adopt_all(cluster, backend, unknown, now=now)
+    _count_others(cluster, batch)
+    look_again = not batch.complete and _has_unknown(cluster, backend, pods)
+    if batch.complete and cluster.listed_at is None and is_current(cluster):
+        nodes_open(cluster)
     faults.point("observe.before_cursor")
     # The cursor moves last: a crash before this line only means seeing the same things again. Nor does it
     # move once the lease is another's: what was not applied under it would be passed over.
     (_LISTED if batch.complete else _FOLLOWED)(cluster.pk, cluster.epoch, batch.cursor, now)
+    if look_again:  # by a list, and no pod is made before it
+        Cluster.unscoped.filter(pk=cluster.pk).update(listed_at=None)
+        outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
+
+
+def _unknown_attempts(
+    cluster: Cluster,
+    backend: ClusterBackend,
+    batch: ObservedBatch,
+    pods: Sequence[PodObservation],
+    now: datetime,
+) -> list[adoption.UnknownAttempt]:
+    """Later attempts of jobs than this database knows of, by a list of all pods; their jobs are held back."""
+    if not (batch.complete and backend.capabilities.owned):
+        return []
+    if batch.bound.complete:  # after a restore: what is to be adopted is counted first
+        _count_others(cluster, batch)
+    unknown = adoption.find_unknown(cluster, pods)
+    adoption.hold_back(cluster, unknown, now=now)
+    return unknown
+
+
+def _has_unknown(cluster: Cluster, backend: ClusterBackend, pods: Sequence[PodObservation]) -> bool:
+    """Whether there is news of attempts that this database does not know; their pods are told by a list."""
+    return bool(pods) and backend.capabilities.owned and bool(adoption.find_unknown(cluster, pods))
+
+
+def _count_others(cluster: Cluster, batch: ObservedBatch) -> None:
+    foreign_apply(cluster=cluster, bound=batch.bound, find_own=holders.find_own_pods)
 
 
 def _news(cluster: Cluster, pods: Sequence[PodObservation]) -> list[PodObservation]:

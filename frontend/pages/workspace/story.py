@@ -83,6 +83,16 @@ def _admitted(actor: str, numbers: Numbers) -> str:
     return _("Admitted, attempt %(attempt)s: GPUs %(cards)s from its own quota, nodes %(nodes)s.") % known
 
 
+def _adopted(actor: str, numbers: Numbers) -> str:
+    known = {name: numbers.get(name, 0) for name in ("attempt", "tasks")}
+    return _("Pods of attempt %(attempt)s adopted after a database restore; tasks: %(tasks)s.") % known
+
+
+def _not_adopted(actor: str, numbers: Numbers) -> str:
+    known = {name: numbers.get(name, 0) for name in ("attempt", "pods")}
+    return _("Not started: unknown pods of attempt %(attempt)s cannot be adopted; pods: %(pods)s.") % known
+
+
 def _beyond_quota(actor: str, numbers: Numbers) -> str:
     return _(
         "%(cluster)s admitted it beyond what the quota tree allows at this moment; the books follow it."
@@ -231,6 +241,8 @@ def _refusal(numbers: Numbers) -> str:
 _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "submitted": _submitted,
     "admitted": _admitted,
+    "adopted": _adopted,
+    "not_adopted": _not_adopted,
     "beyond_quota": _beyond_quota,
     "unseated": _unseated,
     "starting": _starting,

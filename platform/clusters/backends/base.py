@@ -226,7 +226,8 @@ class PodPhase(StrEnum):
 class PodObservation:
     """A pod as it is. `message` is the kubelet's sentence on a failure.
 
-    `finalizers`: what keeps a pod that was told to end, though its containers may have ended.
+    `finalizers`: what keeps a pod that was told to end, though its containers may have ended. `node`: where
+    it runs or ran; empty where it has none, or the cluster does not say.
     """
 
     ref: TaskRef
@@ -237,6 +238,7 @@ class PodObservation:
     reason: str = ""
     message: str = ""
     finalizers: tuple[str, ...] = ()
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)

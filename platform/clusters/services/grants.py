@@ -64,10 +64,10 @@ class NodeAmount:
         return NodeAmount(self.cpu_millicores + other.cpu_millicores, self.memory_mib + other.memory_mib)
 
 
-def devices_take(amounts: Mapping[uuid.UUID, DeviceAmount]) -> None:
-    """Take parts of cards. Raises: NoLongerFree."""
+def devices_take(amounts: Mapping[uuid.UUID, DeviceAmount], *, in_use: bool = False) -> None:
+    """Take parts of cards. `in_use`: pods hold them already, be they healthy or not. Raises: NoLongerFree."""
     guard = Guard(
-        where={"healthy": True},
+        where={} if in_use else {"healthy": True},
         within={
             "cores_granted": ("cores_capacity", "cores_foreign"),
             "memory_granted": ("memory_capacity", "memory_foreign"),
@@ -84,8 +84,15 @@ def devices_give_back(amounts: Mapping[uuid.UUID, DeviceAmount]) -> None:
     unplaced_settle(amounts)
 
 
-def nodes_take(amounts: Mapping[uuid.UUID, NodeAmount]) -> None:
-    """Take CPU and memory of nodes that are ready. Raises: NoLongerFree."""
+def nodes_take(amounts: Mapping[uuid.UUID, NodeAmount], *, in_use: bool = False) -> None:
+    """Take CPU and memory of nodes that are ready. Raises: NoLongerFree.
+
+    `in_use`: pods hold that much already, so it is counted whatever state the nodes are in.
+    """
+    if in_use:
+        _NODES.for_any(list(amounts))
+        _add_to_nodes(amounts, 1)
+        return
     locked = [pk for (pk,) in _USABLE.for_any(list(amounts), clock.now())]
     guard = Guard(
         within={

@@ -143,13 +143,26 @@ def disowned_note(*, cluster: Cluster, message: str) -> None:
 
 @transaction.atomic
 def owned_note(*, cluster: Cluster) -> None:
-    """Let what was closed be used again; everything in the cluster is read anew."""
+    """Have everything in the cluster read anew; until it was, nothing is placed there. See `nodes_open`."""
     if cluster.health != ClusterHealth.DISOWNED:
         return
     fields = {"cursor": "", "foreign_listed_at": None, "listed_at": None, "health_message": ""}
     Cluster.unscoped.filter(pk=cluster.pk).update(health=ClusterHealth.UNKNOWN, **fields)
     cluster.refresh_from_db()
-    _close(cluster, closed=False)
+
+
+def is_current(cluster: Cluster) -> bool:
+    """Whether what was read of a cluster, from its cursor on and under the lease of its epoch, is the latest:
+    no other process has taken the lease or applied what is newer since."""
+    read = {"epoch": cluster.epoch, "cursor": cluster.cursor}
+    return Cluster.unscoped.filter(pk=cluster.pk, **read).exists()
+
+
+@transaction.atomic
+def nodes_open(cluster: Cluster) -> None:
+    """Let the nodes of a cluster be used again; to be called when it is known what runs there."""
+    if Node.unscoped.filter(cluster=cluster, closed=True).exists():
+        _close(cluster, closed=False)
 
 
 def cluster_owner(*, acting_user: Actor, cluster: Cluster) -> Owner | None:

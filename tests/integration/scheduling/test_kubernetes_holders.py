@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from django.core.management import call_command
-from django.db import transaction
 
 from benchmarks.control_plane import ControlPlane
-from clusters.models import Cluster, ClusterHealth, Device, ForeignOrigin, ForeignPod
+from clusters.models import Device, ForeignOrigin, ForeignPod
 from foundation.installation import installation_id
-from scheduling.execution.observe import observe_cluster
 from scheduling.models import Allocation, Job, JobState
-from scheduling.snapshots import kept
-from tests.builders import jobs, tenancy
+from tests.builders import jobs
 from tests.builders.kube_stage import KubeStage, kube_stage
 from tests.builders.stage import state
 from tests.fixtures.kubelet import Json
@@ -147,106 +142,6 @@ def test_a_pod_made_too_late_is_counted_until_it_is_gone(stage: KubeStage) -> No
     run(stage, 18)
     assert state(second) == JobState.RUNNING, "the stray pod was removed"
     assert len(stage.pods()) == 2
-    assert not ForeignPod.unscoped.exists()
-
-
-@contextmanager
-def restored(stage: KubeStage) -> Iterator[None]:
-    """What happens inside is unknown to the database afterwards, as after a restore; the cluster goes on."""
-    backup = transaction.savepoint()
-    yield
-    transaction.savepoint_rollback(backup)
-    kept._kept.clear()  # every process was stopped
-    stage.cluster.refresh_from_db()
-
-
-def uids(stage: KubeStage) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in stage.pods().values()}
-
-
-def end_of(stage: KubeStage, job: Job) -> None:
-    """A pod of that job that this database knows ends well."""
-    name = Allocation.unscoped.get(attempt__job=job, released_at=None).pod_name
-    stage.api.call("PATCH", f"{TEAM}/{name}/status", {"status": {"phase": "Succeeded"}})
-
-
-def take_over(stage: KubeStage) -> None:
-    call_command("cluster", "take-over", "east", "--owner", str(installation_id()))
-    stage.cluster.refresh_from_db()
-
-
-def test_after_a_restore_nothing_is_done_in_the_cluster_until_a_person_has_looked(stage: KubeStage) -> None:
-    job = stage.start("job", WHOLE, run_s=9000)
-    with restored(stage):
-        run(stage, 24)
-        there = uids(stage)
-    run(stage, 24)
-    assert Cluster.unscoped.get().health == ClusterHealth.DISOWNED
-    assert uids(stage) == there
-    assert state(job) in (JobState.QUEUED, JobState.ADMITTED)
-
-
-def test_a_restored_database_hands_out_nothing_that_runs_and_removes_none_of_it(stage: KubeStage) -> None:
-    """Two jobs of the lost time hold both nodes; one of them is known, and a third one was admitted since."""
-    tenancy.platform_admin()
-    waits = stage.start("waits", WHOLE, run_s=9000)
-    with restored(stage):
-        lost = [stage.start("first", WHOLE, run_s=9000)]
-        run(stage, 24)
-        assert state(waits) == state(lost[0]) == JobState.RUNNING
-        there = uids(stage)
-        of_lost = next(name for name in stage.pods() if name.startswith("first"))
-    more = stage.start("more", WHOLE, run_s=9000)
-    run(stage, 6)
-    take_over(stage)
-    run(stage, 60)
-    assert uids(stage) == there, "nothing is made and nothing removed"
-    assert state(more) == JobState.QUEUED
-    rows = {row.name: (row.origin, row.attempt) for row in ForeignPod.unscoped.all()}
-    assert rows[of_lost] == (ForeignOrigin.UNKNOWN, 1)
-
-    stage.api.call("DELETE", f"{TEAM}/{of_lost}", {"gracePeriodSeconds": 0})  # as a person decides
-    run(stage, 300, every_s=21)
-    assert len(there & uids(stage)) == 1, "what ran goes on"
-    assert JobState.RUNNING in {state(more), state(waits)}
-
-
-def test_a_job_whose_name_is_taken_by_a_pod_of_the_lost_time_gets_a_higher_attempt(stage: KubeStage) -> None:
-    tenancy.platform_admin()
-    known = stage.start("known", WHOLE, run_s=9000)
-    run(stage, 6)
-    waits = stage.start("waits", WHOLE, run_s=9000)
-    with restored(stage):
-        run(stage, 24)
-        lost = {item["metadata"]["uid"] for name, item in stage.pods().items() if name.startswith("waits")}
-    Cluster.unscoped.update(owner_at=None)
-    observe_cluster(cluster_id=stage.cluster.pk)
-    take_over(stage)
-    stage.observe()  # what is there is counted before the next cycle places anything
-    run(stage, 24)
-    waits.refresh_from_db()
-    assert (state(known), waits.state, waits.attempt_number) == (JobState.RUNNING, JobState.QUEUED, 0)
-    end_of(stage, known)
-    run(stage, 126, every_s=14)
-    waits.refresh_from_db()
-    assert (waits.state, waits.attempt_number) == (JobState.RUNNING, 2)
-    assert lost < uids(stage), "what ran goes on"
-
-
-def test_what_runs_where_it_is_placed_again_is_adopted(stage: KubeStage) -> None:
-    """The attempt of the lost time was placed on the node that is chosen once more."""
-    job = stage.start("small", jobs.RoleOf(cards=3), run_s=9000)
-    stage.observe()
-    with restored(stage):
-        stage.run(3)
-        (pod,) = stage.pods().values()
-    stage.run(9)
-    assert {item["metadata"]["uid"] for item in stage.pods().values()} == {pod["metadata"]["uid"]}
-    assert (state(job), running_on(stage, job)) == (JobState.RUNNING, pod["spec"]["nodeName"])
-    job.refresh_from_db()
-    assert job.attempt_number == 1
-    assert Allocation.unscoped.get().pod_uid == pod["metadata"]["uid"]
-    stage.run(24)
     assert not ForeignPod.unscoped.exists()
 
 

@@ -119,6 +119,7 @@ def observation(pod: Json, now: datetime, *, gone: bool = False) -> PodObservati
         reason=status.get("reason") or ended.get("reason") or waiting.get("reason") or "",
         message=status.get("message") or ended.get("message") or waiting.get("message") or "",
         finalizers=tuple(metadata.get("finalizers") or ()) if metadata.get("deletionTimestamp") else (),
+        node=pod["spec"].get("nodeName") or "",
     )
 
 

@@ -1,0 +1,29 @@
+"""A database that is set back to an older state while its cluster goes on, as by a restore from a backup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.core.management import call_command
+from django.db import transaction
+
+from foundation.installation import installation_id
+from scheduling.snapshots import kept
+from tests.builders.kube_stage import KubeStage
+
+
+@contextmanager
+def restored(stage: KubeStage) -> Iterator[None]:
+    """What happens inside is unknown to the database afterwards; the cluster knows it."""
+    backup = transaction.savepoint()
+    yield
+    transaction.savepoint_rollback(backup)
+    kept._kept.clear()  # every process was stopped
+    stage.cluster.refresh_from_db()
+
+
+def take_over(stage: KubeStage, *words: str) -> None:
+    """Have the restored database run the cluster again, by its command."""
+    call_command("cluster", "take-over", "east", "--owner", str(installation_id()), *words)
+    stage.cluster.refresh_from_db()
