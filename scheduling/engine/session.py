@@ -24,6 +24,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.order.orders import Preempting, candidate_key, job_key
 from scheduling.engine.order.users import Users
+from scheduling.engine.placement.feasibility import Dead
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.placement.workload import Census, Workload
 from scheduling.engine.plugins.protocols import Candidate, Order
@@ -57,10 +58,11 @@ class Session:
         self.likes = likes_of(snapshot)
         self.refusals = refusals_of(snapshot)
         self._ranks = ranks_of(snapshot, self.likes)
-        # By what a job asks for and where: that it never fits or is beyond limits, what it is charged in its
-        # first choice, and its smallest size in each flavor.
+        # By what a job asks for and where: that it never fits, the flavors in which it does not, that it is
+        # beyond limits, what it is charged in its first choice, and its smallest size in each flavor.
         self.never: Table[Outcome | None] = _table(snapshot.memo, "never", self.likes, self.tools.rule)
-        self.beyond: Table[Outcome | None] = _table(snapshot.limits_memo, "beyond", self.likes)
+        self.dead: Table[Dead] = _table(snapshot.memo, "dead", self.likes, self.tools.rule)
+        self.beyond: Table[Outcome | None] = _table(snapshot.memo, "beyond", self.likes, self.tools.rule)
         self.first_choice: Table[Usage] = _table(snapshot.limits_memo, "first choice", self.likes)
         self.least: Table[list[tuple[str, Usage]]] = _table(snapshot.limits_memo, "least", self.likes)
         self.users = Users(snapshot, config.user_shares, now)

@@ -7,7 +7,8 @@ the old one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
 from itertools import filterfalse
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from scheduling.engine.session import Session
 
 
+# Of how many differently shaped jobs of one user in one queue it is asked whether moves would help.
+SHAPES_PRICED = 64
 SHORT = (Reason.NO_ROOM, Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED)
 
 
@@ -90,8 +93,7 @@ class Consolidate:
         for queue in session.queues():
             if queue.stop_policy is not StopPolicy.NONE:
                 continue
-            roomless = filterfalse(told.__contains__, session.line(queue))
-            ready = [job for job in map(session.job, roomless) if self._may_be_helped(session, job)]
+            ready = list(self._ready(session, filterfalse(told.__contains__, session.line(queue))))
             if queue.strategy is Strategy.STRICT_FIFO:
                 del ready[1:]
             levels = (estimate(session, tree, queue, job).borrow_level for job in ready)
@@ -100,6 +102,18 @@ class Consolidate:
             candidates += [Candidate(job) for job, _ in running(session) if job.preemptible]
         for candidate in sorted(session.in_order(candidates), key=OWNED.key):
             yield session.snapshot.queues[candidate.job.queue], candidate.job
+
+    def _ready(self, session: Session, waiting: Iterable[str]) -> Iterator[Job]:
+        """Those of a line that may be helped. Of each user only so many differently shaped ones are priced,
+        so that nobody makes a cycle long by asking for each job in another way."""
+        shapes: defaultdict[str, set[int]] = defaultdict(set)
+        for job in map(session.job, waiting):
+            known, like = shapes[job.user], session.likes.of(job)
+            if like not in known and len(known) >= SHAPES_PRICED:
+                continue
+            if self._may_be_helped(session, job):
+                known.add(like)
+                yield job
 
     def _may_be_helped(self, session: Session, job: Job) -> bool:
         """Whether a job that lacks room, as far as is known, might be given some."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ from scheduling.engine.model import (
     Role,
 )
 from scheduling.engine.placement.clusters import queue_clusters
-from scheduling.engine.placement.feasibility import never_fits_outcome, tolerates
+from scheduling.engine.placement.feasibility import Dead, dead_flavors, never_fits_outcome
 from scheduling.engine.placement.shape import resolve
 from scheduling.engine.quota.charges import summed, task_charges, times
-from scheduling.engine.quota.verdict import Shortage, beyond_ceiling
+from scheduling.engine.quota.verdict import Shortage, beyond_ceiling, capped
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
@@ -28,12 +28,11 @@ def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
     """NEVER_FITS or EXCEEDS_MAX_QUOTA, or None when the job could start some day.
 
     Each is worked out once for all jobs that ask for the same: one depends on nodes and flavors alone,
-    the other on limits.
+    the other on limits besides.
     """
     if not _simple(session, queue):
         return None
-    asked = session.likes.asked_by(job)
-    flavors, own = (queue.flavors, asked), (queue.id, asked)
+    flavors, own = _keys(session, queue, job)
     if flavors not in session.never:
         session.never[flavors] = never_fits_outcome(session.snapshot, session.tools.rule, queue, job)
     known = session.never[flavors]
@@ -42,6 +41,31 @@ def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
             session.beyond[own] = _beyond_limits(session, queue, job)
         known = session.beyond[own]
     return known if known is None or known.job == job.id else replace(known, job=job.id)
+
+
+def dead_for(session: Session, queue: Queue, job: Job) -> Dead:
+    """The roles of a job with the flavors of its queue in which they could never stand: none of what is said
+    of a job that waits is about these. Nothing where resources come from several flavors."""
+    if len(queue.flavors) < 2 or not _simple(session, queue):
+        return frozenset()
+    flavors, _ = _keys(session, queue, job)
+    known = session.dead.get(flavors)
+    if known is None:
+        known = session.dead[flavors] = dead_flavors(session.snapshot, session.tools.rule, queue, job)
+    return known
+
+
+def is_worked_out(session: Session, queue: Queue, job: Job) -> bool:
+    """Whether `lasting_refusal` knows the answer for such a job without looking at any node."""
+    flavors, own = _keys(session, queue, job)
+    return flavors in session.never and (session.never[flavors] is not None or own in session.beyond)
+
+
+def _keys(session: Session, queue: Queue, job: Job) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
+    asked = session.likes.asked_by(job)
+    # At its cap a job has other limits than one that asks for the same.
+    at_cap = capped(job, session.config.preemption.eviction_cap)
+    return (queue.flavors, asked), (queue.id, asked, job.evictions if at_cap else -1)
 
 
 def _beyond_limits(session: Session, queue: Queue, job: Job) -> Outcome | None:
@@ -79,12 +103,14 @@ def _ceiling_of_role(
 ) -> Shortage | None:
     """None when the ceiling of one of those flavors holds the role on top of `own`, which it then joins."""
     first: Shortage | None = None
+    dead = dead_for(session, queue, job)
     for flavor_id in flavors:
         flavor = session.snapshot.flavors.get(flavor_id)
-        if flavor is None or not tolerates(job, flavor):
+        if flavor is None or (role.name, flavor_id) in dead:
             continue
         charges = times(task_charges(resolve(role.request, job.rules, flavor)), role.least)
-        found = beyond_ceiling(session.snapshot.quota, queue, job, charges, own)
+        cap = session.config.preemption.eviction_cap
+        found = beyond_ceiling(session.snapshot.quota, queue, job, charges, own, cap)
         if found is None:
             for key, amount in summed(charges).items():
                 own[key] = own.get(key, 0) + amount

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from typing import TYPE_CHECKING
 
 from scheduling.engine.model import Job, Outcome, Queue, Reason, Strategy
@@ -86,12 +86,14 @@ class Turn:
             self._close()
 
     def left(self) -> Iterator[Job]:
-        """The head, and of those that are alike and had no answer yet the first."""
-        if self.head is not None:
-            yield self.head
-            for rank in self._ranks:
-                if rank.told is None and not rank.over:
-                    yield self._session.job(rank.line.entry(rank.at)[1])
+        """The head, and of those that are alike and had no answer yet the first: as many as may be tried,
+        in the queue's order."""
+        if self.head is None:
+            return
+        yield self.head
+        coming = (item for item in self._ahead if self._ranks[item[1]].told is None)
+        for place, _ in coming if self._tries_left is None else nsmallest(self._tries_left, coming):
+            yield self._session.job(place[1][1])
 
     def _goes_on(self, job: Job, outcome: Outcome) -> bool:
         """Note that a job waits; whether the next one of its queue may be looked at."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.standing import lasting_refusal
+from scheduling.engine.actions.equivalence import KEPT
+from scheduling.engine.actions.standing import is_worked_out, lasting_refusal
 from scheduling.engine.model import (
     Help,
     HelpCode,
@@ -22,6 +24,15 @@ if TYPE_CHECKING:
     from scheduling.engine.session import Session
 
 
+# Of how many differently shaped jobs of one user in one queue a cycle works out anew whether they could ever
+# start. Until then they are told their place in the line, so that nobody makes a cycle long by asking for
+# each job in another way.
+SHAPES_WORKED_OUT = 128
+
+_Known = tuple[Job, int, Outcome, bool]
+"""A job, how many were ahead of it, what it was told, and whether it was worked out that it could start."""
+
+
 def explain_rest(session: Session) -> None:
     """Record an outcome for each waiting job that has none, the most fundamental reason first."""
     outcomes, waiting, denied = session.outcomes, OutcomeStatus.WAITING, Reason.POLICY_DENIED
@@ -31,10 +42,11 @@ def explain_rest(session: Session) -> None:
         if all(map(outcomes.__contains__, line)):
             continue
         head: str | None = None
+        rest = _Rest(session, queue)
         for job_id in line:
             known = outcomes.get(job_id)
             if known is None:
-                session.record(explain(session, queue, session.job(job_id), head=head, ahead=ahead))
+                session.record(rest.explain(session.job(job_id), head=head, ahead=ahead))
                 ahead += 1
             elif known.status is waiting:
                 ahead += 1
@@ -42,9 +54,54 @@ def explain_rest(session: Session) -> None:
                     head = job_id
 
 
-def explain(session: Session, queue: Queue, job: Job, *, head: str | None, ahead: int) -> Outcome:
-    """Why a job that was not tried waits; `head` is the job that blocks a strict queue, if one does."""
-    lasting = lasting_refusal(session, queue, job)
+class _Rest:
+    """The jobs of one queue that had no turn. Most are told what they were told in the last cycle."""
+
+    def __init__(self, session: Session, queue: Queue) -> None:
+        self._session, self._queue = session, queue
+        known = session.snapshot.memo.setdefault(("in line", queue.id), {})
+        assert isinstance(known, dict)  # noqa: S101 - nobody else keeps anything under such a name
+        if len(known) > KEPT + 2 * len(session.line(queue)):
+            known.clear()
+        self._in_line: dict[str, _Known] = known
+        self._shapes: Counter[str] = Counter()
+        self._holding = session.snapshot.holding()
+        self._strict = queue.strategy is Strategy.STRICT_FIFO
+
+    def explain(self, job: Job, *, head: str | None, ahead: int) -> Outcome:
+        """What a job is told; `head` and `ahead` as for `explain`."""
+        known = self._in_line.get(job.id)
+        if known is not None and self._holds(known, job, head, ahead):
+            return known[2]
+        outcome = explain(self._session, self._queue, job, head=head, ahead=ahead, shapes=self._shapes)
+        lasts = not job.allowances and not job.barred and job.backoff_until is None
+        if outcome.reason is Reason.IN_LINE and lasts:
+            worked_out = is_worked_out(self._session, self._queue, job)
+            self._in_line[job.id] = job, ahead, outcome, worked_out
+        else:
+            self._in_line.pop(job.id, None)
+        return outcome
+
+    def _holds(self, known: _Known, job: Job, head: str | None, ahead: int) -> bool:
+        """Whether a job is told what it was told before."""
+        if known[0] is not job or known[1] != ahead or (self._strict and head is not None):
+            return False
+        settled = known[3] or self._shapes[job.user] >= SHAPES_WORKED_OUT
+        return settled and job.id not in self._holding
+
+
+def explain(
+    session: Session, queue: Queue, job: Job, *, head: str | None, ahead: int, shapes: Counter[str]
+) -> Outcome:
+    """Why a job that was not tried waits; `head` is the job that blocks a strict queue, if one does.
+
+    `shapes` counts by user for how many shapes it was worked out whether they could ever start.
+    """
+    lasting = None
+    known = is_worked_out(session, queue, job)
+    if known or shapes[job.user] < SHAPES_WORKED_OUT:
+        shapes[job.user] += not known
+        lasting = lasting_refusal(session, queue, job)
     if lasting is not None:
         return lasting
     denied = session.allowances.denied(queue, job)

@@ -70,6 +70,20 @@ def _most(snapshot: Snapshot, rule: PlacementRule, task: TaskShape, flavor: Flav
     return most_when_empty(snapshot.fleet, rule, task, flavor) if flavor.placed else PLENTY
 
 
+Dead = frozenset[tuple[str, str]]
+"""Roles and the flavors that would not hold their smallest size even if they were empty."""
+
+
+def dead_flavors(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Dead:
+    """In which flavors of the queue which roles of a job could never stand."""
+    return frozenset(
+        (role.name, offer.flavor.id)
+        for role in job.roles
+        for offer in offers(snapshot, rule, queue, job, role)
+        if offer.most < role.least
+    )
+
+
 def never_fits_outcome(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Outcome | None:
     """The NEVER_FITS outcome of a job, or None when one cluster has a flavor that could hold each role."""
     given = {role.name: offers(snapshot, rule, queue, job, role) for role in job.roles}

@@ -38,7 +38,7 @@ from scheduling.engine.quota.fit import Fit, Oracle, Terms, fixed_usage
 from scheduling.engine.quota.flavors import Mismatch, mismatch
 from scheduling.engine.quota.fungibility import BEST, WORST, Rank, goes_on, is_preferred
 from scheduling.engine.quota.reduce import Counts, full_counts
-from scheduling.engine.quota.verdict import capped
+from scheduling.engine.quota.verdict import Shortage, all_together, capped
 from scheduling.engine.state.snapshot import Snapshot
 
 Tried = Mapping[str, Mapping[ResourceName, int]]
@@ -291,19 +291,29 @@ class _Search:
     def _explain(
         self, group: Companions, tries: list[FlavorTry], rank: Rank | None, later: list[Companions]
     ) -> None:
-        """Tell of the flavor that came closest what it lacks for the whole job."""
+        """Tell of the flavor that lacks least what it lacks for the whole job; of two equal ones that which
+        came closest, and then the earlier."""
         mode = Mode.NO_FIT if rank is None else rank.mode
-        fitting = [tried.refusal for tried in tries if tried.mode is mode and tried.refusal is not None]
-        closest = min(fitting, key=lambda refusal: SEVERITY[refusal.reason], default=None)
-        if closest is None or closest.reason is Reason.NEVER_FITS:
+        closest = sorted(tries, key=lambda tried: tried.mode is not mode)
+        lacks = [found for tried in closest if (found := self._lacking(tried, later)) is not None]
+        refusal = min(lacks, key=lambda refusal: SEVERITY[refusal.reason], default=None)
+        if refusal is None:
             refusal = _nowhere(group.roles[0], self._size)
-        else:
-            key = FlavorResource(str(closest.numbers["flavor"]), str(closest.numbers["resource"]))
-            asked = int(closest.numbers["asked"])
-            more = Later(asked, self._asked_later(key, later))
-            refusal = told(self._snapshot.quota, self._queue, self._job, self._terms, key, more)
         if group.refusal is None or SEVERITY[refusal.reason] > SEVERITY[group.refusal.reason]:
             group.refusal = refusal
+
+    def _lacking(self, tried: FlavorTry, later: list[Companions]) -> Refusal | None:
+        """What one flavor lacks; None where it does not suit, or lacks nothing."""
+        if tried.refusal is None or tried.refusal.reason is Reason.NEVER_FITS:
+            return None
+        found = [self._told(refusal, later) for refusal in tried.refusals]
+        short = all_together(found)
+        return Refusal(short.reason, short.numbers, short.help)
+
+    def _told(self, refusal: Refusal, later: list[Companions]) -> Shortage:
+        key = FlavorResource(str(refusal.numbers["flavor"]), str(refusal.numbers["resource"]))
+        more = Later(int(refusal.numbers["asked"]), self._asked_later(key, later))
+        return told(self._snapshot.quota, self._queue, self._job, self._terms, key, more)
 
     def _asked_later(self, key: FlavorResource, later: list[Companions]) -> int:
         flavor, total = self._flavors[key.flavor], 0

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from quotas.tree import QuotaTree
 from scheduling.engine.model import Charge, FlavorResource, Job, Queue
-from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.quota.fit import Terms
-from scheduling.engine.quota.verdict import exceeding, missing
+from scheduling.engine.quota.verdict import Shortage, exceeding, missing
 
 
 class Later(NamedTuple):
@@ -25,20 +24,21 @@ def told(
     terms: Terms,
     key: FlavorResource,
     more: Later,
-) -> Refusal:
-    """The refusal with its numbers, and with what would help."""
+) -> Shortage:
+    """What of one quota is missing, with its numbers and with what would help."""
     limit = terms.ceiling(key)
     charge = Charge(key.flavor, key.resource, more.asked)
     if limit is not None and more.asked > limit:
-        short = exceeding(tree, queue, job, charge, more.asked, limit)
-        return Refusal(short.reason, short.numbers, short.help)
+        return exceeding(tree, queue, job, charge, more.asked, limit, terms.eviction_cap)
     available = terms.available(key)
-    short = missing(
+    return missing(
         queue,
+        job,
         Charge(key.flavor, key.resource, more.asked + more.later),
         used=tree.usage(queue.quota_node, key),
+        counted=terms.used(key),
         nominal=tree.subtree_quota(queue.quota_node, key),
         available=0 if available is None else available,
         limit=limit,
+        eviction_cap=terms.eviction_cap,
     )
-    return Refusal(short.reason, short.numbers, short.help)

@@ -62,6 +62,7 @@ class Terms:
         self._oracle = oracle
         self._borrows = may_borrow(queue, job, eviction_cap)
         self._fixed = fixed
+        self.eviction_cap = eviction_cap
         policy = queue.preemption
         self._preempts_while_borrowing = policy.while_borrowing is not PreemptOthers.NEVER or (
             fair and (policy.within_while_borrowing or policy.reclaim is not PreemptOthers.NEVER)
@@ -76,7 +77,7 @@ class Terms:
         limit = self.ceiling(key)
         if limit is not None and total > limit:
             return Fit(Mode.NO_FIT, 0, self._refused(key, Reason.EXCEEDS_MAX_QUOTA, total, limit, limit))
-        refusal = self._refused(key, Reason.WAITING_FOR_QUOTA, total, max(0, available), limit)
+        refusal = self._refused(key, Reason.WAITING_FOR_QUOTA, total, available, limit)
         level, reclaims = tree.reach(leaf, key, total)
         nominal = tree.subtree_quota(leaf, key)
         within = nominal is None or total <= nominal
@@ -94,8 +95,13 @@ class Terms:
         if self._borrows:
             return available
         nominal = self._tree.subtree_quota(leaf, key)
-        used = self._tree.usage(leaf, key) if self._fixed is None else self._fixed.get(key, 0)
-        return smaller(available, None if nominal is None else nominal - used)
+        return smaller(available, None if nominal is None else nominal - self.used(key))
+
+    def used(self, key: FlavorResource) -> int:
+        """What counts against the nominal."""
+        if self._borrows or self._fixed is None:
+            return self._tree.usage(self._queue.quota_node, key)
+        return self._fixed.get(key, 0)
 
     def ceiling(self, key: FlavorResource) -> int | None:
         """The most that could be had if nobody used anything."""
@@ -111,7 +117,7 @@ class Terms:
             "flavor": key.flavor,
             "resource": key.resource,
             "asked": asked,
-            "available": available,
+            "available": max(0, available),
             "short": asked - available,
         }
         if limit is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from scheduling.engine.actions.admission.nominate import Ask, Kept, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.outright import Outright
 from scheduling.engine.actions.admission.reserve import reserve
+from scheduling.engine.actions.admission.shut import told_over_all
 from scheduling.engine.actions.admission.spare import short_of_spare, too_little_spare
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
@@ -57,10 +58,10 @@ class Docket:
         Those that are leaving count twice: as still there when the job is to start now, and as gone
         when it asks whether anybody else would have to leave for it.
         """
-        short, why = self._shut(queue, job)
-        if why is not None:
-            return self.ledger.refuse(_untried(queue, job), why, Verdict.RESERVED)
-        behind, shunned = self._claims.behind(queue, job), frozenset(short)
+        shut = self._shut(queue, job)
+        if self._all_shut(queue, shut):
+            return self._refused_by_rules(queue, job, shut)
+        behind, shunned = self._claims.behind(queue, job), frozenset(shut)
         with self._claims.without(behind):
             now = self._at_once(queue, job, shunned, fresh=bool(behind))
             if isinstance(now, Outcome):
@@ -79,6 +80,8 @@ class Docket:
                 self._outlook.present()
             else:
                 self._backfill.reserve(entry)
+                if shut:
+                    entry = replace(entry, refusal=self._over_all(queue, job, shut, entry.refusal))
             return self._settled(entry)
 
     def honour(self, queue: Queue, job: Job, places: tuple[Allocation, ...]) -> Outcome:
@@ -93,22 +96,29 @@ class Docket:
 
     def foregone(self, queue: Queue, job: Job) -> Outcome | None:
         """The refusal of a job to which all flavors of its queue are shut, and stay so in this cycle."""
-        _, why = self._shut(queue, job)
-        return None if why is None else self.ledger.refuse(_untried(queue, job), why, Verdict.RESERVED)
+        shut = self._shut(queue, job)
+        return self._refused_by_rules(queue, job, shut) if self._all_shut(queue, shut) else None
 
     def may_start(self, queue: Queue, jobs: Iterable[Job]) -> bool:
         """Whether there may be room for one of these jobs beside everybody who is still there."""
         self._outlook.present()
         return any(self._outright.may_find_room(queue, job) for job in jobs)
 
-    def _shut(self, queue: Queue, job: Job) -> tuple[Iterable[str], Refusal | None]:
-        """The flavors that a job is not allowed, or in which it would leave too little; and why it cannot
-        have any, where these are all."""
-        denied = self._session.allowances.refused(queue, job)
-        short = self._short_of_spare(queue, job) | denied
-        if short and len(short) == sum(name in self._snapshot.flavors for name in queue.flavors):
-            return short, next(iter((denied or short).values()))
-        return short, None
+    def _shut(self, queue: Queue, job: Job) -> Mapping[str, Refusal]:
+        """The flavors that a job is not allowed, or in which it would leave too little unused, and why."""
+        return {**self._short_of_spare(queue, job), **self._session.allowances.refused(queue, job)}
+
+    def _all_shut(self, queue: Queue, shut: Mapping[str, Refusal]) -> bool:
+        return bool(shut) and len(shut) == sum(name in self._snapshot.flavors for name in queue.flavors)
+
+    def _refused_by_rules(self, queue: Queue, job: Job, shut: Mapping[str, Refusal]) -> Outcome:
+        why = self._over_all(queue, job, shut, None) or next(iter(shut.values()))
+        return self.ledger.refuse(_untried(queue, job), why, Verdict.RESERVED)
+
+    def _over_all(
+        self, queue: Queue, job: Job, shut: Mapping[str, Refusal], rest: Refusal | None
+    ) -> Refusal | None:
+        return told_over_all(self._nominator.quota_of(queue, job), shut, rest)
 
     def _short_of_spare(self, queue: Queue, job: Job) -> dict[str, Refusal]:
         if job.evictions or job.drained:

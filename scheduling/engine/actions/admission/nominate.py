@@ -7,12 +7,13 @@ largest size that can be had is taken, the full one also at the cost of others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.entry import Entry, protected
+from scheduling.engine.actions.standing import dead_for
 from scheduling.engine.gang import Counting, FullRooms, GangPlacer, alike, smallest
 from scheduling.engine.model import (
     Allocation,
@@ -29,7 +30,7 @@ from scheduling.engine.placement.clusters import CLUSTERS
 from scheduling.engine.preemption.oracle import PreemptionOracle
 from scheduling.engine.preemption.targets import Alike, Preemptor, Room, TargetSet
 from scheduling.engine.quota.assign import Replaced, assign
-from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
+from scheduling.engine.quota.assignment import SEVERITY, Assignment, Mode, Refusal
 from scheduling.engine.quota.clusters import Allowed
 from scheduling.engine.quota.reduce import Counts, largest
 from scheduling.engine.state.statement import Statement
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 Kept = Mapping[str, Mapping[ResourceName, str]]
 """The flavors that a job keeps to: by role, then by resource."""
+
+Barred = frozenset[tuple[str, str]]
+"""Roles and the flavors that they do not look at."""
 
 
 class Victims(StrEnum):
@@ -82,20 +86,32 @@ class Nominator:
         if full.refusal is None:
             return full
 
+        least: Refusal | None = None
+
         def attempt(counts: Counts) -> Counts | None:
+            nonlocal least
             statement.rollback(mark)
             reduced = self._allowed_at(statement, queue, job, ask, replaced, counts)
+            if reduced.refusal is not None and least is None:
+                # The smallest size is tried first: what it lacks is what the job waits for.
+                least = reduced.refusal.told()
             return counts if reduced.refusal is None else None
 
         counts = largest(job, attempt)
         statement.rollback(mark)
-        return full if counts is None else self._at(statement, queue, job, ask, replaced, counts)
+        if counts is not None:
+            return self._at(statement, queue, job, ask, replaced, counts)
+        return full if least is None else replace(full, refusal=least)
 
     def has_quota(self, queue: Queue, job: Job) -> bool:
         """Whether quota would hold the job's smallest size without anybody leaving."""
-        ask = Ask(FullRooms(), leave=False)
-        found = self._assignment(queue, job, ask, smallest(job), frozenset(), None)
+        found = self.quota_of(queue, job)
         return found.refusal is None and found.mode is Mode.FIT
+
+    def quota_of(self, queue: Queue, job: Job) -> Assignment:
+        """What the job's smallest size would get of all flavors, without anybody leaving."""
+        ask, dead = Ask(FullRooms(), leave=False), dead_for(self._session, queue, job)
+        return self._assignment(queue, job, ask, smallest(job), dead, None)
 
     def place(
         self, statement: Statement, entry: Entry, full: FullRooms | None = None
@@ -136,11 +152,12 @@ class Nominator:
         previous = tuple(self._snapshot.allocations[key] for key in replaced)
         for key in replaced:
             statement.release(key)
-        barred = frozenset((role.name, flavor) for role in job.roles for flavor in ask.shunned)
-        roomless: Entry | None = None
-        while True:
+        shunned = frozenset((role.name, flavor) for role in job.roles for flavor in ask.shunned)
+        barred = shunned | dead_for(self._session, queue, job)
+
+        def entry_without(barred: Barred) -> Entry:
             assignment = self._assignment(queue, job, ask, counts, barred, held)
-            entry = Entry(
+            return Entry(
                 job=job,
                 queue=queue,
                 assignment=assignment,
@@ -148,30 +165,72 @@ class Nominator:
                 replaced=replaced,
                 previous=previous,
             )
-            if entry.mode is Mode.FIT:
-                placed = self.place(statement, entry, ask.full)
-                if not isinstance(placed, Refusal):
-                    return replace(entry, placed=placed)
-                # What is replaced counts as gone here only.
-                entry = replace(entry, refusal=placed.told() if replaced else placed)
-                roomless = roomless or entry
-                where = (str(placed.known.get("role", "")), str(placed.known.get("flavor", "")))
-                if where[1] and where not in barred and self._looks_on(queue, ask):
-                    barred |= {where}
-                    if _any_left(queue, job, barred):
-                        continue
-            elif roomless is not None:
-                roomless = _naming_clusters(roomless, assignment)
-                return self._with_victims(statement, entry, roomless, ask)
-            elif entry.mode is not Mode.NO_FIT:
-                return self._with_victims(statement, entry, None, ask)
-            return self._with_victims(statement, roomless, None, ask) if roomless else entry
 
-    def _looks_on(self, queue: Queue, ask: Ask) -> bool:
-        """Whether the next flavor is looked at before others are asked to leave this one."""
+        search = self._first_that_would_do if self._stops(queue, ask) else self._best_of_all
+        return search(statement, ask, entry_without, barred)
+
+    def _best_of_all(
+        self, statement: Statement, ask: Ask, entry_without: Callable[[Barred], Entry], barred: Barred
+    ) -> Entry:
+        """All flavors are looked at before others are asked to leave one."""
+        roomless: Entry | None = None
+        while True:
+            entry = entry_without(barred)
+            if entry.mode is not Mode.FIT:
+                break
+            entry = self._placed(statement, entry, ask)
+            if entry.refusal is None:
+                return entry
+            roomless = roomless or entry
+            where = _without_room(entry.refusal)
+            if not self._goes_on(entry, where, barred):
+                return self._with_victims(statement, roomless, None, ask)
+            barred |= where
+        if roomless is not None:
+            return self._with_victims(statement, entry, _naming_clusters(roomless, entry.assignment), ask)
+        return entry if entry.mode is Mode.NO_FIT else self._with_victims(statement, entry, None, ask)
+
+    def _first_that_would_do(
+        self, statement: Statement, ask: Ask, entry_without: Callable[[Barred], Entry], barred: Barred
+    ) -> Entry:
+        """Others are asked to leave a flavor before the next one is looked at, which comes where they
+        cannot help. In Kueue that is the next cycle, which goes on behind the flavor that is remembered."""
+        nearest: Entry | None = None
+        while (entry := entry_without(barred)).mode is not Mode.NO_FIT:
+            where = _contested(entry)
+            if entry.mode is Mode.FIT:
+                entry = self._placed(statement, entry, ask)
+                if entry.refusal is None:
+                    return entry
+                where = _without_room(entry.refusal)
+            entry = self._with_victims(statement, entry, None, ask)
+            if entry.refusal is None:
+                return entry
+            if nearest is None or _gravity(entry) < _gravity(nearest):
+                nearest = entry
+            if not self._goes_on(entry, where, barred):
+                break
+            barred |= where
+        return nearest or entry
+
+    def _placed(self, statement: Statement, entry: Entry, ask: Ask) -> Entry:
+        """An entry that has quota with its places, or with why there are none."""
+        placed = self.place(statement, entry, ask.full)
+        if not isinstance(placed, Refusal):
+            return replace(entry, placed=placed)
+        # What is replaced counts as gone here only.
+        return replace(entry, refusal=placed.told() if entry.replaced else placed)
+
+    def _goes_on(self, entry: Entry, where: Barred, barred: Barred) -> bool:
+        """Whether other flavors are left to look at once these roles leave these out."""
+        if not where or where <= barred or not self._session.config.room.other_flavors:
+            return False
+        return _any_left(entry.queue, entry.job, barred | where)
+
+    def _stops(self, queue: Queue, ask: Ask) -> bool:
+        """Whether others are asked to leave a flavor before the next one is looked at."""
         asks = ask.leave and self._victims is not Victims.NONE
-        stops = asks and queue.fungibility.when_can_preempt is WhenCan.MAY_STOP_SEARCH
-        return self._session.config.room.other_flavors and not stops
+        return asks and queue.fungibility.when_can_preempt is WhenCan.MAY_STOP_SEARCH
 
     def _assignment(
         self,
@@ -179,7 +238,7 @@ class Nominator:
         job: Job,
         ask: Ask,
         counts: Counts | None,
-        barred: frozenset[tuple[str, str]],
+        barred: Barred,
         held: Mapping[str, Replaced] | None,
     ) -> Assignment:
         config = self._session.config
@@ -305,6 +364,26 @@ class Nominator:
         return None if isinstance(placed, Refusal) else placed
 
 
+def _without_room(placed: Refusal) -> Barred:
+    """The role that found no room and the flavor in which it looked, where the refusal names both."""
+    where = (str(placed.known.get("role", "")), str(placed.known.get("flavor", "")))
+    return frozenset({where} if where[1] else ())
+
+
+def _contested(entry: Entry) -> Barred:
+    """The roles and flavors for whose quota others would have to leave."""
+    return frozenset(
+        (role.role, choice.flavor)
+        for role in entry.assignment.roles
+        for choice in role.choices.values()
+        if choice.mode is not Mode.FIT
+    )
+
+
+def _gravity(entry: Entry) -> int:
+    return 0 if entry.refusal is None else SEVERITY.get(entry.refusal.reason, 0)
+
+
 def _naming_clusters(roomless: Entry, last: Assignment) -> Entry:
     """An entry without room, with the clusters that were tried if no single one holds the job."""
     tried = None if last.refusal is None else last.refusal.known.get(CLUSTERS)
@@ -313,7 +392,7 @@ def _naming_clusters(roomless: Entry, last: Assignment) -> Entry:
     return replace(roomless, refusal=roomless.refusal.but(**{CLUSTERS: tried}))
 
 
-def _allowed(keep: Kept | None, barred: frozenset[tuple[str, str]]) -> Allowed | None:
+def _allowed(keep: Kept | None, barred: Barred) -> Allowed | None:
     if keep is None and not barred:
         return None
 
@@ -325,7 +404,7 @@ def _allowed(keep: Kept | None, barred: frozenset[tuple[str, str]]) -> Allowed |
     return allowed
 
 
-def _any_left(queue: Queue, job: Job, barred: frozenset[tuple[str, str]]) -> bool:
+def _any_left(queue: Queue, job: Job, barred: Barred) -> bool:
     """Whether each role has a flavor of the queue that it may still look at, as far as that is simple."""
     if len(job.roles) != 1:
         return True

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Room is left in whole cards: less than one would keep a small cluster from being used in full.
 CARD: dict[str, int] = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100}
+# By which rule a job waits, among the numbers of its reason.
+SPARE, DRAINED = "spare", "drained"
 
 
 def too_little_spare(session: Session, entry: Entry, *, charged: bool) -> Refusal | None:
@@ -74,20 +76,40 @@ def _short(
         if owned is None or not amount or not tree.borrows(leaf, key, more):
             continue
         if job.drained:
-            return _refused(key, amount, 0, amount)
+            return _drained(key, amount)
         if card is None:
             continue
-        left = owned * permille * job.evictions // (1000 * card) * card
-        short = left - (owned - tree.usage(root, key) - more)
+        keep = owned * permille * job.evictions // (1000 * card) * card
+        unused = owned - tree.usage(root, key) - more + amount
         # Where nothing is to be left, others may be asked to leave for it as for any borrower.
-        if left and short > 0:
-            return _refused(key, amount, max(0, amount - short), short)
+        if keep and unused - amount < keep:
+            raised = tree.usage(leaf, key) + more - (tree.subtree_quota(leaf, key) or 0)
+            return _short_by(key, amount, keep, unused, job.evictions, queue.id, raised)
     return None
 
 
-def _refused(key: FlavorResource, asked: int, available: int, short: int) -> Refusal:
+def _short_by(
+    key: FlavorResource, asked: int, keep: int, unused: int, evictions: int, queue: str, raised: int
+) -> Refusal:
+    """`raised` is by how much more nominal the queue would not have to borrow."""
     where: dict[str, int | str] = {"flavor": key.flavor, "resource": key.resource}
-    numbers = {**where, "asked": asked, "available": available}
-    return Refusal(
-        Reason.WAITING_FOR_BORROWED, numbers, (Help(HelpCode.WAIT_FOR_RELEASE, {**where, "short": short}),)
+    numbers: dict[str, int | str] = {
+        **where,
+        "rule": SPARE,
+        "asked": asked,
+        "available": max(0, unused - keep),
+        "keep_free": keep,
+        "unused": max(0, unused),
+        "evictions": evictions,
+    }
+    ways = (
+        Help(HelpCode.WAIT_FOR_RELEASE, {**where, "short": asked + keep - unused}),
+        Help(HelpCode.RAISE_QUOTA, {"queue": queue, **where, "short": raised}),
     )
+    return Refusal(Reason.WAITING_FOR_BORROWED, numbers, ways)
+
+
+def _drained(key: FlavorResource, asked: int) -> Refusal:
+    where: dict[str, int | str] = {"flavor": key.flavor, "resource": key.resource}
+    numbers = {**where, "rule": DRAINED, "asked": asked}
+    return Refusal(Reason.WAITING_FOR_BORROWED, numbers)

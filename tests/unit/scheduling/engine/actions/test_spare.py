@@ -40,7 +40,10 @@ def test_the_more_often_evicted_the_more_is_left_free(evictions: int, free: int,
         found = stage.outcome("again")
         assert found.reason is Reason.WAITING_FOR_BORROWED
         assert found.numbers["available"] == 0
-        assert [(way.code, way.numbers["short"]) for way in found.help] == [(HelpCode.WAIT_FOR_RELEASE, 1)]
+        assert {way.code: way.numbers["short"] for way in found.help} == {
+            HelpCode.WAIT_FOR_RELEASE: 1,
+            HelpCode.RAISE_QUOTA: 11 - free,
+        }
         assert [turn.verdict for turn in result.considered] == [Verdict.RESERVED]
 
 

@@ -1,0 +1,110 @@
+"""A cycle looks at a bounded number of shapes of one user, however many jobs of different shape wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from scheduling.engine import Explain, FairSharing
+from scheduling.engine.actions import consolidate, gains, standing, waiting
+from scheduling.engine.actions.admission.outright import Outright
+from scheduling.engine.model import Job, Reason
+from scheduling.engine.placement.feasibility import never_fits_outcome
+from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage
+from tests.unit.scheduling.engine.builders import job, node, quotas, role, world
+
+SHAPES = 400
+WHOLE = replace(ADMIT, actions=("admit", "consolidate"), fair_sharing=FairSharing(), trace=False)
+
+
+def crowd(*more: Job, cards: int = 1) -> Stage:
+    """A full node, and jobs of one user that each ask for another amount of CPU, the last for too much."""
+    stage = Stage(
+        world([node("n1", 8)], [job("fill", "b", role(1, 8))], teams={"a": quotas(8), "b": quotas(8)}), WHOLE
+    )
+    stage.cycle()
+    shapes = [job(f"j{n:03}", "a", role(1, cards, cpu=100 + n), at=n, user="one") for n in range(SHAPES)]
+    stage.submit(*shapes, job("huge", "a", role(1, 1, cpu=65_000), at=SHAPES, user="one"), *more)
+    return stage
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often shapes were priced, judged and looked at."""
+    seen: Counter[str] = Counter()
+
+    def judged(*args: object, **facts: object) -> object:
+        seen["judged"] += 1
+        return never_fits_outcome(*args, **facts)  # type: ignore[arg-type]
+
+    def counted(kind: type, name: str) -> None:
+        known = getattr(kind, name)
+
+        def call(self: object, *args: object) -> object:
+            seen[name] += 1
+            return known(self, *args)
+
+        monkeypatch.setattr(kind, name, call)
+
+    monkeypatch.setattr(standing, "never_fits_outcome", judged)
+    counted(gains.Gains, "of")
+    counted(Outright, "may_find_room")
+    return seen
+
+
+def test_so_many_shapes_are_judged_and_priced_in_one_cycle(calls: Counter[str]) -> None:
+    stage = crowd()
+    calls.clear()
+    stage.cycle()
+    tried = WHOLE.heads_per_queue
+    assert tried is not None
+    assert calls["judged"] <= waiting.SHAPES_WORKED_OUT + tried < SHAPES
+    assert calls["of"] <= consolidate.SHAPES_PRICED
+    calls.clear()
+    stage.cycle()
+    assert calls["judged"] <= waiting.SHAPES_WORKED_OUT
+
+
+def test_after_some_cycles_each_job_knows_whether_it_can_ever_start(calls: Counter[str]) -> None:
+    stage = crowd()
+    stage.cycle()
+    assert stage.outcome("huge").reason is Reason.IN_LINE
+    for _ in range(SHAPES // waiting.SHAPES_WORKED_OUT):
+        stage.cycle()
+    assert stage.outcome("huge").reason is Reason.NEVER_FITS
+    calls.clear()
+    stage.cycle()
+    assert calls["judged"] == 0
+
+
+def test_the_place_in_the_line_follows_those_who_leave_it() -> None:
+    stage = crowd()
+    stage.cycle()
+    before = stage.outcome("j399")
+    assert (before.reason, before.numbers["position"]) == (Reason.IN_LINE, SHAPES)
+    stage.cycle()
+    assert stage.outcome("j399") == before
+    stage.apply_end("j000")
+    stage.cycle()
+    assert stage.outcome("j399").numbers["position"] == SHAPES - 1
+
+
+def test_jobs_of_another_user_are_priced_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    priced: list[str] = []
+    known = gains.Gains.of
+    monkeypatch.setattr(
+        gains.Gains, "of", lambda self, queue, job: (priced.append(job.id), known(self, queue, job))[1]
+    )
+    stage = crowd(job("other", "a", role(1, 1, cpu=1), at=SHAPES + 1, user="two"))
+    stage.cycle()
+    assert "other" in priced
+
+
+def test_a_short_cycle_looks_for_room_for_as_many_as_it_could_try(calls: Counter[str]) -> None:
+    stage = crowd()
+    stage.config = replace(WHOLE, actions=("admit",), while_room=True, explain=Explain.CONSIDERED)
+    stage.cycle()
+    assert stage.config.heads_per_queue is not None
+    assert calls["may_find_room"] <= stage.config.heads_per_queue + 1

@@ -1,0 +1,290 @@
+"""What a waiting job is told holds: over all flavors of its queue, at its smallest size, at its cap."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from foundation.quantities import Resource
+from scheduling.engine import PreemptionOptions, QuotaPut
+from scheduling.engine.model import (
+    Fungibility,
+    HelpCode,
+    Job,
+    Outcome,
+    PlacementRules,
+    QuotaNode,
+    Reason,
+    WhenCan,
+)
+from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
+from tests.unit.scheduling.engine.builders import (
+    cycle,
+    flavor,
+    job,
+    node,
+    outcome,
+    queue,
+    quotas,
+    role,
+    world,
+)
+
+TENTH = replace(ADMIT, preemption=PreemptionOptions(spare_permille=100))
+KINDS = ("near", "far")
+
+
+def two_kinds(fill: int, **far: int) -> Stage:
+    """Two teams that own ten cards each of both kinds; some of the near ones are used."""
+    models = {"near": "A100", "far": "H100"}
+    cards = {"near": 10, "far": 10} | far
+    snapshot = world(
+        [
+            node(f"{kind}{number}", cards[kind], model=models[kind], labels={"kind": kind})
+            for kind in KINDS
+            for number in range(2)
+        ],
+        [job("fill", "a", role(fill, 1, models=("A100",)))],
+        teams={"a": quotas(10, flavors=KINDS), "b": quotas(10, flavors=KINDS)},
+        queues=[queue("a", flavors=KINDS)],
+        flavors=[flavor(kind, node_labels={"kind": kind}, card_model=models[kind]) for kind in KINDS],
+    )
+    stage = Stage(snapshot, TENTH)
+    stage.cycle()
+    return stage
+
+
+def told(stage: Stage, asked: Job) -> Outcome:
+    """What a job is told that lines up now."""
+    stage.submit(asked)
+    stage.cycle()
+    return stage.outcome(asked.id)
+
+
+def shorts(found: Outcome) -> dict[HelpCode, object]:
+    return {way.code: way.numbers.get("short") for way in found.help}
+
+
+class TestEvicted:
+    """A flavor that is shut to an evicted job is still one in which it could run."""
+
+    def test_it_is_told_the_rule_of_the_flavor_that_suits_it(self) -> None:
+        found = told(two_kinds(17), job("again", "a", role(1, 2, models=("A100",)), at=5, evictions=1))
+        assert (found.reason, found.numbers["rule"]) == (Reason.WAITING_FOR_BORROWED, "spare")
+        assert {k: found.numbers[k] for k in ("flavor", "asked", "unused", "keep_free", "evictions")} == {
+            "flavor": "near", "asked": 2, "unused": 3, "keep_free": 2, "evictions": 1,
+        }  # fmt: skip
+        assert shorts(found) == {HelpCode.WAIT_FOR_RELEASE: 1, HelpCode.RAISE_QUOTA: 9}
+
+    @pytest.mark.parametrize(("released", "starts"), [(0, False), (1, True)])
+    def test_it_starts_when_as_much_is_given_back_as_it_was_told(self, released: int, starts: bool) -> None:
+        stage = two_kinds(17 - released)
+        stage.submit(job("again", "a", role(1, 2, models=("A100",)), at=5, evictions=1))
+        stage.cycle()
+        assert ("again" in stage.running()) is starts
+
+    def test_quota_that_is_used_up_comes_before_the_rule(self) -> None:
+        found = told(two_kinds(19), job("again", "a", role(1, 2, models=("A100",)), at=5, evictions=1))
+        assert found.reason is Reason.WAITING_FOR_QUOTA
+        assert "rule" not in found.numbers
+
+    def test_where_all_flavors_are_shut_each_is_judged_by_itself(self) -> None:
+        """The near one is full, and the far one has too few cards for a task."""
+        stage = two_kinds(17, far=1)
+        found = told(stage, job("again", "a", role(1, 4, models=("A100",)), at=5, evictions=3))
+        assert found.reason is Reason.WAITING_FOR_QUOTA
+        assert found.numbers["flavor"] == "near"
+
+    def test_more_than_is_ever_borrowed_is_no_question_of_room_left_unused(self) -> None:
+        stage = two_kinds(9)
+        found = told(stage, job("again", "a", role(3, 8, models=("A100",)), at=5, evictions=1))
+        assert found.reason in (Reason.EXCEEDS_MAX_QUOTA, Reason.NEVER_FITS)
+        assert "rule" not in found.numbers
+
+
+class TestAtTheCap:
+    def test_the_limit_is_the_nominal(self) -> None:
+        snapshot = world(
+            [node("n1", 8)], [job("j", "a", role(1, 6), evictions=3)], teams={"a": quotas(4), "b": quotas(4)}
+        )
+        found = outcome(cycle(snapshot), "j")
+        assert found.reason is Reason.EXCEEDS_MAX_QUOTA
+        assert {k: found.numbers[k] for k in ("asked", "limit", "capped")} == {
+            "asked": 6,
+            "limit": 4,
+            "capped": 3,
+        }
+        assert shorts(found) == {HelpCode.ASK_LESS: None, HelpCode.RAISE_QUOTA: 2}
+
+    def test_another_that_asks_for_the_same_may_borrow(self) -> None:
+        jobs = [job("often", "a", role(1, 6), evictions=3), job("fresh", "a", role(1, 6), at=1)]
+        result = cycle(world([node("n1", 8)], jobs, teams={"a": quotas(4), "b": quotas(4)}))
+        assert outcome(result, "often").reason is Reason.EXCEEDS_MAX_QUOTA
+        assert outcome(result, "fresh").reason is None
+
+    def test_to_be_preemptible_would_not_let_it_borrow(self) -> None:
+        facts = {"preemptible": False, "evictions": 3}
+        snapshot = world(
+            [node("n1", 8)], [job("j", "a", role(1, 6), **facts)], teams={"a": quotas(4), "b": quotas(4)}
+        )
+        assert HelpCode.MAKE_PREEMPTIBLE not in shorts(outcome(cycle(snapshot), "j"))
+
+    def test_what_counts_against_it_is_what_adds_up(self) -> None:
+        """Of ten cards seven are used, three of them by one at its cap; four of eight stand against it."""
+        stage = Stage(
+            world(
+                [node("n1", 12)],
+                [job("often", "a", role(1, 3), evictions=3), job("plain", "a", role(1, 4), at=1)],
+                teams={"a": quotas(8), "b": quotas(4)},
+                queues=[queue("a", preemption=TAKE_BACK)],
+            ),
+            ADMIT,
+        )
+        stage.cycle()
+        found = told(stage, job("next", "a", role(1, 6), at=5, evictions=3))
+        assert found.reason is Reason.WAITING_FOR_QUOTA
+        numbers = found.numbers
+        keys = ("used", "counted", "nominal", "available")
+        assert [numbers[key] for key in keys] == [7, 3, 8, 5]
+        assert numbers["own_free"] == 5 and numbers["borrowable"] == 0
+        assert shorts(found)[HelpCode.RAISE_QUOTA] == 1
+
+
+class TestShort:
+    """What is short is what must change."""
+
+    def test_usage_above_a_lowered_nominal_has_to_come_back_first(self) -> None:
+        stage = Stage(world([node("n1", 8)], [job("old", "a", role(1, 6))], teams={"a": quotas(8)}), ADMIT)
+        stage.cycle()
+        used = tuple(charge for held in stage.snapshot.held("old") for charge in held.charges)
+        stage.put(QuotaPut(QuotaNode(id="a", parent="root", quotas=quotas(2), usage=used)))
+        found = told(stage, job("new", "a", role(1, 2), at=5))
+        assert (found.reason, found.numbers["available"]) == (Reason.WAITING_FOR_QUOTA, 0)
+        assert shorts(found) == {HelpCode.WAIT_FOR_RELEASE: 6, HelpCode.RAISE_QUOTA: 6}
+
+    def test_own_free_and_borrowable_add_up(self) -> None:
+        teams = {"a": quotas(4), "b": quotas(4)}
+        stage = Stage(
+            world([node("n1", 8)], [job("b1", "b", role(1, 2)), job("a1", "a", role(1, 1))], teams=teams),
+            ADMIT,
+        )
+        stage.cycle()
+        found = told(stage, job("a2", "a", role(1, 6), at=5))
+        assert found.reason is Reason.WAITING_FOR_BORROWED
+        keys = ("own_free", "borrowable", "available", "nominal", "used", "limit")
+        assert [found.numbers[k] for k in keys] == [3, 2, 5, 4, 1, 8]
+
+
+class TestSeveral:
+    """Of several flavors and resources it is told what counts."""
+
+    def test_all_that_is_short_in_a_flavor_is_asked_for_together(self) -> None:
+        limits = tuple(
+            replace(limit, nominal=100) if limit.resource == Resource.GPU_CORES else limit
+            for limit in quotas(2)
+        )
+        snapshot = world([node("n1", 8)], [job("j", "a", role(1, 4))], teams={"a": limits})
+        found = outcome(cycle(snapshot), "j")
+        assert found.reason is Reason.EXCEEDS_MAX_QUOTA
+        raised = [way.numbers for way in found.help if way.code is HelpCode.RAISE_QUOTA]
+        assert [(way["resource"], way["short"], way["with"]) for way in raised] == [
+            ("gpu.cards", 2, "gpu.cores"),
+            ("gpu.cores", 300, "gpu.cards"),
+        ]
+
+    def test_a_flavor_that_could_never_hold_it_is_not_spoken_of(self) -> None:
+        """The near one has quota, and no room for it even when empty; the far one lacks quota."""
+        limits = (*quotas(9, flavors=("near",)), *quotas(2, flavors=("far",)))
+        snapshot = world(
+            [node("near", 2, labels={"kind": "near"}), node("far", 8, labels={"kind": "far"})],
+            [
+                job("used", "a", role(1, 1), rules=PlacementRules(node_name="far")),
+                job("j", "a", role(1, 4), at=1),
+            ],
+            teams={"a": limits},
+            queues=[queue("a", flavors=KINDS)],
+            flavors=[flavor(kind, node_labels={"kind": kind}) for kind in KINDS],
+        )
+        found = outcome(cycle(snapshot), "j")
+        assert (found.reason, found.numbers["flavor"]) == (Reason.EXCEEDS_MAX_QUOTA, "far")
+
+    def test_the_flavor_that_lacks_least_is_told_though_it_comes_later(self) -> None:
+        snapshot = world(
+            [node("near", 8, labels={"kind": "near"}), node("far", 8, labels={"kind": "far"})],
+            [
+                job("own", "a", role(1, 3), rules=PlacementRules(node_name="near")),
+                job("others", "b", role(1, 4), rules=PlacementRules(node_name="far")),
+            ],
+            teams={
+                "a": (*quotas(4, flavors=("near",)), *quotas(2, flavors=("far",))),
+                "b": quotas(2, flavors=("far",)),
+            },
+            queues=[queue("a", flavors=KINDS), queue("b", flavors=("far",))],
+            flavors=[flavor(kind, node_labels={"kind": kind}) for kind in KINDS],
+        )
+        stage = Stage(snapshot, ADMIT)
+        stage.cycle()
+        found = told(stage, job("j", "a", role(1, 2), at=5))
+        assert (found.reason, found.numbers["flavor"]) == (Reason.WAITING_FOR_BORROWED, "far")
+
+
+class TestElastic:
+    def test_it_waits_for_what_its_smallest_size_lacks(self) -> None:
+        stage = Stage(world([node("n1", 8)], [job("old", "a", role(1, 3))], teams={"a": quotas(5)}), ADMIT)
+        stage.cycle()
+        found = told(stage, job("elastic", "a", role(2, 3, least=1), at=5))
+        assert found.reason is Reason.WAITING_FOR_QUOTA
+        assert (found.numbers["asked"], found.numbers["available"]) == (3, 2)
+        assert shorts(found)[HelpCode.WAIT_FOR_RELEASE] == 1
+        stage.apply_end("old")
+        stage.cycle()
+        assert "elastic" in stage.running()
+
+
+STOPS = Fungibility(when_can_preempt=WhenCan.MAY_STOP_SEARCH)
+
+
+class TestSearchThatStops:
+    """Where others could be asked to leave a flavor, the next one is looked at once that is of no use."""
+
+    def test_a_free_flavor_behind_a_full_one_is_taken(self) -> None:
+        snapshot = world(
+            [node("near", 2, labels={"kind": "near"}), node("far", 2, labels={"kind": "far"})],
+            [job("one", "a", role(1, 2)), job("two", "a", role(1, 2), at=1)],
+            teams={"a": quotas(10, flavors=KINDS)},
+            queues=[queue("a", flavors=KINDS, fungibility=STOPS)],
+            flavors=[flavor(kind, node_labels={"kind": kind}) for kind in KINDS],
+        )
+        stage = Stage(snapshot)
+        stage.cycle()
+        assert stage.running() == {"one", "two"}
+
+    def test_quota_that_nobody_can_give_back_does_not_end_the_search(self) -> None:
+        """The near quota is used by a job that stands on the only node: it need not leave for this one."""
+        limits = (*quotas(2, flavors=("near",)), *quotas(2, flavors=("far",)))
+        snapshot = world(
+            [node("near", 2, labels={"kind": "near"}), node("far", 2, labels={"kind": "far"})],
+            [job("one", "a", role(1, 2), priority=1), job("two", "a", role(1, 2), at=1)],
+            teams={"a": limits},
+            queues=[queue("a", flavors=KINDS, fungibility=STOPS, preemption=TAKE_BACK)],
+            flavors=[flavor(kind, node_labels={"kind": kind}) for kind in KINDS],
+        )
+        stage = Stage(snapshot)
+        stage.cycle()
+        stage.cycle()
+        assert stage.running() == {"one", "two"}
+
+    def test_whoever_would_leave_still_leaves_before_the_next_flavor_is_taken(self) -> None:
+        snapshot = world(
+            [node("near", 2, labels={"kind": "near"}), node("far", 2, labels={"kind": "far"})],
+            [job("low", "a", role(1, 2))],
+            teams={"a": quotas(10, flavors=KINDS)},
+            queues=[queue("a", flavors=KINDS, fungibility=STOPS, preemption=TAKE_BACK)],
+            flavors=[flavor(kind, node_labels={"kind": kind}) for kind in KINDS],
+        )
+        stage = Stage(snapshot)
+        stage.cycle()
+        stage.submit(job("high", "a", role(1, 2), at=1, priority=5))
+        stage.cycle()
+        assert set(stage.evicted()) == {"low"}
