@@ -48,7 +48,7 @@ class HttpMeasuresMiddleware:
             SECONDS.observe(time.monotonic() - begun, method=method, route=route)
         if measures.is_due():
             count_pool()
-            measures.write_measures()
+            measures.write_beside()
         return response
 
 

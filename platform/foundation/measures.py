@@ -43,10 +43,11 @@ _guard = threading.Lock()
 _counted: defaultdict[_Key, list[float]] = defaultdict(lambda: [0, 0.0])
 
 
-class _Clock:
-    """When this process last wrote down what it had counted, on its own clock."""
+class _Process:
+    """When this process last wrote down what it had counted, on its own clock, and who does so now."""
 
     written_at = time.monotonic()
+    writing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +98,39 @@ class Histogram(_Named):
 
 def is_due() -> bool:
     """Whether there is something that was counted, and the last writing is long enough ago."""
-    return bool(_counted) and time.monotonic() - _Clock.written_at >= settings.ALLOTMENT_MEASURES_EVERY_S
+    return bool(_counted) and time.monotonic() - _Process.written_at >= settings.ALLOTMENT_MEASURES_EVERY_S
 
 
 def write_due() -> None:
-    """Write down what was counted, if that is due; called where a piece of work has ended."""
+    """Write down what was counted, if that is due; called where a piece of work has ended that nobody waits
+    for."""
     if is_due():
         write_measures()
+
+
+def write_beside() -> threading.Thread | None:
+    """Write down what was counted in a thread of its own, which is returned; None while another still does.
+
+    A request never waits for the database's write lock, nor for its disk, because of what it has counted.
+    """
+    writing = _Process.writing
+    if connection.in_atomic_block or not writing.acquire(blocking=False):
+        return None
+    thread = threading.Thread(target=_write_and_close, args=(writing,), name="measures", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the process ends, or may have no more threads
+        writing.release()
+        return None
+    return thread
+
+
+def _write_and_close(writing: threading.Lock) -> None:
+    try:
+        write_measures()
+    finally:
+        connection.close()
+        writing.release()
 
 
 def write_measures() -> None:
@@ -111,7 +138,7 @@ def write_measures() -> None:
     if connection.in_atomic_block:  # it might be rolled back
         return
     with _guard:
-        taken, _Clock.written_at = dict(_counted), time.monotonic()
+        taken, _Process.written_at = dict(_counted), time.monotonic()
         _counted.clear()
     # In one order, so that two processes never wait for each other.
     rows = [(*key, count, total) for key, (count, total) in sorted(taken.items())]
@@ -140,6 +167,7 @@ def _keep(rows: list[tuple[str, str, str, float, float]]) -> None:
 def _forget_after_fork() -> None:
     """A child writes down what it has counted itself; its parent still has the rest."""
     _counted.clear()
+    _Process.writing = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from foundation.measures import Counter, Histogram
 from foundation.models import AuditRecord, Measure
 from tests.builders import jobs
 from tests.builders.world import world
+from tests.fixtures.wait import wait_until
 from tests.integration.foundation.conftest import TOKEN, Found
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_counted")]
@@ -158,6 +160,60 @@ def test_a_connection_that_is_gone_fails_no_request(
         measures.write_measures()
     write()
     assert Measure.unscoped.get().total == 1
+
+
+class Locked:
+    """A database whose write lock another process holds until `free` is set."""
+
+    in_atomic_block = False
+    vendor = "sqlite"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.free, self.asked, self.closed = threading.Event(), threading.Event(), threading.Event()
+        self.error, self.written = error, list[Any]()
+
+    def __enter__(self) -> Locked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def cursor(self) -> Locked:
+        return self
+
+    def execute(self, sql: str, values: list[Any]) -> None:
+        self.asked.set()
+        assert self.free.wait(30)
+        if self.error is not None:
+            raise self.error
+        self.written += [values[start : start + 5] for start in range(0, len(values), 5)]
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.mark.parametrize("path", ["/api/v1/me", "/metrics"])
+@pytest.mark.parametrize("error", [None, OperationalError("database is locked")])
+def test_a_request_is_answered_while_another_process_holds_the_write_lock(
+    client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch, path: str, error: Exception | None
+) -> None:
+    settings.ALLOTMENT_MEASURES_EVERY_S = 0
+    THINGS.add(kind="a")
+    with monkeypatch.context() as patched:
+        locked = Locked(error)
+        patched.setattr(measures, "connection", locked)
+        for _ in range(3):
+            client.get(path, headers={"Authorization": f"Bearer {TOKEN}"})
+            THINGS.add(kind="a")
+        assert locked.asked.wait(30)
+        assert not locked.written
+        locked.free.set()
+        assert locked.closed.wait(30)
+        wait_until(lambda: not measures._Process.writing.locked(), "the thread has ended")
+    kept = measures._counted.get((THINGS.name, '["a"]', ""), [0, 0.0])[0]
+    written = sum(row[3] for row in locked.written if row[0] == THINGS.name)
+    assert written + kept == 4, "nothing is lost, and nothing counted twice"
+    assert bool(written) is (error is None)
 
 
 def test_labels_are_those_that_were_declared() -> None:

@@ -32,6 +32,7 @@ def test_a_web_process_under_the_policies_counts_every_job(
         cursor.execute("SET ROLE allotment_web")
 
     THINGS.add(kind="a")
+    measures.write_measures()
     found = scraped()
     assert found["allotment_jobs", "queued"] == 1
     assert ("allotment_oldest_wait_seconds",) in found

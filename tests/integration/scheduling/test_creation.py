@@ -73,19 +73,18 @@ def _one_of_wanted(cluster: object, now: object) -> list[Allocation]:
 
 @pytest.mark.parametrize("live", [True, False])
 def test_a_job_that_has_ended_on_a_crowded_node_holds_up_no_other(stage: Stage, live: bool) -> None:
-    over = stage.submit("over", run_s=900)
+    over, other = (stage.submit(name, run_s=900) for name in ("over", "other"))
     cycle_run(cell_id=stage.cell.pk)
-    held = Allocation.unscoped.get(attempt__job=over)
-    Node.unscoped.filter(pk=held.node_id).update(cards_unplaced=1)
-    other = stage.submit("other", run_s=900, placement={"node_name": "node-0"})
-    Node.unscoped.exclude(pk=held.node_id).update(name="node-0")
-    cycle_run(cell_id=stage.cell.pk)
+    crowded, free = stage.cluster.nodes.order_by("name")
+    for job, node in ((over, crowded), (other, free)):
+        Allocation.unscoped.filter(attempt__job=job).update(node=node)
+    Node.unscoped.filter(pk=crowded.pk).update(cards_unplaced=1)
     if not live:
         Job.unscoped.filter(pk=over.pk).update(state=JobState.SUCCEEDED)
     for _ in range(2):
         execute_cluster(cluster_id=stage.cluster.pk)
     assert (state(over) == JobState.EVICTING) is live
-    assert not Allocation.unscoped.filter(attempt__job=other, ensured_at=None).exists()
+    assert Allocation.unscoped.get(attempt__job=other).ensured_at is not None
 
 
 def test_a_pod_that_is_made_at_last_runs_as_any(stage: Stage, creations: Creations) -> None:

@@ -185,6 +185,28 @@ def test_a_workload_that_somebody_removes_is_missed_at_once(stage: KueueStage) -
     assert job.events.get(code="evicting").numbers["rule"] == "NOT_READY"
 
 
+@pytest.mark.parametrize("listening", [True, False])
+def test_a_workload_whose_labels_are_taken_off_is_still_there(stage: KueueStage, listening: bool) -> None:
+    job = stage.start("train", jobs.RoleOf(cards=8), run_s=900)
+    stage.until(lambda: state(job) == JobState.RUNNING)
+    delegation_run(cluster_id=stage.cluster.pk)
+    (workload,) = stage.workloads()
+    place = f"{GROUP}/namespaces/team-a/workloads/{workload['metadata']['name']}"
+    stage.api.call("PATCH", place, {"metadata": {"labels": dict.fromkeys(workload["metadata"]["labels"])}})
+    if listening:
+        wait_until(lambda: delegation_listen(cluster_id=stage.cluster.pk), "the watch has told", within_s=30)
+    else:
+        delegation_run(cluster_id=stage.cluster.pk)
+    assert state(job) == JobState.RUNNING
+    delegation_run(cluster_id=stage.cluster.pk)
+    assert state(job) == JobState.RUNNING
+    # What comes of it is followed as before.
+    stage.api.call("DELETE", place, {})
+    wait_until(lambda: not stage.workloads(), "it is gone", within_s=30)
+    delegation_run(cluster_id=stage.cluster.pk)
+    assert state(job) == JobState.EVICTING
+
+
 def test_nobody_follows_what_another_has_read_meanwhile(stage: KueueStage) -> None:
     job = stage.start("train", jobs.RoleOf(cards=8), run_s=900)
     delegation_run(cluster_id=stage.cluster.pk)

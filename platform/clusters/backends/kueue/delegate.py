@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import structlog
+
 from clusters.backends.base import BackendUnavailable, Outcome, OutcomeKind
 from clusters.backends.delegation import (
     Changes,
@@ -26,6 +28,7 @@ from clusters.backends.kueue.names import (
     is_ours,
     key_of,
     labels,
+    marked_again,
     path,
     selector,
 )
@@ -41,6 +44,7 @@ from clusters.backends.kueue.workloads import (
 )
 from foundation import clock
 
+log = structlog.get_logger(__name__)
 WORKLOADS: Final = "workloads"
 _NOT_FOUND, _CONFLICT = 404, 409
 
@@ -82,7 +86,7 @@ class KueueDelegate:
         """Whether the Workload of that name, which was there already, is one of ours."""
         place = path(WORKLOADS, workload.name, workload.namespace)
         found = self._api.get(place)
-        if is_ours(found, self._owner):
+        if self._own(found) is not None:
             return Outcome.done(found["metadata"]["uid"])
         return Outcome.refused("NAME_TAKEN", f"a Workload {workload.name} exists that is not ours")
 
@@ -117,12 +121,41 @@ class KueueDelegate:
         self._hear()
         names = self._names()
         found, version = self._api.listing(path(WORKLOADS))
+        owned = ((item, self._own(item)) for item in found)
         seen = [
-            verdict(item, names, ours=is_ours(item, self._owner))
-            for item in found
-            if is_ours(item, self._owner) or key_of(item["spec"].get("queueName", ""))
+            verdict(own or item, names, ours=own is not None)
+            for item, own in owned
+            if own is not None or key_of(item["spec"].get("queueName", ""))
         ]
         return Verdicts(seen, version)
+
+    def _own(self, item: Json, job: str = "") -> Json | None:
+        """The Workload, with our labels, if it is one of ours, also when somebody took them off.
+
+        They are not put back: the platform's account may change only what carries them.
+        """
+        if is_ours(item, self._owner):
+            return item
+        own = marked_again(item, self._owner, self._api.installation, job)
+        if own is not None:
+            name = f"{own['metadata']['namespace']}/{own['metadata']['name']}"
+            log.warning("labels were taken off a workload", cluster=self._api.cluster, name=name)
+        return own
+
+    def _still_there(self, change: watch.Change) -> Json | None:
+        """A Workload that a watch no longer selects, as it is now if it was not deleted."""
+        metadata = change.item["metadata"]
+        if not change.gone or metadata.get("deletionTimestamp"):
+            return None
+        try:
+            found = self._api.get(path(WORKLOADS, metadata["name"], metadata["namespace"]))
+        except Refused as error:
+            if error.status != _NOT_FOUND:
+                raise
+            return None
+        if found["metadata"]["uid"] != metadata["uid"]:
+            return None
+        return self._own(found, metadata["labels"].get(JOB, ""))
 
     def changes(self, cursor: str) -> Changes | None:
         """Those of our Workloads that the API's watch tells of; what it tells has happened, so Kueue need
@@ -133,7 +166,8 @@ class KueueDelegate:
         except watch.TooOld:
             return None
         names = self._names() if found else {}
-        seen = [verdict(change.item, names) for change in found if not change.gone]
+        there = [self._still_there(change) if change.gone else change.item for change in found]
+        seen = [verdict(item, names) for item in there if item is not None]
         gone = {change.item["metadata"]["labels"].get(JOB, "") for change in found if change.gone}
         return Changes(seen, version, frozenset(gone - {item.job for item in seen}))  # it may be back
 

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+from clusters.backends.kubernetes.api import Json
 from clusters.backends.kubernetes.pods import MANAGED, own_labels
 
 VERSION: Final = "kueue.x-k8s.io/v1beta2"
@@ -58,6 +59,20 @@ def selector(owner: str) -> str:
 def is_ours(found: Mapping[str, Any], owner: str) -> bool:
     """Whether an object carries that mark."""
     return _mark(owner).items() <= (found["metadata"].get("labels") or {}).items()
+
+
+def marked_again(found: Json, owner: str, installation: str, job: str = "") -> Json | None:
+    """An object that was made for this cluster's row, with all its labels, also those that somebody took off;
+    None for one that was not. `job` is what it was last known to be for, where its annotations do not say.
+    """
+    metadata = found["metadata"]
+    annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    if annotations.get(OWNER) == owner:
+        job = annotations.get(JOB, job)
+    elif not job:
+        return None
+    own = {**(metadata.get("labels") or {}), **labels(owner, installation), JOB: job}
+    return {**found, "metadata": {**metadata, "labels": own}}
 
 
 def path(plural: str, name: str = "", namespace: str = "") -> str:

@@ -18,7 +18,18 @@ from typing import Any, Final
 from clusters.backends.delegation import Group, Verdict, VerdictKind, Workload
 from clusters.backends.kubernetes.api import Json
 from clusters.backends.kueue.amounts import requests
-from clusters.backends.kueue.names import ATTEMPT, JOB, POOL, SHAPE, TITLE, VERSION, key_of, labels, name_of
+from clusters.backends.kueue.names import (
+    ATTEMPT,
+    JOB,
+    OWNER,
+    POOL,
+    SHAPE,
+    TITLE,
+    VERSION,
+    key_of,
+    labels,
+    name_of,
+)
 
 MOST_GROUPS: Final = 8
 """Pod sets of one Workload."""
@@ -75,6 +86,9 @@ def manifest(workload: Workload, owner: str, installation: str) -> Json:
                 TITLE: workload.name,
                 SHAPE: shape_of(workload),
                 ATTEMPT: str(workload.attempt),
+                # Beside the labels: those are what lists and watches go by, and anybody may take them off.
+                OWNER: owner,
+                JOB: workload.job,
             },
         },
         "spec": spec,
