@@ -17,7 +17,7 @@ from scheduling.spec.lifecycle import read_lifecycle
 from scheduling.spec.placement import read_placement
 from scheduling.spec.roles import read_roles
 from scheduling.spec.section import Problems, Section
-from scheduling.spec.size import check_file_size, check_pod_sizes
+from scheduling.spec.size import check_file_size, check_host_lists, check_pod_sizes
 from scheduling.spec.types import JobSpec, RoleSpec
 from scheduling.spec.volumes import read_volumes
 
@@ -69,6 +69,7 @@ def parse_job(body: Any) -> JobSpec:
         runtime=spec.runtime,
         placement=spec.placement,
     )
+    check_host_lists(job, spec.name, roles)
     problems.raise_if_any()
     return spec
 

@@ -13,6 +13,8 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from foundation.errors import FieldError, TooLarge
+from scheduling.models import Job
+from scheduling.naming import gang_name, pod_name
 from scheduling.spec.section import Section
 from scheduling.spec.types import RoleSpec
 
@@ -20,6 +22,10 @@ FILE_BYTES_MAX: Final = 256 * 1024
 """Bytes of a job file as compact JSON in UTF-8."""
 POD_BYTES_MAX: Final = 64 * 1024
 """Bytes of what a job file says of the pods of one role, as compact JSON in UTF-8."""
+LIST_BYTES_MAX: Final = 1024 * 1024 - 64
+"""Bytes of a file that lists the tasks of a job: what a ConfigMap holds, less the file's name."""
+_ATTEMPTS: Final = 9_999
+_SLOTS: Final = " slots=1024\n"
 _IN_PODS: Final = ("labels", "tolerations")
 
 
@@ -59,3 +65,26 @@ def check_pod_sizes(
                 " environment, volumes, labels and the rest together"
             )
             job.add(f"roles.{index}", "TOO_LONG", message % numbers)
+
+
+def check_host_lists(job: Section, name: str, roles: Sequence[RoleSpec]) -> None:
+    """Note a job of which the list of its tasks' addresses would be larger than `LIST_BYTES_MAX`.
+
+    Lists are in files where they are too long for a variable; each line has an address, and of an MPI job's
+    the number of its slots.
+    """
+    named = Job(name=name)
+    service = len(gang_name(named, _ATTEMPTS))
+    size = tasks = 0
+    for role in roles:
+        address = len(pod_name(named, _ATTEMPTS, role.name, role.replicas - 1)) + 1 + service
+        size += role.replicas * (address + len(_SLOTS))
+        tasks += role.replicas
+    if size > LIST_BYTES_MAX:
+        limit = tasks * LIST_BYTES_MAX // size
+        message = _(
+            "the list of its tasks' addresses would have %(size)s KiB of at most %(limit)s: with names of"
+            " this length a job has at most %(tasks)s tasks"
+        )
+        numbers = {"size": -(-size // 1024), "limit": LIST_BYTES_MAX // 1024 + 1, "tasks": limit}
+        job.add("roles", "TOO_LONG", message % numbers)

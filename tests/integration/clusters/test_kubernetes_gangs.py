@@ -127,6 +127,32 @@ def test_files_are_read_by_every_pod_and_follow_the_gang(kept: Harness, cluster:
     assert cluster.call("GET", f"{CORE}/configmaps/files")["data"] == grown.files
 
 
+def test_lists_of_ten_thousand_tasks_have_an_object_each_that_goes_with_the_gang(
+    kept: Harness, cluster: Cluster
+) -> None:
+    line = "x" * 100
+    files = {name: "".join(f"{line}{n:04}\n" for n in range(9_980)) for name in ("hostfile", "peers")}
+    specs = members(kept, "large", **files)
+    assert [outcome.kind for outcome in kept.place(*specs)] == ["done", "done"]
+    assert kept.place(*specs), "they are there already"
+    found = {}
+    for name in ("hostfile", "peers"):
+        item = cluster.call("GET", f"{CORE}/configmaps/large-{name}")
+        assert owner_of(item)[:2] == ("ConfigMap", "large")
+        found |= item["data"]
+    assert found == files
+    pod = cluster.call("GET", f"{CORE}/pods/large-1")["spec"]
+    maps = {volume["name"]: volume["configMap"]["name"] for volume in pod["volumes"]}
+    mounts = pod["containers"][0]["volumeMounts"]
+    assert {(maps[mount["name"]], mount["mountPath"], mount["subPath"]) for mount in mounts} == {
+        ("large-hostfile", "/etc/allotment/hostfile", "hostfile"),
+        ("large-peers", "/etc/allotment/peers", "peers"),
+    }
+    assert [ref.name for ref, _ in backend_for(kept.cluster).gangs()] == ["large"], (
+        "one gang, whatever it has"
+    )
+
+
 def test_asking_twice_makes_one_owner(kept: Harness, cluster: Cluster) -> None:
     specs = members(kept, "twice")
     first = kept.place(*specs)

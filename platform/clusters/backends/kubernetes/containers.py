@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from clusters.backends.base import GANG_FOLDER, TaskSpec, Variable
+from clusters.backends.base import GANG_FOLDER, Gang, TaskSpec, Variable
 from clusters.backends.kubernetes.api import Json
 from clusters.gpu.reserved import (
     NO_DEVICES,
@@ -22,6 +22,8 @@ from clusters.gpu.reserved import (
 
 CONTAINER: Final = "main"
 _FILES: Final = "allotment-files"
+_TOGETHER_BYTES: Final = 768 * 1024
+"""Files of up to so many bytes together stand in the ConfigMap of the gang, which holds 1 MiB at most."""
 # An image may ask for every card of the node by its own environment. What the pod says comes before it, and
 # before what a device plugin says, too: so a container with cards is left to the plugin.
 _CARDLESS: Final = {VISIBLE_DEVICES: NO_DEVICES}
@@ -70,8 +72,36 @@ def volumes(spec: TaskSpec) -> list[Json]:
     """What the pod mounts: the volumes of the job file, and the files of its gang."""
     found = [{"name": f"volume-{number}", **_source(one)} for number, one in enumerate(_volumes(spec))]
     if spec.gang is not None and spec.gang.files:
-        found.append({"name": _FILES, "configMap": {"name": spec.gang.name}})
+        found += [volume for volume, _ in _of_files(spec.gang)]
     return found
+
+
+def config_maps(gang: Gang) -> dict[str, dict[str, str]]:
+    """The files of a gang by the name of the ConfigMap that holds them; the first owns the others.
+
+    An attempt's files do not change in number or size while its pods run, so all pods look at the same place.
+    """
+    if sum(map(len, gang.files.values())) <= _TOGETHER_BYTES:  # they are ASCII
+        return {gang.name: dict(gang.files)}
+    apart = {f"{gang.name}-{name}": {name: text} for name, text in sorted(gang.files.items())}
+    return {gang.name: {}, **apart}
+
+
+def _of_files(gang: Gang) -> Iterator[tuple[Json, Json]]:
+    """The volumes with a gang's files and how each is mounted: the folder, or each file that stands apart."""
+    maps = config_maps(gang)
+    if len(maps) == 1:
+        yield _file_volume(_FILES, gang.name), {"name": _FILES, "mountPath": GANG_FOLDER, "readOnly": True}
+        return
+    for number, (name, files) in enumerate((name, files) for name, files in maps.items() if files):
+        volume = f"{_FILES}-{number}"
+        for file in files:
+            mount = {"name": volume, "mountPath": f"{GANG_FOLDER}/{file}", "subPath": file, "readOnly": True}
+            yield _file_volume(volume, name), mount
+
+
+def _file_volume(name: str, config_map: str) -> Json:
+    return {"name": name, "configMap": {"name": config_map}}
 
 
 def _volumes(spec: TaskSpec) -> tuple[Mapping[str, Any], ...]:
@@ -121,7 +151,7 @@ def _mounts(spec: TaskSpec) -> Iterator[Json]:
             mount["subPath"] = volume["sub_path"]
         yield mount
     if spec.gang is not None and spec.gang.files:
-        yield {"name": _FILES, "mountPath": GANG_FOLDER, "readOnly": True}
+        yield from (mount for _, mount in _of_files(spec.gang))
 
 
 def _source(volume: Mapping[str, Any]) -> Json:

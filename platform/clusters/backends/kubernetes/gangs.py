@@ -1,7 +1,8 @@
 """What the pods of one attempt have in common: the object that owns them, and the name they share.
 
 The owner is a ConfigMap: every gang may have one, it costs the cluster nothing while it is there, and it
-carries the files that the pods read, a hostfile among them. A Service of the same name is owned by it,
+carries the files that the pods read, a hostfile among them. A ConfigMap holds 1 MiB: files that are larger
+together have one each, owned by the first. A Service of the same name is owned by it,
 for gangs of more than one; without an address of its own it only makes the pods findable by name. Pods
 name the owner as theirs, so that the cluster's garbage collector removes whatever is left when it goes.
 
@@ -16,6 +17,7 @@ from typing import Final
 
 from clusters.backends.base import BackendUnavailable, Gang, GangRef, Outcome
 from clusters.backends.kubernetes.api import Api, Elsewhere, Json, Refused
+from clusters.backends.kubernetes.containers import config_maps
 from clusters.backends.kubernetes.making import make
 from clusters.backends.kubernetes.pods import SELECTOR, is_of_another, labels_of, own_labels
 
@@ -29,16 +31,26 @@ def gang_ensure(api: Api, namespace: str, workspace: str, gang: Gang) -> Json:
     BackendUnavailable.
     """
     path = f"/api/v1/namespaces/{namespace}"
-    wanted: Json = {"metadata": _metadata(api, namespace, gang), "data": dict(gang.files)}
-    owner = _ours(api, make(api, f"{path}/configmaps", wanted, workspace), wanted)
-    there = owner.get("data") or {}
-    if there != wanted["data"]:
-        gone = dict.fromkeys(there.keys() - wanted["data"].keys())
-        api.patch(f"{path}/configmaps/{gang.name}", {"data": {**wanted["data"], **gone}})
+    first, *more = config_maps(gang).items()
+    owner = _config_map(api, namespace, workspace, _metadata(api, namespace, gang), first[1])
+    for name, files in more:
+        owned = {"name": name, "ownerReferences": [reference(owner)]}
+        _config_map(api, namespace, workspace, {**_metadata(api, namespace, gang), **owned}, files)
     if gang.size > 1:
         service = _service(api, namespace, gang, owner)
         _ours(api, make(api, f"{path}/services", service, workspace), service)
     return owner
+
+
+def _config_map(api: Api, namespace: str, workspace: str, metadata: Json, files: Mapping[str, str]) -> Json:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    wanted: Json = {"metadata": metadata, "data": dict(files)}
+    found = _ours(api, make(api, path, wanted, workspace), wanted)
+    there = found.get("data") or {}
+    if there != wanted["data"]:
+        gone = dict.fromkeys(there.keys() - wanted["data"].keys())
+        api.patch(f"{path}/{metadata['name']}", {"data": {**wanted["data"], **gone}})
+    return found
 
 
 def gang_dissolve(api: Api, ref: GangRef) -> Outcome:
@@ -60,6 +72,7 @@ def gangs(api: Api) -> list[tuple[GangRef, Mapping[str, str]]]:
     return [
         (GangRef(owner["metadata"]["namespace"], owner["metadata"]["name"]), labels_of(owner))
         for owner in owners
+        if not owner["metadata"].get("ownerReferences")
     ]
 
 

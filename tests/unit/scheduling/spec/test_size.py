@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from clusters.backends.base import Gang, TaskRef, TaskSpec
+from clusters.backends.kubernetes.containers import config_maps
 from clusters.backends.kubernetes.pods import manifest
 from foundation.errors import Invalid, TooLarge
+from scheduling.execution.peers import Peers, peers_of
+from scheduling.models import Job, JobRole, Task
+from scheduling.naming import gang_name
 from scheduling.spec import JobSpec, parse_job
 from scheduling.spec.size import FILE_BYTES_MAX, POD_BYTES_MAX
 
@@ -93,6 +98,43 @@ def test_what_is_just_small_enough_makes_a_pod_far_below_what_a_cluster_stores()
             room -= 1
     assert room > 30
     assert pod_of(spec) < 2 * POD_BYTES_MAX
+
+
+def gang_of(name: str, tasks: int, kind: str = "mpi", role: str = "worker-group") -> Peers:
+    """What the tasks of the accepted job are told, in its thousandth attempt."""
+    cards = {"image": "img", "resources": {"gpu": {"cards": 8}}}
+    sizes = [min(tasks - start, 4000) for start in range(0, tasks, 4000)]
+    roles = [{"name": f"{n}-{role}", "replicas": size, **cards} for n, size in enumerate(sizes)]
+    spec = parse_job({"name": name, "kind": kind, "roles": roles})
+    made = Job(name=spec.name, kind=spec.kind)
+    rows = [(JobRole(job=made, name=each.name, gpu_cards=8), each.replicas) for each in spec.roles]
+    return peers_of(made, 1000, [Task(role=row, index=n) for row, count in rows for n in range(count)])
+
+
+@pytest.mark.parametrize("kind", ["mpi", "batch"])
+def test_a_job_of_ten_thousand_tasks_has_files_that_a_cluster_stores(kind: str) -> None:
+    peers = gang_of("weather-forecast", 10_000, kind)
+    assert len(peers.hosts) == 10_000
+    gang = Gang(gang_name(peers.job, 1000), len(peers.hosts), {}, peers.files)
+    maps = config_maps(gang)
+    assert {file: text for files in maps.values() for file, text in files.items()} == peers.files
+    for files in maps.values():
+        assert sum(len(name) + len(text) for name, text in files.items()) <= 1024 * 1024
+
+
+@pytest.mark.parametrize("kind", ["mpi", "batch"])
+def test_names_too_long_for_so_many_tasks_are_refused_with_the_number_that_fits(kind: str) -> None:
+    name = "n" * 60
+    with pytest.raises(Invalid) as caught:
+        gang_of(name, 10_000, kind)
+    (error,) = caught.value.errors
+    assert (error.field, error.code) == ("roles", "TOO_LONG")
+    (most,) = re.findall(r"at most (\d+) tasks", error.message)
+    assert 8_000 < int(most) < 10_000
+    peers = gang_of(name, int(most), kind)
+    assert all(len(file) + len(text) <= 1024 * 1024 for file, text in peers.files.items())
+    with pytest.raises(Invalid):
+        gang_of(name, int(most) + 100, kind)
 
 
 def test_a_file_has_the_same_limit_however_it_comes() -> None:
