@@ -42,13 +42,14 @@ class Meter:
     """A quota's state in one unit: `allocated` includes what is borrowed; `used` lies within it.
 
     The bar is as long as the larger of nominal and allocated, so that borrowing is seen beyond the
-    nominal mark. `lent` is nominal quota that others use now; `held` is promised to a preemptor;
-    `foreign` is taken by work that the platform did not start.
+    nominal mark. `used` None is not measured, and nothing is said of it. `lent` is nominal quota that
+    others use now; `held` is promised to a preemptor; `foreign` is taken by work that the platform did not
+    start.
     """
 
     nominal: float
     allocated: float = 0
-    used: float = 0
+    used: float | None = None
     borrowed: float = 0
     lent: float = 0
     held: float = 0
@@ -71,9 +72,9 @@ class Meter:
 
     def segments(self) -> list[Segment]:
         own = max(0.0, self.allocated - self.borrowed)
-        used = min(self.used, own)
+        used = min(self.used or 0, own)
         parts = (
-            ("used", used, self.used),
+            ("used", used, self.used or 0),
             ("allocated", own - used, self.allocated),
             ("borrowed", self.borrowed, self.borrowed),
             ("lent", self.lent, self.lent),
@@ -87,8 +88,9 @@ class Meter:
         facts = [
             _("%(amount)s of %(nominal)s allocated")
             % {"amount": number(self.allocated), "nominal": number(self.nominal)},
-            _("%(amount)s used") % {"amount": number(self.used)},
         ]
+        if self.used is not None:
+            facts.append(_("%(amount)s used") % {"amount": number(self.used)})
         if self.borrowed:
             facts.append(_("%(amount)s borrowed") % {"amount": number(self.borrowed)})
         if self.lent:
@@ -139,6 +141,11 @@ class GpuTile:
         return round(max(0.0, min(self.foreign, 100 - self.allocated)), 2)
 
     @property
+    def unmeasured(self) -> bool:
+        """Whether something of the card is allocated and nothing is known of its use."""
+        return self.used is None and self.allocated > 0
+
+    @property
     def used_height(self) -> float:
         """How high the columns are filled, so that the dark area is the used share of the card."""
         if not self.used or self.allocated <= 0:
@@ -156,7 +163,9 @@ class GpuTile:
         if self.held:
             facts.append(_("held"))
         facts.append(_("%(amount)s %% allocated") % {"amount": number(self.allocated)})
-        if self.used is not None and self.allocated:
+        if self.unmeasured:
+            facts.append(_("utilization not measured"))
+        elif self.used is not None and self.allocated:
             facts.append(_("%(amount)s %% used") % {"amount": number(self.used)})
         if self.foreign:
             facts.append(_("%(amount)s %% held by others") % {"amount": number(self.foreign)})

@@ -42,11 +42,6 @@ class TenantUsage:
     flavors: Sequence[FlavorUsage]
 
     @property
-    def nominal(self) -> int:
-        """Owned in all pools; an unlimited pool counts as nothing owned."""
-        return sum(part.nominal or 0 for part in self.flavors)
-
-    @property
     def allocated(self) -> int:
         return sum(part.allocated for part in self.flavors)
 

@@ -1,7 +1,7 @@
 """Cards of nodes as tiles: large for a few nodes, one small drawing per node for many.
 
 A tile that is a link with its own drawing costs too much for some thousand cards. From `MANY_NODES` on,
-a node is one drawing of four paths instead, whose meaning is the same: the width of a light column is
+a node is one drawing of a few paths instead, whose meaning is the same: the width of a light column is
 what is allocated, its dark part what is used.
 """
 
@@ -32,7 +32,7 @@ Slices = Mapping[uuid.UUID, Sequence[LiveSlice]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMosaic:
-    """One node as four paths over `width` × 16 units."""
+    """One node as paths over `width` × 16 units."""
 
     name: str
     url: str
@@ -42,6 +42,7 @@ class NodeMosaic:
     ground: str
     allocated: str
     used: str
+    unmeasured: str
     foreign: str
     unhealthy: str
 
@@ -91,6 +92,7 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
     ground: list[str] = []
     allocated: list[str] = []
     used: list[str] = []
+    unmeasured: list[str] = []
     foreign: list[str] = []
     unhealthy: list[str] = []
     granted = 0
@@ -105,8 +107,10 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
             foreign.append(f"M{left + wide:.3g} 0h{others:.3g}v{_HIGH}h-{others:.3g}z")
         reading = now.get(card.id)
         if wide:
-            allocated.append(f"M{left} 0h{wide:.3g}v{_HIGH}h-{wide:.3g}z")
-            high = _HIGH * min(1.0, (reading.utilisation_percent if reading else 0) / card.cores_granted)
+            column = f"M{left} 0h{wide:.3g}v{_HIGH}h-{wide:.3g}z"
+            (allocated if reading else unmeasured).append(column)
+        if wide and reading:
+            high = _HIGH * min(1.0, reading.utilisation_percent / card.cores_granted)
             used.append(f"M{left} {_HIGH}h{wide:.3g}v-{high:.3g}h-{wide:.3g}z")
     return NodeMosaic(
         name=node.name,
@@ -117,6 +121,7 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
         ground="".join(ground),
         allocated="".join(allocated),
         used="".join(used),
+        unmeasured="".join(unmeasured),
         foreign="".join(foreign),
         unhealthy="".join(unhealthy),
     )

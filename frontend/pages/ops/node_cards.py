@@ -95,8 +95,6 @@ def card_views(devices: Iterable[Device], holds: Holds, now: Mapping[uuid.UUID, 
 
 
 def _card(device: Device, holds: Sequence[DeviceHold], now: CardNow | None) -> CardView:
-    used = now.utilisation_percent if now else 0
-    memory_used = now.memory_used_mib if now else 0
     return CardView(
         key=f"gpu-{device.index}",
         name=f"GPU {device.index}",
@@ -106,14 +104,14 @@ def _card(device: Device, holds: Sequence[DeviceHold], now: CardNow | None) -> C
         compute=Meter(
             nominal=device.cores_capacity,
             allocated=device.cores_granted,
-            used=min(used, device.cores_granted),
+            used=min(now.utilisation_percent, device.cores_granted) if now else None,
             foreign=device.cores_foreign,
             unit="%",
         ),
         memory=Meter(
             nominal=device.memory_capacity / 1024,
             allocated=device.memory_granted / 1024,
-            used=min(memory_used, device.memory_granted) / 1024,
+            used=min(now.memory_used_mib, device.memory_granted) / 1024 if now else None,
             foreign=device.memory_foreign / 1024,
             unit="GiB",
         ),

@@ -102,6 +102,7 @@ def _context(request: HttpRequest, scope: Scope, query: NodeQuery) -> dict[str, 
     text = request.GET.urlencode()
     return {
         "page": page,
+        "outages": scope.outages,
         "rows": [_row(node, scope, now.get(node.pk, ()), pods.get(node.pk, 0)) for node in page],
         "narrowed": bool(query.flavor or query.state or query.name),
         "all_url": reverse("frontend:ops-nodes"),
@@ -139,7 +140,7 @@ def _row(node: Any, scope: Scope, now: Sequence[CardNow], pods: int) -> NodeRow:
         memory=Meter(
             nominal=node.memory_capacity_sum / 1024,
             allocated=node.memory_granted_sum / 1024,
-            used=min(memory_used or 0, node.memory_granted_sum) / 1024,
+            used=None if memory_used is None else min(memory_used, node.memory_granted_sum) / 1024,
             unit="GiB",
         ),
         memory_used=memory_used,

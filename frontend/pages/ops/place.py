@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from clusters.models import Cluster
+from clusters.models import Cluster, ClusterHealth
 from clusters.selectors.node import cluster_list
 from foundation.errors import NotFound
 from frontend import context, navigation
@@ -29,6 +29,11 @@ class Scope:
         return self.cluster.pk if self.cluster else None
 
     @property
+    def outages(self) -> Sequence[Cluster]:
+        """Those of the clusters shown that do not answer, or that another platform runs."""
+        return stale_clusters([self.cluster] if self.cluster else self.clusters)
+
+    @property
     def cluster_name(self) -> str:
         return self.cluster.name if self.cluster else ""
 
@@ -42,6 +47,11 @@ class Scope:
         """A node's page; the cluster is named only where two could share the node's name."""
         query = {"cluster": cluster} if len(self.clusters) > 1 else {}
         return address(navigation.address("frontend:ops-node", name=name), query)
+
+
+def stale_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
+    """Those of which only the past is known."""
+    return [c for c in clusters if c.health in (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)]
 
 
 def address(path: str, query: dict[str, str]) -> str:

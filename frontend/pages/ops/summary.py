@@ -78,7 +78,7 @@ def overview_context(who: User, scope: Scope) -> dict[str, Any]:
         "size": (len(nodes), len(cards)),
         "tiles": [
             *_use_tiles(nodes, now),
-            _idle_tile(idle),
+            _idle_tile(idle, measured=not slices or bool(cards & now.keys())),
             _waiting_tile(waiting, clock.now()),
             _gang_tile(flavors),
         ],
@@ -123,7 +123,13 @@ def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> l
     ]
 
 
-def _idle_tile(idle: Sequence[IdleSlice]) -> Tile:
+def _idle_tile(idle: Sequence[IdleSlice], *, measured: bool) -> Tile:
+    if not measured:
+        return Tile(
+            label=_("Idle but allocated > 5 min"),
+            value=formats.MISSING,
+            meaning=_("no reading in the last 30 s"),
+        )
     jobs = len({part.job_id for part in idle})
     return Tile(
         label=_("Idle but allocated > 5 min"),
@@ -192,16 +198,17 @@ def stranded_sentences(found: Stranded) -> list[str]:
     return sentences
 
 
-def _used_by_workspace(who: User, slices: Iterable[LiveSlice]) -> dict[uuid.UUID, float]:
-    """Measured use in percent points, of the jobs that hold something: who has just left counts no more.
+def _used_by_workspace(who: User, slices: Iterable[LiveSlice]) -> dict[uuid.UUID, tenants.Measured]:
+    """What is measured of the jobs that hold something; a job that has just ended counts no more.
 
     A job never spans clusters, so this is also right for one cluster.
     """
     owners = {part.job_id: part.workspace_id for part in slices}
-    sums: defaultdict[uuid.UUID, float] = defaultdict(float)
+    found: dict[uuid.UUID, tenants.Measured] = {}
     for job_id, use in jobs_now(who, owners.keys()).items():
-        sums[owners[job_id]] += use.cards * use.utilisation_percent
-    return dict(sums)
+        had = found.get(owners[job_id], tenants.Measured())
+        found[owners[job_id]] = tenants.Measured(had.used + use.cores_used, had.granted + use.cores_granted)
+    return found
 
 
 def _reason_bars(waiting: Waiting) -> list[ReasonBar]:

@@ -19,38 +19,63 @@ from tenants.models import TenantKind
 _DEEPEST: Final = 3  # the style sheet indents this far; deeper levels line up below
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Compute in use and granted, in percent points, of the jobs that have a reading."""
+
+    used: float = 0
+    granted: float = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPart:
+    """One pool of a tenant; amounts in GPUs. GPUs of different pools are never added up."""
+
+    name: str
+    meter: Meter
+    allocated: str
+    nominal: str
+    borrowed: str
+    lent: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantRow:
-    """One line; amounts in cards. `utilised` is what is used of what is allocated, in percent."""
+    """One line. `utilised` is what is used of what is allocated, in percent.
+
+    Jobs without a reading are left out of it; it is None where no job has one.
+    """
 
     key: uuid.UUID
     name: str
     url: str
     indent: int
-    meter: Meter
-    allocated: str
-    nominal: str
+    parts: Sequence[PoolPart]
     utilised: float | None
-    borrowed: str
-    lent: str
     waiting: int
 
 
 def tenant_rows(
     usages: Sequence[TenantUsage],
     *,
-    used: Mapping[uuid.UUID, float],
+    used: Mapping[uuid.UUID, Measured],
     waiting: Mapping[uuid.UUID, int],
     flavors: frozenset[uuid.UUID] | None = None,
 ) -> list[TenantRow]:
-    """The tree in order. `used` (percent points) and `waiting` are per workspace; folders sum them up.
+    """The tree in order. `used` and `waiting` are per workspace; folders sum them up.
 
     `flavors` narrows quota and allocation to the pools of one cluster.
     """
-    used_below = _below(usages, used)
+    used_below = _below(usages, {pk: one.used for pk, one in used.items()})
+    granted_below = _below(usages, {pk: one.granted for pk, one in used.items()})
     waiting_below = _below(usages, waiting)
     return [
-        _row(usage, _of(usage, flavors), used_below[usage.tenant.pk], int(waiting_below[usage.tenant.pk]))
+        _row(
+            usage,
+            _of(usage, flavors),
+            Measured(used_below[usage.tenant.pk], granted_below[usage.tenant.pk]),
+            int(waiting_below[usage.tenant.pk]),
+        )
         for usage in usages
     ]
 
@@ -70,32 +95,36 @@ def _of(usage: TenantUsage, flavors: frozenset[uuid.UUID] | None) -> list[Flavor
     return [part for part in usage.flavors if flavors is None or part.flavor.pk in flavors]
 
 
-def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], used: float, waiting: int) -> TenantRow:
-    parts = list(pools)
+def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], use: Measured, waiting: int) -> TenantRow:
+    parts = [part for part in pools if part.nominal != 0 or part.allocated]
     tenant = usage.tenant
-    nominal = sum(part.nominal or 0 for part in parts)
-    allocated = sum(part.allocated for part in parts)
-    borrowed = sum(part.borrowed for part in parts)
-    lent = sum(part.lent for part in parts)
-    unlimited = any(part.nominal is None for part in parts)
     is_workspace = tenant.kind == TenantKind.WORKSPACE
+    # What is measured is known by workspace, not by pool.
+    used = use.used if use.granted and len(parts) == 1 else None
     return TenantRow(
         key=tenant.pk,
         name=tenant.name,
         url=navigation.address("frontend:workspace-overview", workspace=tenant.slug) if is_workspace else "",
         indent=min(usage.depth, _DEEPEST),
+        parts=[_part(part, used) for part in parts],
+        utilised=words.share(use.used, use.granted),
+        waiting=waiting,
+    )
+
+
+def _part(part: FlavorUsage, used: float | None) -> PoolPart:
+    return PoolPart(
+        name=part.flavor.name,
         meter=Meter(
-            nominal=nominal / 100,
-            allocated=allocated / 100,
-            used=min(used, allocated) / 100,
-            borrowed=borrowed / 100,
-            lent=lent / 100,
+            nominal=(part.nominal or 0) / 100,
+            allocated=part.allocated / 100,
+            used=None if used is None else min(used, part.allocated) / 100,
+            borrowed=part.borrowed / 100,
+            lent=part.lent / 100,
             unit=_("GPUs"),
         ),
-        allocated=words.cards(allocated),
-        nominal=_("unlimited") if unlimited else words.cards(nominal),
-        utilised=words.share(used, allocated),
-        borrowed=words.signed_cards(borrowed / 100),
-        lent=words.signed_cards(-lent / 100),
-        waiting=waiting,
+        allocated=words.cards(part.allocated),
+        nominal=_("unlimited") if part.nominal is None else words.cards(part.nominal),
+        borrowed=words.signed_cards(part.borrowed / 100),
+        lent=words.signed_cards(-part.lent / 100),
     )

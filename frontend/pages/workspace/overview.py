@@ -20,7 +20,7 @@ from frontend.pages.workspace.job_facts import cards_of, rights_of, size, waited
 from quotas.models import Queue
 from quotas.selectors.queue import queue_list
 from quotas.selectors.quota import workspace_quota
-from quotas.selectors.usage import TenantUsage, tenant_usage
+from quotas.selectors.usage import FlavorUsage, TenantUsage, tenant_usage
 from scheduling.models import Job
 from scheduling.selectors.row import JobRow, QueueWork, job_holding, job_latest, job_rows, queue_work
 from telemetry.series import UseNow, jobs_now
@@ -105,7 +105,6 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "rights": rights_of(who, place),
         "pools": _pools(usage, _used_by_pool(rows, use)),
         "allocated": usage.allocated / 100 if usage else 0,
-        "nominal": usage.nominal / 100 if usage else 0,
         "borrowed": usage.borrowed / 100 if usage else 0,
         "lent": usage.lent / 100 if usage else 0,
         "used_percent": _used_of_granted(use),
@@ -126,13 +125,8 @@ def _span(since: datetime | None, now: datetime) -> timedelta | None:
 
 def _used_of_granted(use: Mapping[uuid.UUID, UseNow]) -> float | None:
     """Percent of the granted compute that is measured to be used; None without a reading."""
-    used = sum(one.utilisation_percent * one.cards for one in use.values())
-    granted = sum(
-        one.utilisation_percent * one.cards * 100 / one.utilisation_of_grant_percent
-        for one in use.values()
-        if one.utilisation_of_grant_percent
-    )
-    return 100 * used / granted if granted else (0.0 if use else None)
+    granted = sum(one.cores_granted for one in use.values())
+    return 100 * sum(one.cores_used for one in use.values()) / granted if granted else None
 
 
 def _used_by_pool(rows: Mapping[uuid.UUID, JobRow], use: Mapping[uuid.UUID, UseNow]) -> Counter[str]:
@@ -152,7 +146,7 @@ def _pools(usage: TenantUsage | None, used: Mapping[str, float]) -> list[PoolLin
             Meter(
                 nominal=(part.nominal or 0) / 100,
                 allocated=part.allocated / 100,
-                used=round(used.get(part.flavor.name, 0.0), 1),
+                used=_used_of_pool(part, used),
                 borrowed=part.borrowed / 100,
                 lent=part.lent / 100,
             ),
@@ -161,6 +155,13 @@ def _pools(usage: TenantUsage | None, used: Mapping[str, float]) -> list[PoolLin
         for part in (usage.flavors if usage else ())
         if part.nominal or part.allocated or part.nominal is None
     ]
+
+
+def _used_of_pool(part: FlavorUsage, used: Mapping[str, float]) -> float | None:
+    """GPUs in use; None where something is allocated and nothing is measured."""
+    if part.flavor.name in used or not part.allocated:
+        return round(used.get(part.flavor.name, 0.0), 1)
+    return None
 
 
 def _queues(who: User, place: Tenant, work: Mapping[uuid.UUID, QueueWork]) -> list[QueueLine]:
@@ -184,7 +185,7 @@ def _uses(holding: Sequence[Job], use: Mapping[uuid.UUID, UseNow]) -> list[UseLi
     lines = []
     for job in largest:
         cards, now = cards_of(job), use.get(job.pk)
-        used = cards * now.utilisation_of_grant_percent / 100 if now else 0.0
-        meter = Meter(nominal=cards, allocated=cards, used=round(used, 2))
+        used = round(cards * now.utilisation_of_grant_percent / 100, 2) if now else None
+        meter = Meter(nominal=cards, allocated=cards, used=used)
         lines.append(UseLine(job, meter, now.utilisation_of_grant_percent if now else None))
     return lines

@@ -39,13 +39,15 @@ class UseNow:
     """What the slices of a job or workspace do right now; a slice counts as one card.
 
     `utilisation_percent` is the mean over slices in percent of the card, `utilisation_of_grant_percent`
-    the sum used over the sum granted.
+    the sum used over the sum granted. `cores_used` and `cores_granted` are these sums, in percent points.
     """
 
     at: datetime
     cards: int
     utilisation_percent: float
     utilisation_of_grant_percent: float
+    cores_used: float
+    cores_granted: int
     memory_used_mib: int
     memory_granted_mib: int
 
@@ -94,6 +96,8 @@ def _use(slices: Collection[_Slice]) -> UseNow:
         cards=len(slices),
         utilisation_percent=used / len(slices),
         utilisation_of_grant_percent=100 * used / granted if granted else 0.0,
+        cores_used=used,
+        cores_granted=granted,
         memory_used_mib=sum(part.memory_used_mib for part in slices),
         memory_granted_mib=sum(part.memory_granted_mib for part in slices),
     )

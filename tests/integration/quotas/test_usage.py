@@ -36,7 +36,9 @@ class Tree:
 
 
 def amounts(usage: TenantUsage) -> tuple[int, int, int, int]:
-    return usage.nominal, usage.allocated, usage.borrowed, usage.lent
+    (pool,) = usage.flavors
+    assert pool.nominal is not None
+    return pool.nominal, usage.allocated, usage.borrowed, usage.lent
 
 
 def test_a_team_that_borrows_and_those_that_lend() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,7 +13,9 @@ from django.test.utils import CaptureQueriesContext
 
 from clusters.models import Device, Node
 from foundation import clock
-from scheduling.models import JobState
+from foundation.quantities import Resource
+from quotas.models import LedgerEntry
+from scheduling.models import Allocation, JobState
 from telemetry.models import Channel, GapCause, Reading, Scope, TelemetryGap, Tick
 from telemetry.times import to_ms
 from tests.builders import clusters, jobs, quotas, tenancy
@@ -30,7 +33,7 @@ def there() -> World:
     made = world()
     two = jobs.job(made.queue, made.editor, "train", roles=[jobs.RoleOf(cards=2)])
     jobs.allocate(two, made.nodes[0])
-    quotas.used(made.queue, made.flavor, quotas.Resource.GPU_CORES, 200)
+    quotas.used(made.queue, made.flavor, Resource.GPU_CORES, 200)
     jobs.job(made.queue, made.editor, "late", reason="NO_ROOM")
     return made
 
@@ -97,6 +100,83 @@ def test_the_overview_counts_and_names(there: World, operator: Client) -> None:
 
 def test_without_readings_nothing_is_said_about_use(operator: Client) -> None:
     assert "no reading in the last 30 s" in operator.get("/ops/overview").content.decode()
+
+
+@pytest.mark.parametrize("address", ["/ops/overview", "/ops/nodes", "/ops/nodes/node-1"])
+@pytest.mark.parametrize("many", [False, True])
+def test_no_use_is_drawn_and_no_zero_shown_of_what_is_not_measured(
+    there: World, operator: Client, monkeypatch: pytest.MonkeyPatch, address: str, many: bool
+) -> None:
+    if many:
+        monkeypatch.setattr("frontend.pages.ops.mosaic.MANY_NODES", 1)
+    text = operator.get(address).content.decode()
+    assert "0 used" not in text
+    assert "0 % used" not in text
+    drawn = re.findall(r'class="fill-used" (?:x="[^"]*" width="[^"]*" y="[^"]*" height|d)="([^"]*)"', text)
+    assert set(drawn) <= {"", "0%", "0.0%"}
+    if address == "/ops/overview":
+        assert drawn and "unmeasured" in text
+        row = row_of(text, there)
+        assert '<td class="num" data-label="Used of allocated">–</td>' in row
+        assert re.search(r"Idle but allocated.{0,200}–", text, re.DOTALL)
+
+
+def row_of(text: str, there: World) -> str:
+    """The row of team A in the table of tenants."""
+    (row,) = re.findall(rf'<tr id="tenant-{there.workspace.pk}".*?</tr>', text, re.DOTALL)
+    return str(row)
+
+
+def test_use_of_allocated_counts_measured_jobs_only(there: World, operator: Client) -> None:
+    """A second job without a reading does not halve the use of the first."""
+    read, _unread = (
+        jobs.allocate(jobs.job(there.queue, there.editor, name, roles=[jobs.RoleOf(cards=1)]), there.nodes[1])
+        for name in ("read", "unread")
+    )
+    LedgerEntry.unscoped.update(used=400)
+    device = Device.unscoped.filter(node=there.nodes[1]).first()
+    assert device is not None
+    channel = Channel.unscoped.create(
+        scope=Scope.SLICE,
+        cluster_id=there.cluster.pk,
+        node_id=there.nodes[1].pk,
+        device_id=device.pk,
+        job_id=read.job_id,
+        allocation_id=Allocation.unscoped.get(task__job=read.job_id).pk,
+        workspace_id=there.workspace.pk,
+    )
+    Reading.unscoped.create(
+        channel=channel,
+        at_ms=to_ms(clock.now() - timedelta(seconds=5)),
+        cores_used=80.0,
+        cores_allocated=100,
+        memory_used_mib=1024,
+        memory_allocated_mib=40960,
+    )
+    text = operator.get("/ops/overview").content.decode()
+    row = row_of(text, there)
+    assert '<td class="num" data-label="Used of allocated">80 %</td>' in row
+
+
+@pytest.mark.parametrize("address", ["/ops/overview/live", "/ops/nodes-live", "/ops/nodes/node-1"])
+@pytest.mark.parametrize(
+    ("health", "words"), [("unreachable", "is unreachable"), ("disowned", "belongs to another platform")]
+)
+def test_a_cluster_that_does_not_answer_is_named_on_top(
+    there: World, operator: Client, address: str, health: str, words: str
+) -> None:
+    assert words not in operator.get(address).content.decode()
+    there.cluster.health, there.cluster.health_since = health, clock.now()
+    there.cluster.save()
+    assert f"Cluster {there.cluster.name} {words}" in operator.get(address).content.decode()
+
+
+def test_quota_of_several_pools_is_never_added_up(there: World, operator: Client) -> None:
+    other = clusters.flavor(there.cluster, "l40s", card_model="L40S", card_memory_mib=46_068)
+    quotas.gpu_quota(there.queue.node, other, 4)
+    text = operator.get("/ops/overview").content.decode()
+    row = row_of(text, there)
+    assert re.findall(r'<span class="pool-part">([^<]*)</span>', row)[:2] == ["2 / 8", "0 / 4"]
 
 
 def test_stranded_cards_have_their_reason(there: World, operator: Client) -> None:
