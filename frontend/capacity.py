@@ -190,4 +190,4 @@ class NodeTiles:
     def tone(self) -> str:
         if self.state in ("not-ready", "lost"):
             return "unhealthy"
-        return "held" if self.state in ("cordoned", "draining") else ""
+        return "held" if self.state in ("cordoned", "closed", "draining") else ""

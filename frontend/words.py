@@ -48,6 +48,7 @@ TASK_STATES: dict[str, Word] = {
 NODE_STATES: dict[str, Word] = {
     "ready": Word(_("Ready"), "running"),
     "cordoned": Word(_("Cordoned"), "info"),
+    "closed": Word(_("Closed to new work"), "waiting"),
     "draining": Word(_("Draining"), "waiting"),
     "pressure": Word(_("Under pressure"), "waiting"),
     "not-ready": Word(_("Not ready"), "failed"),

@@ -112,7 +112,7 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
         "node": found,
         "labels": sorted(found.labels.items()),
         "taints": [taint_text(taint) for taint in found.taints],
-        "state": node_state(found.ready, found.cordoned),
+        "state": node_state(found.ready, found.cordoned, found.closed),
         "trouble": _trouble(found),
         "outages": stale_clusters([found.cluster]),
         "facts": _facts(found, len(allocations)),
@@ -135,6 +135,12 @@ def _trouble(found: Node) -> parts.Problem | None:
                 "Its jobs are told to leave and keep their cards until the cluster confirms that they are"
                 " gone. If the machine is off, remove the node's object or set the out-of-service taint."
             ),
+        )
+    if found.closed:
+        return parts.Problem(
+            title=_("This node is closed"),
+            detail=_("Another platform runs its cluster: it takes no new work. What runs on it goes on."),
+            tone="waiting",
         )
     if is_held(found, clock.now()):
         return parts.Problem(

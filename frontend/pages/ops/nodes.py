@@ -131,7 +131,7 @@ def _row(node: Any, scope: Scope, now: Sequence[CardNow], pods: int) -> NodeRow:
     return NodeRow(
         node=node,
         url=scope.node_url(node.name, node.cluster.name),
-        state=node_state(node.ready, node.cordoned),
+        state=node_state(node.ready, node.cordoned, node.closed),
         mode=words.mode_word(node.flavor.gpu_mode) if node.flavor else "",
         place=" · ".join(part for part in (node.zone, node.rack) if part),
         taints=[taint_text(taint) for taint in node.taints],

@@ -12,7 +12,9 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from clusters.models import ForeignOrigin
 from clusters.selectors.capacity import FlavorCapacity, capacity_now
+from clusters.selectors.foreign import ForeignHolding, foreign_holdings
 from clusters.selectors.grid import GridNode, Stranded, node_grid, stranded
 from foundation import clock
 from frontend import formats, navigation, reasons
@@ -26,6 +28,7 @@ from tenants.models import Tenant, User
 
 IDLE_AFTER_S: Final = 300
 _IDLE_SHOWN: Final = 8
+_NAMESPACES_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,7 @@ def overview_context(who: User, scope: Scope) -> dict[str, Any]:
         ],
         "flavors": flavors,
         "foreign": any(row.foreign for row in flavors),
+        "others": foreign_sentences(foreign_holdings(viewer=who, cluster_id=cluster_id)),
         "stranded": stranded_sentences(stranded(nodes)),
         "tenants": tenants.tenant_rows(
             usages,
@@ -177,6 +181,10 @@ def stranded_sentences(found: Stranded) -> list[str]:
         ),
         (found.cordoned_nodes, ngettext("%(n)s node cordoned", "%(n)s nodes cordoned", found.cordoned_nodes)),
         (
+            found.closed_nodes,
+            ngettext("%(n)s node closed to new work", "%(n)s nodes closed to new work", found.closed_nodes),
+        ),
+        (
             found.cpu_full_nodes,
             ngettext("CPU used up on %(n)s node", "CPU used up on %(n)s nodes", found.cpu_full_nodes),
         ),
@@ -195,6 +203,24 @@ def stranded_sentences(found: Stranded) -> list[str]:
             found.fragment_nodes,
         )
         sentences.append(text % {"cards": words.cards(found.fragment_cores), "n": found.fragment_nodes})
+    return sentences
+
+
+def foreign_sentences(found: Iterable[ForeignHolding]) -> list[str]:
+    """Who holds cards that no job here holds: one sentence for each origin."""
+    sentences = []
+    for holding in found:
+        names = list(holding.namespaces.items())
+        shown = [f"{name} ({cards})" for name, cards in names[:_NAMESPACES_SHOWN]]
+        if len(names) > len(shown):
+            shown.append(_("%(n)s more") % {"n": len(names) - len(shown)})
+        text = ngettext(
+            "Held by others, %(origin)s: %(n)s GPU. By namespace: %(namespaces)s.",
+            "Held by others, %(origin)s: %(n)s GPUs. By namespace: %(namespaces)s.",
+            holding.cards,
+        )
+        told = {"origin": ForeignOrigin(holding.origin).label, "n": holding.cards}
+        sentences.append(text % {**told, "namespaces": _(", ").join(shown)})
     return sentences
 
 

@@ -6,10 +6,11 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from clusters.models import Device, Flavor, Node
-from clusters.services.node_life import is_held
+from clusters.services.node_life import is_schedulable
 from foundation import clock
 from foundation.actor import Actor
 from tenants import permissions
@@ -20,7 +21,7 @@ _COLUMNS: Final = (
     *("healthy", "holders", "cores_capacity", "cores_granted", "memory_capacity", "memory_granted"),
     *("cores_foreign", "foreign_holders", "node__cluster", "node__flavor", "node__rack", "node__ready"),
     *("node__cordoned", "node__cpu_granted", "node__cpu_foreign", "node__cpu_millicores"),
-    "node__held_until",
+    *("node__held_until", "node__closed"),
 )
 
 
@@ -30,7 +31,7 @@ class FlavorCapacity:
 
     `cards_allocated` is in hundredths of a card. `one_node` and `one_rack` are the most wholly free
     cards together in one place; `slices` counts how many slices of 30 % cores would still fit. `foreign`
-    are the cards of which pods of others hold a part or all.
+    are the cards of which pods of others hold a part or all, `closed` those of nodes that get nothing new.
     """
 
     flavor: Flavor
@@ -46,6 +47,7 @@ class FlavorCapacity:
     one_rack: int
     slices: int
     foreign: int
+    closed: int
 
 
 def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
@@ -61,18 +63,23 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
         if device.node.flavor_id is not None:
             devices[device.node.flavor_id].append(device)
     flavors = Flavor.unscoped.order_by("name", "id")
-    return [_capacity(flavor, devices[flavor.pk]) for flavor in flavors]
+    now = clock.now()
+    return [_capacity(flavor, devices[flavor.pk], now) for flavor in flavors]
 
 
-def _usable(node: Node) -> bool:
-    if node.held_until is not None and is_held(node, clock.now()):
-        return False
-    return node.ready and not node.cordoned and node.cpu_granted + node.cpu_foreign < node.cpu_millicores
+def _is_open(node: Node, now: datetime) -> bool:
+    return node.ready and is_schedulable(node, now)
 
 
-def _capacity(flavor: Flavor, devices: Sequence[Device]) -> FlavorCapacity:
+def _capacity(flavor: Flavor, devices: Sequence[Device], now: datetime) -> FlavorCapacity:
+    closed = {device.node_id for device in devices if not _is_open(device.node, now)}
+
+    def usable(device: Device) -> bool:
+        node = device.node
+        return node.pk not in closed and node.cpu_granted + node.cpu_foreign < node.cpu_millicores
+
     empty = [d for d in devices if d.healthy and not d.holders and not d.foreign_holders]
-    free = [device for device in empty if _usable(device.node)]
+    free = [device for device in empty if usable(device)]
     by_node = Counter(device.node_id for device in free)
     by_rack = Counter((device.node.cluster_id, device.node.rack) for device in free)
     return FlavorCapacity(
@@ -87,13 +94,16 @@ def _capacity(flavor: Flavor, devices: Sequence[Device]) -> FlavorCapacity:
         stranded=len(empty) - len(free),
         one_node=max(by_node.values(), default=0),
         one_rack=max(by_rack.values(), default=0),
-        slices=sum(_slices(device) for device in devices) if flavor.gpu_mode == "slice" else 0,
+        slices=sum(_slices(device) for device in devices if usable(device))
+        if flavor.gpu_mode == "slice"
+        else 0,
         foreign=sum(device.foreign_holders > 0 for device in devices),
+        closed=sum(device.node_id in closed for device in devices),
     )
 
 
 def _slices(device: Device) -> int:
-    if not device.healthy or not _usable(device.node):
+    if not device.healthy:
         return 0
     left = device.cores_capacity - device.cores_granted - device.cores_foreign
     return max(left, 0) // SLICE_CORES

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from django.db.models import Count
 
@@ -10,6 +13,38 @@ from clusters.models import Device, ForeignPod, Node
 from foundation.actor import Actor
 from tenants import permissions
 from tenants.permissions import Permission
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignHolding:
+    """How many cards pods of one origin hold wholly or in part, and by namespace, the most first."""
+
+    origin: str
+    cards: int
+    namespaces: Mapping[str, int]
+
+
+def foreign_holdings(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[ForeignHolding]:
+    """Who holds cards that no hold here accounts for, by origin; of all clusters unless one is named.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    pods = ForeignPod.unscoped.exclude(cards={}, shares=[])
+    if cluster_id is not None:
+        pods = pods.filter(cluster_id=cluster_id)
+    whole: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    parts: defaultdict[tuple[str, str], set[tuple[uuid.UUID, str]]] = defaultdict(set)
+    rows = pods.values_list("origin", "namespace", "cluster_id", "cards", "shares")
+    for origin, namespace, cluster, cards, shares in rows.iterator():
+        whole[origin][namespace] += sum(cards.values())
+        parts[origin, namespace].update((cluster, share[0]) for share in shares)
+    for (origin, namespace), devices in parts.items():
+        whole[origin][namespace] += len(devices)
+    found = [
+        ForeignHolding(origin, counts.total(), dict(counts.most_common())) for origin, counts in whole.items()
+    ]
+    return sorted((holding for holding in found if holding.cards), key=lambda holding: holding.origin)
 
 
 def foreign_cards_by_flavor(cell_id: uuid.UUID) -> dict[uuid.UUID, int]:

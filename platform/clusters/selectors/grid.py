@@ -9,9 +9,11 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from clusters.models import Device, Node
+from foundation import clock
 from foundation.actor import Actor
 from tenants import permissions
 from tenants.permissions import Permission
@@ -19,6 +21,7 @@ from tenants.permissions import Permission
 READY = "ready"
 CORDONED = "cordoned"
 NOT_READY = "not-ready"
+CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,13 @@ class GridNode:
     rack: str
     ready: bool
     cordoned: bool
+    closed: bool
     cpu_full: bool
     cards: Sequence[GridCard]
 
     @property
     def state(self) -> str:
-        return node_state(self.ready, self.cordoned)
+        return node_state(self.ready, self.cordoned, self.closed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +83,20 @@ class Stranded:
     cards: int
     not_ready_nodes: int
     cordoned_nodes: int
+    closed_nodes: int
     cpu_full_nodes: int
     fragment_cores: int
     fragment_nodes: int
 
 
-def node_state(ready: bool, cordoned: bool) -> str:
-    """The one word for a node, most fundamental first."""
+def node_state(ready: bool, cordoned: bool, closed: bool) -> str:
+    """The one word for a node, most fundamental first; one that is `closed` gets nothing new for another
+    reason than that somebody has cordoned it."""
     if not ready:
         return NOT_READY
-    return CORDONED if cordoned else READY
+    if cordoned:
+        return CORDONED
+    return CLOSED if closed else READY
 
 
 def node_grid(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[GridNode]:
@@ -104,7 +112,8 @@ def node_grid(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[Gri
         devices = devices.filter(node__cluster_id=cluster_id)
     cards = _cards_by_node(devices.order_by("index", "id").values_list("node_id", *_CARD_COLUMNS))
     rows = nodes.order_by("cluster__name", "name", "id").values_list(*_NODE_COLUMNS)
-    return [_node(row, cards.get(row[0], ())) for row in rows]
+    now = clock.now()
+    return [_node(row, cards.get(row[0], ()), now) for row in rows]
 
 
 _CARD_COLUMNS = (
@@ -130,6 +139,8 @@ _NODE_COLUMNS = (
     "rack",
     "ready",
     "cordoned",
+    "closed",
+    "held_until",
     "cpu_granted",
     "cpu_foreign",
     "cpu_millicores",
@@ -143,9 +154,9 @@ def _cards_by_node(rows: Iterable[tuple[Any, ...]]) -> dict[uuid.UUID, list[Grid
     return dict(found)
 
 
-def _node(row: tuple[Any, ...], cards: Sequence[GridCard]) -> GridNode:
-    pk, cluster_id, cluster, name, flavor_id, flavor, model, rack, ready, cordoned, *cpu = row
-    cpu_granted, cpu_foreign, cpu_millicores = cpu
+def _node(row: tuple[Any, ...], cards: Sequence[GridCard], now: datetime) -> GridNode:
+    pk, cluster_id, cluster, name, flavor_id, flavor, model, rack, ready, cordoned, *more = row
+    closed, held_until, cpu_granted, cpu_foreign, cpu_millicores = more
     return GridNode(
         id=pk,
         cluster_id=cluster_id,
@@ -157,6 +168,7 @@ def _node(row: tuple[Any, ...], cards: Sequence[GridCard]) -> GridNode:
         rack=rack,
         ready=ready,
         cordoned=cordoned,
+        closed=closed or (held_until is not None and held_until > now),
         cpu_full=cpu_granted + cpu_foreign >= cpu_millicores,
         cards=tuple(cards),
     )
@@ -177,7 +189,13 @@ def stranded(nodes: Iterable[GridNode]) -> Stranded:
         fragment_cores += left
         fragment_nodes += left > 0
     return Stranded(
-        cards, causes[NOT_READY], causes[CORDONED], causes["cpu-full"], fragment_cores, fragment_nodes
+        cards=cards,
+        not_ready_nodes=causes[NOT_READY],
+        cordoned_nodes=causes[CORDONED],
+        closed_nodes=causes[CLOSED],
+        cpu_full_nodes=causes["cpu-full"],
+        fragment_cores=fragment_cores,
+        fragment_nodes=fragment_nodes,
     )
 
 

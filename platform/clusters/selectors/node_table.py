@@ -10,14 +10,15 @@ from django.db.models import Count, F, Max, Prefetch, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Greatest
 
 from clusters.models import Device, Flavor, Node
-from clusters.selectors.grid import CORDONED, NOT_READY, READY
+from clusters.selectors.grid import CLOSED, CORDONED, NOT_READY, READY
 from foundation.actor import Actor
 from tenants import permissions
 from tenants.permissions import Permission
 
 STATES: Final[Mapping[str, Q]] = {
-    READY: Q(ready=True, cordoned=False),
+    READY: Q(ready=True, cordoned=False, closed=False),
     CORDONED: Q(ready=True, cordoned=True),
+    CLOSED: Q(ready=True, cordoned=False, closed=True),
     NOT_READY: Q(ready=False),
 }
 # What a column sorts by. Every order ends in cluster, name and id, so that pages never overlap.

@@ -11,11 +11,13 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from clusters.models import Device, Node
+from clusters.models import Device, ForeignPod, Node
+from clusters.selectors.capacity import capacity_now
 from foundation import clock
 from foundation.quantities import Resource
 from quotas.models import LedgerEntry
 from scheduling.models import Allocation, JobState
+from scheduling.snapshots import empty_snapshot
 from telemetry.models import Channel, GapCause, Reading, Scope, TelemetryGap, Tick
 from telemetry.times import to_ms
 from tests.builders import clusters, jobs, quotas, tenancy
@@ -183,6 +185,52 @@ def test_stranded_cards_have_their_reason(there: World, operator: Client) -> Non
     Node.unscoped.filter(pk=there.nodes[1].pk).update(cordoned=True)
     html = operator.get("/ops/overview").content.decode()
     assert "8 free GPUs are stranded: 1 node cordoned." in html
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"cordoned": True}, "1 node cordoned"),
+        ({"closed": True}, "1 node closed to new work"),
+        ({"held_until": clock.now() + timedelta(days=1000)}, "1 node closed to new work"),
+        ({"ready": False}, "1 node not ready"),
+    ],
+)
+def test_cards_of_nodes_that_take_nothing_are_no_capacity_to_use(
+    there: World, operator: Client, fields: dict[str, object], why: str
+) -> None:
+    """What the engine gives nothing to is not free, by whatever it is closed."""
+    open_before = [row for row in capacity_now(viewer=there.platform_admin) if row.cards]
+    Node.unscoped.filter(pk=there.nodes[1].pk).update(**fields)
+    (before,), (row,) = open_before, [r for r in capacity_now(viewer=there.platform_admin) if r.cards]
+    assert (before.closed, row.closed) == (0, 8)
+    assert (row.free, row.stranded) == (before.free - 8, 8)
+    (seen,) = [n for n in empty_snapshot(there.cell.pk).fleet.nodes if n.id == str(there.nodes[1].pk)]
+    assert not (seen.ready and seen.schedulable)
+    html = operator.get("/ops/overview").content.decode()
+    assert f"8 free GPUs are stranded: {why}." in html
+    assert "8 on nodes that take no new work" in html
+
+
+def test_who_holds_cards_that_are_not_ours_is_added_up_by_origin(there: World, operator: Client) -> None:
+    def pod(name: str, origin: str, namespace: str, **held: object) -> None:
+        ForeignPod.unscoped.create(
+            cluster=there.cluster, uid=name, node_name="node-1", name=name, namespace=namespace,
+            origin=origin, **held,
+        )  # fmt: skip
+
+    pod("a", "other", "legacy", cards={"": 2})
+    pod("b", "other", "ml-old", cards={"": 1, "1g.5gb": 3})
+    pod("c", "other", "web", cpu_millicores=500)
+    for name in ("d", "e"):  # two parts of one card
+        pod(name, "installation", "theirs", shares=[["GPU-0", 30, 1000]])
+    html = operator.get("/ops/overview").content.decode()
+    assert "the platform&#x27;s: 6 GPUs. By namespace: ml-old (4), legacy (2)." in html
+    assert "Another installation: 1 GPU. By namespace: theirs (1)." in html
+    assert "web (" not in html
+    other = clusters.cluster(there.cell, name="west")
+    clusters.node(clusters.flavor(other), name="w-1")
+    assert "By namespace" not in operator.get(f"/ops/overview?cluster={other.name}").content.decode()
 
 
 def test_no_nodes_at_all_say_what_to_do(client: Client) -> None:
