@@ -6,14 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from scheduling.engine.model import Help, Outcome
-from tests.truth.offers import take
+from scheduling.engine.model import Help, HelpCode, Outcome
+from tests.truth.offers import take_all
 from tests.truth.oracle.cell import Cell
 from tests.truth.oracle.places import Undecided
 from tests.truth.oracle.verdict import judge
 from tests.truth.settle import Run, Unsettled, run_of
 from tests.truth.shrink import shrunk, text_of
 from tests.truth.worlds import KINDS, World, world_of
+
+SAY_NOW = (HelpCode.ASK_FEWER_CARDS, HelpCode.ASK_FEWER_TASKS)
+"""What is worded as enough for a start; elsewhere it is enough that what is named is out of the way."""
 
 Kind = tuple[str, str]
 """What is false: `reason`, a number or an offer, and under which reason it is told."""
@@ -88,31 +91,44 @@ def judged(run: Run, tally: Tally, *, offers: int | None = None) -> list[Found]:
             continue
         tally.reasons[reason] += 1
         found += [Found((fault.part, reason), fault.job, str(fault)) for fault in faults]
-        for offer in outcome.help:
-            kind = (f"offer {offer.code.value}", reason)
+        for bundle in bundles(outcome):
+            kind = (f"offer {bundle[0].code.value}", reason)
             taken[kind] += 1
             if offers is None or taken[kind] <= offers:
-                found += _false_offer(run, cell, outcome, offer, tally)
+                found += _false_offer(run, cell, outcome, bundle, tally)
     tally.false.update(each.kind for each in found)
     return found
 
 
-def _false_offer(run: Run, cell: Cell, outcome: Outcome, offer: Help, tally: Tally) -> Iterable[Found]:
+def bundles(outcome: Outcome) -> list[tuple[Help, ...]]:
+    """What is offered: each thing by itself, but together what says that it goes with others."""
+    alone = [(offer,) for offer in outcome.help if not offer.numbers.get("with")]
+    joined: dict[HelpCode, tuple[Help, ...]] = {}
+    for offer in outcome.help:
+        if offer.numbers.get("with"):
+            joined[offer.code] = (*joined.get(offer.code, ()), offer)
+    return [*joined.values(), *alone]
+
+
+def _false_offer(
+    run: Run, cell: Cell, outcome: Outcome, bundle: tuple[Help, ...], tally: Tally
+) -> Iterable[Found]:
     assert outcome.reason is not None
-    kind = (f"offer {offer.code.value}", outcome.reason.value)
-    taken = take(run, cell, outcome, offer)
+    kind = (f"offer {bundle[0].code.value}", outcome.reason.value)
+    taken = take_all(run, cell, outcome, bundle)
     if taken.holds is None:
         return
     tally.offers[kind] += 1
     tally.starts[kind] += bool(taken.starts)
     tally.holds[kind] += taken.holds and not taken.starts
-    if not taken.holds:
-        yield Found(kind, outcome.job, _said(outcome, offer, taken.after))
+    if not (taken.starts or (taken.holds and bundle[0].code not in SAY_NOW)):
+        yield Found(kind, outcome.job, _said(outcome, bundle, taken.after))
 
 
-def _said(outcome: Outcome, offer: Help, after: Outcome | None) -> str:
-    said = f"{outcome.job}: {offer.code.value} {dict(offer.numbers)} under {outcome.reason}"
-    return f"{said}: afterwards " + ("it moves" if after is None else f"{after.reason} {dict(after.numbers)}")
+def _said(outcome: Outcome, bundle: tuple[Help, ...], after: Outcome | None) -> str:
+    offered = ", ".join(f"{offer.code.value} {dict(offer.numbers)}" for offer in bundle)
+    then = "it moves" if after is None else f"{after.reason} {dict(after.numbers)}"
+    return f"{outcome.job}: {offered} under {outcome.reason}: afterwards {then}"
 
 
 def found_in(world: World, tally: Tally, *, offers: int | None = None) -> list[Found]:

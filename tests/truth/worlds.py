@@ -115,7 +115,8 @@ class _Draw:
         )
 
     def _node(self, number: int, flavors: tuple[Flavor, ...]) -> Node:
-        flavor = self.random.choice(flavors)
+        # Now and then a pool has no machines.
+        flavor = flavors[number] if number < len(flavors) - self.chance(0.2) else self.random.choice(flavors)
         cards = self.random.randint(16, 48) if self.large else self.random.randint(2, 8)
         devices = tuple(
             Device(
@@ -240,7 +241,8 @@ class _Draw:
         random = self.random
         queue = random.choice(queues)
         two = self.chance(0.12)
-        sliced = any(f.mode is GpuMode.SLICE for f in flavors) and self.chance(0.4)
+        offered = {flavor.mode for flavor in flavors if flavor.id in queue.flavors or self.chance(0.05)}
+        sliced = GpuMode.SLICE in offered and (GpuMode.WHOLE not in offered or self.chance(0.5))
         roles = [self._role("worker", sliced=sliced, models=self._models())]
         if two:
             roles.append(self._role("helper", sliced=False, models=(), small=True))
@@ -267,7 +269,7 @@ class _Draw:
         )
 
     def _models(self) -> tuple[str, ...]:
-        if self.chance(0.85):
+        if self.chance(0.9):
             return ()
         return (self.random.choice((*MODELS, *MODELS, "Xc")),)
 
@@ -289,11 +291,11 @@ class _Draw:
                 models=models,
             )
         elif not small or self.chance(0.3):
-            most = random.choice((8, 24, 64)) if self.large else random.choice((1, 2, 2, 4, 9))
+            most = random.choice((4, 8, 24, 40)) if self.large else random.choice((1, 2, 2, 4, 8))
             gpu = GpuRequest(cards=1 if small else random.randint(1, most), models=models)
         request = Request(
-            cpu=random.choice((0, 0, 1_000, 4_000, 20_000)),
-            memory=random.choice((0, 0, 4_096, 100_000)),
+            cpu=random.choice((0, 0, 0, 1_000, 4_000, 20_000)),
+            memory=random.choice((0, 0, 0, 4_096, 100_000)),
             gpu=gpu,
             extended=(Extended("rdma/nic", 1),) if self.chance(0.01) else (),
         )

@@ -32,6 +32,7 @@ class Rules:
 
     eviction_cap: int | None = 3
     spare_permille: int = 16
+    grace_s: int = 60
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,25 @@ class Lack(IntEnum):
 
 
 @dataclass(frozen=True)
+class Spare:
+    """What an evicted job that borrows is to leave unused (`keep`), and what is unused before it starts.
+
+    It starts once `missing` has come back from other queues, or once it would not borrow any more: when its
+    own queue has given back, or owns more, by what it would have `borrowed`.
+    """
+
+    keep: int
+    unused: int
+    borrowed: int
+    missing: int
+
+    @property
+    def enough(self) -> range:
+        """How much may be said to be missing: what helps from one side or from the other."""
+        return range(min(self.borrowed, self.missing), max(self.borrowed, self.missing) + 1)
+
+
+@dataclass(frozen=True)
 class Way:
     """A flavor for each role, what the job would be charged in all, and how the way fails.
 
@@ -43,7 +62,7 @@ class Way:
     asked: Counter[Key]
     lack: Lack
     short: dict[Key, Lack]
-    spare: dict[Key, int]
+    spare: dict[Key, Spare]
 
 
 class Facts:
@@ -89,6 +108,14 @@ class Facts:
                 found += amounts[key]
         return found
 
+    @property
+    def beside(self) -> bool:
+        """Whether others of its own queue, which may be evicted, count as borrowers to it. Whether they hold
+        what it lacks as borrowers or as its own queue is then a matter of words."""
+        keys = self.cell.used[self.leaf]
+        different = any(self.against(key) != self.tree.usage(self.leaf, key) for key in keys)
+        return self.capped and self.job.preemptible and different
+
     def available(self, key: Key, tree: Tree | None = None) -> Amount:
         """What it can have now, or with another usage; negative where more is used than may be."""
         found = (tree or self.tree).available(self.leaf, key)
@@ -97,21 +124,22 @@ class Facts:
             return found
         return least_of(found, owned - self.against(key))
 
-    def spare_short(self, key: Key, amount: int) -> int:
-        """By how much it would leave too little of the cell unused if it borrowed, having been evicted."""
+    def spare(self, key: Key, amount: int) -> Spare | None:
+        """What it must leave unused if it borrows, having been evicted; None where it leaves that."""
         unit = CARD_UNITS.get(key[1])
-        owned = self.tree.owned(self.leaf, key)
-        if owned is None or not amount or self.tree.usage(self.leaf, key) + amount <= owned:
-            return 0
+        owned, root = self.tree.owned(self.leaf, key), self.tree.root(self.leaf)
+        borrowed = 0 if owned is None else self.tree.usage(self.leaf, key) + amount - owned
+        if borrowed <= 0 or not amount or not self.borrows:
+            return None
         if self.job.drained:
-            return amount
-        root = self.tree.root(self.leaf)
+            return Spare(0, 0, borrowed, amount)
         whole = self.tree.owned(root, key)
         if unit is None or whole is None or not self.job.evictions:
-            return 0
-        left = whole * self.cell.rules.spare_permille * self.job.evictions // (1000 * unit) * unit
-        unused = whole - self.tree.usage(root, key) - amount
-        return max(0, left - unused) if left else 0
+            return None
+        keep = whole * self.cell.rules.spare_permille * self.job.evictions // (1000 * unit) * unit
+        unused = whole - self.tree.usage(root, key)
+        missing = keep - (unused - amount)
+        return Spare(keep, unused, borrowed, missing) if keep and missing > 0 else None
 
     # The ways
 
@@ -139,7 +167,7 @@ class Facts:
             for name, amount in task.charges().items():
                 asked[task.flavor.id, name] += amount * count
         short = {key: lack for key, amount in asked.items() if (lack := self._lack(key, amount))}
-        spare = {key: gap for key, amount in asked.items() if (gap := self.spare_short(key, amount))}
+        spare = {key: gap for key, amount in asked.items() if (gap := self.spare(key, amount))}
         if not self.empty_holds(tasks, counts):
             return Way(flavors, tasks, counts, asked, Lack.NODES, short, spare)
         gravest = max((*short.values(), *(Lack.BORROWED for _ in spare)), default=Lack.NOTHING)
@@ -148,12 +176,16 @@ class Facts:
         return Way(flavors, tasks, counts, asked, gravest, short, spare)
 
     def empty_holds(self, tasks: Sequence[Task], counts: Sequence[int]) -> bool:
-        """Whether so many tasks of each role stand together in the empty cell."""
+        """Whether so many tasks of each role stand in the empty cell, each role by itself: of roles that are
+        in each other's way alone it is as true that no set of nodes holds them."""
         known: dict[object, bool] = self.__dict__.setdefault("_held_empty", {})
-        key = (tuple(task.flavor.id for task in tasks), tuple(counts))
-        if key not in known:
-            known[key] = stands(tasks, counts, self.empty)
-        return known[key]
+        for at, (task, count) in enumerate(zip(tasks, counts, strict=True)):
+            key = (at, task.flavor.id, count)
+            if key not in known:
+                known[key] = stands((task,), (count,), self.empty)
+            if not known[key]:
+                return False
+        return True
 
     def _lack(self, key: Key, amount: int) -> Lack:
         """How one quota fails."""

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from scheduling.engine.model import Job, JobState, Outcome, Reason, StopPolicy, Strategy
+from scheduling.engine.model import (
+    AllocationMode,
+    Job,
+    JobState,
+    Numbers,
+    Outcome,
+    Reason,
+    StopPolicy,
+    Strategy,
+)
 from tests.truth.oracle.cell import Cell, least
-from tests.truth.oracle.facts import Facts, Lack, Way
+from tests.truth.oracle.facts import Facts, Lack, Spare, Way
 from tests.truth.oracle.places import Task, member, most, most_on, of_model, refuses, roomy_cards, task_of
 
 TOLD: Mapping[Lack, Reason] = {
@@ -17,7 +26,6 @@ TOLD: Mapping[Lack, Reason] = {
     Lack.LIMIT: Reason.EXCEEDS_MAX_QUOTA,
     Lack.NODES: Reason.NEVER_FITS,
 }
-LACKS = {reason: lack for lack, reason in TOLD.items()}
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,13 @@ def expected(told: Told) -> set[Reason]:
         return {Reason.BACKOFF}
     if facts.lack is Lack.NOTHING:
         return {Reason.RESERVED_FOR_LARGER}
-    return {TOLD[facts.lack], *({Reason.PROTECTED} if guards(cell) else set())}
+    return {*(TOLD[lack] for lack in lacks(facts)), *({Reason.PROTECTED} if guards(cell, job) else set())}
+
+
+def lacks(facts: Facts) -> set[Lack]:
+    """What a job lacks in the way that lacks least."""
+    either = {Lack.BORROWED, Lack.QUOTA}
+    return either if facts.beside and facts.lack in either else {facts.lack}
 
 
 def rank(job: Job, ordering: str) -> tuple[float, ...] | tuple[float, float, str]:
@@ -112,17 +126,18 @@ def blockers(cell: Cell, job: Job, *, resting: bool) -> list[Job]:
     return found
 
 
-def guards(cell: Cell) -> set[int]:
-    """The instants at which guaranteed run times end that are not over."""
+def guards(cell: Cell, job: Job) -> set[int]:
+    """The instants to come at which guaranteed run times end for a job: as a whole, or for what is borrowed.
+    For those who ask for what their queue owns they end together, soon after these came."""
+    grace = cell.rules.grace_s
     found = set()
     for name in cell.holds:
-        job = cell.jobs.get(name)
-        if job is None or job.min_run_s is None or job.since is None:
-            continue
-        end = job.since + job.min_run_s
-        if end > cell.now:
-            found.add(-int(-end // 1))
-    return found
+        other = cell.jobs.get(name)
+        if other is not None and other.min_run_s is not None and other.since is not None:
+            found |= {other.since + other.min_run_s, other.since + min(other.min_run_s, grace)}
+    if found:
+        found.add(job.submitted_at + grace)
+    return {-int(-end // 1) for end in found if end > cell.now}
 
 
 # Numbers by reason
@@ -188,7 +203,7 @@ PASSING = frozenset({"pods", "cpu", "memory", "extended", "card-cores", "card-me
 
 def _beyond(told: Told) -> Iterator[Fault]:
     facts, numbers = told.facts, told.numbers
-    key = (str(numbers.get("flavor")), str(numbers.get("resource")))
+    key = _key(numbers)
     ways = [w for w in facts.ways if w.lack is Lack.LIMIT and w.short.get(key) is Lack.LIMIT]
     if not ways:
         yield told.fault("flavor, resource", key, _shorts(facts.ways, Lack.LIMIT))
@@ -200,12 +215,33 @@ def _beyond(told: Told) -> Iterator[Fault]:
         yield told.fault("asked", numbers.get("asked"), sorted(asked))
     yield from told.number("limit", limit)
     yield from told.number("available", limit)
-    for way in told.outcome.help:
-        short = way.numbers.get("short")
-        if short is not None and short not in {n - (limit or 0) for n in asked}:
-            yield told.fault(f"{way.code.value} short", short, sorted(n - (limit or 0) for n in asked))
-        if "limit" in way.numbers and way.numbers["limit"] != limit:
-            yield told.fault(f"{way.code.value} limit", way.numbers["limit"], limit)
+    yield from _capped(told)
+    yield from _beyond_offers(told, [way for way in facts.ways if way.lack is Lack.LIMIT])
+
+
+def _beyond_offers(told: Told, ways: list[Way]) -> Iterator[Fault]:
+    for offer in told.outcome.help:
+        key = _key(offer.numbers)
+        limit = told.facts.ceiling(key)
+        if "limit" in offer.numbers and offer.numbers["limit"] != limit:
+            yield told.fault(f"{offer.code.value} limit", offer.numbers["limit"], limit)
+        if "short" in offer.numbers and limit is not None:
+            asked = {way.asked[key] for way in ways} | _up_to_a_role(ways, key, limit)
+            true = sorted(amount - limit for amount in asked if amount > limit)
+            if offer.numbers["short"] not in true:
+                yield told.fault(f"{offer.code.value} short", offer.numbers["short"], true)
+
+
+def _key(numbers: Numbers) -> tuple[str, str]:
+    return str(numbers.get("flavor")), str(numbers.get("resource"))
+
+
+def _capped(told: Told) -> Iterator[Fault]:
+    """That it does not borrow because it was evicted so often, and for no other reason."""
+    facts, job = told.facts, told.job
+    dynamic = facts.queue.allocation_mode is AllocationMode.DYNAMIC
+    true = job.evictions if facts.capped and job.preemptible and dynamic else None
+    yield from told.number("capped", true)
 
 
 def _up_to_a_role(ways: Iterable[Way], key: tuple[str, str], limit: int | None) -> set[int]:
@@ -226,34 +262,60 @@ def _shorts(ways: Iterable[Way], lack: Lack) -> list[object]:
 
 def _quota(told: Told) -> Iterator[Fault]:
     facts, numbers = told.facts, told.numbers
-    lack = LACKS.get(told.reason, facts.lack)
-    key = (str(numbers.get("flavor")), str(numbers.get("resource")))
-    ways = [w for w in facts.ways if w.lack is lack and (w.short.get(key) is lack or key in w.spare)]
+    lacking = lacks(facts)
+    key = _key(numbers)
+    ways = [w for w in facts.ways if w.lack in lacking and (w.short.get(key) in lacking or key in w.spare)]
     if not ways:
-        true = _shorts((w for w in facts.ways if w.lack is lack), lack)
+        true = _shorts((w for w in facts.ways if w.lack in lacking), facts.lack)
         yield told.fault("flavor, resource", key, true)
         return
     asked = {way.asked[key] for way in ways}
     if numbers.get("asked") not in asked:
         yield told.fault("asked", numbers.get("asked"), sorted(asked))
         return
-    amount = int(numbers["asked"])
-    can = facts.available(key)
-    short = amount - can if can is not None else 0
-    gap = max((way.spare.get(key, 0) for way in ways), default=0)
-    if gap > max(0, short):
-        short = gap
-    said = numbers.get("available")
+    spare = next((way.spare[key] for way in ways if key in way.spare), None)
+    short = _missing(facts, ways, key) or 0
+    if spare is not None and (numbers.get("rule") or not short):
+        yield from _spared(told, spare)
+    else:
+        yield from _own_and_borrowed(told, key, int(numbers["asked"]), short)
+        for offer in told.outcome.help:
+            true = _missing(facts, ways, _key(offer.numbers))
+            if "short" in offer.numbers and offer.numbers["short"] != true:
+                yield told.fault(f"{offer.code.value} short", offer.numbers["short"], true)
+    yield from _capped(told)
+
+
+def _spared(told: Told, spare: Spare) -> Iterator[Fault]:
+    """A job that was evicted is to leave something unused."""
+    yield from told.number("keep_free", spare.keep)
+    yield from told.number("unused", max(0, spare.unused))
+    yield from told.number("evictions", told.job.evictions)
+    yield from told.number("available", max(0, spare.unused - spare.keep))
+    for offer in told.outcome.help:
+        if "short" in offer.numbers and int(offer.numbers["short"]) not in spare.enough:
+            yield told.fault(f"{offer.code.value} short", offer.numbers["short"], spare.enough)
+
+
+def _own_and_borrowed(told: Told, key: tuple[str, str], amount: int, short: int) -> Iterator[Fault]:
+    facts, said = told.facts, told.numbers.get("available")
     if said not in {amount - short, max(0, amount - short)}:
         yield told.fault("available", said, amount - short)
+    owned, had = facts.tree.owned(facts.leaf, key), max(0, amount - short)
+    own = had if owned is None else min(had, max(0, owned - facts.against(key)))
+    yield from told.number("own_free", own)
+    yield from told.number("borrowable", had - own)
     yield from told.number("used", facts.tree.usage(facts.leaf, key))
-    yield from told.number("nominal", facts.tree.owned(facts.leaf, key))
+    yield from told.number("counted", facts.against(key))
+    yield from told.number("nominal", owned)
     yield from told.number("limit", facts.ceiling(key))
     yield from told.number("short", short)
-    for way in told.outcome.help:
-        where = (way.numbers.get("flavor"), way.numbers.get("resource"))
-        if "short" in way.numbers and where == key and way.numbers["short"] != short:
-            yield told.fault(f"{way.code.value} short", way.numbers["short"], short)
+
+
+def _missing(facts: Facts, ways: list[Way], key: tuple[str, str]) -> int | None:
+    """What is missing of another quota of the same way; None where nothing is."""
+    asked, can = max(way.asked[key] for way in ways), facts.available(key)
+    return None if can is None or can >= asked else asked - can
 
 
 def _room(told: Told) -> Iterator[Fault]:
@@ -279,7 +341,7 @@ def _room(told: Told) -> Iterator[Fault]:
 
 
 def _protected(told: Told) -> Iterator[Fault]:
-    ends = guards(told.cell)
+    ends = guards(told.cell, told.job)
     if told.numbers.get("until") not in ends:
         yield told.fault("until", told.numbers.get("until"), sorted(ends))
     yield from _room(told) if told.facts.lack is Lack.ROOM else _quota(told)
