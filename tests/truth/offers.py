@@ -24,6 +24,7 @@ from tests.truth.oracle.cell import CARD_MEMORY, CORES, CPU, MEMORY, Cell, least
 from tests.truth.oracle.facts import Facts
 from tests.truth.settle import Run, Unsettled
 
+UNLIMITED = 10**12
 KEYED = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED, Reason.EXCEEDS_MAX_QUOTA)
 
 
@@ -254,22 +255,31 @@ def _raise(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
 
 
 def _release(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
-    """Running jobs end until so much has come back: of the own queue where its own quota is used up, of
-    other queues where these hold it."""
+    """Running jobs end until so much more can be had: of the own queue first where its own quota is used up,
+    of other queues where these hold it."""
     key = (str(offer.numbers["flavor"]), str(offer.numbers["resource"]))
-    mine, short = cell.jobs[outcome.job].queue, int(offer.numbers["short"])
+    job, short = cell.jobs[outcome.job], int(offer.numbers["short"])
     own_first = outcome.reason is Reason.WAITING_FOR_QUOTA
-    holders = [name for name, held in cell.holds.items() if held[key]]
-    holders.sort(
-        key=lambda name: ((cell.jobs[name].queue == mine) is not own_first, cell.holds[name][key], name)
-    )
-    freed = 0
-    for name in holders:
-        if freed >= short:
-            break
-        freed += cell.holds[name][key]
+    cell = run.cell()
+    before = freed = _available(cell, job, key)
+    while freed - before < short:
+        gains = []
+        for name, held in cell.holds.items():
+            gain = _available(cell.without(name), job, key) - freed if held[key] else 0
+            if gain > 0:
+                gains.append(((cell.jobs[name].queue == job.queue) is not own_first, gain, name))
+        if not gains:
+            return False
+        name = min(gains)[2]
+        cell = cell.without(name)
+        freed = _available(cell, job, key)
         run.end(name)
-    return freed >= short
+    return True
+
+
+def _available(cell: Cell, job: Job, key: tuple[str, str]) -> int:
+    found = Facts(cell, job).available(key)
+    return UNLIMITED if found is None else found
 
 
 def _wait(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:

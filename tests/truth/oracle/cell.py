@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from scheduling.engine.model import (
     Allocation,
+    Charge,
     Flavor,
     Job,
     JobState,
@@ -65,6 +66,17 @@ class Cell:
             for charge in task.charges:
                 mine[charge.flavor, charge.resource] += charge.amount
         return found
+
+    def without(self, name: str) -> Cell:
+        """The cell once a job has given back what it held of quota."""
+        gone = self.holds[name]
+        leaf = self.queues[self.jobs[name].queue].quota_node
+        left = tuple(
+            Charge(c.flavor, c.resource, c.amount - gone[c.flavor, c.resource])
+            for c in self.quota_nodes[leaf].usage
+        )
+        nodes = {**self.quota_nodes, leaf: replace(self.quota_nodes[leaf], usage=left)}
+        return replace(self, quota_nodes=nodes, held=tuple(t for t in self.held if t.job != name))
 
     def waiting(self) -> Iterable[Job]:
         """The jobs that wait, by id."""

@@ -20,6 +20,7 @@ from tests.truth.oracle.facts import Facts, Lack, Spare, Way
 from tests.truth.oracle.places import Task, member, most, most_on, of_model, refuses, roomy_cards, task_of
 
 TOLD: Mapping[Lack, Reason] = {
+    Lack.NOTHING: Reason.RESERVED_FOR_LARGER,
     Lack.ROOM: Reason.NO_ROOM,
     Lack.BORROWED: Reason.WAITING_FOR_BORROWED,
     Lack.QUOTA: Reason.WAITING_FOR_QUOTA,
@@ -89,15 +90,19 @@ def expected(told: Told) -> set[Reason]:
         return {Reason.BEHIND_HEAD}
     if resting:
         return {Reason.BACKOFF}
-    if facts.lack is Lack.NOTHING:
+    if facts.lack is Lack.NOTHING and len(job.roles) == 1:
         return {Reason.RESERVED_FOR_LARGER}
     return {*(TOLD[lack] for lack in lacks(facts)), *({Reason.PROTECTED} if guards(cell, job) else set())}
 
 
 def lacks(facts: Facts) -> set[Lack]:
-    """What a job lacks in the way that lacks least."""
+    """What a job lacks in the way that lacks least. Roles are served in order and each takes the best for
+    itself, so that a job of several roles may be told of another way."""
     either = {Lack.BORROWED, Lack.QUOTA}
-    return either if facts.beside and facts.lack in either else {facts.lack}
+    found = {facts.lack}
+    if len(facts.job.roles) > 1:
+        found |= {way.lack for way in facts.ways if Lack.NOTHING < way.lack < Lack.LIMIT}
+    return found | either if facts.beside and found & either else found
 
 
 def rank(job: Job, ordering: str) -> tuple[float, ...] | tuple[float, float, str]:
@@ -273,15 +278,16 @@ def _quota(told: Told) -> Iterator[Fault]:
     if numbers.get("asked") not in asked:
         yield told.fault("asked", numbers.get("asked"), sorted(asked))
         return
+    ways = [way for way in ways if way.asked[key] == numbers["asked"]]
     spare = next((way.spare[key] for way in ways if key in way.spare), None)
-    short = _missing(facts, ways, key) or 0
+    short = _missing(facts, ways[0], key) or 0
     if spare is not None and (numbers.get("rule") or not short):
         yield from _spared(told, spare)
     else:
         yield from _own_and_borrowed(told, key, int(numbers["asked"]), short)
         for offer in told.outcome.help:
-            true = _missing(facts, ways, _key(offer.numbers))
-            if "short" in offer.numbers and offer.numbers["short"] != true:
+            true = {_missing(facts, way, _key(offer.numbers)) for way in ways}
+            if "short" in offer.numbers and offer.numbers["short"] not in true:
                 yield told.fault(f"{offer.code.value} short", offer.numbers["short"], true)
     yield from _capped(told)
 
@@ -312,9 +318,9 @@ def _own_and_borrowed(told: Told, key: tuple[str, str], amount: int, short: int)
     yield from told.number("short", short)
 
 
-def _missing(facts: Facts, ways: list[Way], key: tuple[str, str]) -> int | None:
-    """What is missing of another quota of the same way; None where nothing is."""
-    asked, can = max(way.asked[key] for way in ways), facts.available(key)
+def _missing(facts: Facts, way: Way, key: tuple[str, str]) -> int | None:
+    """What is missing of one quota of a way; None where nothing is."""
+    asked, can = way.asked[key], facts.available(key)
     return None if can is None or can >= asked else asked - can
 
 
