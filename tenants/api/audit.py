@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextvars import copy_context
 from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -26,14 +27,22 @@ from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.pages import answer, list_of
 from tenants.api.query import PAGE, PAGE_MAX, FilterQuery, read_query
 from tenants.api.schema import problems
-from tenants.api.streams import AnyAccept, flowing
+from tenants.api.streams import AnyAccept, flowing, signed_in_still
+from tenants.models import User
 from tenants.permissions import Permission
+from tenants.row_scope import scope_of
 from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_query
+from tenants.selectors.tenant import workspace_get
 
 _CHUNK: Final = 500
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 Lines = Callable[[Sequence[Any]], str]
-Piece = Callable[[Lines, str | None], tuple[str, str | None]]
+_Page = tuple[str, str | None]
+"""Lines, and the cursor behind them."""
+Piece = Callable[[Lines, str | None], _Page]
+Find = Callable[[User, AuditFilter], QuerySet[AuditRecord]]
+Found = tuple[RowScope, QuerySet[AuditRecord]]
+"""Records, and whose rows may be met in reading them."""
 View = TypeVar("View", bound=Callable[..., Any])
 
 
@@ -87,13 +96,13 @@ def _list(request: Request, find: Callable[[AuditFilter], QuerySet[AuditRecord]]
     return Response(answer(AuditRecordSerializer(items, many=True).data, None, following))
 
 
-def _file(request: Request, find: Callable[[AuditFilter], QuerySet[AuditRecord]]) -> StreamingHttpResponse:
+def _file(request: Request, viewer: User, find: Find) -> StreamingHttpResponse:
     query = read_query(request, AuditExportQuery)
-    records = find(_filters(query))
-    kind = query["type"]
+    filters, kind = _filters(query), query["type"]
     content_type = "text/csv; charset=utf-8" if kind == "csv" else "application/jsonl"
     disposition = f'attachment; filename="audit.{kind}"'
-    piece = partial(_piece, row_scope.current(), records)
+    begun = (row_scope.current(), find(viewer, filters))
+    piece = partial(_piece, begun, partial(_again, request, find, filters))
     content = _pieces(piece, _csv_lines if kind == "csv" else _json_lines, header=kind == "csv")
     return flowing(content, content_type, Content_Disposition=disposition)
 
@@ -104,19 +113,27 @@ async def _pieces(piece: Piece, lines: Lines, *, header: bool) -> AsyncIterator[
         yield ",".join(AuditRecordSerializer().fields) + "\r\n"
     cursor: str | None = None
     while True:
-        text, cursor = await sync_to_async(piece)(lines, cursor)
+        # A context of its own for each page: the scopes of a key bound this one and no other.
+        text, cursor = await sync_to_async(copy_context().run)(piece, lines, cursor)
         yield text
         if cursor is None:
             return
 
 
-def _piece(
-    rows: RowScope, records: QuerySet[AuditRecord], lines: Lines, cursor: str | None
-) -> tuple[str, str | None]:
-    # The request is over while its answer still flows.
+def _piece(begun: Found, again: Callable[[], Found], lines: Lines, cursor: str | None) -> _Page:
+    # The request is over while its answer still flows: whoever reads on is asked again who they are.
+    rows, records = begun if cursor is None else again()
     with row_scope.acting(rows):
         items, following = audit_page(records, cursor=cursor, limit=_CHUNK)
     return lines(list(AuditRecordSerializer(items, many=True).data)), following
+
+
+def _again(request: Request, find: Find, filters: AuditFilter) -> Found:
+    """What the reader may read now. Raises: PermissionDenied, NotFound, which break the file off."""
+    viewer = signed_in_still(request)
+    rows = scope_of(viewer)
+    with row_scope.acting(rows):
+        return rows, find(viewer, filters)
 
 
 def _json_lines(rows: Sequence[dict[str, Any]]) -> str:
@@ -137,7 +154,10 @@ def _cell(value: Any) -> str:
 
 
 _LIST: Final = list_of(AuditRecordSerializer, cursor=True)
-_FILE: Final = OpenApiResponse(OpenApiTypes.STR, description="The file, sent as it is read.")
+_FILE: Final = OpenApiResponse(
+    OpenApiTypes.STR,
+    description="The file, sent as it is read. It breaks off if the right to read it ends meanwhile.",
+)
 
 
 def _list_schema(operation: str, summary: str) -> Callable[[View], View]:
@@ -180,7 +200,7 @@ class AuditExportView(PlatformView):
     @_file_schema("audit_export", "The audit of the platform as JSON lines or CSV")
     def get(self, request: Request) -> StreamingHttpResponse:
         """Send all records that match."""
-        return _file(request, lambda filters: audit_query(viewer=self.viewer, filters=filters))
+        return _file(request, self.viewer, lambda who, filters: audit_query(viewer=who, filters=filters))
 
 
 class WorkspaceAuditView(WorkspaceView):
@@ -204,5 +224,8 @@ class WorkspaceAuditExportView(WorkspaceView):
     @_file_schema("workspace_audit_export", "The audit of a workspace as JSON lines or CSV")
     def get(self, request: Request, ws: str) -> StreamingHttpResponse:
         """Send all records that match."""
-        tenant = self.workspace
-        return _file(request, lambda f: audit_query(viewer=self.viewer, tenant=tenant, filters=f))
+
+        def find(viewer: User, filters: AuditFilter) -> QuerySet[AuditRecord]:
+            return audit_query(viewer=viewer, tenant=workspace_get(viewer=viewer, slug=ws), filters=filters)
+
+        return _file(request, self.viewer, find)
