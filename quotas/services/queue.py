@@ -14,7 +14,7 @@ from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid
 from foundation.identifiers import is_dns_label
 from foundation.versions import advance
-from quotas.models import AllocationMode, Queue, QueueFlavor, QuotaNode, StopPolicy, Strategy
+from quotas.models import AllocationMode, Queue, QueueFlavor, QuotaNode, Strategy
 from quotas.services.queue_bounds import bound_flavors
 from quotas.services.quota import quota_changed, quota_node_ensure
 from tenants import permissions
@@ -110,28 +110,4 @@ def queue_rename(*, acting_user: Actor, queue: Queue, name: str, expected: int |
         before={"name": before},
         after={"name": name},
     )
-    return queue
-
-
-@transaction.atomic
-def queue_stop(*, acting_user: Actor, queue: Queue, policy: StopPolicy) -> Queue:
-    """Open, hold, or hold and drain a queue.
-
-    Raises: PermissionDenied.
-    """
-    permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
-    before = queue.stop_policy
-    advance(queue, expected=None)
-    queue.stop_policy = policy
-    queue.save(update_fields=["stop_policy"])
-    audit.record(
-        acting_user,
-        "queue.stop",
-        entity="queue",
-        entity_id=queue.pk,
-        tenant_id=queue.workspace_id,
-        before={"stop_policy": before},
-        after={"stop_policy": policy},
-    )
-    quota_changed(queue.cell_id)
     return queue

@@ -13,11 +13,12 @@ from quotas.services.quota import Shrink, quota_check
 from quotas.services.quota_plan import NodeAmounts, Planned
 from quotas.services.quota_warnings import QuotaWarning, plan_warnings
 from tenants import permissions
+from tenants.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Jobs by name where the viewer may see them, the number of all others."""
+    """Jobs by name in the workspaces whose jobs the viewer may see, the number of all others."""
 
     jobs: Sequence[JobEffect]
     others: int
@@ -59,7 +60,7 @@ def quota_preview(
     plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
     drained = plan.overhangs if shrink is Shrink.DRAIN else ()
     jobs = answers().foresee(cell_id, plan.rows, drained)
-    visible = set(permissions.visible_workspace_ids(acting_user))
+    visible = set(permissions.tenants_with(acting_user, Permission.JOB_VIEW).values_list("pk", flat=True))
     nodes = {change.node.pk for change in plan.changes} | {over.node_id for over in plan.overhangs}
     return QuotaPreview(
         names=node_names(nodes),

@@ -92,15 +92,3 @@ def effective_list(*, viewer: Actor, tenant: Tenant) -> list[Effective]:
     found = rights_on(tenant.ancestor_ids(), platform=platform)
     users = User.objects.filter(pk__in=found).order_by("username", "pk")
     return [Effective(user, found[user.pk]) for user in users]
-
-
-def effective_get(*, viewer: Actor, tenant: Tenant, user: User) -> Effective:
-    """What `user` may do on `tenant`, with where it comes from.
-
-    One's own are open to everybody; those of others to who may edit members there.
-    Raises: NotFound, PermissionDenied.
-    """
-    needed = Permission.TENANT_VIEW if viewer.pk == user.pk else Permission.MEMBER_EDIT
-    permissions.require(viewer, needed, tenant)
-    rights = rights_on(tenant.ancestor_ids(), platform=True).get(user.pk, ())
-    return Effective(user, rights)

@@ -4,7 +4,7 @@ from telemetry.series.cluster import cluster_series
 from telemetry.series.idle import IdleAllocated, IdleSlice, idle_allocated
 from telemetry.series.job import job_series
 from telemetry.series.node import node_series
-from telemetry.series.now import CardNow, UseNow, jobs_now, utilisation_now, workspaces_now
+from telemetry.series.now import CardNow, UseNow, jobs_now, utilisation_now
 from telemetry.series.types import Gap, Point, Series, SeriesSet
 
 __all__ = [
@@ -22,5 +22,4 @@ __all__ = [
     "jobs_now",
     "node_series",
     "utilisation_now",
-    "workspaces_now",
 ]

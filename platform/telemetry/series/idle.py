@@ -14,8 +14,8 @@ from foundation.actor import Actor
 from scheduling.models import Allocation
 from telemetry.models import Reading
 from telemetry.series.now import FRESH_FOR
+from telemetry.series.sight import job_tenants
 from telemetry.times import to_ms
-from tenants import permissions
 
 # A driver's own housekeeping shows as a percent or two.
 IDLE_BELOW_PERCENT: Final = 3.0
@@ -48,7 +48,7 @@ class IdleAllocated:
 
 
 def idle_allocated(viewer: Actor, since_s: int = 300) -> IdleAllocated:
-    """Cards of the viewer's workspaces held for `since_s` seconds whose use never reached 3 % of a card.
+    """Cards held for `since_s` seconds whose use never reached 3 % of a card, of jobs the viewer may see.
 
     Both ends of that time must have a reading: of a job that has just started, or of a cluster that is
     silent, nothing is said. Readings reach back two hours; a longer time finds nothing.
@@ -58,7 +58,7 @@ def idle_allocated(viewer: Actor, since_s: int = 300) -> IdleAllocated:
     slack = FRESH_FOR
     live = Allocation.unscoped.filter(
         released_at__isnull=True,
-        task__job__workspace__in=permissions.visible_workspace_ids(viewer),
+        task__job__workspace__in=job_tenants(viewer),
     )
     rows = (
         Reading.unscoped.filter(

@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from foundation import clock
 from foundation.actor import Actor
 from telemetry.models import Reading, Scope
+from telemetry.series.sight import job_tenants
 from telemetry.times import from_ms, to_ms
 from tenants import permissions
 from tenants.permissions import Permission
@@ -119,7 +120,7 @@ def _use_by(rows: QuerySet[Reading], owner: str) -> dict[uuid.UUID, UseNow]:
 
 def _visible(viewer: Actor) -> QuerySet[Reading]:
     rows = _fresh().filter(channel__scope=Scope.SLICE)
-    return rows.filter(channel__workspace_id__in=permissions.visible_workspace_ids(viewer))
+    return rows.filter(channel__workspace_id__in=job_tenants(viewer).values("pk"))
 
 
 def jobs_now(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, UseNow]:
@@ -128,11 +129,6 @@ def jobs_now(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, U
     Jobs that the viewer may not see, or without a reading in the last 30 s, are absent.
     """
     return _use_by(_visible(viewer).filter(channel__job_id__in=list(job_ids)), "job_id")
-
-
-def workspaces_now(viewer: Actor) -> dict[uuid.UUID, UseNow]:
-    """Workspace id → what its jobs use right now, for every workspace the viewer may see."""
-    return _use_by(_visible(viewer), "workspace_id")
 
 
 def memory_now(allocation_id: uuid.UUID) -> dict[uuid.UUID, int]:

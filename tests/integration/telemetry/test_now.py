@@ -8,7 +8,9 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from foundation.errors import PermissionDenied
-from telemetry.series import idle_allocated, jobs_now, utilisation_now, workspaces_now
+from telemetry.series import idle_allocated, jobs_now, utilisation_now
+from tenants.models import Member
+from tests.builders import tenancy
 from tests.integration.telemetry.conftest import START, Bench
 
 
@@ -41,19 +43,33 @@ def test_cards_are_for_operators(bench: Bench) -> None:
         utilisation_now(bench.world.viewer)
 
 
-def test_jobs_and_workspaces_in_sight(
-    bench: Bench, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
+def test_jobs_in_sight(bench: Bench, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     bench.ticks(2)
     both = [bench.sliced.pk, bench.whole.pk]
-    with django_assert_num_queries(3):  # platform roles, memberships, readings
+    with django_assert_num_queries(4):  # roles for each question, readings
         found = jobs_now(bench.world.viewer, both)
     assert set(found) == {bench.sliced.pk}
     use = found[bench.sliced.pk]
     assert (use.cards, use.utilisation_percent, use.utilisation_of_grant_percent) == (2, 15.0, 50.0)
     assert (use.memory_used_mib, use.memory_granted_mib) == (11_000, 40_000)
     assert set(jobs_now(bench.world.platform_admin, both)) == set(both)
-    assert set(workspaces_now(bench.world.outsider)) == {bench.world.other_workspace.pk}
+    assert set(jobs_now(bench.world.outsider, both)) == {bench.whole.pk}
+
+
+def test_use_is_told_to_who_may_see_the_jobs_or_the_nodes_they_stand_on(bench: Bench) -> None:
+    idle_ticks(bench, 33)
+    both = [bench.sliced.pk, bench.whole.pk]
+    for point, place, seen in (
+        ("tenant.view", bench.world.workspace, set()),
+        ("job.view", bench.world.workspace, {bench.sliced.pk}),
+        ("tenant.view", None, set()),
+        ("cluster.view", None, set(both)),
+    ):
+        viewer = tenancy.user(f"{point} {place}".replace(" ", "-"))
+        role = tenancy.custom_role(place, f"only {point}", point)
+        Member.unscoped.create(user=viewer, tenant=place, custom_role=role)
+        assert set(jobs_now(viewer, both)) == seen, (point, place)
+        assert {part.job_id for part in idle_allocated(viewer).slices} == seen, (point, place)
 
 
 def idle_ticks(bench: Bench, count: int) -> None:

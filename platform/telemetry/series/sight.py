@@ -1,0 +1,17 @@
+"""Whose readings a viewer may see."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from foundation.actor import Actor
+from tenants import permissions
+from tenants.models import Tenant
+from tenants.permissions import Permission
+
+
+def job_tenants(viewer: Actor) -> QuerySet[Tenant]:
+    """Tenants whose jobs the viewer may see: all for whoever looks at clusters, on whose nodes they stand."""
+    if permissions.may(viewer, Permission.CLUSTER_VIEW):
+        return Tenant.unscoped.all()
+    return permissions.tenants_with(viewer, Permission.JOB_VIEW)
