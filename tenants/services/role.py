@@ -98,6 +98,17 @@ def role_delete(*, acting_user: Actor, role: CustomRole, expected: int | None = 
     _note(acting_user, "delete", role, before=_described(role))
 
 
+def role_copy(actor: Actor, role: CustomRole, tenant: Tenant) -> CustomRole:
+    """Make a role of `tenant` with the same points and a name that is free; the caller checked who acts."""
+    taken = {name.casefold() for name in tenant.custom_roles.values_list("name", flat=True)}
+    ends = ("", *(f" {number}" for number in range(2, len(taken) + 3)))
+    name = next(found for end in ends if (found := role.name[: 60 - len(end)] + end).casefold() not in taken)
+    copy = CustomRole(tenant=tenant, name=name, description=role.description, points=list(role.points))
+    _save(copy, new=True)
+    _note(actor, "create", copy, after={**_described(copy), "copy_of": str(role.pk)})
+    return copy
+
+
 def _checked(actor: Actor, tenant: Tenant | None, points: Iterable[Permission]) -> list[str]:
     wanted = frozenset(points)
     if not wanted:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from django.db import transaction
 from django.db.models import TextField, Value
 from django.db.models.functions import Concat, Substr
@@ -9,11 +11,12 @@ from django.utils.translation import gettext as _
 
 from foundation.actor import Actor
 from foundation.errors import Conflict, FieldError, Invalid
-from foundation.versions import require_current
+from foundation.versions import advance, require_current
 from tenants import effects, grants, permissions
-from tenants.models import Tenant
+from tenants.models import CustomRole, Member, Tenant
 from tenants.permissions import Permission
 from tenants.services import tree
+from tenants.services.role import role_copy
 
 
 def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> None:
@@ -46,7 +49,7 @@ def _wrong(code: str, message: str) -> Invalid:
 
 @transaction.atomic
 def tenant_move(*, acting_user: Actor, tenant: Tenant, parent: Tenant, expected: int | None = None) -> Tenant:
-    """Put `tenant` below `parent`; members and jobs go along. Nothing happens if it is there.
+    """Put `tenant` below `parent`; members with their roles, and jobs, go along. Nothing if it is there.
 
     Its quota goes along where whoever moves it divides quota above both folders, and stays with the old one
     otherwise.
@@ -69,5 +72,27 @@ def tenant_move(*, acting_user: Actor, tenant: Tenant, parent: Tenant, expected:
     Tenant.unscoped.filter(path__startswith=old_path).update(path=moved)
     grants.forget()
     tree.note(acting_user, "move", tenant, before={"parent": before}, after={"parent": parent.slug})
+    _take_roles_along(acting_user, tenant)
     effects.follow_move(acting_user, tenant)
     return tenant
+
+
+def _take_roles_along(acting_user: Actor, tenant: Tenant) -> None:
+    """Put copies on `tenant` in the place of custom roles that stand above its old place alone.
+
+    Whoever edits members of the old folder may change its roles at any time, and would go on to decide what
+    people may do here.
+    """
+    members = Member.unscoped.filter(
+        tenant__path__startswith=tenant.path, custom_role__tenant__isnull=False
+    ).select_related("tenant", "custom_role__tenant")
+    copies: dict[uuid.UUID, CustomRole] = {}
+    for member in members.order_by("pk"):
+        role = member.custom_role
+        if role is None or role.tenant is None or member.tenant is None or role.tenant.holds(member.tenant):
+            continue
+        if role.pk not in copies:
+            copies[role.pk] = role_copy(acting_user, role, tenant)
+        advance(member, expected=None)
+        member.custom_role = copies[role.pk]
+        member.save(update_fields=["custom_role"])

@@ -11,10 +11,12 @@ from quotas.models import QuotaNode
 from scheduling.services.job import job_submit
 from scheduling.spec import parse_job
 from tenants import permissions
-from tenants.models import Role, Tenant, TenantKind
+from tenants.models import CustomRole, Member, Role, Tenant, TenantKind
 from tenants.permissions import Permission
 from tenants.selectors.tenant import tenant_archive_preview, tenant_list, workspace_get, workspace_list
 from tenants.selectors.tenant_move import tenant_move_preview
+from tenants.services.member import member_set
+from tenants.services.role import role_update
 from tenants.services.tenant import tenant_archive, tenant_create, tenant_rename, tenant_restore
 from tenants.services.tenant_move import tenant_move
 from tests.builders import jobs, quotas, tenancy
@@ -122,6 +124,33 @@ def test_a_move_takes_paths_rights_and_quota_nodes_along(here: World) -> None:
     assert node.parent is not None and node.parent.tenant == moved
     here.cell.refresh_from_db()
     assert here.cell.quota_version > 1, "the next cycle sees the new tree"
+
+
+def test_who_edits_the_roles_of_the_old_folder_decides_nothing_where_a_tenant_has_gone(here: World) -> None:
+    uplands, lowlands = tenancy.folder("uplands"), tenancy.folder("lowlands")
+    moved = tenancy.workspace("movers", uplands)
+    kept = tenancy.workspace("keepers", uplands)
+    chief, friend = tenancy.user("chief", uplands, Role.ADMIN), tenancy.user("friend")
+    helper = tenancy.custom_role(uplands, "Helper", "tenant.view")
+    shared = tenancy.custom_role(tenancy.root(), "Shared", "tenant.view")
+    tenancy.custom_role(moved, "helper", "tenant.view")
+    for place in (moved, kept):
+        member_set(acting_user=SYSTEM, user=friend, tenant=place, role=helper)
+        member_set(acting_user=SYSTEM, user=here.viewer, tenant=place, role=shared)
+
+    tenant_move(acting_user=here.platform_admin, tenant=moved, parent=lowlands)
+    role_update(acting_user=chief, role=helper, points=[Permission.MEMBER_EDIT, Permission.JOB_VIEW])
+
+    moved.refresh_from_db()
+    assert permissions.granted(friend, moved) == {Permission.TENANT_VIEW}, "as it was when it moved"
+    assert permissions.granted(friend, kept) == {Permission.MEMBER_EDIT, Permission.JOB_VIEW}
+    assert Member.unscoped.get(user=here.viewer, tenant=moved).custom_role == shared, "it counts there still"
+    own = Member.unscoped.get(user=friend, tenant=moved).custom_role
+    assert own is not None and (own.tenant, own.name) == (moved, "Helper 2")
+    assert AuditRecord.unscoped.get(action="role.create").after["copy_of"] == str(helper.pk)
+    for role in CustomRole.unscoped.exclude(tenant=None).prefetch_related("members__tenant"):
+        assert role.tenant is not None
+        assert all(role.tenant.holds(each.tenant) for each in role.members.all() if each.tenant)
 
 
 def test_the_preview_of_a_move_says_who_gains_and_who_loses(here: World) -> None:
