@@ -160,6 +160,9 @@ def _accept(acting_user: User, request: QuotaRequest, version: int | None) -> Qu
     if decider is None:
         raise RequestNotPending
     try:
+        if not decider.is_active:
+            # Its roles are still written down, for who opens it again; nothing is done by them meanwhile.
+            raise PermissionDenied(_("The account that made the offer is closed."))
         # It is the decider's change: rows that the asker does not meet belong to it.
         with row_scope.whole():
             _apply(decider, found, found.counter)

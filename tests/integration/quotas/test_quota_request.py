@@ -10,9 +10,10 @@ import pytest
 import time_machine
 
 from clusters.models import Node
+from foundation.actor import SYSTEM
 from foundation.errors import Invalid, NotFound, PermissionDenied, PreconditionFailed
 from foundation.models import AuditRecord
-from quotas.errors import ExceedsParent, RequestNotPending, RequestOpen
+from quotas.errors import ExceedsParent, OfferGone, RequestNotPending, RequestOpen
 from quotas.evidence import gather
 from quotas.models import OverrideState, QuotaRequest, QuotaRevision, RequestState, Source
 from quotas.services.override import overrides_sweep
@@ -32,6 +33,7 @@ from scheduling.models import Allocation
 from telemetry.models import Channel, RollUp
 from telemetry.times import to_ms
 from tenants.models import User
+from tenants.services.account import user_set_active
 from tests.builders import clusters, jobs
 from tests.integration.quotas.department import CARDS, Department
 
@@ -161,6 +163,18 @@ def test_a_version_that_is_not_current_decides_nothing(here: Department) -> None
     with pytest.raises(PreconditionFailed):
         quota_request_approve(acting_user=here.anna, request=made, version=made.version + 1)
     assert state(made) == RequestState.PENDING
+
+
+def test_an_offer_of_a_closed_account_is_carried_out_once_it_is_open_again(here: Department) -> None:
+    made = ask(here)
+    quota_request_counter(acting_user=here.anna, request=made, offer=[item(10)])
+    user_set_active(acting_user=SYSTEM, user=here.anna, active=False)
+    with pytest.raises(OfferGone):
+        quota_request_accept(acting_user=here.ed, request=made)
+    assert (state(made), here.sums()) == (RequestState.COUNTERED, (22, 8, 4))
+    user_set_active(acting_user=SYSTEM, user=here.anna, active=True)
+    quota_request_accept(acting_user=here.ed, request=made)
+    assert (state(made), here.sums()) == (RequestState.APPROVED, (22, 10, 4))
 
 
 def test_an_offer_is_accepted_or_declined_by_who_asked(here: Department) -> None:
