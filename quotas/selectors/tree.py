@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from foundation import row_scope
 from foundation.kept import Kept
-from quotas.models import LedgerEntry, Quota, QuotaNode
+from quotas.models import LedgerEntry, QueueFlavor, Quota, QuotaNode
+from quotas.selectors.workspace_limits import QuotaRow, bound_workspaces
 from quotas.tree import Branch, Limits, QuotaTree
 
 TreeKey = tuple[str, str]
@@ -17,17 +19,6 @@ TreeKey = tuple[str, str]
 
 
 _NODES: Final = Kept(lambda cell: QuotaNode.unscoped.filter(cell_id=cell).order_by("id"))
-
-
-class QuotaRow(NamedTuple):
-    """A quota as the arithmetic needs it."""
-
-    node_id: uuid.UUID
-    flavor_id: uuid.UUID
-    resource: str
-    nominal: int | None
-    borrowing_limit: int | None
-    lending_limit: int | None
 
 
 class UsedRow(NamedTuple):
@@ -60,8 +51,8 @@ class TreeRows:
     """Nodes of one cell, and per node id its quotas and what the ledger says it uses."""
 
     nodes: list[QuotaNode]
-    quotas: dict[uuid.UUID, list[QuotaRow]]
-    used: dict[uuid.UUID, list[UsedRow]]
+    quotas: Mapping[uuid.UUID, Sequence[QuotaRow]]
+    used: Mapping[uuid.UUID, Sequence[UsedRow]]
 
 
 @row_scope.whole()
@@ -77,13 +68,35 @@ def tree_rows(cell_id: uuid.UUID) -> TreeRows:
     return TreeRows(nodes, dict(quotas), dict(used))
 
 
+def engine_rows(cell_id: uuid.UUID) -> TreeRows:
+    """The rows of a cell's tree as what admits jobs sees them: with the limits of workspaces.
+
+    Nothing else bounds what is admitted. What is shown and written goes by the rows as they are stored.
+    """
+    return _bounded(tree_rows(cell_id))
+
+
+def _bounded(rows: TreeRows) -> TreeRows:
+    return replace(rows, quotas={**rows.quotas, **bound_workspaces(rows.nodes, rows.quotas, _flavors_of)})
+
+
+@row_scope.whole()
+def _flavors_of(nodes: Sequence[uuid.UUID]) -> dict[uuid.UUID, set[uuid.UUID]]:
+    found: defaultdict[uuid.UUID, set[uuid.UUID]] = defaultdict(set)
+    rows = QueueFlavor.unscoped.filter(queue__node__in=nodes, queue__closed_at__isnull=True)
+    for node_id, flavor_id in rows.values_list("queue__node_id", "flavor_id"):
+        found[node_id].add(flavor_id)
+    return dict(found)
+
+
 def tree_load(cell_id: uuid.UUID) -> QuotaTree[TreeKey]:
     """Build the cell's tree with its usage of this moment."""
     return build_tree(tree_rows(cell_id))
 
 
 def build_tree(rows: TreeRows) -> QuotaTree[TreeKey]:
-    """Build the tree that these rows describe, with their usage."""
+    """Build the tree that these rows describe, with the limits of workspaces and with their usage."""
+    rows = _bounded(rows)
     tree = QuotaTree[TreeKey](
         Branch(
             id=str(node.pk),

@@ -123,6 +123,9 @@ def quota_change(
     plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
     if plan.overhangs and shrink is None:
         raise _below_use(plan)
+    said = [change.node.pk for change in changes if change.node.is_queue and _names_limits(change)]
+    if said:
+        QuotaNode.unscoped.filter(pk__in=said, limits_stand=False).update(limits_stand=True)
     if not plan.changes:
         return None
     expected = {change.node.pk: change.version for change in changes}
@@ -187,10 +190,13 @@ def _require(acting_user: Actor, change: NodeAmounts, *, on_top: bool) -> None:
     if on_top:
         permissions.require(acting_user, Permission.QUOTA_EDIT)
         return
-    limits = any(
+    require_decider(acting_user, change.node, limits=_names_limits(change))
+
+
+def _names_limits(change: NodeAmounts) -> bool:
+    return any(
         not isinstance(limit, Keep) for a in change.amounts for limit in (a.borrowing_limit, a.lending_limit)
     )
-    require_decider(acting_user, change.node, limits=limits)
 
 
 def decider_of(node: QuotaNode, *, limits: bool) -> Tenant | None:

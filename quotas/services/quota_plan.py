@@ -22,7 +22,8 @@ from quotas.loans import LoanBook, Passed, StillLent
 from quotas.models import QuotaNode
 from quotas.selectors.lent_quota import Key, LentRows, gained_since, lent_rows
 from quotas.selectors.node_names import node_names
-from quotas.selectors.tree import QuotaRow, TreeRows, tree_rows
+from quotas.selectors.tree import TreeRows, tree_rows
+from quotas.selectors.workspace_limits import QuotaRow
 from quotas.tree.limits import NOTHING, Amount, Limits
 from quotas.words import amount_words
 

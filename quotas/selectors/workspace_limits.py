@@ -1,0 +1,99 @@
+"""How far the queues of a workspace may borrow together, where one of them has no limit by mistake.
+
+Until queues were opened with limits, a workspace could open another one beside a queue whose borrowing had
+been limited above it, and that one borrowed without limit. Its missing limit is nobody's decision. So the
+workspace as a whole borrows no more than its queues were allowed together.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from foundation.quantities import Resource
+
+
+class QuotaRow(NamedTuple):
+    """A quota as the arithmetic needs it."""
+
+    node_id: uuid.UUID
+    flavor_id: uuid.UUID
+    resource: str
+    nominal: int | None
+    borrowing_limit: int | None
+    lending_limit: int | None
+
+
+class Node(Protocol):
+    """What is asked of a quota node; ids rise with the time at which nodes were made."""
+
+    pk: uuid.UUID
+    parent_id: uuid.UUID | None
+    is_queue: bool
+    limits_stand: bool
+
+
+Key = tuple[uuid.UUID, str]
+Rows = Mapping[uuid.UUID, Sequence[QuotaRow]]
+FlavorsOf = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, set[uuid.UUID]]]
+"""The flavors of queues, by their node."""
+
+
+def bound_workspaces(
+    nodes: Sequence[Node], quotas: Rows, flavors_of: FlavorsOf
+) -> dict[uuid.UUID, list[QuotaRow]]:
+    """The rows of workspaces that borrow no more than their queues were allowed together."""
+    queues: defaultdict[uuid.UUID, list[Node]] = defaultdict(list)
+    for node in sorted(nodes, key=lambda node: node.pk):
+        if node.is_queue and node.parent_id is not None:
+            queues[node.parent_id].append(node)
+    doubtful = {workspace: _doubtful(of, quotas) for workspace, of in queues.items()}
+    doubtful = {workspace: of for workspace, of in doubtful.items() if of}
+    if not doubtful:
+        return {}
+    flavors = flavors_of([node.pk for workspace in doubtful for node in queues[workspace]])
+    found = {}
+    for workspace, unsaid in doubtful.items():
+        said = [node.pk for node in queues[workspace] if node.pk not in unsaid]
+        limits = dict(_limits(said, unsaid, quotas, flavors))
+        rows = {(row.flavor_id, row.resource): row for row in quotas.get(workspace, ())}
+        for key, limit in limits.items():
+            row = rows.get(key, QuotaRow(workspace, *key, 0, None, None))
+            has = row.borrowing_limit
+            rows[key] = row._replace(borrowing_limit=limit if has is None else min(has, limit))
+        found[workspace] = list(rows.values())
+    return found
+
+
+def _doubtful(queues: Sequence[Node], quotas: Rows) -> set[uuid.UUID]:
+    """Queues of which nobody said how far they reach, opened after one of which it was said."""
+    found, limited = set(), False
+    for node in queues:
+        if limited and not node.limits_stand:
+            found.add(node.pk)
+        limited = limited or any(row.borrowing_limit is not None for row in quotas.get(node.pk, ()))
+    return found
+
+
+def _limits(
+    said: Sequence[uuid.UUID],
+    unsaid: set[uuid.UUID],
+    quotas: Rows,
+    flavors: Mapping[uuid.UUID, set[uuid.UUID]],
+) -> Iterator[tuple[Key, int]]:
+    """What the queues may borrow together of what a doubtful one has no limit in."""
+    borrowing: dict[uuid.UUID, dict[Key, int | None]] = {
+        node: {
+            **{(flavor, resource.value): None for flavor in flavors.get(node, ()) for resource in Resource},
+            **{(row.flavor_id, row.resource): row.borrowing_limit for row in quotas.get(node, ())},
+        }
+        for node in (*said, *unsaid)
+    }
+    missing = {key for node in unsaid for key, limit in borrowing[node].items() if limit is None}
+    for key in sorted(missing):
+        # Without a limit in a flavor that it does not try, a queue borrows nothing of it.
+        if any(borrowing[node].get(key, 0) is None and key[0] in flavors.get(node, ()) for node in said):
+            continue
+        yield key, sum(borrowing[node].get(key) or 0 for node in borrowing)
