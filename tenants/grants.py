@@ -12,7 +12,8 @@ scopes do not reach, so that whatever a service asks about the owner has the key
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -149,14 +150,37 @@ _HELD: Final = Kept(_of)
 
 @row_scope.whole()
 def _read(user_id: uuid.UUID) -> tuple[Grant, ...]:
-    return tuple(
-        Grant(
-            member_id=pk,
-            tenant_id=tenant_id,
-            path=path,
-            role=role or name,
-            points=ROLE_PERMISSIONS[role] if role else points_of(points),
-            group=group or "",
-        )
-        for pk, tenant_id, path, role, name, points, group in sorted(_HELD(user_id), key=itemgetter(0))
+    return tuple(_grant(row) for row in sorted(_HELD(user_id), key=itemgetter(0)))
+
+
+@row_scope.whole()
+def read_ahead(users: Iterable[uuid.UUID]) -> None:
+    """Read the grants of many users in one query, and remember them where grants are remembered."""
+    memory = _memory.get()
+    if memory is None or memory.written:
+        return
+    missing = set(users) - memory.grants.keys()
+    if missing:
+        memory.grants |= _read_many(missing)
+
+
+def _read_many(users: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[Grant, ...]]:
+    rows = Member.unscoped.order_by()
+    own = rows.filter(user_id__in=users).values_list("user_id", *_COLUMNS)
+    by_group = rows.filter(group__people__user_id__in=users).values_list("group__people__user_id", *_COLUMNS)
+    found: defaultdict[uuid.UUID, list[Grant]] = defaultdict(list)
+    for user_id, *row in sorted(own.union(by_group, all=True), key=itemgetter(1)):
+        found[user_id].append(_grant(row))
+    return {user: tuple(found[user]) for user in users}
+
+
+def _grant(row: Sequence[Any]) -> Grant:
+    pk, tenant_id, path, role, name, points, group = row
+    return Grant(
+        member_id=pk,
+        tenant_id=tenant_id,
+        path=path,
+        role=role or name,
+        points=ROLE_PERMISSIONS[role] if role else points_of(points),
+        group=group or "",
     )

@@ -6,7 +6,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from foundation.errors import NotFound
-from tenants import permissions
+from tenants import grants, permissions
 from tenants.models import AccessKey, Tenant, User
 from tenants.permissions import Permission
 
@@ -19,7 +19,8 @@ def access_key_list(*, viewer: User, tenant: Tenant | None = None) -> QuerySet[A
     """
     whose = Q(user_id=viewer.pk)
     if tenant is not None and permissions.may(viewer, Permission.MEMBER_EDIT, tenant):
-        accounts = User.objects.filter(home=tenant)
+        accounts = list(User.objects.filter(home=tenant))
+        grants.read_ahead(account.pk for account in accounts)
         whose |= Q(user_id__in=[account.pk for account in accounts if permissions.is_over(viewer, account)])
     keys = AccessKey.unscoped.filter(whose, revoked_at__isnull=True).select_related("user__home")
     return keys.order_by("-created_at", "-pk")
