@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from foundation import row_scope
 from foundation.actor import Actor, origin
 from foundation.models import AuditRecord
 
+_outliving: ContextVar[list[AuditRecord] | None] = ContextVar("outliving", default=None)
 DONE: Final = "done"
 DENIED: Final = "denied"
 _DENIAL: Final = "access.denied"
@@ -63,6 +67,41 @@ def denied(
     row = _row(acting_user, _DENIAL, DENIED, entity, str(entity_id), tenant_id, {}, attempt)
     row.save(force_insert=True)
     return row
+
+
+def failed(
+    acting_user: Actor,
+    action: str,
+    *,
+    entity: str,
+    entity_id: uuid.UUID | str,
+    tenant_id: uuid.UUID | None = None,
+    after: Mapping[str, Any],
+) -> None:
+    """Append that something could not be done, which is refused next, outside the transaction of the attempt.
+
+    Where a transaction around it is undone with the refusal (`outlive_rollback`), it is written after that.
+    """
+    row = _row(acting_user, action, DONE, entity, str(entity_id), tenant_id, {}, after)
+    waiting = _outliving.get()
+    if waiting is None:
+        row.save(force_insert=True)
+    else:
+        waiting.append(row)
+
+
+@contextmanager
+def outlive_rollback() -> Iterator[None]:
+    """Write what `failed` appends within the block at its end, however it ends."""
+    waiting: list[AuditRecord] = []
+    token = _outliving.set(waiting)
+    try:
+        yield
+    finally:
+        _outliving.reset(token)
+        with row_scope.whole():
+            for row in waiting:
+                row.save(force_insert=True)
 
 
 def _row(

@@ -134,7 +134,7 @@ def quota_request_accept(
     except _CannotApply as failed:
         with row_scope.whole(), transaction.atomic():
             above = request_decider(request)
-            audit.record(
+            audit.failed(
                 acting_user,
                 "quota-request.offer-gone",
                 entity="quota-request",

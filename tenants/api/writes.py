@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation import audit
 from foundation.errors import FieldError, Invalid
 from foundation.idempotency import Answer, Repeatable, answer_once, checked_key, fingerprint, route_of
 from tenants.api.dry_run import rehearse
@@ -79,7 +80,8 @@ def _once(view: Writes, run: Callable[[], Response], request: Request) -> Respon
     content = fingerprint(request.data, query)
     key = checked_key(request.headers[KEY])
     route = route_of(request.method or "", request.path)
-    kept, repeated = answer_once(Repeatable(view.viewer.pk, route, key, content), make)
+    with audit.outlive_rollback():
+        kept, repeated = answer_once(Repeatable(view.viewer.pk, route, key, content), make)
     if not repeated:
         return given[0]
     view.may_see_again()

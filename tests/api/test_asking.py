@@ -409,3 +409,24 @@ def test_limits_that_cannot_be(w: World, as_user: As) -> None:
         refused(as_user(w.admin), LIMITS, GOOD_LIMIT | change, field)
     assert as_user(w.admin).post(LIMITS, GOOD_LIMIT, format="json").status_code == 201
     refused(as_user(w.admin), LIMITS, GOOD_LIMIT, "resource")
+
+
+@pytest.mark.parametrize("how", [{}, {"HTTP_IDEMPOTENCY_KEY": "once"}])
+def test_that_an_offer_is_gone_is_kept_for_who_made_it(
+    w: World, anna: User, as_user: As, how: dict[str, str]
+) -> None:
+    asker, decider = as_user(w.editor), as_user(anna)
+    place = f"{ASK}/{ask(asker).json()['id']}"
+    offer = {"offer": [{**CARDS, "nominal": 15}]}
+    inbox = f"{INBOX}/{place.rsplit('/', 1)[1]}"
+    assert decider.post(f"{inbox}/counter", offer, format="json").status_code == 200
+    Quota.unscoped.filter(node__tenant__parent=None).update(nominal=0)
+
+    for _ in range(2):
+        answer = asker.post(f"{place}/accept", **how)
+        assert (answer.status_code, answer.json()["code"]) == (422, "OFFER_GONE")
+    asker.post(f"{place}/accept?dry_run=true")
+
+    told = AuditRecord.unscoped.filter(action="quota-request.offer-gone")
+    assert [(row.tenant_id, row.actor_name) for row in told] == [(tenancy.root().pk, "ed")] * 2
+    assert not IdempotencyKey.unscoped.exists()

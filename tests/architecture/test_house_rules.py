@@ -99,3 +99,35 @@ def test_migrations_are_complete() -> None:
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "allotment.settings.test"},
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def _writes_audit(node: ast.AST) -> bool:
+    return any(
+        isinstance(each, ast.Call) and ast.unparse(each.func) in ("audit.record", "audit.record_many")
+        for each in ast.walk(node)
+    )
+
+
+def _written_and_undone(tree: ast.Module) -> Iterator[int]:
+    """Where something is written into the audit, and refused in the same breath."""
+    for node in ast.walk(tree):
+        for _, block in ast.iter_fields(node):
+            if not isinstance(block, list) or not all(isinstance(each, ast.stmt) for each in block):
+                continue
+            raises = [number for number, each in enumerate(block) if isinstance(each, ast.Raise)]
+            for each in block[: max(raises, default=0)]:
+                if not isinstance(each, ast.FunctionDef | ast.ClassDef) and _writes_audit(each):
+                    yield each.lineno
+
+
+def test_what_is_written_about_a_refusal_outlives_the_transaction_that_it_undoes() -> None:
+    """`audit.record` is undone with the change; a refused attempt is told by `audit.failed` or `denied`."""
+    found = [
+        f"{file}:{line}"
+        for file, tree in trees().items()
+        if file.parts[0] != "tests"
+        for line in _written_and_undone(tree)
+    ]
+    assert found == []
+    planted = ast.parse("try:\n    f()\nexcept E:\n    with a:\n        audit.record(x)\n    raise F\n")
+    assert list(_written_and_undone(planted)) == [4]
