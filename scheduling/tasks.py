@@ -12,6 +12,7 @@ from scheduling.delegation import run as delegation
 from scheduling.execution import execute, gangs, observe
 from scheduling.services import cycle, govern, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
+from tenants import sign_in_limits
 
 
 @shared_task(name="scheduling.tasks.run_cycle")
@@ -71,8 +72,9 @@ def govern_clusters() -> None:
 
 @shared_task(name="scheduling.tasks.prune")
 def prune() -> None:
-    """Forget idempotency keys that nobody can rely on any more."""
+    """Forget idempotency keys, sign-ins and sessions that nobody can rely on any more."""
     idempotency.idempotency_prune(before=clock.now() - idempotency.KEPT)
+    sign_in_limits.sign_ins_prune(now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.sample_user_usage")

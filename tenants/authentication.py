@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Any
+
 from django.conf import settings
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import (
@@ -42,11 +46,14 @@ class SessionSignIn(SessionAuthentication):
     """Sign in by session, with a CSRF token in the header as in the console's own calls."""
 
     def enforce_csrf(self, request: Request) -> None:
-        """Check the token by Django's request, whose forms are empty for JSON.
+        """Check the token of the header by a copy of Django's request that has no form.
 
-        The framework's request would parse the body to look for a token in it, before it is known who asks.
+        Both requests would read the body to look for a token in it, before it is known who asks; of a form
+        nothing would be left for the parsers, which refuse it.
         """
-        super().enforce_csrf(getattr(request, "_request", request))
+        formless: Any = copy(getattr(request, "_request", request))
+        formless._post = QueryDict()
+        super().enforce_csrf(formless)
 
 
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

@@ -7,7 +7,7 @@ name cannot shut its owner out.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from axes.attempts import get_cool_off_threshold
@@ -15,6 +15,7 @@ from axes.handlers.database import AxesDatabaseHandler
 from axes.helpers import get_client_username
 from axes.models import AccessAttempt, AccessLog
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.db.models import Max, Sum
 from django.http import HttpRequest
 
@@ -24,6 +25,25 @@ ONE_ATTEMPT_IN: Final = timedelta(minutes=1)
 """How often a user who was tried too often may be tried again, from all unknown addresses together."""
 KNOWN_FOR: Final = timedelta(days=90)
 """How long an address from which a user signed in counts as known."""
+TRIED_FOR: Final = timedelta(days=1)
+"""How long wrong passwords are kept, which is longer than any limit looks back."""
+
+
+BATCH: Final = 1000
+
+
+def sign_ins_prune(*, now: datetime) -> int:
+    """Forget sign-ins that no limit looks at any more, and sessions that are over; returns how many.
+
+    No more than `BATCH` sign-ins at once: it is called again.
+    """
+    # Keys rise with time, so the oldest are found without a look at all.
+    oldest = AccessLog.objects.order_by("pk").values_list("pk", "attempt_time")[:BATCH]
+    known = [pk for pk, at in oldest if at < now - KNOWN_FOR]
+    done: int = AccessLog.objects.filter(pk__in=known).delete()[0]
+    done += AccessAttempt.objects.filter(attempt_time__lt=now - TRIED_FOR).delete()[0]
+    done += Session.objects.filter(expire_date__lt=now).delete()[0]
+    return done
 
 
 class SignInHandler(AxesDatabaseHandler):  # type: ignore[misc]

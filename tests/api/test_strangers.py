@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 import time_machine
 from axes.models import AccessAttempt, AccessLog
+from django.contrib.sessions.models import Session
 from django.core.cache import cache
 from django.db import DatabaseError
 from django.test import Client, RequestFactory
@@ -20,6 +21,7 @@ from allotment.supervisor.programs import embedded_plan
 from foundation import audit, clock, rate_limit
 from foundation.models import AuditRecord
 from foundation.rate_limit import address_of, network_of
+from scheduling.tasks import prune
 from tenants.models import User
 from tests.builders import tenancy
 from tests.builders.world import World
@@ -292,3 +294,20 @@ def test_production_believes_no_header_from_everybody(value: str, monkeypatch: p
 def test_production_takes_the_word_of_named_proxies(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", value)
     environment.check_proxies("FORWARDED_ALLOW_IPS")
+
+
+def test_sign_ins_that_no_limit_looks_at_are_forgotten(w: World, axes: None, now: Any) -> None:
+    client = Client()
+    assert sign_in(client, "ed", PASSWORD) == 302
+    sign_in(Client(), "ed", "wrong")
+    client.get("/logout")
+    kept = (AccessLog.objects.count(), AccessAttempt.objects.count())
+    prune()
+    assert (AccessLog.objects.count(), AccessAttempt.objects.count()) == kept == (1, 1)
+
+    now.shift(timedelta(days=2))
+    prune()
+    assert (AccessLog.objects.count(), AccessAttempt.objects.count()) == (1, 0)
+    now.shift(timedelta(days=89))
+    prune()
+    assert (AccessLog.objects.count(), Session.objects.count()) == (0, 0)

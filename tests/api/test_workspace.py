@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from rest_framework.test import APIClient
 
 from foundation import clock
@@ -96,6 +97,21 @@ def test_a_session_needs_a_csrf_token_to_write(w: World) -> None:
 
     assert client.get("/api/v1/me").status_code == 200
     assert client.post(f"{WORKSPACE}/jobs", {"roles": [{}]}).status_code == 403
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded"])
+def test_a_form_sent_by_a_session_is_refused_as_a_form(w: World, kind: str) -> None:
+    client = APIClient(enforce_csrf_checks=True)
+    client.get("/login")
+    client.force_login(w.editor)
+    token = client.cookies["allotment_csrf"].value
+    form = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\ntrain\r\n--x--\r\n'
+
+    def send(**headers: str) -> int:
+        return client.generic("POST", f"{WORKSPACE}/jobs", form, content_type=kind, **headers).status_code
+
+    assert send(HTTP_X_CSRFTOKEN=token) == 415
+    assert send() == 403
 
 
 def test_queues_with_flavors_in_order(w: World, as_user: As) -> None:
