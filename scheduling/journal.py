@@ -6,7 +6,9 @@ pod's name as well. The lines of a request carry its id.
 
 from __future__ import annotations
 
+import logging
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -33,6 +35,15 @@ class Step(NamedTuple):
     numbers: Mapping[str, Any] = {}
 
 
+class Pod(NamedTuple):
+    """A pod, the job that it is of, and its node where that is part of what happened."""
+
+    job: uuid.UUID
+    namespace: str
+    name: str
+    node: str = ""
+
+
 def tell_jobs(steps: Iterable[Step]) -> None:
     """Log and count these steps when the present transaction is committed."""
     told = list(steps)
@@ -40,22 +51,26 @@ def tell_jobs(steps: Iterable[Step]) -> None:
         transaction.on_commit(partial(_tell_jobs, told), robust=True)
 
 
-def tell_pods(what: str, pods: Iterable[tuple[uuid.UUID, str, str]], **more: Any) -> None:
-    """Log what happened to pods, each given as job, namespace and name, when the transaction is committed."""
-    told = list(pods)
+def tell_pods(what: str, pods: Iterable[Pod], **more: str) -> None:
+    """Log what happened to these pods when the present transaction is committed."""
+    told = list(pods) if log.isEnabledFor(logging.INFO) else []
     if told:
         transaction.on_commit(partial(_tell_pods, what, told, more), robust=True)
 
 
 def _tell_jobs(steps: list[Step]) -> None:
+    for code, count in Counter(step.code for step in steps).items():
+        measures.EVENTS.add(count, code=code)
+    if not log.isEnabledFor(logging.INFO):
+        return
     for step in steps:
-        measures.EVENTS.add(code=step.code)
         told = {key: step.numbers[name] for name, key in _TOLD.items() if step.numbers.get(name) is not None}
         if step.actor:
             told["by"] = step.actor
         log.info("job", job=str(step.job), step=step.code, **told)
 
 
-def _tell_pods(what: str, pods: list[tuple[uuid.UUID, str, str]], more: dict[str, Any]) -> None:
-    for job, namespace, name in pods:
-        log.info("pod", job=str(job), step=what, pod=f"{namespace}/{name}", **more)
+def _tell_pods(what: str, pods: list[Pod], more: dict[str, str]) -> None:
+    for job, namespace, name, node in pods:
+        where = {"node": node} if node else {}
+        log.info("pod", job=str(job), step=what, pod=f"{namespace}/{name}", **where, **more)

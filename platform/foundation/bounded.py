@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -137,7 +136,7 @@ def load_json(content: str | bytes, bounds: Bounds) -> Any:
         value = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise TextError(str(error)) from error
-    _check_built(value, bounds)
+    _check_built(value, bounds, has_long_text=len(text) > bounds.text)
     return value
 
 
@@ -279,25 +278,22 @@ def _is_deeper(skeleton: str, limit: int) -> bool:
     return False
 
 
-def _check_built(value: Any, bounds: Bounds) -> None:
-    """What the text alone does not show. Raises: TextError."""
-    for item in _all(value):
-        if isinstance(item, dict) and len(item) > bounds.keys:
-            raise _too_many_keys(bounds)
-        texts = item if isinstance(item, dict) else (item,)
-        if any(isinstance(text, str) and len(text) > bounds.text for text in texts):
-            raise _too_long(bounds)
-
-
-def _all(value: Any) -> Iterator[Any]:
+def _check_built(value: Any, bounds: Bounds, *, has_long_text: bool) -> None:
+    """What the text alone does not show; `has_long_text`: one value may be too long. Raises: TextError."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
-        yield item
-        if isinstance(item, dict):
+        kind = type(item)
+        if kind is dict:
+            if len(item) > bounds.keys:
+                raise _too_many_keys(bounds)
             waiting.extend(item.values())
-        elif isinstance(item, list):
+            if has_long_text:
+                waiting.extend(item)
+        elif kind is list:
             waiting.extend(item)
+        elif kind is str and len(item) > bounds.text:
+            raise _too_long(bounds)
 
 
 def _no_constant(name: str) -> None:

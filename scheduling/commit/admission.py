@@ -121,9 +121,6 @@ def _collect(
     batch.attempts.append((attempt, job.pk, number, batch.cell.epoch, batch.now, borrowed))
     batch.admitted[job.pk] = job
     batch.unclaimed.add(job.pk)  # the promise is kept
-    if number == 1:
-        waited_s = (batch.now - job.submitted_at).total_seconds()
-        transaction.on_commit(partial(measures.WAIT.observe, waited_s), robust=True)
     numbers = _summary(decision, number)
     batch.happened(job, "admitted", numbers)
     batch.note(job, DecisionKind.ADMIT, "", numbers)
@@ -190,6 +187,13 @@ def write(batch: Batch, *, in_use: bool = False) -> None:
     insert_values(DeviceSlice, _SLICE, batch.slices)
     _BOUND(batch.bound)
     _count_users(batch)
+    transaction.on_commit(partial(_count_waits, batch), robust=True)
+
+
+def _count_waits(batch: Batch) -> None:
+    for _, key, number, *_ in batch.attempts:
+        if number == 1:
+            measures.WAIT.observe((batch.now - batch.admitted[key].submitted_at).total_seconds())
 
 
 def _count_users(batch: Batch) -> None:

@@ -27,7 +27,7 @@ from foundation.kept import Kept, KeptUpdate
 from scheduling import measures
 from scheduling.execution import creation, gangs, resizing
 from scheduling.execution.task_specs import task_specs
-from scheduling.journal import tell_pods
+from scheduling.journal import Pod, tell_pods
 from scheduling.models import Allocation
 
 log = structlog.get_logger(__name__)
@@ -93,7 +93,6 @@ _SENT: Final = KeptUpdate(
     lambda keys, now: Allocation.unscoped.filter(pk__any_of=keys), lambda keys, now: {"removal_sent_at": now}
 )
 _WANTED: Final = Kept(_wanted)
-_STEPS: Final = {OutcomeKind.DONE: "created and bound", OutcomeKind.REFUSED: "refused"}
 _UNWANTED: Final[Kept[Any]] = Kept(_unwanted)
 
 
@@ -161,12 +160,17 @@ def _note_ensured(known: list[tuple[Allocation, Outcome]]) -> None:
         noted = [(allocation.pk, now, outcome.uid) for allocation, outcome in known]
         new = Guard(where={"ensured_at": None})
         update_rows(Allocation, ("ensured_at", "pod_uid"), noted, guard=new)
+    made = [allocation for allocation, outcome in known if outcome.kind is OutcomeKind.DONE]
+    tell_pods("created and bound", map(_pod, made))
     for allocation, outcome in known:
-        pod = (allocation.attempt.job_id, allocation.namespace, allocation.pod_name)
-        refused = {"cause": outcome.code} if outcome.code else {}
-        tell_pods(_STEPS[outcome.kind], [pod], node=allocation.node.name, **refused)
         if outcome.kind is OutcomeKind.REFUSED:
+            tell_pods("refused", [_pod(allocation)], cause=outcome.code)
             creation.send_back(allocation, outcome, now)
+
+
+def _pod(allocation: Allocation) -> Pod:
+    where = allocation.node.name
+    return Pod(allocation.attempt.job_id, allocation.namespace, allocation.pod_name, where)
 
 
 def _remove(cluster: Cluster, backend: ClusterBackend, unwanted: Sequence[Any], now: datetime) -> int:

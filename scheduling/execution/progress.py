@@ -21,7 +21,7 @@ from foundation.kept import Kept
 from scheduling.execution import restart
 from scheduling.execution.changes import Changes
 from scheduling.execution.endings import ending_message, ending_numbers
-from scheduling.journal import tell_pods
+from scheduling.journal import Pod, tell_pods
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.services.lifecycle import ask_removal, end_attempts, eviction, finish, no_reason, settle
 from scheduling.services.obstacles import TERMINATING
@@ -111,7 +111,7 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
     ended: list[Allocation] = []
     # Finished pods are still objects in the cluster, and so is what a gang had in common: have them removed.
     left = any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations)
-    restarted, gone = False, []
+    restarted, gone = False, list[Pod]()
     for seen in observations:
         allocation = allocations.get((seen.ref.namespace, seen.ref.name))
         if allocation is None:
@@ -129,7 +129,7 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
                 ended.append(allocation)
             left = left or allocation.attempt.gathered_at is not None
         if seen.phase is PodPhase.GONE and allocation.removed_at is None:
-            gone.append((allocation.attempt.job_id, allocation.namespace, allocation.pod_name))
+            gone.append(Pod(allocation.attempt.job_id, allocation.namespace, allocation.pod_name))
         if _apply_pod(allocation, seen, changes, now):
             touched.setdefault(allocation.attempt.job, []).append(seen)
     changes.write()
@@ -163,8 +163,8 @@ def _allocations(
 
 def _of_a_predecessor(allocation: Allocation, seen: PodObservation) -> bool:
     """A task restarted in place has a new pod by the same name; news of the old one is no longer news."""
-    hold = str(allocation.pk)
-    if not allocation.known_uid and seen.labels.get(HOLD, hold) != hold:
+    hold = seen.labels.get(HOLD) if not allocation.known_uid else None
+    if hold is not None and hold != str(allocation.pk):
         return True  # made for another hold, of which this database does not know
     if not allocation.pod_uid or not seen.ref.uid:
         return False

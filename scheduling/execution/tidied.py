@@ -12,7 +12,7 @@ from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
 from foundation.bulk import locking_in_order
 from foundation.kept import Kept, KeptUpdate
-from scheduling.journal import tell_pods
+from scheduling.journal import Pod, tell_pods
 from scheduling.models import TERMINAL_STATES, Allocation, TaskState
 
 _AT_REST: Final[Kept[tuple[Any, ...]]] = Kept(
@@ -50,7 +50,7 @@ def tidied(
         done = {(space, name) for _, space, name, *_ in there}
         if there:
             _REMOVED(sorted(row[0] for row in there), now)
-            tell_pods("gone", [(job, space, name) for _, space, name, _, job in there])
+            tell_pods("gone", [Pod(job, space, name) for _, space, name, _, job in there])
     return [seen for seen in observations if (seen.ref.namespace, seen.ref.name) not in done]
 
 

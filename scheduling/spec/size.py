@@ -26,13 +26,14 @@ LIST_BYTES_MAX: Final = 1024 * 1024 - 64
 """Bytes of a file that lists the tasks of a job: what a ConfigMap holds, less the file's name."""
 _ATTEMPTS: Final = 9_999
 _SLOTS: Final = " slots=1024\n"
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, skipkeys=True)
 _IN_PODS: Final = ("labels", "tolerations")
 
 
 def bytes_of(value: Any) -> int:
     """The size of a value as compact JSON in UTF-8."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str, skipkeys=True)
-    return len(text.encode(errors="surrogatepass"))
+    text = _JSON.encode(value)
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def check_file_size(body: Any) -> None:

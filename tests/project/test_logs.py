@@ -55,6 +55,15 @@ def test_a_traceback_shows_no_local_variables(logged: tuple[logging.Logger, io.S
     assert secret not in text.getvalue()
 
 
+def test_nothing_is_rendered_of_a_line_below_the_level() -> None:
+    class Costly:
+        def __str__(self) -> str:
+            raise AssertionError("rendered")
+
+    logging.getLogger("allotment.test.costly").setLevel(logging.WARNING)
+    structlog.get_logger("allotment.test.costly").info("told to nobody: %s", Costly())
+
+
 @pytest.mark.parametrize(
     ("path", "kept"), [("/readyz", False), ("/readyz/platform", False), ("/livez", False), ("/", True)]
 )

@@ -18,7 +18,7 @@ from clusters.services.foreign_sums import foreign_settle
 from clusters.services.node_marks import nodes_changed
 from foundation import clock, outbox
 from foundation.installation import installation_id
-from foundation.kept import KeptUpdate
+from foundation.kept import Kept, KeptUpdate
 
 log = structlog.get_logger(__name__)
 _DIGITS: Final = 10
@@ -29,6 +29,7 @@ _OF_POD: Final = (
 )
 
 
+_KNOWN: Final = Kept(lambda uids, cluster: ForeignPod.unscoped.filter(cluster=cluster, uid__any_of=uids))
 _SAME: Final = KeptUpdate(
     lambda pk, cursor, epoch, now: Cluster.unscoped.filter(pk=pk, cursor=cursor, epoch=epoch),
     lambda pk, cursor, epoch, now: {"foreign_at": now},
@@ -133,9 +134,9 @@ def _warn_of_strangers(cluster: Cluster, new: Iterable[ForeignPod]) -> None:
 
 
 def _rows(cluster: Cluster, bound: BoundPods) -> list[ForeignPod]:
-    rows = ForeignPod.unscoped.filter(cluster=cluster)
-    uids = bound.gone | {pod.uid for pod in bound.pods}
-    return list(rows if bound.complete or len(uids) > _BATCH else rows.filter(uid__in=uids))
+    if bound.complete:
+        return list(ForeignPod.unscoped.filter(cluster=cluster))
+    return _KNOWN.for_any([*bound.gone, *(pod.uid for pod in bound.pods)], cluster.pk)
 
 
 def _portions(uids: Iterable[str]) -> Iterator[list[str]]:

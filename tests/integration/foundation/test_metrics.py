@@ -210,7 +210,7 @@ def test_a_request_is_answered_while_another_process_holds_the_write_lock(
         locked.free.set()
         assert locked.closed.wait(30)
         wait_until(lambda: not measures._Process.writing.locked(), "the thread has ended")
-    kept = measures._counted.get((THINGS.name, '["a"]', ""), [0, 0.0])[0]
+    kept = measures._counted.get((THINGS.name, ("a",), ""), [0, 0.0])[0]
     written = sum(row[3] for row in locked.written if row[0] == THINGS.name)
     assert written + kept == 4, "nothing is lost, and nothing counted twice"
     assert bool(written) is (error is None)

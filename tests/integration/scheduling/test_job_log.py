@@ -67,12 +67,12 @@ def test_a_life_is_told_from_submission_to_the_last_pod(
     made = [line for line in lines if line.get("step") == "created and bound"]
     assert all(line["node"].startswith("node-") and "/" in line["pod"] for line in made)
     counted = {(name, labels): count for (name, labels, _), (count, _) in measures._counted.items()}
-    assert counted["allotment_job_events_total", '["admitted"]'] == 1
-    assert counted["allotment_admission_wait_seconds", "[]"] == 1
+    assert counted["allotment_job_events_total", ("admitted",)] == 1
+    assert counted["allotment_admission_wait_seconds", ()] == 1
     for name in ("cycle", "cycle_snapshot", "cycle_decision", "cycle_commit"):
         assert any(found == f"allotment_{name}_seconds" for found, _ in counted)
     assert {labels for name, labels in counted if name == "allotment_execution_seconds"} == {
-        '["sim", "ensure"]', '["sim", "remove"]', '["sim", "observe"]'
+        ("sim", "ensure"), ("sim", "remove"), ("sim", "observe")
     }  # fmt: skip
 
 
@@ -100,6 +100,23 @@ def test_looking_again_tells_nothing_again(lines: Lines, django_capture_on_commi
             for _ in range(3):
                 observe_cluster(cluster_id=stage.cluster.pk)
     assert lines == []
+
+
+def test_steps_are_counted_where_their_lines_are_not_shown(
+    lines: Lines, django_capture_on_commit_callbacks: Any
+) -> None:
+    logging.getLogger("scheduling.journal").setLevel(logging.WARNING)
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        stage = Stage()
+        for name in ("one", "two"):
+            stage.submit(name, jobs.RoleOf(cards=1))
+        with django_capture_on_commit_callbacks(execute=True):
+            stage.run(0)
+    assert lines == []
+    totals = {(name, labels): total for (name, labels, _), (_, total) in measures._counted.items()}
+    assert totals["allotment_job_events_total", ("admitted",)] == 2
+    waits = [key for key in measures._counted if key[0] == "allotment_admission_wait_seconds"]
+    assert sum(measures._counted[key][0] for key in waits) == 2
 
 
 def test_what_is_rolled_back_is_not_told(lines: Lines, django_capture_on_commit_callbacks: Any) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING
+from functools import lru_cache
 from typing import Any, Final
 
 import structlog
@@ -23,6 +24,8 @@ _MIRROR: Final = "kubernetes.io/config.mirror"  # a pod from a file on the node
 _OF_THE_NODE: Final = ("DaemonSet", "Node")
 _MARKS: Final = "allotment.io/"
 _MEBI: Final = 1024 * 1024
+_MORE: Final = frozenset(("initContainers", "overhead", "resources"))
+"""The fields of a pod's specification that add to what its containers ask for."""
 
 Amounts = Counter[str]
 
@@ -46,13 +49,13 @@ def bound_pod(item: Json) -> BoundPod:
         owner=f"{owner['kind']}/{owner['name']}" if owner else "",
         standing=standing,
         leaving=bool(metadata.get("deletionTimestamp")),
-        labels={key: value for key, value in labels.items() if _is_mark(key, value)},
+        labels={
+            key: value
+            for key, value in labels.items()
+            if key.startswith(_MARKS) or pods.MANAGED.get(key) == value
+        },
         installation=labels.get(pods.INSTALLATION, ""),
     )
-
-
-def _is_mark(key: str, value: str) -> bool:
-    return pods.MANAGED.get(key) == value or key.startswith(_MARKS)
 
 
 def requests(spec: Json) -> Amounts:
@@ -62,6 +65,9 @@ def requests(spec: Json) -> Amounts:
     sidecars add up; what the pod asks for as a whole comes first, and its overhead on top. The rule is
     Kubernetes' own, of `resource.PodRequests`.
     """
+    containers = spec["containers"]
+    if len(containers) == 1 and not _MORE.intersection(spec):
+        return _asked(containers[0])
     sidecars, start = Amounts(), Amounts()
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy") == "Always":
@@ -69,7 +75,7 @@ def requests(spec: Json) -> Amounts:
             start |= sidecars
         else:
             start |= sidecars + _asked(container)
-    running = sum((_asked(container) for container in spec["containers"]), sidecars)
+    running = sum((_asked(container) for container in containers), sidecars)
     total = Amounts({**(running | start), **_asked(spec)})
     total.update(_amounts(spec.get("overhead") or {}))
     return total
@@ -82,10 +88,14 @@ def _asked(holder: Json) -> Amounts:
 
 
 def _amounts(quantities: Mapping[str, Any]) -> Amounts:
-    scale = {"cpu": 1000}
-    return Amounts(
-        {name: _ceiling(parse_quantity(text) * scale.get(name, 1)) for name, text in quantities.items()}
-    )
+    return Amounts({name: _amount(text, name == "cpu") for name, text in quantities.items()})
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str | int | float, is_cpu: bool) -> int:
+    """A quantity rounded up, of CPU in millicores. Kept, for most pods of a cluster ask for the same."""
+    scale = 1000 if is_cpu else 1
+    return int((parse_quantity(text) * scale).to_integral_value(ROUND_CEILING))
 
 
 def _cards(asked: Amounts) -> dict[str, int]:
@@ -105,7 +115,3 @@ def _shares(item: Json) -> tuple[DeviceGrant, ...]:
         log.warning("what a pod holds of cards cannot be read", pod=name, error=str(error))
         return ()
     return tuple(DeviceGrant(share.uuid, share.cores, share.memory_mib) for share in shares)
-
-
-def _ceiling(value: Decimal) -> int:
-    return int(value.to_integral_value(ROUND_CEILING))

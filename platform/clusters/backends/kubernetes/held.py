@@ -44,10 +44,10 @@ def shares_of(pod: Json) -> list[CardShare]:
 
     Raises: HamiFormatError if the annotation cannot be read, or claims more cards than the pod asks for.
     """
-    asked = asked_of(pod).cards
+    text = (pod["metadata"].get("annotations") or {}).get(hami.ALLOCATED, "")
+    asked = asked_of(pod).cards if text else 0
     if not asked:
         return []
-    text = (pod["metadata"].get("annotations") or {}).get(hami.ALLOCATED, "")
     shares = [share for container in hami.decode_shares(text) for share in container]
     if len(shares) > asked:
         raise hami.HamiFormatError(f"{hami.ALLOCATED} names {len(shares)} cards of {asked} asked for")

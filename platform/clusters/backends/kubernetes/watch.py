@@ -153,9 +153,13 @@ def _changes(api: Api, pods_version: str, nodes_version: str) -> ObservedBatch:
         if _is_observed(api, change.item)
     ]
     seen += [_node(api, change.item, change.at, change.gone) for change in nodes_seen.found]
-    there = [change.item for change in changed if not change.gone]
-    gone = {change.item["metadata"]["uid"] for change in changed if change.gone or not _holds(change.item)}
-    bound = BoundPods(_bound_pods(there), frozenset(gone))
+    held, gone = list[BoundPod](), set[str]()
+    for change in changed:
+        if change.gone or not _holds(change.item):
+            gone.add(change.item["metadata"]["uid"])
+        else:
+            held.append(bound_pod(change.item))
+    bound = BoundPods(tuple(held), frozenset(gone))
     cursor = f"{pods_seen.version}.{nodes_seen.version}"
     return ObservedBatch(in_order(seen), cursor, again_s=_again_s(api, pods_seen), bound=bound)
 
