@@ -56,7 +56,7 @@ def gaps_of(found: SeriesSet) -> list[charts.Gap]:
 def _cause(gap: Gap) -> str:
     if gap.cause == "unreachable":
         said = _("%(cluster)s did not answer") % {"cluster": gap.cluster}
-        return f"{said} ({gap.message})" if gap.message else said
+        return f"{said}: {gap.message}" if gap.message else said
     return _("%(cluster)s answered without any reading") % {"cluster": gap.cluster}
 
 

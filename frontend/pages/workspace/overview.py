@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -44,12 +44,15 @@ class PoolLine:
 
 @dataclass(frozen=True, slots=True)
 class QueueLine:
-    """One queue: its rules, its work, and what it holds of its own quota, in GPUs."""
+    """One queue: its rules, its work, the GPUs it holds, and its own quota by pool, in GPUs.
+
+    Quota of different pools is never added up; None is unlimited.
+    """
 
     queue: Queue
     work: QueueWork
     held: float
-    nominal: float | None
+    nominal: Sequence[tuple[str, float | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +169,15 @@ def _used_of_pool(part: FlavorUsage, used: Mapping[str, float]) -> float | None:
 
 def _queues(who: User, place: Tenant, work: Mapping[uuid.UUID, QueueWork]) -> list[QueueLine]:
     held: Counter[str] = Counter()
-    nominal: Counter[str] = Counter()
+    nominal: defaultdict[str, list[tuple[str, float | None]]] = defaultdict(list)
     for row in workspace_quota(who, place):
         if row.queue and row.resource == Resource.GPU_CORES:
             held[row.queue] += row.used
-            nominal[row.queue] += row.nominal or 0
+            if row.nominal != 0:
+                amount = None if row.nominal is None else row.nominal / 100
+                nominal[row.queue].append((row.flavor.name, amount))
     return [
-        QueueLine(
-            queue, work.get(queue.pk, _NO_WORK), held[queue.name] / 100, nominal[queue.name] / 100 or None
-        )
+        QueueLine(queue, work.get(queue.pk, _NO_WORK), held[queue.name] / 100, nominal[queue.name])
         for queue in queue_list(who, place)
     ]
 

@@ -286,7 +286,7 @@ def test_a_gap_is_shown_with_its_cause(there: World, operator: Client) -> None:
     )
     answer = json.loads(operator.get("/ops/overview/charts/allocation").content)
     [_start, _end, cause] = answer["figure"]["layout"]["meta"]["gaps"][-1]
-    assert cause == "sim did not answer (connection refused)"
+    assert cause == "sim did not answer: connection refused"
 
 
 @pytest.mark.parametrize(
