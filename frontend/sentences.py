@@ -50,6 +50,10 @@ SENTENCES: dict[str, Sentences] = {
         _("The queue is on hold or closed: it starts nothing new."),
     ),
     "SUSPENDED": (
+        _(
+            "Held by %(user)s after a database restore: nothing in cluster %(restored)s tells whether the job"
+            " has run since the backup. Resume or cancel it."
+        ),
         _("%(user)s suspended it. It waits until someone resumes it."),
         _("It was suspended. It waits until someone resumes it."),
     ),

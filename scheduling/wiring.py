@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from clusters import restarts
 from clusters.models import Cell
 from foundation import health, metrics, outbox
 from foundation.deferred import defer_import
@@ -51,6 +52,12 @@ def connect() -> None:
             drain=defer_import("scheduling.services.drain:quota_drain"),
             pending=pending_demand,
             vacate=defer_import("scheduling.services.vacate:queue_vacate"),
+        )
+    )
+    restarts.register(
+        restarts.Answers(
+            find=defer_import("scheduling.services.restarting:find_restarting"),
+            hold=defer_import("scheduling.services.restarting:hold_restarting"),
         )
     )
     evidence.register("use", use_evidence)

@@ -110,7 +110,8 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
             unwanted = _UNWANTED(cluster.pk, now - _ASK_AGAIN)
             answered = _remove(cluster, backend, [one for one in unwanted if not one.released_at], now)
             # Until its pods were listed it is not known what others hold in a cluster.
-            if cluster.listed_at is not None or not backend.capabilities.owned:
+            listed = cluster.listed_at is not None and cluster.opens_at is None
+            if listed or not backend.capabilities.owned:
                 answered += _ensure(cluster, backend)
             # Nobody waits for pods that have ended.
             answered += _remove(cluster, backend, [one for one in unwanted if one.released_at], now)

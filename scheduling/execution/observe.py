@@ -124,7 +124,8 @@ def _apply(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch, now:
     adoption.adopt_all(cluster, backend, unknown, now=now)
     _count_others(cluster, batch)
     look_again = not batch.complete and _has_unknown(cluster, backend, pods)
-    if batch.complete and cluster.listed_at is None and is_current(cluster):
+    listed = batch.complete or cluster.listed_at is not None
+    if cluster.opens_at is not None and cluster.opens_at <= now and listed and is_current(cluster):
         nodes_open(cluster)
     faults.point("observe.before_cursor")
     # The cursor moves last: a crash before this line only means seeing the same things again. Nor does it

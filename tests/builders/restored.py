@@ -24,6 +24,7 @@ def restored(stage: KubeStage) -> Iterator[None]:
 
 
 def take_over(stage: KubeStage, *words: str) -> None:
-    """Have the restored database run the cluster again, by its command."""
-    call_command("cluster", "take-over", "east", "--owner", str(installation_id()), *words)
+    """Have the restored database run the cluster again; jobs that may have run start, unless `words` say."""
+    choice = () if "--restarting" in words else ("--restarting", "start")
+    call_command("cluster", "take-over", "east", "--owner", str(installation_id()), *words, *choice)
     stage.cluster.refresh_from_db()

@@ -249,6 +249,8 @@ ALLOTMENT_RATES = {
 # --- Platform -------------------------------------------------------------------------------------
 ALLOTMENT_HOME = HOME
 ALLOTMENT_OBSERVE_EVERY_S = 5
+# How often a cluster is told who runs it; one that was taken over is used after twice that time.
+ALLOTMENT_OWNER_CONFIRM_S = env.number("ALLOTMENT_OWNER_CONFIRM_S", default=20, low=1, high=300)
 ALLOTMENT_LEASE_S = env.number("ALLOTMENT_LEASE_S", default=30, low=2, high=600)
 # The namespace that the platform itself runs in, where it runs in a cluster: no workspace is named like it.
 ALLOTMENT_NAMESPACE = env.text("ALLOTMENT_NAMESPACE", env.own_namespace())

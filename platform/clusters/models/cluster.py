@@ -68,6 +68,9 @@ class Cluster(BaseModel, Leased, Versioned):
     owner_token = models.CharField(max_length=64, blank=True, default="", db_default="")
     owner_next = models.CharField(max_length=64, blank=True, default="", db_default="")
     owner_at = models.DateTimeField(null=True, blank=True)
+    # When its closed nodes may be used again and pods made, once what runs there was read after that; none
+    # while nothing is waited for.
+    opens_at = models.DateTimeField(null=True, blank=True)
     # Of what the engine of the cluster's own says, where it has one.
     delegate_cursor = models.TextField(blank=True, default="", db_default="")
 

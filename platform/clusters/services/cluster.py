@@ -22,6 +22,7 @@ from clusters.services.ownership import (
     ownership_check,
     ownership_confirm,
     ownership_release,
+    take_over_begin,
 )
 from foundation import audit, outbox, versions
 from foundation.actor import Actor
@@ -78,6 +79,9 @@ def _begin(cluster: Cluster, take_over: str) -> None:
     What fails here is done by the first look at the cluster.
     """
     try:
+        if take_over:
+            with transaction.atomic():
+                take_over_begin(cluster)
         ownership_confirm(cluster=cluster, backend=backend_for(cluster), take_over=take_over)
         foreign_apply(cluster=cluster, bound=backend_for(cluster).observe(None).bound)
     except (BackendUnavailable, Disowned) as error:

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import socket
 import uuid
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import structlog
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from clusters import restarts
 from clusters.backends.base import BackendUnavailable, ClusterBackend, Owner
 from clusters.backends.registry import backend_for
 from clusters.models import Cell, Cluster, ClusterHealth, Node
+from clusters.restarts import RestartingJob
 from clusters.services.node_marks import nodes_changed
 from foundation import audit, clock, faults, outbox
 from foundation.actor import Actor
@@ -31,11 +35,11 @@ from tenants import permissions
 from tenants.permissions import Permission
 
 log = structlog.get_logger(__name__)
-CONFIRM_EVERY: Final = timedelta(seconds=20)
 _CONFIRMED_WITHIN: Final = timedelta(seconds=90)
 EPOCHS_AHEAD: Final = 10**9
 """So much an epoch is raised when a database may have forgotten some; years of them."""
 _HOST_LENGTH: Final = 100
+_LABEL_JOB: Final = "allotment.io/job"
 
 
 class ClusterUnreachable(Refused):
@@ -52,16 +56,21 @@ class Disowned(Conflict):
     title = gettext_lazy("This cluster is run by another platform, or is another cluster")
 
 
+def confirm_every() -> timedelta:
+    """How long a confirmation holds."""
+    return timedelta(seconds=settings.ALLOTMENT_OWNER_CONFIRM_S)
+
+
 def ownership_confirm(*, cluster: Cluster, backend: ClusterBackend, take_over: str = "") -> None:
     """Make sure that this is the cluster it was and that this database runs it, and say so in the cluster.
 
-    Asked again after `CONFIRM_EVERY`. `take_over` is the id of an installation that is to be replaced.
+    Asked again after `confirm_every`. `take_over` is the id of an installation that is to be replaced.
     Raises: Disowned; BackendUnavailable.
     """
     if not backend.capabilities.owned:
         return
     age = None if cluster.owner_at is None else clock.now() - cluster.owner_at
-    fresh = age is not None and timedelta(0) <= age < CONFIRM_EVERY
+    fresh = age is not None and timedelta(0) <= age < confirm_every()
     if fresh and not take_over and cluster.health != ClusterHealth.DISOWNED:
         return
     _renew(cluster, backend, ownership_check(cluster=cluster, backend=backend, take_over=take_over))
@@ -146,8 +155,24 @@ def owned_note(*, cluster: Cluster) -> None:
     """Have everything in the cluster read anew; until it was, nothing is placed there. See `nodes_open`."""
     if cluster.health != ClusterHealth.DISOWNED:
         return
-    fields = {"cursor": "", "foreign_listed_at": None, "listed_at": None, "health_message": ""}
-    Cluster.unscoped.filter(pk=cluster.pk).update(health=ClusterHealth.UNKNOWN, **fields)
+    cluster.refresh_from_db(fields=["opens_at"])  # a take-over may be under way
+    opens_at = cluster.opens_at or clock.now()
+    _read_anew(cluster, opens_at=opens_at, health=ClusterHealth.UNKNOWN, health_message="")
+
+
+def take_over_begin(cluster: Cluster) -> None:
+    """Use a cluster that was taken over only when whoever ran it before must have noticed.
+
+    The other one may be running still: it believes for `confirm_every` that it runs the cluster, and calls
+    that it has begun take a while. To be called before the owner is written, inside a transaction.
+    """
+    _close(cluster, closed=True)
+    _read_anew(cluster, opens_at=clock.now() + 2 * confirm_every())
+
+
+def _read_anew(cluster: Cluster, **fields: Any) -> None:
+    anew: dict[str, Any] = {"cursor": "", "foreign_listed_at": None, "listed_at": None}
+    Cluster.unscoped.filter(pk=cluster.pk).update(**anew, **fields)
     cluster.refresh_from_db()
 
 
@@ -160,8 +185,9 @@ def is_current(cluster: Cluster) -> bool:
 
 @transaction.atomic
 def nodes_open(cluster: Cluster) -> None:
-    """Let the nodes of a cluster be used again; to be called when it is known what runs there."""
-    if Node.unscoped.filter(cluster=cluster, closed=True).exists():
+    """Let a cluster be used again; to be called when it was read after `opens_at` what runs there."""
+    opened = Cluster.unscoped.filter(pk=cluster.pk, opens_at=cluster.opens_at)
+    if opened.exclude(health=ClusterHealth.DISOWNED).update(opens_at=None):
         _close(cluster, closed=False)
 
 
@@ -174,13 +200,34 @@ def cluster_owner(*, acting_user: Actor, cluster: Cluster) -> Owner | None:
         raise ClusterUnreachable(str(error)) from error
 
 
-def cluster_take_over(*, acting_user: Actor, cluster: Cluster, owner: str) -> None:
-    """Run a cluster in the place of the platform that its owner object names, by the id of that installation.
+def cluster_restarting(*, acting_user: Actor, cluster: Cluster) -> Sequence[RestartingJob]:
+    """The jobs that would start if a cluster were taken over now, though they may have run since the backup.
 
-    Raises: PermissionDenied; ClusterUnreachable; Disowned if the object names another one, or the cluster is
-    another one.
+    None in a cluster that this database runs or has never run. Raises: PermissionDenied; ClusterUnreachable.
     """
     found = cluster_owner(acting_user=acting_user, cluster=cluster)
+    if found is None or cluster.owner_at is None or _is_ours(cluster, found):
+        return ()
+    try:
+        pods = backend_for(cluster, disowned_too=True).list_objects("pods")
+    except BackendUnavailable as error:
+        raise ClusterUnreachable(str(error)) from error
+    labels = ((pod["metadata"].get("labels") or {}) for pod in pods)
+    return restarts.answers().find(cluster, {said.get(_LABEL_JOB, "") for said in labels})
+
+
+def cluster_take_over(
+    *, acting_user: Actor, cluster: Cluster, owner: str, hold: Sequence[RestartingJob] = ()
+) -> None:
+    """Run a cluster in the place of the platform that its owner object names, by the id of that installation.
+
+    The jobs of `hold` are suspended before anything can start. Raises: PermissionDenied; ClusterUnreachable;
+    Disowned if the object names another one, or the cluster is another one.
+    """
+    found = cluster_owner(acting_user=acting_user, cluster=cluster)
+    if found is not None and not _is_ours(cluster, found):
+        with transaction.atomic():
+            take_over_begin(cluster)
     try:
         backend = backend_for(cluster, disowned_too=True)
         ownership_confirm(cluster=cluster, backend=backend, take_over=owner)
@@ -192,6 +239,9 @@ def cluster_take_over(*, acting_user: Actor, cluster: Cluster, owner: str) -> No
             acting_user, "cluster.take_over", entity="cluster", entity_id=cluster.pk,
             before=before, after={"owner": str(installation_id())},
         )  # fmt: skip
+        if hold:
+            Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
+            restarts.answers().hold(acting_user, cluster, hold)
         # Attempts and epochs of this database may count from lower values again than those on pods.
         Cell.unscoped.filter(pk=cluster.cell_id).update(epoch=F("epoch") + EPOCHS_AHEAD)
         owned_note(cluster=cluster)

@@ -159,8 +159,10 @@ def test_what_was_lost_is_used_again_after_a_person_took_it_over(
     monkeypatch.setattr("builtins.input", lambda question: "yes")
     assert "nothing was changed" in refused("take-over", "east")
     monkeypatch.setattr("builtins.input", lambda question: "11111111-2222")
-    call_command("cluster", "take-over", "east")
-    stage.run(12)
+    call_command("cluster", "take-over", "east", "--restarting", "start")
+    stage.run(30)
+    assert state(job) == JobState.QUEUED, "the other one may run on and not have noticed"
+    stage.run(24)
     assert state(job) == JobState.RUNNING
     assert Cluster.unscoped.get().health == ClusterHealth.HEALTHY
     record = AuditRecord.unscoped.get(action="cluster.take_over")

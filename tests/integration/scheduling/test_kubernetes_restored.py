@@ -1,19 +1,25 @@
 """After a restore a job is what its pods in the cluster are, on a real API server.
 
 A savepoint stands for the backup: quick, and the same to the code. Real dumps, restored under real processes,
-are in `tests/project/test_restore_drill.py`.
+are in `tests/project/test_card_drill.py`.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
 
 from benchmarks.control_plane import ControlPlane
 from clusters.models import Cluster, ClusterHealth, Device, ForeignOrigin, ForeignPod, Node
+from foundation import clock
+from foundation.installation import installation_id
 from quotas.models import LedgerEntry, Quota
 from scheduling.models import Allocation, Attempt, GpuRequestMode, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
@@ -74,7 +80,7 @@ def delete(stage: KubeStage, name: str) -> None:
 
 
 def disown(stage: KubeStage) -> None:
-    Cluster.unscoped.update(owner_at=None)
+    Cluster.unscoped.update(owner_at=clock.now() - timedelta(hours=1))
     run(stage, 3)
     assert Cluster.unscoped.get().health == ClusterHealth.DISOWNED
 
@@ -129,13 +135,13 @@ def test_a_job_that_started_since_goes_on_where_its_pods_are(
     run(stage, 6)
     job.refresh_from_db()
     assert (job.state, job.attempt_number, job.started_at) == (JobState.RUNNING, 1, started)
-    assert set(Node.unscoped.values_list("closed", flat=True)) == {False}
     held = Allocation.unscoped.filter(attempt__job=job).values_list("pod_name", "node__name")
     assert dict(held) == there
     assert "adopted" in codes(job)
     assert_books(stage)
     run(stage, 45)
     assert uids(stage) == known, "nothing is made and nothing removed"
+    assert set(Node.unscoped.values_list("closed", flat=True)) == {False}
     assert_books(stage)
     for name in there:
         end(stage, name, "Succeeded", 0)
@@ -207,7 +213,7 @@ def test_a_gang_of_which_a_pod_is_missing_starts_anew_after_the_others_are_gone(
         delete(stage, min(names))
     disown(stage)
     take_over(stage)
-    run(stage, 30)
+    run(stage, 60)
     job.refresh_from_db()
     assert (job.state, job.attempt_number) == (JobState.RUNNING, 2)
     assert not names & set(stage.pods())
@@ -268,7 +274,7 @@ def test_pods_that_cannot_be_adopted_keep_their_job_from_starting_beside_them(st
     flavor.save()
     disown(stage)
     take_over(stage)
-    run(stage, 30)
+    run(stage, 60)
     assert uids(stage) == {pod["metadata"]["uid"]}
     assert state(job) == JobState.QUEUED
     assert "not_adopted" in codes(job)
@@ -286,7 +292,7 @@ def test_a_job_of_the_lost_time_is_counted_and_left_alone(stage: KubeStage) -> N
     more = stage.start("more", WHOLE, run_s=LONG)
     disown(stage)
     take_over(stage)
-    run(stage, 60)
+    run(stage, 90)
     assert uids(stage) == there, "nothing is made and nothing removed"
     assert (state(waits), state(more)) == (JobState.RUNNING, JobState.QUEUED)
     assert [row.name for row in ForeignPod.unscoped.all()] == [of_lost]
@@ -309,3 +315,40 @@ def test_a_backup_of_a_moment_ago_is_noticed_by_the_pods_alone(stage: KubeStage)
     job.refresh_from_db()
     assert (job.state, job.attempt_number) == (JobState.RUNNING, 1)
     assert_books(stage)
+
+
+def test_jobs_that_may_have_run_are_named_and_held_until_a_person_decides(
+    stage: KubeStage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One ran in the backup and has ended since, one waited; a third one runs since, and goes on."""
+    ended = stage.start("ended", WHOLE, run_s=LONG)
+    run(stage, 6)
+    runs = stage.start("runs", WHOLE, run_s=LONG)
+    waits = stage.start("waits", WHOLE, run_s=LONG)
+    with restored(stage):
+        run(stage, 24)
+        for name in [name for name in stage.pods() if name.startswith("ended")]:
+            delete(stage, name)
+        assert state(runs) == JobState.RUNNING
+        there = uids(stage)
+    disown(stage)
+    monkeypatch.setattr("builtins.input", lambda question: "maybe")
+    with pytest.raises(CommandError) as refused:
+        call_command("cluster", "take-over", "east", "--owner", str(installation_id()))
+    assert "team-a/ended (running), team-a/waits (queued)" in str(refused.value)
+    assert Cluster.unscoped.get().health == ClusterHealth.DISOWNED, "nothing was changed"
+    capsys.readouterr()
+    take_over(stage, "--restarting", "hold", "--json", "-")
+    told = json.loads(capsys.readouterr().out)
+    assert told["held"]
+    assert {job["name"] for job in told["restarting"]} == {"ended", "waits"}
+    run(stage, 90)
+    assert (state(ended), state(waits), state(runs)) == (
+        JobState.SUSPENDED, JobState.SUSPENDED, JobState.RUNNING
+    )  # fmt: skip
+    assert uids(stage) == there
+    assert waits.reason_numbers["restored"] == "east"
+    assert_books(stage)
+    job_resume(acting_user=stage.user, job=waits)
+    run(stage, 12)
+    assert state(waits) == JobState.RUNNING

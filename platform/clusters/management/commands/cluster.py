@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from typing import Any, Final
 
 from django.core.management.base import CommandError, CommandParser
 
 from clusters.api.serializers import ClusterSerializer
 from clusters.models import BackendKind, Cell, Cluster
+from clusters.restarts import RestartingJob
 from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import cluster_list
 from clusters.services.cluster import (
@@ -18,12 +20,18 @@ from clusters.services.cluster import (
     cluster_set,
     cluster_sync,
 )
-from clusters.services.ownership import cluster_owner, cluster_take_over, owner_told
+from clusters.services.ownership import (
+    cluster_owner,
+    cluster_restarting,
+    cluster_take_over,
+    owner_told,
+)
 from tenants.management.results import FAILED, USAGE
 from tenants.management.verbs import VerbCommand, confirm_by_name, table_text
 from tenants.models import User
 
 _BACKENDS: Final = [BackendKind.KUBERNETES.value, BackendKind.KUEUE.value]
+_SHOWN: Final = 20
 _CONNECTION: Final = {
     "path": "the kubeconfig file",
     "context": "of the kubeconfig; its current one unless told",
@@ -63,6 +71,12 @@ class Command(VerbCommand):
         over.add_argument("name", metavar="NAME")
         over.add_argument(
             "--owner", default="", metavar="ID", help="the lost installation's id; asked for else"
+        )
+        over.add_argument(
+            "--restarting",
+            default="",
+            choices=["start", "hold"],
+            help="what becomes of jobs that may have run since the backup: they start, or are suspended",
         )
         change = verbs.add_parser("set", help="change the connection, or switch what is experimental")
         change.add_argument("name", metavar="NAME")
@@ -130,9 +144,19 @@ class Command(VerbCommand):
             confirm_by_name(question, owner, wanted="Write its id", instead="--owner")
         if found is not None and owner != found.installation:
             raise CommandError("nothing was changed", returncode=FAILED)
-        cluster_take_over(acting_user=user, cluster=cluster, owner=owner)
+        restarting = cluster_restarting(acting_user=user, cluster=cluster)
+        hold = bool(restarting) and _holds(restarting, options["restarting"])
+        cluster_take_over(acting_user=user, cluster=cluster, owner=owner, hold=restarting if hold else ())
+        told = {
+            **_told(cluster),
+            "restarting": [
+                {"workspace": job.workspace, "name": job.name, "state": job.state} for job in restarting
+            ],
+            "held": hold,
+        }
+        held = f"; suspended until somebody resumes them: {_named(restarting)}" if hold else ""
         follow = "next: allotment doctor --deep"
-        return _told(cluster), f"cluster {cluster.name} is run by this platform; {follow}"
+        return told, f"cluster {cluster.name} is run by this platform{held}; {follow}"
 
     def _remove(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_get(viewer=user, name=options["name"])
@@ -141,6 +165,31 @@ class Command(VerbCommand):
             confirm_by_name(f"Forget cluster {cluster.name}?", cluster.name)
         cluster_remove(acting_user=user, cluster=cluster)
         return told, f"cluster {told['name']} removed"
+
+
+def _holds(restarting: Sequence[RestartingJob], chosen: str) -> bool:
+    """Whether these jobs are to be suspended; asked for if nothing was chosen. Raises: CommandError."""
+    if chosen:
+        return chosen == "hold"
+    what = (
+        f"{len(restarting)} jobs have no pod in the cluster, and nothing tells whether they have run since"
+        f" the backup: {_named(restarting)}."
+    )
+    try:
+        answer = input(f"{what} Write start to let them start, hold to suspend them: ")
+    except EOFError:
+        answer = ""
+    if answer not in ("start", "hold"):
+        raise CommandError(
+            f"nothing was changed. {what} Choose with --restarting start|hold", returncode=USAGE
+        )
+    return answer == "hold"
+
+
+def _named(restarting: Sequence[RestartingJob]) -> str:
+    names = [f"{job.workspace}/{job.name} ({job.state})" for job in restarting[:_SHOWN]]
+    more = len(restarting) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
 
 
 def _connection_arguments(parser: ArgumentParser, *, kind: str | None, unset: str | None) -> None:
