@@ -40,6 +40,22 @@ NEEDED: Final = {
 }
 """What a key needs to see for a scope to be of use."""
 
+LOSSES: Final[dict[str, tuple[tuple[str, tuple[str, ...]], ...] | None]] = {
+    "nothing": None,
+    "every role": (),
+    "the right here": (("here", (VIEW,)), ("other", ALL)),
+    "the workspace": (("other", ALL),),
+    "sight": (("here", tuple(point for point in POINTS if point != VIEW)),),
+    "the platform": (("root", POINTS),),
+    "the key": None,
+    "the account": None,
+    "the password": None,
+    "the session": None,
+}
+"""What becomes of an actor while a request lasts: the roles they have from then on; None leaves them."""
+ENDED: Final = ("the key", "the account", "the session")
+"""Losses after which nobody is signed in."""
+
 INSIDE: Final = {
     "anywhere": ("platform", "root", "above", "here", "beside", "elsewhere", "other"),
     "platform": ("platform",),
@@ -95,7 +111,7 @@ PEOPLE: Final = (
     Actor("viewer", (("here", "viewer"),)),
     Actor("editor", (("here", "editor"),)),
     Actor("admin", (("here", "admin"),)),
-    Actor("folder-admin", (("above", "admin"),)),
+    Actor("folder-admin", (("above", "admin"), ("elsewhere", "viewer"))),
     Actor("sibling-admin", (("beside", "admin"),)),
     Actor("neighbour", (("other", "admin"),)),
     Actor("guest", (("here", "viewer"), ("other", "admin"))),

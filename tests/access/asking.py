@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
@@ -14,14 +15,16 @@ from django.conf import settings
 from django.db import transaction
 from django.test import Client
 
-from tests.access.actors import INSIDE, Actor
-from tests.access.oracle import Verdict, met, verdict
+from tests.access.actors import INSIDE, VIEW, Actor
+from tests.access.again import look, lose, run_command, streams
+from tests.access.oracle import NO_ACCOUNT, Verdict, met, verdict
 from tests.access.table import Ask
-from tests.access.world import ARRANGED, AccessWorld, Side
+from tests.access.world import ARRANGED, AccessWorld, Side, SignedIn
 from tests.access.writes import written
 
 HARMLESS: Final = frozenset({"foundation_auditrecord", "django_session", "axes_accessattempt"})
 """A refusal is written down, a session remembers the workspace that was visited last."""
+_RECORDS: Final = frozenset({"foundation_auditrecord"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,40 @@ def send(
     ready: Callable[[], object] = bool,
     **headers: str,
 ) -> Answer:
-    """Send it, when all is arranged and `ready` was called."""
+    """Send it, when all is arranged and `ready` was called; again after something is lost, where it is."""
     signed = w.actors[who.name]
     names = w.names(mixed=mixed) | dict(ask.values)
     names["me"] = signed.user.username if signed.user else ""
     if ask.arrange and signed.user is not None:
         ARRANGED[ask.arrange](w, names, signed.user)
     ready()
+    if ask.is_command:
+        return _commanded(ask, names)
+    if ask.lost and ask.method == "POST":
+        headers = {"Idempotency-Key": "again", **headers}
+    request = partial(_request, signed, ask, names, query, headers)
+    with streams() as begun:
+        first = request()
+    if not ask.lost or first.status != ask.ok or signed.user is None:
+        return first
+    lose(w, signed.user, ask.lost)
+    if not begun:
+        return request()
+    with written() as log:
+        status, code, text = look(begun[0])
+    return Answer(status, code, text, frozenset(log.tables), asked=first.asked)
+
+
+def _commanded(ask: Ask, names: Mapping[str, str]) -> Answer:
+    words = filled(ask.route, names)
+    with written() as log:
+        status, code, text = run_command(words, names["me"] or "nobody")
+    return Answer(status, code, text, frozenset(log.tables), asked=words)
+
+
+def _request(
+    signed: SignedIn, ask: Ask, names: Mapping[str, str], query: str, headers: Mapping[str, str]
+) -> Answer:
     client = Client(raise_request_exception=False)
     path = "/" + filled(ask.route, names) + _joined(filled(ask.query, names), query)
     given: dict[str, Any] = {"headers": {"If-Match": "*", **headers}} if ask.is_api else {"headers": headers}
@@ -181,8 +211,21 @@ def judged(w: AccessWorld, who: Actor, ask: Ask, answer: Answer, wanted: Verdict
         found.append(f"{answer.status}: nothing changed in {ask.writes}: {answer.text[:200]}")
     found += _leaks(w, who, ask, answer)
     if wanted.granted and answer.status == 200:
-        found += [*_listing(w, who, ask, answer), *_pieces(w, who, ask, answer)]
+        found += _listing(w, who, ask, answer)
+    if wanted.granted and answer.status in (200, 302):
+        found += _pieces(w, who, ask, answer)
+    found += _unrecorded(who, ask, answer)
     return found
+
+
+def _unrecorded(who: Actor, ask: Ask, answer: Answer) -> Iterator[str]:
+    """A refusal is written down, and so is that somebody looked for a tenant which they may not see."""
+    if ask.is_command or ask.lost or ask.method == "OPTIONS" or "Location" in answer.headers:
+        return
+    named = any(f"{{{name}}}" in ask.route for name in ("ws", "workspace", "tenant"))
+    hidden = named and who.state not in NO_ACCOUNT and not who.has(VIEW, "here")
+    if (answer.status in (401, 403) or (answer.status == 404 and hidden)) and not answer.tables & _RECORDS:
+        yield f"{answer.status}, and there is no record of it"
 
 
 def _status_faults(ask: Ask, answer: Answer, wanted: Verdict) -> Iterator[str]:
@@ -231,8 +274,9 @@ def _listing(w: AccessWorld, who: Actor, ask: Ask, answer: Answer) -> Iterator[s
 
 
 def _pieces(w: AccessWorld, who: Actor, ask: Ask, answer: Answer) -> Iterator[str]:
+    text = answer.text + answer.headers.get("Location", "")
     for piece, wanted in ask.shows:
-        if (filled(piece, w.names()) in answer.text) == bool(met(who, wanted)):
+        if (filled(piece, w.names()) in text) == bool(met(who, wanted)):
             yield f"{'shows' if met(who, wanted) else 'lacks'} {piece}"
 
 
@@ -253,4 +297,6 @@ def turned(who: Actor) -> Actor:
 
 def may_ask(who: Actor, ask: Ask) -> bool:
     """Whether such an actor can send it at all: sessions know neither keys nor programs."""
+    if ask.is_command:
+        return not who.scopes and who.state in ("", "nobody", "closed")
     return not ask.by_session or not (who.scopes or who.service or who.state in ("expired", "revoked"))

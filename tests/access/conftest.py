@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.db import connection, transaction
+from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 
 from tenants.row_policies import WEB_ROLE
@@ -18,7 +19,8 @@ def w(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Acc
 
     On PostgreSQL requests meet the policies on rows, which a superuser would pass by.
     """
-    with django_db_blocker.unblock(), transaction.atomic():
+    admins = override_settings(ALLOTMENT_OIDC_ADMIN_GROUPS=["bosses"])
+    with django_db_blocker.unblock(), admins, transaction.atomic():
         made = build()
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:

@@ -25,80 +25,37 @@ SAMPLE: Final[dict[str, str]] = {
         "GET api/v1/workspaces/{ws} by a session"
     ),
     "frontend.pages.ops.roles:roles:require:1": "GET ops/tenants/{tenant}/roles",
+    "tenants.api.streams:signed_in_still:refusal:1": (
+        "GET api/v1/events of a workspace after losing the key"
+    ),
+    "tenants.api.base:WorkspaceView.may_see_again:require:1": (
+        "POST api/v1/workspaces/{ws}/jobs/{job}/cancel again without the right here"
+    ),
 }
 """Checks, and a row by which it is noticed that they are gone."""
 
-_LINKS: Final = "it decides which links, forms or choices a page offers; what they lead to asks again"
-_DATA: Final = "it chooses among rows of one workspace or account that the caller was let into before"
-_INNER: Final = "the rule beside it in the same function is at least as strict for every actor of the matrix"
-_TOLD: Final = "it decides how much of a sum or of an effect is told, which no row of the table looks at"
+BEHIND: Final[dict[str, tuple[str, ...]]] = {
+    "clusters.services.flavor:flavors_found:require:1": (
+        "clusters.selectors.flavor:cluster_get:require:1",
+        "clusters.services.flavor:flavor_add:require:1",
+    ),
+    "quotas.services.quota_request:requests_to_decide:granted_anywhere:1": (
+        "quotas.services.quota_request:decides:may:1",
+    ),
+}
+"""Checks that others stand before, all of which refuse the same: with those gone, they must be noticed."""
+
+_TYPE: Final = (
+    "it tells the type checker that an account is there: login_required of every page and IsAuthenticated of "
+    "every view, each of which is noticed, let nobody else in, and nobody has no roles"
+)
 ARGUED: Final[dict[str, str]] = {
-    **dict.fromkeys(
-        (
-            "frontend.pages.asking.requests:_show:may:1",
-            "frontend.pages.frame:_last_workspace:visible_workspaces:1",
-            "frontend.pages.frame:frame:granted_anywhere:1",
-            "frontend.pages.frame:frame:granted_anywhere:2",
-            "frontend.pages.frame:frame:may:1",
-            "frontend.pages.home:home:may:1",
-            "frontend.pages.keys:_keys:granted:1",
-            "frontend.pages.keys:_keys:granted_anywhere:1",
-            "frontend.pages.ops.tenant_tree:_targets:may:1",
-        ),
-        _LINKS,
-    ),
-    **dict.fromkeys(
-        (
-            "frontend.pages.asking.limits:_set:by user:1",
-            "quotas.selectors.quota:workspace_quota:by tenant:1",
-            "quotas.selectors.quota_table:quota_nodes:by tenant:1",
-            "scheduling.api.stream:_scope:by job__workspace:1",
-            "scheduling.selectors.job:job_counts:by workspace:1",
-            "scheduling.selectors.row:queue_work:by workspace:1",
-            "scheduling.selectors.workspace_policy:policy_own:by tenant:1",
-            "tenants.selectors.role:role_get:by tenant:1",
-        ),
-        _DATA,
-    ),
-    **dict.fromkeys(
-        (
-            "quotas.services.queue_settings:queue_update:_require_above:1",
-            "quotas.services.quota_request:_require_all:require:1",
-            "tenants.api.base:WorkspaceView.before_body:granted:1",
-            "tenants.selectors.access_key:access_key_list:is_over:1",
-            "tenants.services.access_key:_require_owner:require:1",
-            "tenants.services.account:_require_over:require:1",
-            "tenants.services.access_key:_require_owner:require_manage:1",
-            "tenants.services.access_key:_require_owner:require_over:1",
-            "tenants.services.group:_require:require:1",
-            "tenants.services.service_account:require_manage:require:1",
-            "tenants.services.service_account:require_manage:require_over:1",
-        ),
-        _INNER,
-    ),
-    **dict.fromkeys(
-        (
-            "allotment.denials:DenialMiddleware._note:may:1",
-            "quotas.services.quota_preview:quota_preview:visible_workspace_ids:1",
-            "quotas.services.quota_request:requests_to_decide:granted_anywhere:1",
-            "quotas.tenant_tree:QuotaTreeWatcher.foresee_archive:may:1",
-            "quotas.tenant_tree:QuotaTreeWatcher.foresee_move:may:1",
-            "scheduling.tenant_tree:_counts:may:1",
-            "telemetry.series.idle:idle_allocated:visible_workspace_ids:1",
-            "telemetry.series.now:_visible:visible_workspace_ids:1",
-            "tenants.selectors.rights:effective_list:may:1",
-        ),
-        _TOLD,
-    ),
-    **dict.fromkeys(
-        (
-            "quotas.services.quota:require_decider:may:2",
-            "quotas.services.quota:require_decider:refusal:1",
-        ),
-        "it chooses between two sentences of one refusal",
-    ),
-    "tenants.one_time_passwords:PasswordChosen.has_permission:require_password_chosen:1": (
-        "every request meets it, and too few of them are asked again; the sample asks the one that shows it"
+    "frontend.pages.frame:viewer:refusal:1": _TYPE,
+    "tenants.api.base:PlatformView.viewer:refusal:1": _TYPE,
+    "quotas.selectors.quota_table:quota_nodes:by tenant:1": (
+        "it tells in which cells a tenant has quota, for the choice on its page "
+        "(frontend.pages.quotas.page:_cells); the world has one cell, and what is shown of any is asked for "
+        "in quotas.selectors.quota_table:tenant_quota_table, which is noticed"
     ),
 }
 """Checks that may be taken away without the matrix noticing, with the reason."""

@@ -5,9 +5,9 @@ Nothing of the platform's own permission code is used here: the two are compared
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tests.access.actors import Actor
+from tests.access.actors import ENDED, LOSSES, Actor
 from tests.access.table import Ask, Need
 
 NO_ACCOUNT = ("nobody", "closed", "expired", "revoked")
@@ -48,4 +48,17 @@ def verdict(actor: Actor, ask: Ask) -> Verdict:
     refusal = met(actor, ask.need) or (ask.program if actor.service else 0)
     if not refusal and actor.state == "one-time" and ask.chosen:
         return Verdict(403, "PASSWORD_CHANGE_REQUIRED")
-    return Verdict(refusal) if refusal else Verdict(ask.ok)
+    if refusal:
+        return Verdict(refusal)
+    return _after(actor, ask) if ask.lost else Verdict(ask.ok)
+
+
+def _after(actor: Actor, ask: Ask) -> Verdict:
+    """What the second answer is, when something was lost after the first."""
+    if ask.lost in ENDED:
+        return Verdict(403, "ACCESS_LOST")
+    if ask.lost == "the password":
+        return Verdict(403, "PASSWORD_CHANGE_REQUIRED")
+    left = LOSSES[ask.lost]
+    refusal = met(actor if left is None else replace(actor, grants=left), ask.then)
+    return Verdict(refusal or ask.ok)

@@ -36,7 +36,7 @@ REFUSING: Final = frozenset(
     {
         "require", "require_cover", "require_over", "require_decider", "require_stop", "require_manage",
         "scope_require", "require_password_chosen", "_require", "_require_over", "_require_owner",
-        "_require_above", "_require_all", "_require_one",
+        "_require_above", "_require_all", "_require_one", "_require_claim",
     }
 )  # fmt: skip
 ALLOWING: Final = frozenset({"may", "is_over"})
@@ -53,6 +53,8 @@ _BINDING: Final = frozenset(
 _BOUND_IN: Final = ("selectors", "api", "pages")
 """In services a look-up by tenant finds what is written, and says nothing of who may."""
 _DECORATORS: Final = frozenset({"login_required", "operator_required"})
+_PURE: Final = ("scheduling.engine", "quotas.tree")
+"""Packages that know of no accounts."""
 
 SITES: Final[set[str]] = set()
 """Every check that was found."""
@@ -63,13 +65,13 @@ _WHOLE: Final = "*"
 
 
 @contextmanager
-def without(site: str) -> Iterator[None]:
-    """Within the block one check is gone."""
-    _gone.add(site)
+def without(*sites: str) -> Iterator[None]:
+    """Within the block these checks are gone."""
+    _gone.update(sites)
     try:
         yield
     finally:
-        _gone.discard(site)
+        _gone.difference_update(sites)
 
 
 @contextmanager
@@ -97,9 +99,14 @@ def met() -> frozenset[str]:
 
 def _stands(site: str) -> bool:
     _met.add(site)
-    if _only and _only[-1] not in (site, _WHOLE) and refuses(site):
+    if _only and _only[-1] not in (site, _WHOLE) and refuses(site) and not _encloses(site, _only[-1]):
         return False
     return site not in _gone
+
+
+def _encloses(site: str, inner: str) -> bool:
+    """Whether a check is the call of the function in which another check stands."""
+    return inner.count(":") == 3 and site.split(":")[2] == inner.split(":")[1].rpartition(".")[2]
 
 
 @contextmanager
@@ -238,6 +245,8 @@ class _Finder(MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname.split(".")[0] not in PACKAGES or ".migrations" in fullname:
             return None
+        if fullname.startswith(_PURE):
+            return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
             spec.loader = _Loader(spec.loader.name, spec.loader.path)
@@ -257,6 +266,17 @@ def plant_scopes(permission: Any) -> None:
             return bool(before(self, request, view))
 
     permission.has_permission = has_permission
+
+
+def plant_kept(kept: Any) -> None:
+    """Let every query that `Kept` keeps be written anew for each call: a check within it then asks here."""
+    call = kept.__call__
+
+    def anew(self: Any, *values: Any) -> Any:
+        self._written.clear()
+        return call(self, *values)
+
+    kept.__call__ = anew
 
 
 for _name, _helper in {"call": _call, "kept": _kept, "stands": _stands, "decorated": _decorated}.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.access.actors import VIEW
-from tests.access.rows_pages import EDIT, GPU_CARDS, QUOTA, form, page
+from tests.access.rows_pages import EDIT, GPU_CARDS, OPERATES, QUOTA, form, page
 from tests.access.table import EVERYBODY, SIGHT, cover, inside, must, need, see
 
 _EDITS: Final = "quota.edit"
@@ -139,7 +139,17 @@ _FROM_ABOVE: Final = SIGHT + need(_TREE, "above")
 _VERSION: Final = {"version": "{tenant.version}"}
 _HANDS: Final = inside(EDIT) + cover(VIEW)
 TENANTS: Final = (
-    page("ops/tenants", EVERYBODY, lists="tenant", listed=SIGHT),
+    page(
+        "ops/tenants",
+        EVERYBODY,
+        lists="tenant",
+        listed=SIGHT,
+        shows=(
+            ("Operations</a>", OPERATES),
+            ('href="/ops/overview"', must(("cluster.view", "platform"))),
+            ('class="side-count"', _READS + must((_EDITS, "above"))),
+        ),
+    ),
     page(
         _ONE_TENANT,
         SIGHT,
@@ -149,6 +159,10 @@ TENANTS: Final = (
             ('value="add"', must((EDIT, "here"))),
             ("{tenant}/requests", must((QUOTA, "here"))),
             ('name="to"', must((_TREE, "root"))),
+            (
+                '<option value="{other.folder}">',
+                must((_TREE, "above")) + must((_TREE, "elsewhere")) + must((VIEW, "elsewhere")),
+            ),
         ),
     ),
     page(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.access.actors import VIEW
-from tests.access.table import EVERYBODY, NOBODY, SIGHT, Ask, Need, cover, inside, must, need, see
+from tests.access.table import EVERYBODY, NOBODY, NOT_SO, SIGHT, Ask, Need, cover, inside, must, need, see
 
 EDIT: Final = "member.edit"
 JOB: Final = "job.view"
 QUOTA: Final = "quota.view"
 GPU_CARDS: Final = "gpu.cards"
+OPERATES: Final = must(("cluster.view", "platform"), ("quota.edit", "anywhere"))
+"""Who has a way to the operators' side."""
 
 
 def page(route: str, wanted: Need, **more: Any) -> Ask:
@@ -32,7 +34,7 @@ def form(route: str, wanted: Need, writes: str, case: str = "", **more: Any) -> 
 
 
 ACCOUNT: Final = (
-    page("", EVERYBODY, ok=0),
+    page("", EVERYBODY, ok=0, shows=(("/ops/overview", must(("cluster.view", "platform"))),)),
     page("login", EVERYBODY, open=True, ok=0),
     page("livez", EVERYBODY, open=True),
     page("account", EVERYBODY, unchosen=True),
@@ -44,7 +46,7 @@ ACCOUNT: Final = (
         program=200,
         body={"old": "a long password 1", "new": "quite another 22", "again": "quite another 22"},
     ),
-    page("account/keys", EVERYBODY),
+    page("account/keys", EVERYBODY, shows=(('value="quota.edit"', must(("quota.edit", "anywhere"))),)),
     form(
         "account/keys",
         EVERYBODY,
@@ -161,12 +163,23 @@ MEMBERS: Final = (
         "tenants_member",
         body={"do": "remove", "member": "{member}", "version": "{member.version}"},
     ),
-    page(f"{_W}/policy", SIGHT),
+    page(
+        f"{_W}/policy",
+        SIGHT,
+        shows=(
+            ("Operations</a>", OPERATES),
+            ('href="/ops/overview"', must(("cluster.view", "platform"))),
+            ('side-count">2<', must((JOB, "here"))),
+        ),
+    ),
     page(f"{_W}/audit", inside("audit.view"), lists="told", listed=need("audit.view")),
     page(
         f"{_W}/keys",
         SIGHT,
-        shows=(('value="add-account"', must((EDIT, "here"))),),
+        shows=(
+            ('value="add-account"', must((EDIT, "here"))),
+            ('value="quota.edit"', must(("quota.edit", "here"))),
+        ),
         lists="prefix",
         listed=need(EDIT),
     ),
@@ -208,7 +221,14 @@ _LIMITS: Final = f"{_W}/limits"
 ASKING: Final = (
     page(f"{_W}/quota", inside(QUOTA), lists="revision_reason", listed=need(QUOTA)),
     page(
-        _REQUESTS, inside(QUOTA), shows=((_ASK, must((_SUBMIT, "here"))),), lists="wish", listed=need(QUOTA)
+        _REQUESTS,
+        inside(QUOTA),
+        shows=(
+            (_ASK, must((_SUBMIT, "here"))),
+            ('data-dialog-open="withdraw-{quota_request}"', must((_EDITS, "here"))),
+        ),
+        lists="wish",
+        listed=need(QUOTA),
     ),
     form(
         _REQUESTS,
@@ -247,6 +267,14 @@ ASKING: Final = (
         "quotas_userlimit",
         "set",
         body={"resource": "gpu.cores", "amount": "4", "user": ""},
+    ),
+    form(
+        # Everybody has none on this: that of one user is not meant, and none cannot be lifted.
+        _LIMITS,
+        inside(QUOTA) + need(_EDITS) + NOT_SO,
+        "quotas_userlimit",
+        "lift what is not there",
+        body={"resource": "gpu.memory", "amount": "", "user": ""},
     ),
     form(
         _LIMITS,

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.access.actors import VIEW
 from tests.access.rows_tenancy import api
-from tests.access.table import EVERYBODY, SIGHT, Clause, anywhere, inside, must, need, see
+from tests.access.table import EVERYBODY, NOT_SO, SIGHT, Clause, anywhere, inside, must, need, see
 
 VIEWS: Final = "quota.view"
 EDITS: Final = "quota.edit"
@@ -15,8 +15,8 @@ _ASKS: Final = "job.submit"
 _SEEN: Final = see((VIEWS, "here"))
 _READ: Final = inside(VIEWS)
 _ABOVE: Final = must((EDITS, "above"))
-_CARDS: Final = {"flavor": "a100", "resource": "gpu.cards"}
-_ONE_MORE: Final = [{**_CARDS, "nominal": 15}]
+CARDS: Final = {"flavor": "a100", "resource": "gpu.cards"}
+ONE_MORE: Final = [{**CARDS, "nominal": 15}]
 
 QUEUES: Final = (
     api("workspaces/{ws}/queues", "GET", _READ, VIEWS, lists="queue", listed=need(VIEWS)),
@@ -48,6 +48,26 @@ QUEUES: Final = (
         writes="quotas_queue",
     ),
     api(
+        "workspaces/{ws}/queues/{queue}",
+        "PATCH",
+        _READ + need(_QUEUE) + must((_QUEUE, "above")),
+        _QUEUE,
+        body={"while_borrowing": "any"},
+        writes="quotas_queue",
+        case="pushes out higher priorities",
+    ),
+    api(
+        "workspaces/{ws}/queues/{spare_queue}",
+        "DELETE",
+        _READ + need(_QUEUE) + must(("job.stop-any", "here")),
+        _QUEUE,
+        ok=204,
+        query="?move_to={queue}",
+        arrange="waits-in-spare",
+        writes="quotas_queue",
+        case="moving its jobs",
+    ),
+    api(
         "workspaces/{ws}/queues/{spare_queue}",
         "DELETE",
         _READ + need(_QUEUE),
@@ -74,16 +94,26 @@ QUOTAS: Final = (
         "PATCH",
         need(VIEWS) + _ABOVE,
         EDITS,
-        body={"amounts": [{**_CARDS, "nominal": 14}]},
+        body={"amounts": [{**CARDS, "nominal": 14}]},
         writes="quotas_quota",
         case="of a workspace",
+    ),
+    api(
+        # Whoever decides about it is named to who may see them.
+        "admin/quotas/{above_node}",
+        "PATCH",
+        need(VIEWS, "above") + must((EDITS, "root")),
+        EDITS,
+        body={"amounts": [{**CARDS, "nominal": 17}]},
+        writes="quotas_quota",
+        case="of a folder",
     ),
     api(
         "admin/quotas/{leaf}",
         "PATCH",
         need(VIEWS) + must((EDITS, "here")),
         EDITS,
-        body={"amounts": [{**_CARDS, "nominal": 7}]},
+        body={"amounts": [{**CARDS, "nominal": 7}]},
         writes="quotas_quota",
         case="of a queue",
     ),
@@ -92,7 +122,7 @@ QUOTAS: Final = (
         "PATCH",
         need(VIEWS) + _ABOVE,
         EDITS,
-        body={"amounts": [{**_CARDS, "borrowing_limit": 2}]},
+        body={"amounts": [{**CARDS, "borrowing_limit": 2}]},
         writes="quotas_quota",
         case="what a queue borrows",
     ),
@@ -101,9 +131,21 @@ QUOTAS: Final = (
         "PATCH",
         need(VIEWS) + must((EDITS, "platform")),
         EDITS,
-        body={"amounts": [{**_CARDS, "nominal": 99}], "on_top": True},
+        body={"amounts": [{**CARDS, "nominal": 99}], "on_top": True},
         writes="quotas_quota",
         case="on top",
+    ),
+    api(
+        # Whose job has to leave is told by name to who may see it there, to others as a number.
+        "admin/quotas/{leaf}",
+        "PATCH",
+        need(VIEWS) + must((EDITS, "here")),
+        EDITS,
+        query="?dry_run=true",
+        body={"amounts": [{**CARDS, "nominal": 0}], "shrink": "drain"},
+        shows=(("serve-{ws}", must(("job.view", "here"))),),
+        rehearses=False,
+        case="to see who would leave",
     ),
     api("admin/quotas/{node}/history", "GET", need(VIEWS), VIEWS),
     api(
@@ -115,6 +157,17 @@ QUOTAS: Final = (
         body={},
         writes="quotas_quota",
         rehearses=False,
+    ),
+    api(
+        "admin/quota-revisions/{on_top}/revert",
+        "POST",
+        see((VIEWS, "here")) + must((EDITS, "platform")),
+        EDITS,
+        ok=201,
+        body={},
+        writes="quotas_quota",
+        rehearses=False,
+        case="that made quota",
     ),
     api("admin/quota-file", "GET", EVERYBODY, VIEWS, lists="file_line", listed=need(VIEWS)),
     api("admin/quota-file", "GET", need(VIEWS), VIEWS, query="?tenant={ws}", case="of a tenant"),
@@ -131,7 +184,7 @@ QUOTAS: Final = (
 )
 
 _REQUEST: Final = "quota-requests/{quota_request}"
-_AMOUNTS: Final = {"amounts": _ONE_MORE, "reason": "a paper is due"}
+_AMOUNTS: Final = {"amounts": ONE_MORE, "reason": "a paper is due"}
 REQUESTS: Final = (
     api("workspaces/{ws}/quota-requests", "GET", _READ, VIEWS, lists="quota_request", listed=need(VIEWS)),
     api(
@@ -218,7 +271,7 @@ REQUESTS: Final = (
         "POST",
         _SEEN + _ABOVE,
         EDITS,
-        body={"offer": _ONE_MORE},
+        body={"offer": ONE_MORE},
         writes="quotas_quotarequest",
     ),
 )
@@ -235,7 +288,7 @@ LOANS: Final = (
         EDITS,
         ok=201,
         writes="quotas_override",
-        body={"lender": "{above_node}", "borrower": "{node}", "amounts": [{**_CARDS, "amount": 1}], **_UNTIL},
+        body={"lender": "{above_node}", "borrower": "{node}", "amounts": [{**CARDS, "amount": 1}], **_UNTIL},
     ),
     api(
         "admin/overrides",
@@ -245,7 +298,7 @@ LOANS: Final = (
         ok=201,
         writes="quotas_override",
         case="from one folder to another",
-        body={"lender": "{node}", "borrower": "{other.node}", "amounts": [{**_CARDS, "amount": 1}], **_UNTIL},
+        body={"lender": "{node}", "borrower": "{other.node}", "amounts": [{**CARDS, "amount": 1}], **_UNTIL},
     ),
     api("admin/overrides/{override}", "GET", _EITHER, VIEWS),
     api(
@@ -292,6 +345,16 @@ LIMITS: Final = (
         ok=201,
         body={"resource": "gpu.cores", "amount": 4},
         writes="quotas_userlimit",
+    ),
+    api(
+        # Somebody without a role there is a word that the body has wrong.
+        "workspaces/{ws}/user-limits",
+        "POST",
+        SIGHT + need(EDITS) + NOT_SO,
+        EDITS,
+        ok=400,
+        body={"user": "{username}", "resource": "gpu.cores", "amount": 4},
+        case="of a stranger",
     ),
     api("workspaces/{ws}/user-limits/{limit}", "GET", _READ, VIEWS),
     api(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
-from tests.access.actors import VIEW
+from tests.access.actors import ALL, POINTS, VIEW
 from tests.access.table import EVERYBODY, NOBODY, SIGHT, Ask, Need, anywhere, cover, inside, must, need, see
 
 EDIT: Final = "member.edit"
@@ -17,6 +18,10 @@ def api(route: str, method: str, wanted: Need, scope: str | None = None, **more:
     return Ask(route=f"api/v1/{route}", method=method, need=wanted, scope=scope, **more)
 
 
+_AS_CHIEF: Final = cover(*POINTS)
+_OVER_CHIEF: Final = must((EDIT, "here")) + _AS_CHIEF
+_FOUND_BY_CHIEF: Final = tuple(replace(clause, refusal=404) for clause in _AS_CHIEF)
+"""Keys of a program that may do all of a workspace are for those who may do as much."""
 _PASSWORDS: Final = {"old": "a long password 1", "new": "quite another 22"}
 ME: Final = (
     api("schema", "GET", EVERYBODY, open=True),
@@ -69,13 +74,54 @@ ME: Final = (
         rehearses=False,
         case="by a session",
     ),
+    api(
+        "me/password",
+        "POST",
+        must(),
+        body=_PASSWORDS,
+        session=True,
+        unchosen=True,
+        arrange="expired",
+        rehearses=False,
+        case="that has expired",
+    ),
     api("workspaces/{ws}", "GET", SIGHT, session=True, case="by a session"),
 )
 
 WORKSPACES: Final = (
     api("workspaces", "GET", EVERYBODY, VIEW, lists="tenant", listed=SIGHT),
     api("workspaces/{ws}", "GET", SIGHT, VIEW, shows=(('"quota.edit"', must(("quota.edit", "here"))),)),
-    api("workspaces/{ws}/keys", "GET", SIGHT, lists="prefix", listed=need(EDIT)),
+    api(
+        "workspaces/{ws}/keys",
+        "GET",
+        SIGHT,
+        lists="prefix",
+        listed=need(EDIT),
+        shows=(("{chief_prefix}", _OVER_CHIEF),),
+    ),
+    api(
+        "workspaces/{ws}/keys",
+        "POST",
+        SIGHT + need(EDIT) + _AS_CHIEF,
+        ok=201,
+        case="of a program with more rights",
+        chosen=True,
+        body={"name": "ci", "service_account": "{chief}"},
+        writes="tenants_accesskey",
+    ),
+    *(
+        api(
+            f"workspaces/{{ws}}/keys/{{chief_prefix}}{tail}",
+            method,
+            SIGHT + see((EDIT, "here")) + _FOUND_BY_CHIEF,
+            ok=ok,
+            chosen=True,
+            body=body,
+            writes="tenants_accesskey",
+            case="of a program with more rights",
+        )
+        for method, tail, ok, body in (("DELETE", "", 204, None), ("POST", "/rotate", 201, {}))
+    ),
     api(
         "workspaces/{ws}/keys",
         "POST",
@@ -124,6 +170,11 @@ WORKSPACES: Final = (
 
 _TREE: Final = "tenant.edit"
 _HANDS: Final = inside(EDIT) + cover(VIEW)
+_GO_ON: Final = (("JOBS_GO_ON", must(("job.view", "here"))), ("QUOTA_STAYS", must(("quota.view", "here"))))
+_GO_ALONG: Final = (
+    ("JOBS_MOVE", must(("job.view", "here"))),
+    ("QUOTA_", must(("quota.view", "root")) + must(("quota.view", "above"))),
+)
 _FROM_ABOVE: Final = SIGHT + need(_TREE, "above")
 TENANTS: Final = (
     api("tenants", "GET", EVERYBODY, VIEW, lists="tenant", listed=SIGHT),
@@ -151,10 +202,13 @@ TENANTS: Final = (
         SIGHT + anywhere(_TREE) + see((VIEW, "root")) + need(_TREE, "root") + need(_TREE, "above"),
         _TREE,
         body={"parent": "{root}"},
+        shows=_GO_ALONG,
         arrange="without-loans",
         writes="tenants_tenant",
     ),
-    api("tenants/{tenant}/archive", "POST", _FROM_ABOVE, _TREE, body={}, writes="tenants_tenant"),
+    api(
+        "tenants/{tenant}/archive", "POST", _FROM_ABOVE, _TREE, body={}, writes="tenants_tenant", shows=_GO_ON
+    ),
     api(
         "tenants/{tenant}/restore",
         "POST",
@@ -194,7 +248,14 @@ TENANTS: Final = (
         writes="tenants_member",
     ),
     api("tenants/{tenant}/members/{member}", "DELETE", _HANDS, EDIT, ok=204, writes="tenants_member"),
-    api("tenants/{tenant}/permissions", "GET", SIGHT, VIEW, query="?limit=500"),
+    api(
+        "tenants/{tenant}/permissions",
+        "GET",
+        SIGHT,
+        VIEW,
+        query="?limit=500",
+        shows=(('"platform-hand"', need(EDIT, "platform")),),
+    ),
     api("tenants/{tenant}/roles", "GET", SIGHT, VIEW, query="?limit=500", lists="role", listed=SIGHT),
     api(
         "tenants/{tenant}/roles",
@@ -216,6 +277,17 @@ TENANTS: Final = (
         case="that divides quota",
     ),
     api("tenants/{tenant}/roles/{role}", "GET", SIGHT, VIEW),
+    *(
+        api(
+            "tenants/{tenant}/roles/{role_above}",
+            method,
+            SIGHT + NOBODY,
+            scope,
+            body={"description": "Other words"},
+            case="of the folder",
+        )
+        for method, scope in (("GET", VIEW), ("PATCH", EDIT), ("DELETE", EDIT))
+    ),
     api(
         "tenants/{tenant}/roles/{role}",
         "PATCH",
@@ -242,6 +314,15 @@ TENANTS: Final = (
         EDIT,
         ok=204,
         writes="tenants_user",
+    ),
+    api(
+        "tenants/{tenant}/service-accounts/{chief}",
+        "DELETE",
+        inside(EDIT) + _AS_CHIEF,
+        EDIT,
+        ok=204,
+        writes="tenants_user",
+        case="with more rights",
     ),
 )
 
@@ -315,6 +396,34 @@ ADMIN: Final = (
     api("admin/groups/{group}", "GET", _ADMINS, EDIT),
     api("admin/groups/{group}", "PATCH", _ADMINS, EDIT, body={"name": "Other"}, writes="tenants_group"),
     api("admin/groups/{group}", "DELETE", _ADMINS, EDIT, ok=204, writes="tenants_group"),
+    *(
+        api(
+            f"admin/groups/{{guild}}{tail}",
+            method,
+            _ADMINS + cover(VIEW, "quota.view", "job.view"),
+            EDIT,
+            ok=ok,
+            body=body,
+            writes=writes,
+            case="that holds a role",
+        )
+        for method, tail, ok, body, writes in (
+            ("PATCH", "", 200, {"name": "Other"}, "tenants_group"),
+            ("DELETE", "", 204, None, "tenants_group"),
+            ("POST", "/people", 201, {"username": "{username}"}, "tenants_groupmember"),
+            ("DELETE", "/people/{person}", 204, None, "tenants_groupmember"),
+        )
+    ),
+    api(
+        "admin/groups",
+        "POST",
+        _ADMINS + cover(*ALL, place="platform"),
+        EDIT,
+        ok=201,
+        body={"name": "Fresh", "claim": "bosses"},
+        writes="tenants_group",
+        case="of the provider's admins",
+    ),
     api("admin/groups/{group}/people", "GET", _ADMINS, EDIT),
     api(
         "admin/groups/{group}/people",

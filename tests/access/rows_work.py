@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.access.actors import VIEW
 from tests.access.rows_tenancy import api
-from tests.access.table import EVERYBODY, SIGHT, anywhere, inside, must, need, see
+from tests.access.table import EVERYBODY, NOT_SO, SIGHT, anywhere, inside, must, need, see
 
 _READS: Final = "job.view"
 _SUBMITS: Final = "job.submit"
@@ -30,6 +30,16 @@ JOBS: Final = (
         body=_FRESH,
         writes="scheduling_job",
         rehearses=False,
+    ),
+    api(
+        # What nobody can read is refused before it is read.
+        "workspaces/{ws}/jobs",
+        "POST",
+        SIGHT + need(_SUBMITS) + NOT_SO,
+        _SUBMITS,
+        ok=400,
+        body="{",
+        case="that nobody can read",
     ),
     api(_JOB, "GET", _READ, _READS),
     *(
@@ -213,6 +223,14 @@ RULES: Final = (
     ),
     api("admin/policies", "GET", EVERYBODY, VIEW, query="?limit=500", lists="policy_line", listed=SIGHT),
     api("tenants/{tenant}/policy", "GET", SIGHT, VIEW),
+    api(
+        "tenants/{other.tenant}/policy",
+        "GET",
+        see((VIEW, "other")),
+        VIEW,
+        shows=(("8282", see((VIEW, "other"))), ("7171", must())),
+        case="of another workspace",
+    ),
     api(
         "tenants/{tenant}/policy",
         "PUT",

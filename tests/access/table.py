@@ -67,6 +67,8 @@ EVERYBODY: Final[Need] = ()
 """Whoever is signed in."""
 NOBODY: Final[Need] = see()
 """Not there for anybody."""
+NOT_SO: Final[Need] = (Clause(400, ()),)
+"""A mistake, whoever makes it."""
 SIGHT: Final = see((VIEW, "here"))
 
 
@@ -85,6 +87,10 @@ class Ask:
     one-time password; a session with one is refused everything but what is `unchosen`.
     `program` is the answer to a program's account where it differs from that to a person. `rehearses` is
     False where a dry run has an answer of its own.
+    `lost` names what becomes of the actor's roles, key or account after the answer (see `actors.LOSSES`):
+    a POST is then sent again with its `Idempotency-Key`, and a stream looks for news again. That second
+    answer is judged, by what `then` takes.
+    A command has the method `COMMAND` and its words for a route; it is run with `--user`.
     """
 
     route: str
@@ -109,6 +115,8 @@ class Ask:
     unchosen: bool = False
     program: int = 0
     rehearses: bool = True
+    lost: str = ""
+    then: Need = ()
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.method, self.route, self.case)))
@@ -118,10 +126,14 @@ class Ask:
         return self.route.startswith("api/")
 
     @property
+    def is_command(self) -> bool:
+        return self.method == "COMMAND"
+
+    @property
     def by_session(self) -> bool:
         return self.session or not self.is_api
 
     @property
     def rights(self) -> list[Right]:
         """Every right that is asked for, in order."""
-        return list(dict.fromkeys(right for clause in self.need for right in clause.any_of))
+        return list(dict.fromkeys(right for clause in (*self.need, *self.then) for right in clause.any_of))

@@ -20,15 +20,24 @@ from foundation import audit, clock
 from foundation.actor import SYSTEM
 from foundation.quantities import Resource
 from frontend.pages.quotas import form as quota_form
-from quotas.models import Budget, Override, OverrideAmount, QuotaNode, QuotaRequest, UserLimit
+from quotas.models import (
+    Budget,
+    Override,
+    OverrideAmount,
+    Queue,
+    QuotaNode,
+    QuotaRequest,
+    UserLimit,
+)
 from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import quota_set
 from quotas.services.quota_plan import Keep, QuotaAmount
 from scheduling.models import Job, JobState, PriorityGrant, WorkspacePolicy
-from tenants.models import AccessKey, GroupMember, Member, Role, Tenant, User
+from scheduling.transitions import note
+from tenants.models import AccessKey, Member, Role, Tenant, User
 from tenants.services.access_key import access_key_create
 from tenants.services.tenant import tenant_archive
-from tests.access.actors import ACTORS, Actor
+from tests.access.actors import ACTORS, VIEW, Actor
 from tests.builders import clusters, jobs, quotas, tenancy
 
 CARDS: Final = Resource.GPU_CARDS
@@ -89,13 +98,15 @@ def build() -> AccessWorld:
     cluster = clusters.cluster(cell)
     flavor = clusters.flavor(cluster)
     root = tenancy.root()
+    root.name = "Summit"
+    root.save(update_fields=["name"])
     above, elsewhere = tenancy.folder("uplands"), tenancy.folder("lowlands")
     places = {
         "root": root,
         "above": above,
         "elsewhere": elsewhere,
         "here": tenancy.workspace("otters", above),
-        "beside": tenancy.workspace("badgers", above),
+        "beside": tenancy.workspace("weasels", above),
         "other": tenancy.workspace("lemurs", elsewhere),
     }
     nodes = clusters.nodes(flavor, 2)
@@ -142,6 +153,9 @@ def _furnish(w: AccessWorld, side: Side) -> None:
     member = Member.unscoped.create(user=mia, tenant=side.tenant, custom_role=hand)
     robot = tenancy.service_account("robot", side.tenant)
     prefix = access_key_create(acting_user=SYSTEM, user=robot, name=f"key-{word}")[0].prefix
+    chief = tenancy.service_account("chief", side.tenant)
+    tenancy.member(chief, side.tenant, Role.ADMIN)
+    chief_prefix = access_key_create(acting_user=SYSTEM, user=chief, name=f"chief-{word}")[0].prefix
     queue = quotas.queue(w.cell, side.tenant, [w.flavor], name=f"queue-{word}", cards=8)
     spare_queue = quotas.queue(w.cell, side.tenant, [w.flavor], name=f"idle-{word}")
     node, above = quotas.quota_node(w.cell, side.tenant), quotas.quota_node(w.cell, side.folder)
@@ -149,12 +163,16 @@ def _furnish(w: AccessWorld, side: Side) -> None:
     waiting = jobs.job(queue, mia, f"train-{word}")
     held = jobs.job(queue, mia, f"serve-{word}")
     jobs.allocate(held, w.nodes[0])
+    quotas.used(queue, w.flavor, CARDS, 1)
+    for made in (waiting, held):
+        note(made, "noted", now=clock.now())
     rows = {
         "tenant": side.tenant,
         "folder": side.folder,
         "member": member,
         "role": hand,
         "spare_role": spare_role,
+        "role_above": tenancy.custom_role(side.folder, f"above-{word}", VIEW),
         "node": node,
         "leaf": queue.node,
         "above_node": above,
@@ -172,6 +190,8 @@ def _furnish(w: AccessWorld, side: Side) -> None:
         "spare_queue.version": str(spare_queue.version),
         "account": robot.username,
         "prefix": prefix,
+        "chief": chief.username,
+        "chief_prefix": chief_prefix,
     }
 
 
@@ -241,6 +261,8 @@ def _quota_things(w: AccessWorld, side: Side, node: QuotaNode, above: QuotaNode,
     )
     more = [QuotaAmount(w.flavor, CARDS, 13, Keep.AS_IS, Keep.AS_IS)]
     revision = quota_set(acting_user=SYSTEM, node=node, amounts=more, reason=f"revision-{word}")
+    memory = [QuotaAmount(w.flavor, Resource.MEMORY, side.hours * 10**6, Keep.AS_IS, Keep.AS_IS)]
+    on_top = quota_set(acting_user=SYSTEM, node=node, amounts=memory, reason="more", on_top=True)
     steep = jobs.priority_class("steep")
     if not PriorityGrant.unscoped.filter(tenant=side.folder).exists():
         for name in ("steep", "steeper"):
@@ -249,10 +271,14 @@ def _quota_things(w: AccessWorld, side: Side, node: QuotaNode, above: QuotaNode,
         "override": lent,
         "quota_request": asked,
         "revision": revision,
+        "on_top": on_top,
         "budget": Budget.unscoped.create(tenant=tenant, gpu_hours=side.hours),
         "limit": UserLimit.unscoped.create(workspace=tenant, resource=CARDS.value, amount=4),
+        "limit_of_one": UserLimit.unscoped.create(
+            workspace=tenant, user=mia, resource=Resource.GPU_MEMORY.value, amount=side.hours
+        ),
         "grant": PriorityGrant.unscoped.create(tenant=tenant, priority_class=steep),
-        "policy": WorkspacePolicy.unscoped.create(tenant=tenant, idle_timeout_s=600, version=1),
+        "policy": WorkspacePolicy.unscoped.create(tenant=tenant, idle_timeout_s=side.hours, version=1),
     }
 
 
@@ -273,20 +299,32 @@ def _secrets(side: Side) -> dict[str, tuple[Right, ...]]:
         names["role"]: (view, told),
         names["role_name"]: (view, told),
         names["prefix"]: (edit, told),
+        names["chief_prefix"]: (edit, told),
+        names["chief"]: (view, edit, told, admins),
+        names["role_above"]: (view, told),
+        f"above-{word}": (view, told),
         names["account"]: (view, edit, told, admins),
         names["grant"]: (view, told),
         names["record"]: (told,),
         f"told-{word}": (told,),
+        "Summit": (("tenant.view", "root"),),
         names["override"]: (_HERE, ("quota.view", "above"), told),
         f"loan-{word}": (_HERE, ("quota.view", "above"), told),
     }
     found |= dict.fromkeys(
         (names["job"], names["held"], names["task"], f"train-{word}", f"serve-{word}"), job
     )
-    limited = ("node", "leaf", "quota_request", "revision", "budget", "limit", "queue", "spare_queue")
+    limited = (
+        *("node", "leaf", "quota_request", "revision", "on_top", "budget", "limit", "limit_of_one"),
+        *("queue", "spare_queue"),
+    )
     found |= {names[name]: quota for name in limited}
     found |= dict.fromkeys((f"wish-{word}", f"revision-{word}"), quota)
     found |= {names["queue"]: (*quota, *job)}
+    # Who divides the folder's quota sees what each of its workspaces has.
+    memory = side.hours * 10**6
+    for amount in (memory, memory - quotas.AMPLE[Resource.MEMORY]):
+        found[str(amount)] = (*quota, ("quota.view", "above"))
     return found
 
 
@@ -295,6 +333,8 @@ def _platform(w: AccessWorld) -> None:
     pat = tenancy.user("pat")
     person = tenancy.user("pip")
     hand = tenancy.custom_role(None, "platform-hand", "tenant.view")
+    guild = tenancy.group("guild", person)
+    tenancy.group_member(guild, w.places["here"], Role.VIEWER)
     rows: dict[str, Any] = {
         "platform_member": Member.unscoped.create(user=pat, custom_role=hand),
         "platform_role": hand,
@@ -302,6 +342,7 @@ def _platform(w: AccessWorld) -> None:
         "user": pat,
         "person": person,
         "group": tenancy.group("crowd", person),
+        "guild": guild,
         "node_id": w.nodes[0],
     }
     steep = jobs.priority_class("steep")
@@ -382,6 +423,16 @@ def _own_key(w: AccessWorld, names: dict[str, str], user: User) -> None:
     names["own_key"] = access_key_create(acting_user=SYSTEM, user=user, name="spare")[0].prefix
 
 
+def _waits_in_spare(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    spare = Queue.unscoped.get(name=names["spare_queue"])
+    Job.unscoped.filter(pk=names["job"]).update(queue=spare)
+
+
+def _expired(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    ago = clock.now() - timedelta(hours=1)
+    User.objects.filter(pk=user.pk).update(must_change_password=True, password_expires_at=ago)
+
+
 def _archived(w: AccessWorld, names: dict[str, str], user: User) -> None:
     tenant_archive(acting_user=SYSTEM, tenant=Tenant.unscoped.get(pk=names["tenant"]))
 
@@ -406,11 +457,12 @@ ARRANGED: Final[dict[str, Callable[[AccessWorld, dict[str, str], User], None]]] 
     "own-job": _own(Job, "job", "submitted_by_id"),
     "own-suspended": _own(Job, "job", "submitted_by_id", state=JobState.SUSPENDED),
     "suspended": _suspended,
+    "waits-in-spare": _waits_in_spare,
     "own-key": _own_key,
+    "expired": _expired,
     "own-request": _own(QuotaRequest, "quota_request", "asker_id"),
     "offered": _offered,
     "own-offer": _own_offer,
     "archived": _archived,
     "without-loans": _without_loans,
 }
-GROUP_MEMBER: Final = GroupMember

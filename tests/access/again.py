@@ -1,0 +1,88 @@
+"""What becomes of somebody between two answers, what an open stream tells then, and commands of a shell."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import Final
+from unittest import mock
+
+from django.contrib.sessions.models import Session
+from django.core.management import CommandError, call_command
+
+from foundation import clock
+from foundation.errors import AllotmentError
+from scheduling.api import stream
+from tenants.api.live_stream import LiveStream
+from tenants.models import AccessKey, GroupMember, Member, User
+from tests.access.actors import LOSSES
+from tests.access.world import AccessWorld
+from tests.builders import tenancy
+
+Told = tuple[int, str, str]
+"""A status, the code of a problem, and the text."""
+USAGE: Final = 2
+
+
+def lose(w: AccessWorld, user: User, lost: str) -> None:
+    """Take away what `LOSSES` says, behind the back of whoever holds it."""
+    left = LOSSES[lost]
+    if left is not None:
+        Member.unscoped.filter(user=user).delete()
+        GroupMember.unscoped.filter(user=user).delete()
+        for place, points in left:
+            tenant = w.places[place]
+            role = tenancy.custom_role(tenant, f"left {user.username}", *points)
+            Member.unscoped.create(user=user, tenant=tenant, custom_role=role)
+    elif lost == "the key":
+        AccessKey.unscoped.filter(user=user).update(revoked_at=clock.now())
+    elif lost == "the account":
+        User.objects.filter(pk=user.pk).update(is_active=False)
+    elif lost == "the password":
+        User.objects.filter(pk=user.pk).update(must_change_password=True)
+    elif lost == "the session":
+        Session.objects.all().delete()
+
+
+@contextmanager
+def streams() -> Iterator[list[LiveStream]]:
+    """The streams that are begun within the block."""
+    begun: list[LiveStream] = []
+    respond = LiveStream.response
+
+    def response(self: LiveStream) -> object:
+        begun.append(self)
+        return respond(self)
+
+    with mock.patch.object(LiveStream, "response", response):
+        yield begun
+
+
+def look(reader: LiveStream) -> Told:
+    """What an open stream tells when the time after which it asks again who reads it is over."""
+    with mock.patch.object(stream, "CHECK_EVERY_S", 0.0):
+        try:
+            text, _over = copy_context().run(reader.look)
+        except AllotmentError as error:
+            return error.status, error.code, error.detail
+        except Exception as error:
+            # What breaks a stream is an answer like any other.
+            return 500, "", repr(error)
+    return 200, "", text
+
+
+def run_command(words: str, user: str) -> Told:
+    """What `allotment WORDS` answers; a refusal has the status and code of its problem."""
+    shown = io.StringIO()
+    name, *rest = shlex.split(words)
+    try:
+        call_command(name, *rest, "--user", user, stdout=shown, stderr=shown)
+    except CommandError as error:
+        problem = error.__cause__
+        if isinstance(problem, AllotmentError):
+            return problem.status, problem.code, str(error)
+        return (401 if error.returncode == USAGE else 500), "", str(error)
+    return 200, "", shown.getvalue()
