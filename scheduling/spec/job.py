@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from scheduling.spec.lifecycle import read_lifecycle
 from scheduling.spec.placement import read_placement
 from scheduling.spec.roles import read_roles
 from scheduling.spec.section import Problems, Section
-from scheduling.spec.size import check_file_size, check_host_lists, check_pod_sizes
+from scheduling.spec.size import check_file_size, check_host_lists, check_pod_sizes, compact_json
 from scheduling.spec.types import JobSpec, RoleSpec
 from scheduling.spec.volumes import read_volumes
 
@@ -37,8 +36,9 @@ def parse_job(body: Any) -> JobSpec:
 
     Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake, in the file's order; TooLarge.
     """
-    check_file_size(body)
-    _check_text(body)
+    text = compact_json(body)
+    check_file_size(text)
+    _check_text(text)
     problems = Problems()
     job = Section.read(body, "", KEYS, problems)
     roles = read_roles(job)
@@ -74,10 +74,10 @@ def parse_job(body: Any) -> JobSpec:
     return spec
 
 
-def _check_text(body: Any) -> None:
+def _check_text(text: str) -> None:
     # Neither can be stored: a database's text ends at NUL, and half of a surrogate pair is no character.
-    text = json.dumps(body, ensure_ascii=False, default=str, skipkeys=True)
-    if "\\u0000" in text or any("\ud800" <= char <= "\udfff" for char in text if char > "\ud7ff"):
+    halves = not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
+    if halves or "\\u0000" in text:
         message = _("The job file contains characters that are not text.")
         raise Invalid(message, code="SPEC_INVALID", errors=[FieldError("", "TEXT", message)])
 

@@ -26,19 +26,25 @@ LIST_BYTES_MAX: Final = 1024 * 1024 - 64
 """Bytes of a file that lists the tasks of a job: what a ConfigMap holds, less the file's name."""
 _ATTEMPTS: Final = 9_999
 _SLOTS: Final = " slots=1024\n"
+_LISTED_ALWAYS: Final = LIST_BYTES_MAX // (63 + 1 + 63 + len(_SLOTS))
+"""So many tasks have room in a list whatever they are called: an address is two DNS labels."""
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, skipkeys=True)
 _IN_PODS: Final = ("labels", "tolerations")
 
 
-def bytes_of(value: Any) -> int:
-    """The size of a value as compact JSON in UTF-8."""
-    text = _JSON.encode(value)
+def compact_json(value: Any) -> str:
+    """A value as compact JSON; what JSON does not have is written as text."""
+    return _JSON.encode(value)
+
+
+def bytes_of(text: str) -> int:
+    """The size of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
-def check_file_size(body: Any) -> None:
-    """Refuse a job file of more than `FILE_BYTES_MAX`. Raises: TooLarge."""
-    if bytes_of(body) > FILE_BYTES_MAX:
+def check_file_size(text: str) -> None:
+    """Refuse a job file, given as compact JSON, of more than `FILE_BYTES_MAX`. Raises: TooLarge."""
+    if bytes_of(text) > FILE_BYTES_MAX:
         message = _("The job file has more than %(limit)s KiB.") % {"limit": FILE_BYTES_MAX // 1024}
         errors = [FieldError("", "TOO_LARGE", message)]
         raise TooLarge(message, numbers={"limit_bytes": FILE_BYTES_MAX}, errors=errors)
@@ -54,11 +60,10 @@ def check_pod_sizes(
     placement: Mapping[str, Any],
 ) -> None:
     """Note each role whose pods would be larger than `POD_BYTES_MAX`."""
-    common = bytes_of(
-        [environment, volumes, runtime, {key: placement[key] for key in _IN_PODS if key in placement}]
-    )
+    of_pods = {key: placement[key] for key in _IN_PODS if key in placement}
+    common = bytes_of(compact_json([environment, volumes, runtime, of_pods]))
     for index, role in enumerate(roles):
-        size = common + bytes_of([role.image, role.command, role.container])
+        size = common + bytes_of(compact_json([role.image, role.command, role.container]))
         if size > POD_BYTES_MAX:
             numbers = {"size": -(-size // 1024), "limit": POD_BYTES_MAX // 1024}
             message = _(
@@ -74,6 +79,8 @@ def check_host_lists(job: Section, name: str, roles: Sequence[RoleSpec]) -> None
     Lists are in files where they are too long for a variable; each line has an address, and of an MPI job's
     the number of its slots.
     """
+    if sum(role.replicas for role in roles) <= _LISTED_ALWAYS:
+        return
     named = Job(name=name)
     service = len(gang_name(named, _ATTEMPTS))
     size = tasks = 0
