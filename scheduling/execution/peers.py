@@ -1,7 +1,7 @@
 """How a task finds itself and its peers, by variables and by files, in the words that programs expect.
 
-`MASTER_ADDR` to `RANK` are PyTorch's, the hostfile is Open MPI's. Each thing has one name: a variable costs
-the API server as much as any other line of a pod, with each of its changes.
+`MASTER_ADDR` to `RANK` are PyTorch's; what launchers read by themselves is in `frameworks`. Each thing has
+one name: a variable costs the API server as much as any other line of a pod, with each of its changes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.backends.base import GANG_FOLDER
-from scheduling.models import Job, JobKind, Task
+from scheduling.execution import frameworks
+from scheduling.models import Job, Task
 from scheduling.naming import gang_name, pod_name
 
 MASTER_PORT: Final = 23456
-HOSTFILE: Final = "hostfile"
 PEERS: Final = "peers"
 _IN_VARIABLE: Final = 48 * 1024
 """Bytes: Linux starts no program with a longer variable than 128 KiB, nor with many that are half of it."""
@@ -30,22 +30,27 @@ class Peers:
     hosts: Sequence[str]
     ranks: Mapping[uuid.UUID, int]
     files: Mapping[str, str]
+    launched: frameworks.Launched
 
     def environment(self, own: Task) -> dict[str, str]:
-        """The variables of the task `own`; the first task of the first role is the master."""
-        rank, size, index = str(self.ranks[own.pk]), str(len(self.hosts)), str(own.index)
-        found = {"ALLOTMENT_JOB": self.job.name, "ROLE": own.role.name, "TASK_INDEX": index}
-        found |= {"RANK": rank, "WORLD_SIZE": size}
+        """The variables of the task `own` that a job file cannot set; the first task of the first role is the
+        master.
+
+        An elastic job of PyTorch is told no rank and no size: its agents agree on both, each time anew.
+        """
+        found = {"ALLOTMENT_JOB": self.job.name, "ROLE": own.role.name, "TASK_INDEX": str(own.index)}
+        if not self.launched.is_elastic:
+            found |= {"RANK": str(self.ranks[own.pk]), "WORLD_SIZE": str(len(self.hosts))}
         found |= {"MASTER_ADDR": self.hosts[0], "MASTER_PORT": str(MASTER_PORT)}
         if PEERS in self.files:
             found["HOSTS_FILE"] = f"{GANG_FOLDER}/{PEERS}"
         else:
             found["HOSTS"] = ",".join(self.hosts)
-        if HOSTFILE in self.files:
-            # Of Open MPI 4, of Open MPI 5, of MPICH and of Intel MPI.
-            names = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE")
-            found |= dict.fromkeys((*names, "I_MPI_HYDRA_HOST_FILE"), f"{GANG_FOLDER}/{HOSTFILE}")
         return found
+
+    def launcher_environment(self, own: Task) -> dict[str, str]:
+        """The variables of the task `own` that a launcher reads, for which a job file may say otherwise."""
+        return self.launched.environment(own, self.ranks[own.pk])
 
 
 def peers_of(job: Job, attempt: int, gang: Sequence[Task]) -> Peers:
@@ -54,23 +59,11 @@ def peers_of(job: Job, attempt: int, gang: Sequence[Task]) -> Peers:
     Each is found at `<pod>.<gang>` in its own namespace, and one alone by its own name.
     """
     hosts = [pod_name(job, attempt, task.role.name, task.index) for task in gang]
+    service = gang_name(job, attempt)
     if len(hosts) > 1:
-        service = gang_name(job, attempt)
         hosts = [f"{host}.{service}" for host in hosts]
-    files = {}
-    if job.kind == JobKind.MPI:
-        files[HOSTFILE] = _hostfile(hosts, [task.role.gpu_cards for task in gang])
+    launched = frameworks.launched(job, service, hosts, gang)
+    files = launched.files()
     if sum(len(host) + 1 for host in hosts) > _IN_VARIABLE:
         files[PEERS] = "".join(f"{host}\n" for host in hosts)
-    return Peers(job, hosts, {task.pk: rank for rank, task in enumerate(gang)}, files)
-
-
-def _hostfile(hosts: Sequence[str], cards: Sequence[int]) -> str:
-    """One line per task that takes processes: `<address> slots=<cards>`.
-
-    Where some tasks have cards, those without only launch and are left out; where none has, each takes one.
-    """
-    slots = list(zip(hosts, cards, strict=True))
-    if any(cards):
-        slots = [(host, count) for host, count in slots if count]
-    return "".join(f"{host} slots={max(count, 1)}\n" for host, count in slots)
+    return Peers(job, hosts, {task.pk: rank for rank, task in enumerate(gang)}, files, launched)

@@ -26,11 +26,12 @@ _PARTS: Final[Kept[tuple[Any, ...]]] = Kept(
         .values_list("allocation_id", "device__uuid", "cores", Coalesce("wanted_mib", "memory_mib"))
     )
 )
+_OF_ROLE: Final = tuple(f"task__role__{name}" for name in ("name", "gpu_cards", "replicas", "min_replicas"))
 _MEMBERS: Final = Kept(
     lambda attempts: (
         Allocation.unscoped.filter(attempt__pk__any_of=attempts)
         .select_related("task__role")
-        .only("attempt_id", "task__index", "task__job_id", "task__role__name", "task__role__gpu_cards")
+        .only("attempt_id", "task__index", "task__job_id", *_OF_ROLE)
         .order_by("attempt_id", "task__role__position", "task__index")
     )
 )
@@ -84,7 +85,11 @@ def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -
         devices=tuple(grants),
         image=role.image,
         command=tuple(role.command),
-        environment={**job.environment, **peers.environment(allocation.task)},
+        environment={
+            **peers.launcher_environment(allocation.task),
+            **job.environment,
+            **peers.environment(allocation.task),
+        },
         workspace=str(job.workspace_id),
         labels={**(job.placement.get("labels") or {}), **labels, **of_hold},
         gang=Gang(gang_name(job, attempt.number), len(peers.hosts), labels, peers.files),

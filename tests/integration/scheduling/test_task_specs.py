@@ -14,10 +14,18 @@ from tests.builders.stage import Stage
 pytestmark = pytest.mark.django_db
 
 
-def gang(*roles: tuple[str, int, int], kind: JobKind = JobKind.PYTORCH, name: str = "7b-sft") -> list[Task]:
-    """Tasks by role, as name, replicas and cards; nothing is stored."""
+def gang(
+    *roles: tuple[str, int, int], kind: JobKind = JobKind.PYTORCH, name: str = "7b-sft", most: int = 0
+) -> list[Task]:
+    """Tasks by role, as name, replicas and cards; nothing is stored. `most`: roles may grow to so many."""
     job = Job(name=name, kind=kind)
-    made = [(JobRole(job=job, name=role, gpu_cards=cards), count) for role, count, cards in roles]
+    made = [
+        (
+            JobRole(job=job, name=role, gpu_cards=cards, replicas=most or count, min_replicas=count),
+            count,
+        )
+        for role, count, cards in roles
+    ]
     return [Task(job=job, role=role, index=index) for role, count in made for index in range(count)]
 
 
@@ -57,7 +65,77 @@ def test_a_hostfile_names_who_takes_processes(roles: list[tuple[str, int, int]],
         for line in peers.files["hostfile"].splitlines()
     ]
     assert lines == expected
-    assert peers.environment(tasks[0])["OMPI_MCA_orte_default_hostfile"] == "/etc/allotment/hostfile"
+    assert peers.files["machinefile"] == peers.files["hostfile"].replace(" slots=", ":")
+    told = peers.launcher_environment(tasks[0])
+    assert {told[f"{name}_default_hostfile"] for name in ("OMPI_MCA_orte", "PRTE_MCA_prte")} == {
+        "/etc/allotment/hostfile"
+    }
+    assert {told["HYDRA_HOST_FILE"], told["I_MPI_HYDRA_HOST_FILE"]} == {"/etc/allotment/machinefile"}
+
+
+def torchrun_options(environment: dict[str, str]) -> dict[str, str]:
+    """The options that torchrun would have without arguments: those whose default its parser reads from
+    `PET_<OPTION>`, and no other variable (`torch.distributed.argparse_util.env`)."""
+    known = (
+        *("nnodes", "nproc_per_node", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "rdzv_conf", "standalone"),
+        *("max_restarts", "monitor_interval", "start_method", "role", "module", "no_python", "run_path"),
+        *("log_dir", "redirects", "tee", "node_rank", "master_addr", "master_port", "local_addr"),
+    )
+    named = {key.removeprefix("PET_").lower(): value for key, value in environment.items() if "PET_" in key}
+    assert named.keys() <= set(known), "each is an option of torchrun"
+    return named
+
+
+def test_torchrun_is_told_everything_that_it_needs_to_meet() -> None:
+    tasks = gang(("master", 1, 2), ("worker", 2, 4))
+    peers = peers_of(tasks[0].job, 3, tasks)
+    told = [torchrun_options(peers.launcher_environment(task)) for task in tasks]
+    same = {"nnodes": "3", "master_addr": peers.hosts[0], "master_port": "29500"}
+    assert told == [
+        {**same, "node_rank": "0", "nproc_per_node": "2"},
+        {**same, "node_rank": "1", "nproc_per_node": "4"},
+        {**same, "node_rank": "2", "nproc_per_node": "4"},
+    ]
+
+
+def test_an_elastic_job_of_torchrun_meets_at_a_rendezvous_whatever_its_size() -> None:
+    """What is told before and after growth differs in nothing that the agents have to agree on."""
+    told = []
+    job = Job(name="grows", kind=JobKind.PYTORCH)
+    role = JobRole(job=job, name="worker", gpu_cards=1, replicas=4, min_replicas=2)
+    every = [Task(job=job, role=role, index=index) for index in range(4)]
+    for size in (2, 4):
+        peers = peers_of(job, 1, every[:size])
+        options = [torchrun_options(peers.launcher_environment(task)) for task in every[:size]]
+        conf = [own.pop("rdzv_conf") for own in options]
+        assert conf == ["is_host=true", *["is_host=false"] * (size - 1)], "the first task hosts it"
+        assert all(own == options[0] for own in options)
+        told.append(options[0])
+        assert not {"RANK", "WORLD_SIZE"} & peers.environment(every[0]).keys(), "these would change"
+    assert told[0] == told[1]
+    assert (told[0]["nnodes"], told[0]["rdzv_backend"]) == ("2:4", "c10d")
+    assert told[0]["rdzv_endpoint"] == f"{peers.hosts[0]}:29400"
+    assert peers_of(job, 2, every[:2]).launcher_environment(every[0])["PET_RDZV_ID"] != told[0]["rdzv_id"]
+
+
+def test_other_kinds_are_told_nothing_of_launchers() -> None:
+    tasks = gang(("main", 2, 1), kind=JobKind.BATCH)
+    peers = peers_of(tasks[0].job, 1, tasks)
+    assert (peers.launcher_environment(tasks[0]), peers.files) == ({}, {})
+
+
+def test_a_job_file_may_say_otherwise_to_a_launcher_but_not_who_a_task_is() -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
+        stage = Stage(cards=4)
+        own = {"OMPI_MCA_plm_rsh_args": "-p 2222", "PET_NNODES": "7", "RANK": "9"}
+        for kind in (JobKind.MPI, JobKind.PYTORCH):
+            stage.submit(kind.value, jobs.RoleOf(replicas=2), kind=kind, environment=own)
+        stage.run(0)
+        held = Allocation.unscoped.select_related("task__role", "attempt__job", "node").order_by("pod_name")
+        specs = [spec.environment for spec in task_specs(list(held))]
+    assert {spec["PET_NNODES"] for spec in specs} == {"7"}
+    assert {spec["OMPI_MCA_plm_rsh_args"] for spec in specs} == {"-p 2222"}
+    assert sorted(str(spec["RANK"]) for spec in specs) == ["0", "0", "1", "1"]
 
 
 def test_one_task_alone_finds_itself_without_a_service() -> None:

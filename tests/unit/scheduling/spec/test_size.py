@@ -107,7 +107,8 @@ def gang_of(name: str, tasks: int, kind: str = "mpi", role: str = "worker-group"
     roles = [{"name": f"{n}-{role}", "replicas": size, **cards} for n, size in enumerate(sizes)]
     spec = parse_job({"name": name, "kind": kind, "roles": roles})
     made = Job(name=spec.name, kind=spec.kind)
-    rows = [(JobRole(job=made, name=each.name, gpu_cards=8), each.replicas) for each in spec.roles]
+    sizes = [(each.name, {"replicas": each.replicas, "min_replicas": each.replicas}) for each in spec.roles]
+    rows = [(JobRole(job=made, name=name, gpu_cards=8, **size), size["replicas"]) for name, size in sizes]
     return peers_of(made, 1000, [Task(role=row, index=n) for row, count in rows for n in range(count)])
 
 
