@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from foundation import clock
@@ -42,7 +42,9 @@ def preview(submission: Submission) -> Preview:
     limits = Allowances([queue.workspace], now=now)
     job = limits.apply(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)
     taken.snapshot.apply(engine.Delta((engine.JobPut(job),)))
-    result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
+    result = engine.run_cycle(
+        taken.snapshot, replace(engine_config(), advise_for=ASKED), Instant(now.timestamp())
+    )
     outcome = next(item for item in result.outcomes if item.job == ASKED)
     helps = [{"code": h.code.value, "numbers": with_names(h.numbers, taken.names)} for h in outcome.help]
     reason = outcome.reason.value if outcome.reason else ""

@@ -58,7 +58,7 @@ def _foresee(
     overhangs: Sequence[Overhang],
     watch: Callable[[], float],
 ) -> JobsEffect:
-    config = replace(engine_config(), stopwatch=watch)
+    config = replace(engine_config(), stopwatch=watch, advise_for="")
     # Both cycles start from one reading: what happens between two readings is no effect of the change.
     reading = read_cell(cell_id)
     taken, changed = reading.build(), reading.build()

@@ -8,14 +8,15 @@ Kueue's hierarchical cohorts; the quota reference of this project states them as
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Generic
 
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, UnknownNodeError
-from quotas.tree.limits import NOTHING, Amount, Limits
+from quotas.tree.limits import NOTHING, Amount, Limits, plus
 from quotas.tree.node import K, TreeNode
 from quotas.tree.share import NO_SHARE, Lendable, Share, dominant, lendable
 
@@ -332,6 +333,22 @@ class QuotaTree(Generic[K]):
         while node.parent is not None:
             node = node.parent
             node.gather()
+
+    @contextmanager
+    def raised(self, node_id: str, amounts: Mapping[K, int]) -> Iterator[None]:
+        """Within it the node's nominal is higher by these amounts; unlimited stays unlimited."""
+        node = self._node(node_id)
+        before, limits = node.limits, dict(node.limits)
+        for key, amount in amounts.items():
+            own = limits.get(key, NOTHING)
+            limits[key] = replace(own, nominal=plus(own.nominal, amount))
+        if amounts:
+            self.set_limits(node_id, limits)
+        try:
+            yield
+        finally:
+            if amounts:
+                self.set_limits(node_id, before)
 
     def _lendable_of(self, node: TreeNode[K]) -> Lendable:
         known = self._lendable.get(node.id)

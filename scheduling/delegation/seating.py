@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 @cache
 def _config() -> engine.EngineConfig:
     """Placement alone: nobody leaves, nobody is compared with others."""
-    return replace(engine_config(), actions=("allocate",), fair_sharing=None, user_shares=None)
+    return replace(engine_config(), actions=("allocate",), fair_sharing=None, user_shares=None, advise_for="")
 
 
 def seat(

@@ -67,9 +67,10 @@ class EngineConfig:
     each at its turn, `while_room` ends the round once no job that is left finds room, though others might
     leave for one of them: for cycles between whole ones. `fair_sharing` (None: classical) says how queues
     are ordered and who may preempt whom, `user_shares` whether users' past counts, `room` what is done where
-    quota suffices and places do not, `topology` how counted flavors choose domains. `trace` adds every turn
-    to the result. `stopwatch`, if given, returns seconds and is read around each action; results do not
-    depend on it.
+    quota suffices and places do not, `topology` how counted flavors choose domains. `advise_for` is
+    the id of the only job for which recommendations are tried (None: for all; empty: for none), `trace` adds
+    every turn to the result. `stopwatch`, if given, returns seconds and is read around each action; results
+    do not depend on it.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -90,6 +91,7 @@ class EngineConfig:
     consolidation: ConsolidationOptions = field(default_factory=ConsolidationOptions)
     housekeeping: HousekeepingOptions = field(default_factory=HousekeepingOptions)
     explain: Explain = Explain.ALL
+    advise_for: str | None = None
     trace: bool = False
     plugins: PluginSet = BUILTIN
     stopwatch: Callable[[], float] | None = None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from scheduling.engine.actions.advice.advise import advised_ever
+from scheduling.engine.actions.advice.cycle import advise
+from scheduling.engine.actions.advice.trial import Possible
 from scheduling.engine.actions.waiting import explain_rest
 from scheduling.engine.config import EngineConfig, Explain, resolve_config
 from scheduling.engine.model import CycleResult, Instant, Job, Outcome
@@ -18,8 +21,9 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
     """Decide what starts now, and say of every job why it waits.
 
     The snapshot is worked on under a statement and left exactly as it was; whoever commits the
-    decisions tells it with `Snapshot.apply`. `now` is in epoch seconds. Equal arguments give an
-    equal result, whatever the order in which the snapshot's parts were given.
+    decisions tells it with `Snapshot.apply`. `now` is in epoch seconds. Equal arguments give equal
+    decisions, whatever the order in which the snapshot's parts were given. What is told to jobs that wait
+    is worked out for a bounded number of shapes in each cycle and kept with the snapshot.
 
     Raises:
         ConfigError: when the configuration, a queue or a flavor names what is not configured.
@@ -31,6 +35,8 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
             _timed(config.stopwatch, timings, action.name, lambda run=action.run: run(session))  # type: ignore[misc]
         if config.explain is Explain.ALL:
             _timed(config.stopwatch, timings, "explain", lambda: explain_rest(session))
+            if config.advise_for != "":
+                _timed(config.stopwatch, timings, "advise", lambda: advise(session))
     outcomes = tuple(map(session.outcomes.__getitem__, _answered(session)))
     session.counters["considered"] = len(outcomes)
     return CycleResult(
@@ -62,8 +68,9 @@ def never_fits(snapshot: Snapshot, job: Job, config: EngineConfig = DEFAULT_CONF
         ConfigError: as for `run_cycle`.
         KeyError: when the snapshot does not have the job's queue.
     """
-    queue = snapshot.queues[job.queue]
-    return never_fits_outcome(snapshot, resolve_config(config).rule, queue, job)
+    queue, rule = snapshot.queues[job.queue], resolve_config(config).rule
+    outcome = never_fits_outcome(snapshot, rule, queue, job)
+    return None if outcome is None else advised_ever(Possible(snapshot, rule), queue, job, outcome)
 
 
 def _timed(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 
-from scheduling.engine.model import Job, Outcome, PlacementRules
+from scheduling.engine.model import HelpCode, Job, Outcome, PlacementRules
 from scheduling.engine.quota.charges import ANYWHERE
 from scheduling.engine.state.snapshot import Snapshot
 
 KEPT = 1024
+
+Kind = tuple[str, int, str]
+"""A queue, the equivalence of some of its jobs, and what holds these up besides."""
 
 
 def asked(job: Job) -> Hashable:
@@ -85,17 +88,32 @@ class Likes:
 class Refusals:
     """Answers of jobs that wait, kept from cycle to cycle: as long as those of a queue that are alike are
     told the same, each keeps the answer that it has, and whoever stores answers sees at once that it does.
+
+    What would help is part of an answer once it was tried (`advise`). `seen` are the kinds that were told
+    something in this cycle, each with one of its jobs.
     """
 
     def __init__(self) -> None:
-        self._of: dict[tuple[str, int], _Told] = {}
+        self._of: dict[Kind, Told] = {}
+        self.seen: dict[Kind, str] = {}
 
-    def told(self, queue: str, like: int, outcome: Outcome) -> Mapping[str, Outcome]:
-        """This answer for any job of a queue, by its id, given to one with the equivalence `like`."""
-        known = self._of.get((queue, like))
-        if known is None or _said(known.first) != _said(outcome):
-            known = self._of[queue, like] = _Told(outcome)
+    def told(self, queue: str, like: int, outcome: Outcome, held_up: str = "") -> Mapping[str, Outcome]:
+        """This answer for any job of a queue, by its id, given to one with the equivalence `like`; `held_up`
+        is what keeps these from a turn."""
+        kind = queue, like, held_up
+        known = self._of.get(kind)
+        if known is None or _said(known.found) != _said(outcome):
+            known = self._of[kind] = Told(outcome, untried(outcome))
+        self.seen.setdefault(kind, outcome.job)
         return known
+
+    def of(self, kind: Kind) -> Told:
+        """What jobs of a kind that was seen are told."""
+        return self._of[kind]
+
+    def tell(self, kind: Kind, told: Told) -> None:
+        """Tell jobs of a kind something else from now on."""
+        self._of[kind] = told
 
     @property
     def size(self) -> int:
@@ -103,17 +121,42 @@ class Refusals:
         return sum(map(len, self._of.values()))
 
 
+TRIED = frozenset(
+    {
+        HelpCode.ASK_FEWER_CARDS,
+        HelpCode.ASK_FEWER_TASKS,
+        HelpCode.ASK_LESS,
+        HelpCode.ASK_OTHER_MODEL,
+        HelpCode.ASK_OTHER_PROFILE,
+        HelpCode.LOOSEN_PLACEMENT,
+        HelpCode.MAKE_PREEMPTIBLE,
+        HelpCode.RAISE_QUOTA,
+    }
+)
+"""Recommendations that are told only once they were tried."""
+
+
+def untried(outcome: Outcome) -> Outcome:
+    """The outcome without the recommendations that nobody has tried."""
+    ways = tuple(way for way in outcome.help if way.code not in TRIED)
+    return outcome if len(ways) == len(outcome.help) else replace(outcome, help=ways)
+
+
 def _said(outcome: Outcome) -> tuple[object, ...]:
     """All that an outcome says, but for whose it is."""
     return outcome.status, outcome.reason, outcome.numbers, outcome.help
 
 
-class _Told(dict[str, Outcome]):
-    """One answer for every job that was told so, made when it is first asked for."""
+class Told(dict[str, Outcome]):
+    """One answer for every job that was told so, made when it is first asked for.
 
-    def __init__(self, first: Outcome) -> None:
+    `found` is what the cycle found out, `first` what is told. `tried_at` is in which state of the cell its
+    recommendations were tried, None where that is still to be done.
+    """
+
+    def __init__(self, found: Outcome, first: Outcome, tried_at: int | None = None) -> None:
         super().__init__()
-        self.first = first
+        self.found, self.first, self.tried_at = found, first, tried_at
 
     def __missing__(self, job_id: str) -> Outcome:
         first = self.first
@@ -129,6 +172,7 @@ def refusals_of(snapshot: Snapshot) -> Refusals:
     known = snapshot.job_memo.get(Refusals)
     if not isinstance(known, Refusals) or known.size > KEPT + 2 * len(snapshot.jobs):
         known = snapshot.job_memo[Refusals] = Refusals()
+    known.seen = {}
     return known
 
 

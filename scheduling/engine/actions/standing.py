@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduling.engine.model import (
+    Charge,
+    Flavor,
     FlavorResource,
     Job,
     Outcome,
@@ -15,7 +18,7 @@ from scheduling.engine.model import (
     Role,
 )
 from scheduling.engine.placement.clusters import queue_clusters
-from scheduling.engine.placement.feasibility import Dead, dead_flavors, never_fits_outcome
+from scheduling.engine.placement.feasibility import Dead, could_stand, never_fits_outcome
 from scheduling.engine.placement.shape import resolve
 from scheduling.engine.quota.charges import summed, task_charges, times
 from scheduling.engine.quota.verdict import Shortage, beyond_ceiling, capped
@@ -30,15 +33,15 @@ def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
     Each is worked out once for all jobs that ask for the same: one depends on nodes and flavors alone,
     the other on limits besides.
     """
-    if not _simple(session, queue):
+    if not is_simple(session, queue):
         return None
     flavors, own = _keys(session, queue, job)
     if flavors not in session.never:
-        session.never[flavors] = never_fits_outcome(session.snapshot, session.tools.rule, queue, job)
+        _judge(session, queue, job, flavors)
     known = session.never[flavors]
     if known is None:
         if own not in session.beyond:
-            session.beyond[own] = _beyond_limits(session, queue, job)
+            session.beyond[own] = beyond_limits(session, queue, job, dead_for(session, queue, job))
         known = session.beyond[own]
     return known if known is None or known.job == job.id else replace(known, job=job.id)
 
@@ -46,13 +49,27 @@ def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
 def dead_for(session: Session, queue: Queue, job: Job) -> Dead:
     """The roles of a job with the flavors of its queue in which they could never stand: none of what is said
     of a job that waits is about these. Nothing where resources come from several flavors."""
-    if len(queue.flavors) < 2 or not _simple(session, queue):
+    if len(queue.flavors) < 2 or not is_simple(session, queue):
         return frozenset()
     flavors, _ = _keys(session, queue, job)
-    known = session.dead.get(flavors)
-    if known is None:
-        known = session.dead[flavors] = dead_flavors(session.snapshot, session.tools.rule, queue, job)
-    return known
+    if flavors not in session.dead:
+        _judge(session, queue, job, flavors)
+    return session.dead[flavors]
+
+
+def _judge(session: Session, queue: Queue, job: Job, flavors: tuple[Hashable, ...]) -> None:
+    """Work out where a job could stand, and what it is told where that is nowhere."""
+    snapshot, rule = session.snapshot, session.tools.rule
+    dead = could_stand(snapshot, rule, queue, job)
+    session.dead[flavors] = frozenset() if dead is None else dead
+    session.never[flavors] = None if dead is not None else never_fits_outcome(snapshot, rule, queue, job)
+
+
+def dead_to_all(session: Session, queue: Queue, job: Job) -> frozenset[str]:
+    """The flavors of a queue in which no role of a job could ever stand."""
+    dead = dead_for(session, queue, job)
+    counted = Counter(name for _, name in dead)
+    return frozenset(name for name, roles in counted.items() if roles == len(job.roles))
 
 
 def is_worked_out(session: Session, queue: Queue, job: Job) -> bool:
@@ -68,58 +85,77 @@ def _keys(session: Session, queue: Queue, job: Job) -> tuple[tuple[Hashable, ...
     return (queue.flavors, asked), (queue.id, asked, job.evictions if at_cap else -1)
 
 
-def _beyond_limits(session: Session, queue: Queue, job: Job) -> Outcome | None:
+def beyond_limits(session: Session, queue: Queue, job: Job, dead: Dead) -> Outcome | None:
     """What is beyond the limits in each cluster of the queue; a single role may look at all of them."""
     flavors = session.snapshot.flavors
     tried = queue_clusters(flavors, queue) if len(job.roles) > 1 else ()
     known = [name for name in queue.flavors if name in flavors]
     each = [[name for name in known if flavors[name].cluster == cluster] for cluster in tried] or [known]
-    found = [_beyond_limits_of(session, queue, job, names) for names in each]
+    found = [_beyond_limits_of(session, queue, job, names, dead) for names in each]
     return found[0] if all(found) else None
 
 
-def _beyond_limits_of(session: Session, queue: Queue, job: Job, flavors: Sequence[str]) -> Outcome | None:
+def _beyond_limits_of(
+    session: Session, queue: Queue, job: Job, flavors: Sequence[str], dead: Dead
+) -> Outcome | None:
     own: dict[FlavorResource, int] = {}
-    for role in job.roles:
-        found = _ceiling_of_role(session, queue, job, role, own, flavors)
-        if found is not None:
-            return Outcome(
-                job=job.id,
-                status=OutcomeStatus.WAITING,
-                reason=found.reason,
-                numbers={**found.numbers, "role": role.name},
-                help=found.help,
-            )
+    for place, role in enumerate(job.roles):
+        living = [name for name in flavors if (role.name, name) not in dead]
+        beyond = _flavor_of_role(session, queue, job, role, own, living)
+        if beyond is None:
+            continue
+        # What is beyond the limit is told for all that would be asked of the flavor.
+        rest = [later for later in job.roles[place:] if (later.name, beyond.id) not in dead]
+        charges = [Charge(*key, amount) for key, amount in _charged(job, rest, beyond).items()]
+        found = _beyond(session, queue, job, charges, own)
+        assert found is not None  # noqa: S101 - less than that was beyond it
+        return Outcome(
+            job=job.id,
+            status=OutcomeStatus.WAITING,
+            reason=found.reason,
+            numbers={**found.numbers, "role": role.name},
+            help=found.help,
+        )
     return None
 
 
-def _ceiling_of_role(
+def _flavor_of_role(
     session: Session,
     queue: Queue,
     job: Job,
     role: Role,
     own: dict[FlavorResource, int],
     flavors: Sequence[str],
-) -> Shortage | None:
-    """None when the ceiling of one of those flavors holds the role on top of `own`, which it then joins."""
-    first: Shortage | None = None
-    dead = dead_for(session, queue, job)
-    for flavor_id in flavors:
-        flavor = session.snapshot.flavors.get(flavor_id)
-        if flavor is None or (role.name, flavor_id) in dead:
-            continue
-        charges = times(task_charges(resolve(role.request, job.rules, flavor)), role.least)
-        cap = session.config.preemption.eviction_cap
-        found = beyond_ceiling(session.snapshot.quota, queue, job, charges, own, cap)
-        if found is None:
-            for key, amount in summed(charges).items():
+) -> Flavor | None:
+    """The first of those flavors, where the ceiling of none of them holds the role on top of `own`, which the
+    role joins otherwise."""
+    known = [found for name in flavors if (found := session.snapshot.flavors.get(name)) is not None]
+    for flavor in known:
+        charges = _charged(job, [role], flavor)
+        if (
+            _beyond(session, queue, job, [Charge(*key, amount) for key, amount in charges.items()], own)
+            is None
+        ):
+            for key, amount in charges.items():
                 own[key] = own.get(key, 0) + amount
             return None
-        first = first or found
-    return first
+    return known[0] if known else None
 
 
-def _simple(session: Session, queue: Queue) -> bool:
+def _charged(job: Job, roles: Sequence[Role], flavor: Flavor) -> dict[FlavorResource, int]:
+    """What the smallest size of some roles is charged in one flavor."""
+    each = (times(task_charges(resolve(role.request, job.rules, flavor)), role.least) for role in roles)
+    return summed(charge for charges in each for charge in charges)
+
+
+def _beyond(
+    session: Session, queue: Queue, job: Job, charges: Sequence[Charge], own: Mapping[FlavorResource, int]
+) -> Shortage | None:
+    cap = session.config.preemption.eviction_cap
+    return beyond_ceiling(session.snapshot.quota, queue, job, charges, own, cap)
+
+
+def is_simple(session: Session, queue: Queue) -> bool:
     """Whether all resources come from one flavor with nodes; of other queues the search itself tells."""
     known = (session.snapshot.flavors.get(name) for name in queue.flavors)
     return not queue.resource_groups and all(f.placed and not f.counted for f in known if f is not None)

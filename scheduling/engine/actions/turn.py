@@ -101,6 +101,7 @@ class Turn:
         if outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
             like = self._session.likes.of(job)
             told = self._session.refusals.told(self.queue.id, like, outcome)
+            self._session.outcomes[job.id] = told[job.id]
             for number in self._alike.pop(like, ()):
                 self._ranks[number].told = told
                 self._stand(self._passed, number)

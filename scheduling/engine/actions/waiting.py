@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.equivalence import KEPT
-from scheduling.engine.actions.standing import is_worked_out, lasting_refusal
+from scheduling.engine.actions.standing import dead_to_all, is_worked_out, lasting_refusal
 from scheduling.engine.model import (
     Help,
     HelpCode,
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # start. Until then they are told their place in the line, so that nobody makes a cycle long by asking for
 # each job in another way.
 SHAPES_WORKED_OUT = 128
+
+# Reasons that jobs that are alike have in common, wherever they stand in the line.
+LASTING = (Reason.NEVER_FITS, Reason.EXCEEDS_MAX_QUOTA)
 
 _Known = tuple[Job, int, Outcome, bool]
 """A job, how many were ahead of it, what it was told, and whether it was worked out that it could start."""
@@ -73,14 +76,18 @@ class _Rest:
         known = self._in_line.get(job.id)
         if known is not None and self._holds(known, job, head, ahead):
             return known[2]
-        outcome = explain(self._session, self._queue, job, head=head, ahead=ahead, shapes=self._shapes)
+        session = self._session
+        outcome = explain(session, self._queue, job, head=head, ahead=ahead, shapes=self._shapes)
         lasts = not job.allowances and not job.barred and job.backoff_until is None
         if outcome.reason is Reason.IN_LINE and lasts:
-            worked_out = is_worked_out(self._session, self._queue, job)
+            worked_out = is_worked_out(session, self._queue, job)
             self._in_line[job.id] = job, ahead, outcome, worked_out
         else:
             self._in_line.pop(job.id, None)
-        return outcome
+        if outcome.reason not in LASTING:
+            return outcome
+        held_up = f"{job.state} {_is_backing_off(session, job)}"
+        return session.refusals.told(self._queue.id, session.likes.of(job), outcome, held_up)[job.id]
 
     def _holds(self, known: _Known, job: Job, head: str | None, ahead: int) -> bool:
         """Whether a job is told what it was told before."""
@@ -104,7 +111,8 @@ def explain(
         lasting = lasting_refusal(session, queue, job)
     if lasting is not None:
         return lasting
-    denied = session.allowances.denied(queue, job)
+    limited = job.allowances or job.barred
+    denied = session.allowances.denied(queue, job, dead_to_all(session, queue, job)) if limited else None
     if denied is not None:
         return Outcome(job=job.id, status=OutcomeStatus.WAITING, reason=denied.reason, numbers=denied.numbers)
     position = ahead + 1
@@ -123,10 +131,14 @@ def explain(
         return _waits(job, Reason.WAITING_FOR_PREEMPTED, {"tasks": leaving})
     if queue.strategy is Strategy.STRICT_FIFO and head is not None:
         return _waits(job, Reason.BEHIND_HEAD, {"position": position, "ahead": ahead, "head": head})
-    if job.backoff_until is not None and job.backoff_until > session.now:
+    if job.backoff_until is not None and _is_backing_off(session, job):
         at = int(-(-job.backoff_until // 1))
         return _waits(job, Reason.BACKOFF, {"at": at}, Help(HelpCode.WAIT_UNTIL, {"at": at}))
     return _waits(job, Reason.IN_LINE, {"position": position, "ahead": ahead})
+
+
+def _is_backing_off(session: Session, job: Job) -> bool:
+    return job.backoff_until is not None and job.backoff_until > session.now
 
 
 def _waits(job: Job, reason: Reason, numbers: dict[str, int | str], *ways: Help) -> Outcome:

@@ -74,12 +74,24 @@ Dead = frozenset[tuple[str, str]]
 """Roles and the flavors that would not hold their smallest size even if they were empty."""
 
 
-def dead_flavors(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Dead:
-    """In which flavors of the queue which roles of a job could never stand."""
+def could_stand(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Dead | None:
+    """In which flavors of the queue which roles of a job could never stand; None where no cluster has a
+    flavor for each role, so that the job never fits."""
+    given = {role.name: offers(snapshot, rule, queue, job, role) for role in job.roles}
+    if not all(_holds(role, given[role.name]) for role in job.roles):
+        return None
+    tried = queue_clusters(snapshot.flavors, queue)
+    if len(tried) > 1 and len(job.roles) > 1:
+        held = (
+            all(_holds(role, [o for o in given[role.name] if o.flavor.cluster == name]) for role in job.roles)
+            for name in tried
+        )
+        if not any(held):
+            return None
     return frozenset(
         (role.name, offer.flavor.id)
         for role in job.roles
-        for offer in offers(snapshot, rule, queue, job, role)
+        for offer in given[role.name]
         if offer.most < role.least
     )
 

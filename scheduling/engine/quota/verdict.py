@@ -165,7 +165,10 @@ def missing(
     if others:
         return Shortage(Reason.WAITING_FOR_BORROWED, numbers, (wait,), short)
     raise_quota = Help(HelpCode.RAISE_QUOTA, {"queue": queue.id, **_where(charge), "short": short})
-    return Shortage(Reason.WAITING_FOR_QUOTA, numbers, (wait, raise_quota), short)
+    # What only jobs that nobody can evict could give back is nothing that others release.
+    kept = nominal is not None and counted != used and counted + charge.amount > nominal
+    ways = (raise_quota,) if kept else (wait, raise_quota)
+    return Shortage(Reason.WAITING_FOR_QUOTA, {**numbers, "short": short}, ways, short)
 
 
 def _at_cap(queue: Queue, job: Job, eviction_cap: int | None) -> dict[str, int | str]:

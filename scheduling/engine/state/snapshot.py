@@ -114,6 +114,8 @@ class Snapshot:
         self.changes = Changes()
         self.lines = Lines(self.jobs.values())
         self.watch = Watch(self.jobs.values())
+        # How many changes were applied: equal numbers of one snapshot mean the same state.
+        self.version = 0
         self._depth = 0
         self._now = self._books = Books(
             Fleet(nodes),
@@ -379,6 +381,7 @@ class Snapshot:
         if self._depth:
             raise StatementError("a snapshot does not advance inside a statement")
         stocking: dict[str, Node | None] = {}
+        self.version += len(delta.changes)
         for change in delta.changes:
             match change:
                 case NodePut(node):

@@ -7,7 +7,7 @@ promised to others of them, so that jobs admitted together stay within it togeth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from scheduling.engine.gang import smallest
 from scheduling.engine.model import (
@@ -68,10 +68,10 @@ class Allowances:
                 found[name] = over
         return found
 
-    def denied(self, queue: Queue, job: Job) -> Refusal | None:
-        """Why no flavor of the queue is allowed; None where one is."""
-        refused = self.refused(queue, job)
-        known = sum(name in self._snapshot.flavors for name in queue.flavors)
+    def denied(self, queue: Queue, job: Job, without: Collection[str] = ()) -> Refusal | None:
+        """Why no flavor of the queue is allowed, apart from some that do not count; None where one is."""
+        refused = {name: why for name, why in self.refused(queue, job).items() if name not in without}
+        known = sum(name in self._snapshot.flavors and name not in without for name in queue.flavors)
         return next(iter(refused.values())) if refused and len(refused) >= known else None
 
     def over(self, job: Job, usage: Mapping[FlavorResource, int]) -> Refusal | None:

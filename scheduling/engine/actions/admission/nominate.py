@@ -56,7 +56,7 @@ class Victims(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Ask:
     """How one question is put. `leave`: others may be asked to leave. `keep`: only these flavors; `shunned`:
-    none of these.
+    none of these. `dead`: where the job's roles could never stand, worked out here where it is not given.
 
     `full` knows what found no room; it holds for one state from which nothing is freed.
     """
@@ -65,6 +65,7 @@ class Ask:
     leave: bool = True
     keep: Kept | None = None
     shunned: frozenset[str] = frozenset()
+    dead: Barred | None = None
 
 
 class Nominator:
@@ -94,7 +95,7 @@ class Nominator:
             reduced = self._allowed_at(statement, queue, job, ask, replaced, counts)
             if reduced.refusal is not None and least is None:
                 # The smallest size is tried first: what it lacks is what the job waits for.
-                least = reduced.refusal.told()
+                least = reduced.refusal
             return counts if reduced.refusal is None else None
 
         counts = largest(job, attempt)
@@ -153,7 +154,7 @@ class Nominator:
         for key in replaced:
             statement.release(key)
         shunned = frozenset((role.name, flavor) for role in job.roles for flavor in ask.shunned)
-        barred = shunned | dead_for(self._session, queue, job)
+        barred = shunned | (dead_for(self._session, queue, job) if ask.dead is None else ask.dead)
 
         def entry_without(barred: Barred) -> Entry:
             assignment = self._assignment(queue, job, ask, counts, barred, held)

@@ -16,6 +16,7 @@ from scheduling.engine.gang import smallest
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Queue, Reason
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.quota.charges import asked_of
+from scheduling.engine.quota.verdict import may_borrow
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session, Usage
@@ -31,7 +32,7 @@ def too_little_spare(session: Session, entry: Entry, *, charged: bool) -> Refusa
 
     `charged`: the snapshot's usage includes the job.
     """
-    if not _counts(session, entry.job) or not entry.assignment.borrow_level:
+    if not _counts(session, entry.queue, entry.job) or not entry.assignment.borrow_level:
         return None
     return _short(session, entry.queue, entry.job, entry.assignment.usage, charged=charged)
 
@@ -39,7 +40,7 @@ def too_little_spare(session: Session, entry: Entry, *, charged: bool) -> Refusa
 def short_of_spare(session: Session, queue: Queue, job: Job) -> dict[str, Refusal]:
     """The same before anything is tried, by flavor: where even its smallest size would have to borrow and
     leave too little."""
-    if not _counts(session, job) or queue.resource_groups:
+    if not _counts(session, queue, job) or queue.resource_groups:
         return {}
     each = (
         (name, _short(session, queue, job, usage, charged=False))
@@ -62,8 +63,13 @@ def _least(session: Session, queue: Queue, job: Job) -> Iterable[tuple[str, Usag
     return known
 
 
-def _counts(session: Session, job: Job) -> bool:
-    return job.drained or bool(job.evictions and session.config.preemption.spare_permille)
+def _counts(session: Session, queue: Queue, job: Job) -> bool:
+    """Whether the rule is about a job. One that does not borrow anyway keeps to what its queue owns."""
+    options = session.config.preemption
+    if job.drained:
+        return True
+    evicted = bool(job.evictions and options.spare_permille)
+    return evicted and may_borrow(queue, job, options.eviction_cap)
 
 
 def _short(

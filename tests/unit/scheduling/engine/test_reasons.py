@@ -44,19 +44,21 @@ def test_more_cards_than_any_node_has() -> None:
     found = outcome(result, "j")
     assert found.reason is Reason.NEVER_FITS
     assert found.numbers["refused.cards"] == 2
-    assert helps(result, "j") == {HelpCode.ASK_FEWER_CARDS: {"cards": 4}}
+    assert helps(result, "j") == {HelpCode.ASK_FEWER_CARDS: {"role": "worker", "cards": 4}}
 
 
 def test_another_model_than_the_flavor_has() -> None:
     result = cycle(world([node("n1")], [job("j", "a", role(models=("H100",)))]))
     assert outcome(result, "j").reason is Reason.NEVER_FITS
-    assert helps(result, "j")[HelpCode.ASK_OTHER_MODEL] == {"models": "A100"}
+    assert helps(result, "j")[HelpCode.ASK_OTHER_MODEL] == {"models": "A100", "role": "worker"}
 
 
 def test_more_cpu_than_any_node_has() -> None:
     result = cycle(world([node("n1")], [job("j", "a", role(cpu=65_000))]))
     assert outcome(result, "j").numbers["refused.cpu"] == 1
-    assert helps(result, "j")[HelpCode.ASK_LESS] == {"flavor": "a100", "resource": "cpu", "limit": 64_000}
+    assert helps(result, "j")[HelpCode.ASK_LESS] == {
+        "flavor": "a100", "resource": "cpu", "limit": 64_000, "role": "worker",
+    }  # fmt: skip
 
 
 def test_a_gang_larger_than_the_cluster() -> None:

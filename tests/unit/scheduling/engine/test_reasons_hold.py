@@ -75,7 +75,11 @@ class TestEvicted:
         assert {k: found.numbers[k] for k in ("flavor", "asked", "unused", "keep_free", "evictions")} == {
             "flavor": "near", "asked": 2, "unused": 3, "keep_free": 2, "evictions": 1,
         }  # fmt: skip
-        assert shorts(found) == {HelpCode.WAIT_FOR_RELEASE: 1, HelpCode.RAISE_QUOTA: 9}
+        assert shorts(found) == {
+            HelpCode.WAIT_FOR_RELEASE: 1,
+            HelpCode.RAISE_QUOTA: 9,
+            HelpCode.ASK_FEWER_CARDS: None,
+        }
 
     @pytest.mark.parametrize(("released", "starts"), [(0, False), (1, True)])
     def test_it_starts_when_as_much_is_given_back_as_it_was_told(self, released: int, starts: bool) -> None:
@@ -115,7 +119,7 @@ class TestAtTheCap:
             "limit": 4,
             "capped": 3,
         }
-        assert shorts(found) == {HelpCode.ASK_LESS: None, HelpCode.RAISE_QUOTA: 2}
+        assert shorts(found) == {HelpCode.ASK_FEWER_CARDS: None, HelpCode.RAISE_QUOTA: 2}
 
     def test_another_that_asks_for_the_same_may_borrow(self) -> None:
         jobs = [job("often", "a", role(1, 6), evictions=3), job("fresh", "a", role(1, 6), at=1)]
@@ -192,6 +196,17 @@ class TestSeveral:
             ("gpu.cards", 2, "gpu.cores"),
             ("gpu.cores", 300, "gpu.cards"),
         ]
+
+    def test_what_two_roles_lack_together_is_asked_for_at_once(self) -> None:
+        roles = (role(1, 3, name="x"), role(2, 2, name="y"))
+        stage = Stage(world([node("n1", 8)], [job("j", "a", *roles)], teams={"a": quotas(2)}), ADMIT)
+        stage.cycle()
+        found = stage.outcome("j")
+        assert (found.reason, found.numbers["asked"]) == (Reason.EXCEEDS_MAX_QUOTA, 7)
+        assert shorts(found)[HelpCode.RAISE_QUOTA] == 5
+        stage.put(QuotaPut(QuotaNode(id="a", parent="root", quotas=quotas(2 + 5))))
+        stage.cycle()
+        assert stage.running() == {"j"}
 
     def test_a_flavor_that_could_never_hold_it_is_not_spoken_of(self) -> None:
         """The near one has quota, and no room for it even when empty; the far one lacks quota."""

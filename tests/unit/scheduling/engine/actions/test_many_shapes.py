@@ -11,7 +11,7 @@ from scheduling.engine import Explain, FairSharing
 from scheduling.engine.actions import consolidate, gains, standing, waiting
 from scheduling.engine.actions.admission.outright import Outright
 from scheduling.engine.model import Job, Reason
-from scheduling.engine.placement.feasibility import never_fits_outcome
+from scheduling.engine.placement.feasibility import could_stand
 from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage
 from tests.unit.scheduling.engine.builders import job, node, quotas, role, world
 
@@ -37,7 +37,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     def judged(*args: object, **facts: object) -> object:
         seen["judged"] += 1
-        return never_fits_outcome(*args, **facts)  # type: ignore[arg-type]
+        return could_stand(*args, **facts)  # type: ignore[arg-type]
 
     def counted(kind: type, name: str) -> None:
         known = getattr(kind, name)
@@ -48,7 +48,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(kind, name, call)
 
-    monkeypatch.setattr(standing, "never_fits_outcome", judged)
+    monkeypatch.setattr(standing, "could_stand", judged)
     counted(gains.Gains, "of")
     counted(Outright, "may_find_room")
     return seen

@@ -1,0 +1,1 @@
+"""What would help a job that waits, tried before it is said."""

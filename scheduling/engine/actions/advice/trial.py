@@ -1,0 +1,95 @@
+"""Whether a job would start, or what it would wait for, if it or its queue's quota were another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from scheduling.engine.actions.admission.nominate import Ask, Nominator, Victims
+from scheduling.engine.actions.admission.spare import too_little_spare
+from scheduling.engine.actions.standing import beyond_limits, is_simple
+from scheduling.engine.gang import FullRooms
+from scheduling.engine.model import FlavorResource, Job, JobState, Queue, Reason, StopPolicy
+from scheduling.engine.placement.feasibility import Dead, could_stand
+from scheduling.engine.placement.placer import PlacementRule
+from scheduling.engine.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+GRAVITY = (
+    Reason.NO_ROOM,
+    Reason.WAITING_FOR_BORROWED,
+    Reason.WAITING_FOR_QUOTA,
+    Reason.POLICY_DENIED,
+    Reason.EXCEEDS_MAX_QUOTA,
+    Reason.NEVER_FITS,
+)
+"""From what is lacking least to what is most fundamental; other reasons come before all of them."""
+
+
+def helps(before: Reason, after: Reason | None) -> bool:
+    """Whether what a job waits for then is less fundamental than what it waited for before."""
+    return after is None or _gravity(after) < _gravity(before)
+
+
+def _gravity(reason: Reason) -> int:
+    return GRAVITY.index(reason) if reason in GRAVITY else -1
+
+
+class Possible:
+    """Tries jobs in the empty cell."""
+
+    def __init__(self, snapshot: Snapshot, rule: PlacementRule) -> None:
+        self.snapshot, self._rule = snapshot, rule
+        self.made = 0
+
+    def ever(self, queue: Queue, job: Job) -> Reason | None:
+        """NEVER_FITS, or None where the job could start there."""
+        self.made += 1
+        possible = could_stand(self.snapshot, self._rule, queue, job)
+        return Reason.NEVER_FITS if possible is None else None
+
+
+class Trial(Possible):
+    """Tries jobs in the state at the end of a cycle; changes nothing, and keeps nothing by job."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.snapshot, session.tools.rule)
+        self._session = session
+        self._nominator = Nominator(session, Victims.NONE)
+
+    def reason(
+        self, queue: Queue, job: Job, raised: Mapping[FlavorResource, int] | None = None
+    ) -> Reason | None:
+        """What the job would wait for, were it the only one that does; None where it would start.
+
+        `raised` is by how much the nominal of its queue is higher then. Nobody is asked to leave for it.
+        """
+        with self._session.snapshot.quota.raised(queue.quota_node, raised or {}):
+            return self._reason(queue, job)
+
+    def _reason(self, queue: Queue, job: Job) -> Reason | None:
+        session = self._session
+        dead: Dead | None = frozenset()
+        self.made += 1
+        if is_simple(session, queue):
+            dead = could_stand(self.snapshot, self._rule, queue, job)
+            if dead is None:
+                return Reason.NEVER_FITS
+            if beyond_limits(session, queue, job, dead) is not None:
+                return Reason.EXCEEDS_MAX_QUOTA
+        if queue.stop_policy is not StopPolicy.NONE:
+            return Reason.QUEUE_STOPPED
+        if job.state is JobState.SUSPENDED:
+            return Reason.SUSPENDED
+        if job.backoff_until is not None and job.backoff_until > session.now:
+            return Reason.BACKOFF
+        denied = session.allowances.refused(queue, job)
+        ask = Ask(FullRooms(), leave=False, shunned=frozenset(denied), dead=dead)
+        with session.snapshot.statement() as statement:
+            entry = self._nominator.nominate(statement, queue, job, ask)
+            refusal = too_little_spare(session, entry, charged=True) if entry.fits else entry.refusal
+        if refusal is None:
+            return None
+        return Reason.POLICY_DENIED if denied and refusal.reason is Reason.NEVER_FITS else refusal.reason
