@@ -18,10 +18,20 @@ from django.utils.translation import gettext as _
 
 from foundation.quantities import Resource, format_cpu
 from frontend import formats, words
-from frontend.sentences import HELPS, SENTENCES, TOLD_ELSEWHERE, USUAL_HELP, Sentences
+from frontend.sentences import (
+    HELPS,
+    ONLY_WITH,
+    SENTENCES,
+    THEN_STARTS,
+    THEN_WAITS,
+    TOLD_ELSEWHERE,
+    TRIED,
+    USUAL_HELP,
+    Sentences,
+)
 
 _PLACE = re.compile(r"%\((\w+)\)s")
-_MOMENTS = frozenset({"at", "until", "retry_at"})
+_MOMENTS = frozenset({"at", "until", "retry_at", "drained_until"})
 _SPANS = frozenset({"age", "window"})
 # Plain counts; every other number is an amount of the resource.
 _COUNTS = frozenset(
@@ -29,7 +39,7 @@ _COUNTS = frozenset(
         *("position", "waiting", "ahead", "victims", "attempts", "nodes", "cards", "tasks", "ahead_cards"),
         *("jobs", "pods"),
         *("cards_per_task", "most_free_on_one_node", "free_cards"),
-        *("used_hours", "budget_hours"),
+        *("used_hours", "budget_hours", "evictions", "capped"),
     }
 )
 
@@ -44,7 +54,9 @@ def reason_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
 
 def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
     """What would help: `code` is a help code, or a reason code for what usually helps against it."""
-    return _sentence(HELPS.get(code) or USUAL_HELP.get(code, ()), numbers or {})
+    sentence = _sentence(HELPS.get(code) or USUAL_HELP.get(code, ()), numbers or {})
+    after = _afterwards(code, numbers or {}) if code in TRIED and numbers else mark_safe("")
+    return format_html("{} {}", sentence, after) if sentence and after else sentence
 
 
 def help_sentences(
@@ -77,6 +89,16 @@ def amount(value: float, resource: str) -> str:
     return formats.number(value)
 
 
+def _afterwards(code: str, numbers: Numbers) -> SafeString:
+    """What becomes of a job that follows a recommendation, as far as that was tried."""
+    beside = escape(ONLY_WITH) if numbers.get("with") else mark_safe("")
+    if numbers.get("also"):
+        then = _sentence(THEN_WAITS, numbers)
+    else:
+        then = escape(THEN_STARTS) if numbers.get("starts") else mark_safe("")
+    return format_html("{} {}", beside, then) if beside and then else beside or then
+
+
 def _sentence(sentences: Sentences, numbers: Numbers) -> SafeString:
     """Fill in the first sentence whose numbers are all known."""
     for sentence in sentences:
@@ -92,6 +114,8 @@ def _sentence(sentences: Sentences, numbers: Numbers) -> SafeString:
 
 def _shown(name: str, value: object, resource: str) -> str:
     """Write one number of a reason for people."""
+    if name == "also":
+        return reason_title(str(value))
     match value:
         case datetime():
             return formats.clock_html(value)

@@ -23,6 +23,10 @@ SENTENCES: dict[str, Sentences] = {
         _("No node could hold it even if every node were empty."),
     ),
     "EXCEEDS_MAX_QUOTA": (
+        _(
+            "It was preempted %(capped)s times and borrows no more: it asks for %(asked)s, and the queue's"
+            " own quota of %(flavor)s is %(limit)s."
+        ),
         _("It asks for %(asked)s; %(queue)s can never have more than %(limit)s, borrowing included."),
         _("It asks for %(asked)s of %(flavor)s; the queue can never have more than %(limit)s."),
         _("It asks for %(asked)s; the queue can never have more than %(limit)s, borrowing included."),
@@ -69,6 +73,14 @@ SENTENCES: dict[str, Sentences] = {
         _("Other jobs of the queue are looked at first."),
     ),
     "WAITING_FOR_QUOTA": (
+        _(
+            "It was preempted %(capped)s times and borrows no more: asked %(asked)s of %(flavor)s, and of the"
+            " queue's own %(nominal)s are free for it %(own_free)s."
+        ),
+        _(
+            "Asked %(asked)s of %(flavor)s; free are %(own_free)s of the queue's own quota and"
+            " %(borrowable)s to borrow."
+        ),
         _("Asked %(asked)s, free of nominal %(free)s of %(nominal)s, may borrow %(borrowable)s more."),
         _("Asked %(asked)s of %(flavor)s, available %(available)s."),
         _("Asked %(asked)s, free %(free)s of %(nominal)s."),
@@ -76,6 +88,22 @@ SENTENCES: dict[str, Sentences] = {
         _("The queue's own quota is in use, and nothing may be borrowed now."),
     ),
     "WAITING_FOR_BORROWED": (
+        _(
+            "Preempted before: %(evictions)s times. It borrows again once, beside the %(asked)s of %(flavor)s"
+            " that it asks for, %(keep_free)s stay unused; unused now: %(unused)s."
+        ),
+        _(
+            "It gave back what its queue had borrowed, and does not borrow again before %(drained_until)s: it"
+            " asks for %(asked)s of %(flavor)s."
+        ),
+        _(
+            "It was preempted %(capped)s times and borrows no more: asked %(asked)s of %(flavor)s, free for"
+            " it %(own_free)s of the queue's own quota; others use the rest."
+        ),
+        _(
+            "Asked %(asked)s of %(flavor)s; free are %(own_free)s of the queue's own quota and"
+            " %(borrowable)s to borrow: others use the rest."
+        ),
         _("%(short)s of %(asked)s would have to be borrowed; %(holders)s hold them now."),
         _("Asked %(asked)s of %(flavor)s, available to borrow %(available)s: others use the rest."),
         _("Asked %(asked)s, available to borrow %(available)s: others use the rest."),
@@ -169,14 +197,15 @@ TOLD_ELSEWHERE: Sentences = (
 # What would help, as the engine found out for this job.
 HELPS: dict[str, Sentences] = {
     "ASK_FEWER_CARDS": (
-        _("Ask for at most %(cards)s cards per task: one node can give that now."),
-        _("Ask for fewer cards per task."),
+        _("Ask for at most %(cards)s GPUs per task."),
+        _("Ask for fewer GPUs per task."),
     ),
     "ASK_FEWER_TASKS": (
-        _("Run at most %(tasks)s tasks: that gang could start now."),
+        _("Run at most %(tasks)s tasks."),
         _("Run fewer tasks."),
     ),
     "ASK_LESS": (
+        _("Ask for at most %(each)s per task: %(limit)s of %(flavor)s in all."),
         _("Ask for at most %(limit)s of %(flavor)s."),
         _("Ask for at most %(limit)s."),
         _("Ask for less."),
@@ -190,7 +219,7 @@ HELPS: dict[str, Sentences] = {
         _("Choose another MIG profile."),
     ),
     "LOOSEN_PLACEMENT": (
-        _("Loosen the rule %(veto)s: it alone keeps the job off nodes that would do (%(nodes)s)."),
+        _("Remove the placement rule %(veto)s."),
         _("Loosen the placement rules."),
     ),
     "MAKE_PREEMPTIBLE": (
@@ -213,7 +242,7 @@ HELPS: dict[str, Sentences] = {
     ),
     "RESUME": (_("Resume it when it should run."),),
     "WAIT_FOR_RELEASE": (
-        _("Wait until others give back %(short)s of %(flavor)s."),
+        _("Wait until %(short)s more of %(flavor)s are free for the queue."),
         _("Wait until others give back what they borrowed."),
     ),
     "WAIT_UNTIL": (
@@ -221,6 +250,24 @@ HELPS: dict[str, Sentences] = {
         _("Wait a little."),
     ),
 }
+
+# What becomes of the job then, said behind a recommendation that was tried: it is of use only beside others,
+# it lets the job wait for something else, or it lets the job start.
+ONLY_WITH = _("Only together with the other changes named here.")
+THEN_WAITS: Sentences = (_("Then it still waits: %(also)s."),)
+THEN_STARTS = _("It can start then.")
+TRIED = frozenset(
+    {
+        "ASK_FEWER_CARDS",
+        "ASK_FEWER_TASKS",
+        "ASK_LESS",
+        "ASK_OTHER_MODEL",
+        "ASK_OTHER_PROFILE",
+        "LOOSEN_PLACEMENT",
+        "MAKE_PREEMPTIBLE",
+        "RAISE_QUOTA",
+    }
+)
 
 # What usually helps against a reason, where the engine has found nothing for this very job.
 USUAL_HELP: dict[str, Sentences] = {

@@ -23,14 +23,14 @@ class Past:
     """What became of a job so far, where its own row does not say.
 
     `evictions` counts attempts that others put an end to, `ended` the tasks per role that have finished.
-    `promised`: others were told to leave for it; `drained`: it was told so lately because its queue has too
-    much.
+    `promised`: others were told to leave for it; `drained_until`: it was told so lately because its queue has
+    too much, and borrows no more until then.
     """
 
     evictions: int = 0
     ended: Mapping[uuid.UUID, int] = field(default_factory=dict)
     promised: bool = False
-    drained: bool = False
+    drained_until: datetime | None = None
 
 
 class RoleRow(NamedTuple):
@@ -94,7 +94,8 @@ def engine_job(
         running_since=_instant(job.started_at),
         evictions=past.evictions,
         preempting=past.promised,
-        drained=past.drained,
+        drained=past.drained_until is not None,
+        drained_until=_instant(past.drained_until),
         # One that asks to end when it is evicted would not come back to its new place.
         movable=not any(rule["on"] == "task_evicted" for rule in job.lifecycle),
     )

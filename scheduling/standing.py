@@ -54,10 +54,10 @@ def _evictions(jobs: list[uuid.UUID]) -> QuerySet[Attempt, tuple[uuid.UUID, int]
     return lost.order_by().values_list("job_id").annotate(Count("id"))
 
 
-def _emptied(jobs: list[uuid.UUID], since: datetime) -> QuerySet[Attempt, tuple[uuid.UUID]]:
+def _emptied(jobs: list[uuid.UUID], since: datetime) -> QuerySet[Attempt, tuple[uuid.UUID, datetime | None]]:
     return Attempt.unscoped.filter(
         job__pk__any_of=jobs, job__state=JobState.QUEUED, end_reason=_DRAINED, ended_at__gt=since
-    ).values_list("job_id")
+    ).values_list("job_id", "ended_at")
 
 
 def _finished(jobs: list[uuid.UUID]) -> QuerySet[Task, tuple[uuid.UUID, uuid.UUID, int]]:
@@ -138,7 +138,9 @@ def pasts_of(
     attempt has ended, `in_parts` at least those that `has_parts` tells. Three queries at most."""
     again = sorted(left)
     evictions = dict(_EVICTIONS.for_any(again))
-    drained = {job_id for (job_id,) in _EMPTIED.for_any(again, clock.now() - DRAINED_FOR)}
+    emptied = _EMPTIED.for_any(again, clock.now() - DRAINED_FOR)
+    ends = sorted((at, job_id) for job_id, at in emptied if at is not None)
+    drained = {job_id: ended_at + DRAINED_FOR for ended_at, job_id in ends}
     ended: defaultdict[uuid.UUID, dict[uuid.UUID, int]] = defaultdict(dict)
     for job_id, role_id, count in _FINISHED.for_any(sorted(in_parts)):
         ended[job_id][role_id] = count
@@ -148,7 +150,7 @@ def pasts_of(
             evictions=evictions.get(pk, 0),
             ended=ended.get(pk, {}),
             promised=str(pk) in promised,
-            drained=pk in drained,
+            drained_until=drained.get(pk),
         )
         for pk in jobs
     }

@@ -44,6 +44,21 @@ class QuotaRow:
         """What is used above the own nominal."""
         return 0 if self.nominal is None else max(0, self.used - self.nominal)
 
+    @property
+    def own_free(self) -> int | None:
+        """What of `available` is the own nominal; None where that is unlimited."""
+        if self.nominal is None:
+            return None
+        own = max(0, self.nominal - self.used)
+        return own if self.available is None else min(own, self.available)
+
+    @property
+    def borrowable(self) -> int | None:
+        """What of `available` others would lend; None is unlimited."""
+        if self.nominal is None:
+            return 0
+        return None if self.available is None else self.available - (self.own_free or 0)
+
 
 def workspace_quota(viewer: Actor, workspace: Tenant) -> list[QuotaRow]:
     """Rows of the workspace, then of its queues by name; flavors by name, resources in their order.

@@ -60,7 +60,8 @@ def job_tasks(*, viewer: Actor, job: Job, offset: int = 0, limit: int = 100) -> 
     permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
     tasks = Task.unscoped.filter(job=job)
     shown = list(tasks.select_related("role").order_by("role__position", "index")[offset : offset + limit])
-    allocations = _allocations(shown)
+    # A job that waits holds nothing: where its last attempt stood is no place of its tasks.
+    allocations = {} if job.is_waiting else _allocations(shown)
     slices = _slices(list(allocations.values()))
     # A page that is not full is the last one, and tells how many there are.
     ends = len(shown) < limit and (shown or not offset)

@@ -15,6 +15,7 @@ from frontend.pages.workspace import job_facts, job_holding, job_memory, story, 
 from frontend.pages.workspace.addresses import job_address, jobs_address
 from frontend.pages.workspace.job_charts import chart_of, span_of
 from frontend.pages.workspace.spec_text import job_text
+from quotas.models.queue import Strategy
 from scheduling.models import Job, JobState
 from scheduling.selectors.event import job_cause, job_events
 from scheduling.selectors.job import job_get, job_position, job_promised_until
@@ -97,15 +98,16 @@ def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, An
     if job.is_waiting:
         return {
             "checks": why.checks(who, job),
-            "helps": why.helps(job, why.clone_address(place.slug)),
+            "helps": why.helps(job, place.slug),
             "position": job_position(job=job) if job.state == JobState.QUEUED else None,
+            "may_be_overtaken": job.queue.strategy != Strategy.STRICT,
             "promised_until": job_promised_until(job=job),
         }
     if job.holds:
         use = jobs_now(who, [job.pk]).get(job.pk)
         return {
             "holds": job_holding.holds(job, tasks.items, now),
-            "obstacle_helps": why.helps(job, why.clone_address(place.slug)) if job.reason else (),
+            "obstacle_helps": why.helps(job, place.slug) if job.reason else (),
             "use": job_holding.use(job, use),
             "use_percent": use.utilisation_of_grant_percent if use else None,
         }

@@ -18,7 +18,7 @@ from foundation.identifiers import new_id
 from foundation.numbers import read_whole
 from frontend import parts
 from frontend.pages.frame import frame, login_required, viewer
-from frontend.pages.workspace import job_rail
+from frontend.pages.workspace import advice, job_rail
 from frontend.pages.workspace.addresses import job_address, jobs_address
 from frontend.pages.workspace.job_form import ROLES_MAX, JobForm, read
 from frontend.pages.workspace.job_values import FormValues, read_rest, to_form, to_mapping
@@ -121,13 +121,13 @@ def _choices(who: User, place: Tenant) -> _Choices:
 
 
 def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) -> FormValues:
-    """A new job with usual values, or a copy of the one that `?from=` names."""
+    """A new job with usual values, or a copy of the one that `?from=` names, changed by `?change=`."""
     source = request.GET.get("from")
     if source:
         job = job_get(viewer=who, workspace=place, ref=source)
         # Names are unique among live jobs, and the source may still be one of them.
         name = f"{job.name[:58].rstrip('-')}-{new_id().hex[-4:]}"
-        return to_form(job_mapping(job) | {"name": name})
+        return to_form(advice.apply(job_mapping(job), request.GET.get("change", "")) | {"name": name})
     normal = any(one.name == "normal" for one in choices.classes)
     main: dict[str, Any] = {
         "kind": "batch",

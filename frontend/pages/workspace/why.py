@@ -7,16 +7,20 @@ shows its numbers, because that is what people come to see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.utils.functional import Promise
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from clusters.models import Flavor
 from foundation.quantities import Resource
 from frontend import formats, navigation, parts, reasons
+from frontend.pages.workspace import advice
 from quotas.selectors.quota import QuotaRow, workspace_quota
 from scheduling.models import GpuRequestMode, Job
 from tenants.models import User
@@ -143,33 +147,60 @@ def _quota_line(row: QuotaRow, resource: str) -> str:
         "flavor": row.flavor.name,
         "used": amount(row.used),
         "nominal": amount(row.nominal),
+        "own": amount(row.own_free),
+        "borrowable": amount(row.borrowable),
         "available": amount(row.available),
     }
-    return _("%(flavor)s: %(used)s used of %(nominal)s, %(available)s available now") % numbers
-
-
-def helps(job: Job, address: Callable[[str], str]) -> Sequence[parts.Help]:
-    """What would help, best first; changes to the job lead to a copy of it in the form."""
-    found = [item for item in job.reason_help if isinstance(item, dict)]
-    codes = [str(item.get("code", "")) for item in found] or [""]
-    sentences = reasons.help_sentences(job.reason, job.reason_numbers, found)
-    items = []
-    for place, sentence in enumerate(sentences):
-        code = codes[place] if place < len(codes) else ""
-        change = code.startswith(("ASK_", "LOOSEN_", "MAKE_"))
-        items.append(
-            parts.Help(
-                title=sentence,
-                effect=_("Opens a copy in the form; this job stays until you cancel it.") if change else "",
-                url=address(str(job.pk)) if change else "",
-                action=_("Try it") if change else "",
-                primary=change and place == 0,
-            )
+    return (
+        _(
+            "%(flavor)s: %(used)s used of %(nominal)s; free now: %(own)s of its own + %(borrowable)s to"
+            " borrow = %(available)s"
         )
-    return items
+        % numbers
+    )
 
 
-def clone_address(workspace: str) -> Callable[[str], str]:
-    """Where a copy of a job is edited."""
-    new = navigation.address("frontend:job-new", workspace=workspace)
-    return lambda job: f"{new}?from={job}"
+def helps(job: Job, workspace: str) -> Sequence[parts.Help]:
+    """What would help, best first: a change leads to a changed copy of the job, more quota to the request."""
+    found = [item for item in job.reason_help if isinstance(item, dict)]
+    items = [(item, reasons.help_sentence(str(item.get("code", "")), item.get("numbers"))) for item in found]
+    told = [(item, sentence) for item, sentence in items if sentence]
+    if not told:
+        sentence = reasons.help_sentence(job.reason, job.reason_numbers)
+        return [parts.Help(title=sentence, effect="")] if sentence else []
+    return [_help(job, workspace, item, sentence, found) for item, sentence in told]
+
+
+def _help(
+    job: Job, workspace: str, item: dict[str, Any], sentence: SafeString, found: Sequence[dict[str, Any]]
+) -> parts.Help:
+    code, first = str(item.get("code", "")), item is found[0]
+    if code.startswith(("ASK_", "LOOSEN_", "MAKE_")):
+        new = navigation.address("frontend:job-new", workspace=workspace)
+        return parts.Help(
+            title=sentence,
+            effect=_("Opens a copy with this change in the form; this job stays until you cancel it."),
+            url=f"{new}?from={job.pk}&{advice.change_query(item, found)}",
+            action=_("Try it"),
+            primary=first,
+        )
+    if code == "RAISE_QUOTA":
+        return parts.Help(
+            title=sentence,
+            effect="",
+            url=_request_address(job, workspace, item),
+            action=_("Request it"),
+            primary=first,
+        )
+    return parts.Help(title=sentence, effect="")
+
+
+def _request_address(job: Job, workspace: str, item: dict[str, Any]) -> str:
+    """The form for requests, with the quota that is short chosen."""
+    query: dict[str, object] = {"node": job.queue.node_id}
+    name = str((item.get("numbers") or {}).get("flavor", "")).rpartition("/")[2]
+    pools = Flavor.unscoped.filter(cluster__cell_id=job.queue.cell_id, name=name)
+    pool = pools.order_by("pk").values_list("pk", flat=True).first()
+    if pool is not None:
+        query["flavor"] = pool
+    return f"{navigation.address('frontend:workspace-requests', workspace=workspace)}?{urlencode(query)}#ask"

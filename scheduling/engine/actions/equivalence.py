@@ -45,6 +45,7 @@ def equivalence(job: Job) -> Hashable:
         job.priority,
         job.evictions,
         job.drained,
+        job.drained_until,
         job.preempts_after,
         job.replaces,
         job.max_run_s,

@@ -261,7 +261,7 @@ class Job:
     names nodes that failed under its tasks, the first of which is to be replaced. A job that is not
     `movable` may have to leave, but nobody moves it elsewhere to make room. `allowances` are the caps that
     it counts against, `barred` the flavors whose budget does not let it start. One that was `drained` lately
-    does not borrow what it has just been told to give back.
+    does not borrow what it has just been told to give back, until `drained_until` where that is known.
     """
 
     id: str
@@ -296,6 +296,7 @@ class Job:
     allowances: tuple[Allowance, ...] = ()
     barred: tuple[Barred, ...] = ()
     drained: bool = False
+    drained_until: Instant | None = None
 
     @property
     def since(self) -> Instant | None:

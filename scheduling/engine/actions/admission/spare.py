@@ -82,7 +82,7 @@ def _short(
         if owned is None or not amount or not tree.borrows(leaf, key, more):
             continue
         if job.drained:
-            return _drained(key, amount)
+            return _drained(key, amount, job)
         if card is None:
             continue
         keep = owned * permille * job.evictions // (1000 * card) * card
@@ -115,7 +115,11 @@ def _short_by(
     return Refusal(Reason.WAITING_FOR_BORROWED, numbers, ways)
 
 
-def _drained(key: FlavorResource, asked: int) -> Refusal:
+def _drained(key: FlavorResource, asked: int, job: Job) -> Refusal:
     where: dict[str, int | str] = {"flavor": key.flavor, "resource": key.resource}
     numbers = {**where, "rule": DRAINED, "asked": asked}
-    return Refusal(Reason.WAITING_FOR_BORROWED, numbers)
+    if job.drained_until is None:
+        return Refusal(Reason.WAITING_FOR_BORROWED, numbers)
+    at = int(-(-job.drained_until // 1))
+    ways = (Help(HelpCode.WAIT_UNTIL, {"at": at}),)
+    return Refusal(Reason.WAITING_FOR_BORROWED, {**numbers, "drained_until": at}, ways)

@@ -1,7 +1,7 @@
 """What would help one waiting job: each recommendation is tried, and only what works is kept.
 
-One that lets the job start stands as it is. One after which the job would wait for something else names that
-(`also`), and those that work together only name each other (`with`).
+One that lets the job start says so (`starts`). One after which the job would wait for something else names
+that (`also`), and those that work together only name each other (`with`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Advice:
             changed = follow(self._job, named)
             after = self._reason if changed is None else self._after(changed)
             if changed is not None and helps(self._reason, after):
-                yield _also(named, after)
+                yield self._then(named, after)
         for sizes in (self._cards(), self._tasks()):
             found = self._largest(self._job, sizes)
             if found is not None:
@@ -95,7 +95,7 @@ class _Advice:
         for good in goods:
             place = _first(len(ways), lambda place, good=good: good(after(place)))  # type: ignore[misc]
             if place is not None:
-                return _also(ways[place], after(place))
+                return self._then(ways[place], after(place))
         return None
 
     # Which amounts there are to try
@@ -162,7 +162,7 @@ class _Advice:
             found = self._largest(job, sizes) if ways else None
             changed = None if found is None else follow(self._job, found)
             if found is not None and changed is not None:
-                also = {key: value for key, value in found.numbers.items() if key == "also"}
+                also = {key: found.numbers[key] for key in ("also", "starts") if key in found.numbers}
                 kept = self._without_needless(changed, ways)
                 return _together((*(Help(way.code, {**way.numbers, **also}) for way in kept), found))
         return []
@@ -173,7 +173,7 @@ class _Advice:
             return None
         kept = self._without_needless(self._job, ways)
         after = self._after(self._all(kept))
-        return [_also(way, after) for way in kept]
+        return [self._then(way, after) for way in kept]
 
     def _without_needless(self, job: Job, ways: list[Help]) -> list[Help]:
         for way in ways:
@@ -201,7 +201,14 @@ class _Advice:
             for way in ways
         }
         after = self._trial.reason(self._queue, self._job, raised)
-        return [_also(way, after) for way in ways] if helps(self._reason, after) else []
+        return [self._then(way, after) for way in ways] if helps(self._reason, after) else []
+
+    def _then(self, way: Help, after: Reason | None) -> Help:
+        """A recommendation with what becomes of the job: it starts, or waits for something else."""
+        if after is not None:
+            return Help(way.code, {**way.numbers, "also": after.value})
+        # Of what lets it start some day nobody has asked whether that would be at once.
+        return Help(way.code, {**way.numbers, "starts": 1}) if isinstance(self._trial, Trial) else way
 
     def _named(self, way: Help) -> Help:
         """A recommendation with the role that it is about."""
@@ -217,10 +224,6 @@ def _rules_of(job: Job) -> Iterator[Help]:
         way = Help(HelpCode.LOOSEN_PLACEMENT, {"veto": veto})
         if follow(job, way) != job:
             yield way
-
-
-def _also(way: Help, after: Reason | None) -> Help:
-    return way if after is None else Help(way.code, {**way.numbers, "also": after.value})
 
 
 def _together(ways: Iterable[Help]) -> list[Help]:

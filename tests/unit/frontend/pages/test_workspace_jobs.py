@@ -156,7 +156,7 @@ def test_a_waiting_job_says_why_and_what_would_help(client: Client, w: World) ->
     assert "Why does it wait?" in text
     assert "Quota of default" in text
     assert "Asked <b>9 GPUs</b> of <b>a100</b>, available <b>2 GPUs</b>." in text
-    assert "Ask for at most <b>2</b> cards per task" in text
+    assert "Ask for at most <b>2</b> GPUs per task" in text
     assert f"/w/team-a/jobs/new?from={job.pk}" in text
 
 

@@ -44,34 +44,42 @@ def test_more_cards_than_any_node_has() -> None:
     found = outcome(result, "j")
     assert found.reason is Reason.NEVER_FITS
     assert found.numbers["refused.cards"] == 2
-    assert helps(result, "j") == {HelpCode.ASK_FEWER_CARDS: {"role": "worker", "cards": 4}}
+    assert helps(result, "j") == {HelpCode.ASK_FEWER_CARDS: {"role": "worker", "cards": 4, "starts": 1}}
 
 
 def test_another_model_than_the_flavor_has() -> None:
     result = cycle(world([node("n1")], [job("j", "a", role(models=("H100",)))]))
     assert outcome(result, "j").reason is Reason.NEVER_FITS
-    assert helps(result, "j")[HelpCode.ASK_OTHER_MODEL] == {"models": "A100", "role": "worker"}
+    assert helps(result, "j")[HelpCode.ASK_OTHER_MODEL] == {
+        "models": "A100",
+        "role": "worker",
+        "starts": 1,
+    }
 
 
 def test_more_cpu_than_any_node_has() -> None:
     result = cycle(world([node("n1")], [job("j", "a", role(cpu=65_000))]))
     assert outcome(result, "j").numbers["refused.cpu"] == 1
     assert helps(result, "j")[HelpCode.ASK_LESS] == {
-        "flavor": "a100", "resource": "cpu", "limit": 64_000, "role": "worker",
+        "flavor": "a100", "resource": "cpu", "limit": 64_000, "role": "worker", "starts": 1,
     }  # fmt: skip
 
 
 def test_a_gang_larger_than_the_cluster() -> None:
     result = cycle(world([node("n1"), node("n2")], [job("j", "a", role(3, 4))]))
     assert outcome(result, "j").numbers["available"] == 2
-    assert helps(result, "j")[HelpCode.ASK_FEWER_TASKS] == {"role": "worker", "tasks": 2}
+    assert helps(result, "j")[HelpCode.ASK_FEWER_TASKS] == {"role": "worker", "tasks": 2, "starts": 1}
 
 
 def test_a_selector_that_nothing_matches() -> None:
     rules = PlacementRules(node_selector={"disk": "ssd"})
     result = cycle(world([node("n1"), node("n2")], [job("j", rules=rules)]))
     assert outcome(result, "j").reason is Reason.NEVER_FITS
-    assert helps(result, "j")[HelpCode.LOOSEN_PLACEMENT] == {"veto": "node-selector", "nodes": 2}
+    assert helps(result, "j")[HelpCode.LOOSEN_PLACEMENT] == {
+        "veto": "node-selector",
+        "nodes": 2,
+        "starts": 1,
+    }
 
 
 def test_broken_and_cordoned_nodes_may_come_back() -> None:
@@ -184,7 +192,7 @@ def test_quota_is_free_but_nodes_are_fragmented() -> None:
         "cards": 10,
         "free_cards": 2,
     }
-    assert helps(result, "j")[HelpCode.ASK_FEWER_TASKS] == {"role": "worker", "tasks": 2}
+    assert helps(result, "j")[HelpCode.ASK_FEWER_TASKS] == {"role": "worker", "tasks": 2, "starts": 1}
 
 
 def test_in_a_strict_line() -> None:

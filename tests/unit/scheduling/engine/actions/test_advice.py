@@ -58,8 +58,8 @@ class TestNeverFits:
         stage = Stage(world([node("small", 2), node("large", 8)], [asked]), ADMIT)
         stage.cycle()
         ways = advised(stage.outcome("j"))
-        assert ways[HelpCode.ASK_FEWER_CARDS] == {"role": "worker", "cards": 2}
-        assert ways[HelpCode.LOOSEN_PLACEMENT] == {"veto": "node-name", "nodes": 1}
+        assert ways[HelpCode.ASK_FEWER_CARDS] == {"role": "worker", "cards": 2, "starts": 1}
+        assert ways[HelpCode.LOOSEN_PLACEMENT] == {"veto": "node-name", "nodes": 1, "starts": 1}
         assert starts_with(stage, asked, Help(HelpCode.ASK_FEWER_CARDS, ways[HelpCode.ASK_FEWER_CARDS]))  # type: ignore[arg-type]
 
     def test_the_number_of_tasks_is_not_forgotten(self) -> None:
@@ -104,7 +104,7 @@ class TestForNow:
         stage.cycle()
         assert stage.outcome("gang").reason is Reason.NO_ROOM
         way = advised(stage.outcome("gang"))[HelpCode.ASK_FEWER_CARDS]
-        assert way == {"role": "worker", "cards": 1}
+        assert way == {"role": "worker", "cards": 1, "starts": 1}
         assert starts_with(stage, asked, Help(HelpCode.ASK_FEWER_CARDS, way))  # type: ignore[arg-type]
 
     def test_nothing_is_advised_that_does_not_start_now(self) -> None:
@@ -119,7 +119,7 @@ class TestQuota:
         stage.cycle()
         stage.submit(job("one", "a", role(1, 1), at=5), job("two", "a", role(1, 2), at=6))
         stage.cycle()
-        assert "also" not in advised(stage.outcome("one"))[HelpCode.RAISE_QUOTA]
+        assert "starts" in advised(stage.outcome("one"))[HelpCode.RAISE_QUOTA]
         assert advised(stage.outcome("two"))[HelpCode.RAISE_QUOTA]["also"] == "NO_ROOM"
 
     def test_a_trial_leaves_the_quota_as_it_was(self) -> None:
@@ -140,7 +140,7 @@ class TestQuota:
             [job("j", "a", role(1, 4), preemptible=False)],
             teams={"a": quotas(2), "b": quotas(9)},
         )
-        assert "also" not in advised(outcome(cycle(snapshot), "j"))[HelpCode.MAKE_PREEMPTIBLE]
+        assert "starts" in advised(outcome(cycle(snapshot), "j"))[HelpCode.MAKE_PREEMPTIBLE]
 
 
 class TestBounds:
@@ -172,7 +172,11 @@ class TestBounds:
         assert advised(stage.outcome("j"))[HelpCode.ASK_FEWER_CARDS]["also"] == "NO_ROOM"
         stage.apply_end("fill")
         stage.cycle()
-        assert advised(stage.outcome("j"))[HelpCode.ASK_FEWER_CARDS] == {"role": "worker", "cards": 4}
+        assert advised(stage.outcome("j"))[HelpCode.ASK_FEWER_CARDS] == {
+            "role": "worker",
+            "cards": 4,
+            "starts": 1,
+        }
 
     def test_only_the_job_that_is_asked_for_is_tried(self) -> None:
         stage = self.shapes(3)
