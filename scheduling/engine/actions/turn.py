@@ -101,7 +101,8 @@ class Turn:
         if outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
             like = self._session.likes.of(job)
             told = self._session.refusals.told(self.queue.id, like, outcome)
-            self._session.outcomes[job.id] = told[job.id]
+            if job.id in self._session.outcomes:
+                self._session.outcomes[job.id] = told[job.id]
             for number in self._alike.pop(like, ()):
                 self._ranks[number].told = told
                 self._stand(self._passed, number)
