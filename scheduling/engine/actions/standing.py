@@ -65,9 +65,8 @@ def _judge(session: Session, queue: Queue, job: Job, flavors: tuple[Hashable, ..
     session.never[flavors] = None if dead is not None else never_fits_outcome(snapshot, rule, queue, job)
 
 
-def dead_to_all(session: Session, queue: Queue, job: Job) -> frozenset[str]:
-    """The flavors of a queue in which no role of a job could ever stand."""
-    dead = dead_for(session, queue, job)
+def dead_to_all(job: Job, dead: Dead) -> frozenset[str]:
+    """The flavors in which no role of a job could ever stand."""
     counted = Counter(name for _, name in dead)
     return frozenset(name for name, roles in counted.items() if roles == len(job.roles))
 

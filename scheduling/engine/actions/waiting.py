@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.equivalence import KEPT
-from scheduling.engine.actions.standing import dead_to_all, is_worked_out, lasting_refusal
+from scheduling.engine.actions.standing import dead_for, dead_to_all, is_worked_out, lasting_refusal
 from scheduling.engine.model import (
     Help,
     HelpCode,
@@ -111,8 +111,9 @@ def explain(
         lasting = lasting_refusal(session, queue, job)
     if lasting is not None:
         return lasting
-    limited = job.allowances or job.barred
-    denied = session.allowances.denied(queue, job, dead_to_all(session, queue, job)) if limited else None
+    denied = None
+    if job.allowances or job.barred:
+        denied = session.allowances.denied(queue, job, dead_to_all(job, dead_for(session, queue, job)))
     if denied is not None:
         return Outcome(job=job.id, status=OutcomeStatus.WAITING, reason=denied.reason, numbers=denied.numbers)
     position = ahead + 1

@@ -109,10 +109,11 @@ class Nominator:
         found = self.quota_of(queue, job)
         return found.refusal is None and found.mode is Mode.FIT
 
-    def quota_of(self, queue: Queue, job: Job) -> Assignment:
-        """What the job's smallest size would get of all flavors, without anybody leaving."""
-        ask, dead = Ask(FullRooms(), leave=False), dead_for(self._session, queue, job)
-        return self._assignment(queue, job, ask, smallest(job), dead, None)
+    def quota_of(self, queue: Queue, job: Job, dead: Barred | None = None) -> Assignment:
+        """What a job's smallest size would get of all flavors without anybody leaving; `dead` as in `Ask`."""
+        ask = Ask(FullRooms(), leave=False)
+        barred = dead_for(self._session, queue, job) if dead is None else dead
+        return self._assignment(queue, job, ask, smallest(job), barred, None)
 
     def place(
         self, statement: Statement, entry: Entry, full: FullRooms | None = None

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.nominate import Ask, Nominator, Victims
+from scheduling.engine.actions.admission.shut import told_over_all
 from scheduling.engine.actions.admission.spare import too_little_spare
-from scheduling.engine.actions.standing import beyond_limits, is_simple
+from scheduling.engine.actions.standing import beyond_limits, dead_to_all, is_simple
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.model import FlavorResource, Job, JobState, Queue, Reason, StopPolicy
 from scheduling.engine.placement.feasibility import Dead, could_stand
 from scheduling.engine.placement.placer import PlacementRule
+from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -71,25 +73,33 @@ class Trial(Possible):
 
     def _reason(self, queue: Queue, job: Job) -> Reason | None:
         session = self._session
-        dead: Dead | None = frozenset()
+        dead: Dead = frozenset()
         self.made += 1
         if is_simple(session, queue):
-            dead = could_stand(self.snapshot, self._rule, queue, job)
-            if dead is None:
+            possible = could_stand(self.snapshot, self._rule, queue, job)
+            if possible is None:
                 return Reason.NEVER_FITS
+            dead = possible
             if beyond_limits(session, queue, job, dead) is not None:
                 return Reason.EXCEEDS_MAX_QUOTA
+        denied = session.allowances.refused(queue, job)
+        if denied and session.allowances.denied(queue, job, dead_to_all(job, dead)) is not None:
+            return Reason.POLICY_DENIED
         if queue.stop_policy is not StopPolicy.NONE:
             return Reason.QUEUE_STOPPED
         if job.state is JobState.SUSPENDED:
             return Reason.SUSPENDED
         if job.backoff_until is not None and job.backoff_until > session.now:
             return Reason.BACKOFF
-        denied = session.allowances.refused(queue, job)
-        ask = Ask(FullRooms(), leave=False, shunned=frozenset(denied), dead=dead)
+        refusal = self._refusal(queue, job, frozenset(denied), dead)
+        if refusal is not None and denied:
+            refusal = told_over_all(self._nominator.quota_of(queue, job, dead), denied, refusal)
+        return None if refusal is None else refusal.reason
+
+    def _refusal(self, queue: Queue, job: Job, shunned: frozenset[str], dead: Dead) -> Refusal | None:
+        session = self._session
+        ask = Ask(FullRooms(), leave=False, shunned=shunned, dead=dead)
         with session.snapshot.statement() as statement:
             entry = self._nominator.nominate(statement, queue, job, ask)
             refusal = too_little_spare(session, entry, charged=True) if entry.fits else entry.refusal
-        if refusal is None:
-            return None
-        return Reason.POLICY_DENIED if denied and refusal.reason is Reason.NEVER_FITS else refusal.reason
+            return None if refusal is None else refusal.told()
