@@ -74,6 +74,6 @@ def _some(ask: Ask) -> Iterator[str]:
 def is_mixed(ask: Ask) -> bool:
     """Whether its address names both a workspace or tenant and something in it."""
     place = any(name in ask.route for name in ("{ws}", "{workspace}", "{tenant}"))
-    things = ("job", "held", "task", "queue", "spare_queue", "quota_request", "limit", "member", "role",
-              "spare_role", "prefix", "account")  # fmt: skip
+    things = ("job", "train", "held", "task", "queue", "spare_queue", "quota_request", "limit", "member",
+              "role", "spare_role", "prefix", "account")  # fmt: skip
     return place and any(f"{{{name}}}" in ask.route + str(ask.body) for name in things)

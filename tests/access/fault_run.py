@@ -68,11 +68,15 @@ class FaultRun:
 
     def _fewer(self, numbers: Sequence[int]) -> list[int]:
         """The refused before the others, for those a fault changes first, and of each at most so many."""
-        states = {self._asked[number][0].state: number for number in reversed(numbers)}
         refused = [number for number in numbers if self._is_refused(number)]
         granted = [number for number in numbers if not self._is_refused(number)]
         found = [n for part in (refused, granted) for n in part[:: max(1, -(-len(part) // MOST))]]
-        return list(dict.fromkeys([*states.values(), *found]))
+        return list(dict.fromkeys([*self._one_of_each_state(refused), *found]))
+
+    def _one_of_each_state(self, numbers: Sequence[int]) -> list[int]:
+        """One by each kind of account that is not in order, by a key and by a session."""
+        asked = [(number, *self._asked[number][:2]) for number in reversed(numbers)]
+        return list({(who.state, ask.by_session): number for number, who, ask in asked}.values())
 
     def _is_refused(self, number: int) -> bool:
         who, ask, mixed = self._asked[number]

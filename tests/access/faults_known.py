@@ -57,5 +57,25 @@ ARGUED: Final[dict[str, str]] = {
         "(frontend.pages.quotas.page:_cells); the world has one cell, and what is shown of any is asked for "
         "in quotas.selectors.quota_table:tenant_quota_table, which is noticed"
     ),
+    "scheduling.selectors.job::by workspace:3": (
+        "a queue is looked for by its name among those of the workspace; which jobs are shown is bound in "
+        "scheduling.selectors.job:job_query:by workspace, which is noticed"
+    ),
+    "scheduling.selectors.row:queue_work:by workspace:1": (
+        "it counts jobs by the id of their queue, and frontend.pages.workspace.overview takes the counts of "
+        "the queues it shows, which quotas.selectors.queue:queue_list binds, which is noticed"
+    ),
+    **dict.fromkeys(
+        (
+            "telemetry.series.sight:job_tenants:may:1",
+            "telemetry.series.sight:job_tenants:tenants_with:1",
+        ),
+        "pages ask for readings of jobs that they were shown before, by operator_required or job_query, "
+        "which are noticed; tests/integration/telemetry/test_now.py asks it with roles of one permission",
+    ),
+    "tenants.services.access_key:_require_owner:require:1": (
+        "no page, view or command names the key of another person, which access_key_get does not find; "
+        "tests/integration/tenants/test_accounts_above.py asks the service"
+    ),
 }
 """Checks that may be taken away without the matrix noticing, with the reason."""

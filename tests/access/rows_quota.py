@@ -231,6 +231,18 @@ REQUESTS: Final = (
         for arrange, refused, case in (("offered", must(), "of another"), ("own-offer", (), "one's own"))
     ),
     api(
+        # What somebody offered whose account was closed is no longer there.
+        f"admin/{_REQUEST}/accept",
+        "POST",
+        _SEEN,
+        _ASKS,
+        ok=422,
+        body={},
+        arrange="offer-of-closed",
+        rehearses=False,
+        case="of a closed account",
+    ),
+    api(
         "admin/quota-requests",
         "GET",
         EVERYBODY,

@@ -424,6 +424,15 @@ ADMIN: Final = (
         writes="tenants_group",
         case="of the provider's admins",
     ),
+    api(
+        "admin/groups/{group}",
+        "PATCH",
+        _ADMINS + cover(*ALL, place="platform"),
+        EDIT,
+        body={"claim": "bosses"},
+        writes="tenants_group",
+        case="to be the provider's admins",
+    ),
     api("admin/groups/{group}/people", "GET", _ADMINS, EDIT),
     api(
         "admin/groups/{group}/people",

@@ -42,6 +42,8 @@ JOBS: Final = (
         case="that nobody can read",
     ),
     api(_JOB, "GET", _READ, _READS),
+    api("workspaces/{ws}/jobs/{train}", "GET", _READ, _READS, case="by its name"),
+    api("workspaces/{ws}/jobs", "GET", _READ, _READS, query="?queue={queue}", case="of a queue"),
     *(
         api(f"{_JOB}/{part}", "GET", _READ, _READS)
         for part in ("events", "tasks", "pod-events", "resize", "explain")

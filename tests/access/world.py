@@ -449,6 +449,11 @@ def _own_offer(w: AccessWorld, names: dict[str, str], user: User) -> None:
     QuotaRequest.unscoped.filter(pk=names["quota_request"]).update(asker=user)
 
 
+def _offer_of_closed(w: AccessWorld, names: dict[str, str], user: User) -> None:
+    _own_offer(w, names, user)
+    QuotaRequest.unscoped.filter(pk=names["quota_request"]).update(decided_by=w.actors["closed"].user)
+
+
 def _without_loans(w: AccessWorld, names: dict[str, str], user: User) -> None:
     Override.unscoped.filter(pk=names["override"]).delete()
 
@@ -463,6 +468,7 @@ ARRANGED: Final[dict[str, Callable[[AccessWorld, dict[str, str], User], None]]] 
     "own-request": _own(QuotaRequest, "quota_request", "asker_id"),
     "offered": _offered,
     "own-offer": _own_offer,
+    "offer-of-closed": _offer_of_closed,
     "archived": _archived,
     "without-loans": _without_loans,
 }
