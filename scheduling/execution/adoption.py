@@ -15,20 +15,21 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
 from clusters.backends.base import ClusterBackend, PodObservation, PodPhase, TaskRef
 from clusters.models import Cell, Cluster, ForeignOrigin, ForeignPod
 from clusters.services.grants import NoLongerFree
 from clusters.services.ownership import is_current
 from foundation import faults
+from foundation.kept import Kept
 from scheduling.execution.adopted_books import NotAdoptable, book
 from scheduling.execution.progress import pods_apply
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_JOB
@@ -44,6 +45,13 @@ _HOLD_BACK: Final = timedelta(minutes=2)
 """How long a job is not started whose pods could not be adopted; renewed while they are there."""
 _RENEW: Final = timedelta(seconds=30)
 _DIGITS: Final = 10
+_UNKNOWN: Final = Kept(
+    lambda cluster: (
+        ForeignPod.unscoped.filter(cluster=cluster, origin=ForeignOrigin.UNKNOWN)
+        .exclude(job="")
+        .values_list("uid")
+    )
+)
 
 
 @dataclass(slots=True)
@@ -55,14 +63,28 @@ class UnknownAttempt:
     pods: list[PodObservation] = field(default_factory=list)
 
 
+def has_unknown(cluster: Cluster, pods: Sequence[PodObservation]) -> bool:
+    """Whether some of `pods` hold something and are of unknown attempts; usually not, for one query."""
+    uids = _unknown_uids(cluster) if pods else set()
+    return any(pod.ref.uid in uids for pod in pods) and bool(_find(cluster, pods, uids, ended=False))
+
+
 def find_unknown(cluster: Cluster, pods: Sequence[PodObservation]) -> list[UnknownAttempt]:
-    """The unknown attempts among `pods`, which are all pods of the platform in a cluster; the usual answer
-    is none, for one query."""
-    unknown = ForeignPod.unscoped.filter(cluster=cluster, origin=ForeignOrigin.UNKNOWN).exclude(job="")
-    uids = set(unknown.values_list("uid", flat=True))
+    """The unknown attempts among `pods`, which are all pods of the platform in a cluster."""
+    return _find(cluster, pods, _unknown_uids(cluster), ended=True)
+
+
+def _unknown_uids(cluster: Cluster) -> set[str]:
+    return {uid for (uid,) in _UNKNOWN(cluster.pk)}
+
+
+def _find(
+    cluster: Cluster, pods: Sequence[PodObservation], uids: set[str], *, ended: bool
+) -> list[UnknownAttempt]:
+    """Those of the pods that `uids` names, and with `ended` of those that have ended."""
     found: dict[tuple[uuid.UUID, int], UnknownAttempt] = {}
     for pod in pods:
-        if pod.ref.uid in uids or pod.phase in _ENDED:
+        if pod.ref.uid in uids or (ended and pod.phase in _ENDED):
             said = _attempt_of(pod)
             if said is not None:
                 found.setdefault(said, UnknownAttempt(*said)).pods.append(pod)
@@ -72,11 +94,15 @@ def find_unknown(cluster: Cluster, pods: Sequence[PodObservation]) -> list[Unkno
     for _, attempt in sorted(found.items()):
         latest[attempt.job] = attempt
     known = _jobs(cluster, latest)
+    unmade = _with_unmade(known)
     return [
         attempt
         for attempt in latest.values()
         if attempt.job in known
-        and (known[attempt.job].attempt_number < attempt.number or _is_unmade(attempt))
+        and (
+            known[attempt.job].attempt_number < attempt.number
+            or (attempt.job in unmade and _is_unmade(attempt))
+        )
         and {pod.ref.namespace for pod in attempt.pods} == {known[attempt.job].workspace.slug}
     ]
 
@@ -90,6 +116,20 @@ def _attempt_of(pod: PodObservation) -> tuple[uuid.UUID, int] | None:
         return uuid.UUID(pod.labels.get(LABEL_JOB, "")), int(number)
     except ValueError:
         return None
+
+
+def _with_unmade(jobs: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    """Those of the jobs of whose attempt a pod was not made: few."""
+    found: set[uuid.UUID] = set()
+    ordered = sorted(jobs)
+    for start in range(0, len(ordered), _PORTION):
+        unmade = Allocation.unscoped.filter(
+            attempt__job__in=ordered[start : start + _PORTION],
+            attempt__number=F("attempt__job__attempt_number"),
+            pod_uid="",
+        )
+        found.update(unmade.values_list("attempt__job_id", flat=True))
+    return found
 
 
 def _is_unmade(attempt: UnknownAttempt) -> bool:

@@ -123,7 +123,8 @@ def _apply(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch, now:
         _absent(cluster, backend, pods, now)
     adoption.adopt_all(cluster, backend, unknown, now=now)
     _count_others(cluster, batch)
-    look_again = not batch.complete and _has_unknown(cluster, backend, pods)
+    owned = backend.capabilities.owned
+    look_again = not batch.complete and owned and adoption.has_unknown(cluster, pods)
     listed = batch.complete or cluster.listed_at is not None
     if cluster.opens_at is not None and cluster.opens_at <= now and listed and is_current(cluster):
         nodes_open(cluster)
@@ -151,11 +152,6 @@ def _unknown_attempts(
     unknown = adoption.find_unknown(cluster, pods)
     adoption.hold_back(cluster, unknown, now=now)
     return unknown
-
-
-def _has_unknown(cluster: Cluster, backend: ClusterBackend, pods: Sequence[PodObservation]) -> bool:
-    """Whether there is news of attempts that this database does not know; their pods are told by a list."""
-    return bool(pods) and backend.capabilities.owned and bool(adoption.find_unknown(cluster, pods))
 
 
 def _count_others(cluster: Cluster, batch: ObservedBatch) -> None:

@@ -193,14 +193,16 @@ class Drill:
         asleep = self.first.stopped()
         self.cancel(late)
         other = self.submit()
-        if asleep:
-            self.wait_state(late, "cancelled")
-            self.wait_state(other, "running")
-        there = self.uids()
+        self.wait_state(late, "cancelled")
+        wait_until(
+            lambda: self.first.rows(reason, other)[0][0] != "PENDING_EVALUATION",
+            "its cards are given to another job",
+            within_s=_WITHIN_S,
+        )
         for pid in asleep:
             os.kill(pid, signal.SIGCONT)
         self.wait_observed()
-        assert not asleep or self.uids() == there, "a pod of a hold that was given back is there"
+        assert not self.pods(f"{late}-"), "a pod of a hold that was given back is there"
 
     def wait_observed(self) -> None:
         """Wait until the first platform has looked at the cluster twice more."""
