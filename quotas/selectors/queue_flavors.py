@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Prefetch, QuerySet
@@ -44,11 +45,17 @@ def flavors_named(cell: Cell, names: Sequence[str]) -> tuple[list[Flavor], list[
 def with_flavors() -> Prefetch[str, QuerySet[QueueFlavor], str]:
     """The flavors of queues in their order of trying, each with `ambiguous`: whether its name is another
     cluster's of the cell, too."""
+    return Prefetch("queue_flavors", queryset=_rows().all())
+
+
+@lru_cache(maxsize=1)
+def _rows() -> QuerySet[QueueFlavor]:
+    """The query of all of them, never asked itself: to resolve its subquery takes longer than to ask."""
     same = Flavor.unscoped.filter(
         name=OuterRef("flavor__name"), cluster__cell=OuterRef("flavor__cluster__cell")
     ).exclude(pk=OuterRef("flavor"))
     rows = QueueFlavor.unscoped.select_related("flavor__cluster").annotate(ambiguous=Exists(same))
-    return Prefetch("queue_flavors", queryset=rows.order_by("position", "pk"))
+    return rows.order_by("position", "pk")
 
 
 def queue_flavor_names(queue: Queue) -> list[str]:
