@@ -8,6 +8,7 @@ from typing import Any
 
 from scheduling.engine import JobPut, QueuePut, Snapshot
 from scheduling.engine.model import (
+    GpuMode,
     Help,
     HelpCode,
     Job,
@@ -133,11 +134,28 @@ def _less(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
     job = run.snapshot.jobs[outcome.job]
     key = (str(offer.numbers["flavor"]), str(offer.numbers["resource"]))
     limit = int(offer.numbers["limit"])
+    if "role" in offer.numbers:
+        each = int(offer.numbers.get("each", limit))
+        roles = (_thin(r, key[1], each) if r.name == offer.numbers["role"] else r for r in job.roles)
+        return _put(run, replace(job, roles=tuple(roles)))
     per_task = outcome.reason is Reason.NEVER_FITS
     for smaller in _smaller(job, key[1], limit, per_task=per_task):
         if _asked(cell, smaller, key, per_task=per_task) <= limit:
             return _put(run, smaller)
     return False
+
+
+def _thin(role: Role, resource: str, limit: int) -> Role:
+    """A role whose tasks ask for no more than this."""
+    request, gpu = role.request, role.request.gpu
+    if resource == CPU:
+        return replace(role, request=replace(request, cpu=min(request.cpu, limit)))
+    if resource == MEMORY:
+        return replace(role, request=replace(request, memory=min(request.memory, limit)))
+    if gpu is None or gpu.mode is not GpuMode.SLICE or limit < 1:
+        return role
+    less = {"cores": limit} if resource == CORES else {"memory": limit, "memory_percent": None}
+    return replace(role, request=replace(request, gpu=replace(gpu, **less)))
 
 
 def _asked(cell: Cell, job: Job, key: tuple[str, str], *, per_task: bool) -> int:
@@ -260,8 +278,8 @@ def _release(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
     key = (str(offer.numbers["flavor"]), str(offer.numbers["resource"]))
     job, short = cell.jobs[outcome.job], int(offer.numbers["short"])
     own_first = outcome.reason is Reason.WAITING_FOR_QUOTA
-    cell = run.cell()
-    before = freed = _available(cell, job, key)
+    before, cell = _available(cell, job, key), run.cell()
+    freed = _available(cell, job, key)
     while freed - before < short:
         gains = []
         for name, held in cell.holds.items():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from scheduling.engine.model import Help, HelpCode, Outcome
-from tests.truth.offers import take_all
+from tests.truth.offers import Taken, take_all
 from tests.truth.oracle.cell import Cell
 from tests.truth.oracle.places import Undecided
 from tests.truth.oracle.verdict import judge
@@ -15,8 +15,8 @@ from tests.truth.settle import Run, Unsettled, run_of
 from tests.truth.shrink import shrunk, text_of
 from tests.truth.worlds import KINDS, World, world_of
 
-SAY_NOW = (HelpCode.ASK_FEWER_CARDS, HelpCode.ASK_FEWER_TASKS)
-"""What is worded as enough for a start; elsewhere it is enough that what is named is out of the way."""
+UNTRIED = (HelpCode.OPEN_QUEUE, HelpCode.RESUME, HelpCode.WAIT_FOR_RELEASE, HelpCode.WAIT_UNTIL)
+"""What is not worded as enough for a start: it is enough that what it names is out of the way."""
 
 Kind = tuple[str, str]
 """What is false: `reason`, a number or an offer, and under which reason it is told."""
@@ -101,13 +101,20 @@ def judged(run: Run, tally: Tally, *, offers: int | None = None) -> list[Found]:
 
 
 def bundles(outcome: Outcome) -> list[tuple[Help, ...]]:
-    """What is offered: each thing by itself, but together what says that it goes with others."""
-    alone = [(offer,) for offer in outcome.help if not offer.numbers.get("with")]
-    joined: dict[HelpCode, tuple[Help, ...]] = {}
+    """What is offered: each thing by itself, but together what says that it goes with others: the same for
+    another resource, or another change."""
+    found: dict[tuple[int, ...], tuple[Help, ...]] = {}
     for offer in outcome.help:
-        if offer.numbers.get("with"):
-            joined[offer.code] = (*joined.get(offer.code, ()), offer)
-    return [*joined.values(), *alone]
+        names = set(str(offer.numbers.get("with", "")).split(","))
+        joined = [
+            at
+            for at, other in enumerate(outcome.help)
+            if other is offer
+            or (other.code is offer.code and other.numbers.get("resource") in names)
+            or (other.code.value in names and other.numbers.get("with"))
+        ]
+        found[tuple(joined)] = tuple(outcome.help[at] for at in joined)
+    return list(found.values())
 
 
 def _false_offer(
@@ -121,8 +128,19 @@ def _false_offer(
     tally.offers[kind] += 1
     tally.starts[kind] += bool(taken.starts)
     tally.holds[kind] += taken.holds and not taken.starts
-    if not (taken.starts or (taken.holds and bundle[0].code not in SAY_NOW)):
+    if not does_what_it_says(bundle, taken):
         yield Found(kind, outcome.job, _said(outcome, bundle, taken.after))
+
+
+def does_what_it_says(bundle: tuple[Help, ...], taken: Taken) -> bool:
+    """Whether the job starts, or what was named is out of the way and nothing more was promised; where it is
+    said for what it would wait then (`also`), that must be so."""
+    if taken.starts:
+        return True
+    also = bundle[0].numbers.get("also")
+    if also is not None:
+        return taken.after is not None and taken.after.reason == also
+    return bool(taken.holds) and bundle[0].code in UNTRIED
 
 
 def _said(outcome: Outcome, bundle: tuple[Help, ...], after: Outcome | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -88,11 +89,24 @@ class Run:
 
     def cycle(self) -> CycleResult:
         """One cycle, whose decisions take effect."""
+        self._count_caps()
         self.last = run_cycle(self.snapshot, engine_config(), Instant(self.now))
         self.cycles += 1
         for decision in self.last.decisions:
             self.put(*self._effects(decision))
         return self.last
+
+    def _count_caps(self) -> None:
+        """Waiting jobs come with what those that count against the same cap hold now."""
+        held: Counter[str] = Counter()
+        for name, job in self.snapshot.jobs.items():
+            for cap in job.allowances:
+                charges = (c for task in self.snapshot.held(name) for c in task.charges)
+                held[cap.id] += sum(c.amount for c in charges if c.resource == cap.resource)
+        for job in list(self.snapshot.jobs.values()):
+            caps = tuple(replace(cap, held=held[cap.id]) for cap in job.allowances)
+            if caps != job.allowances:
+                self.put(JobPut(replace(job, allowances=caps)))
 
     def end(self, job: str) -> None:
         """A job has done its work, or is withdrawn."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from enum import Enum
+from time import monotonic
 from typing import Any
 
 from scheduling.engine.model import Fungibility, Job, JobState, Node, PlacementRules, Queue, QuotaNode, Role
@@ -13,18 +14,17 @@ from tests.truth.worlds import World
 Shows = Callable[[World], bool]
 
 
-def shrunk(world: World, shows: Shows, *, most: int = 1_500) -> World:
-    """A world with less in it that still `shows` what this one does; tries at most so many others."""
-    left = most
+def shrunk(world: World, shows: Shows, *, seconds: float = 90) -> World:
+    """A world with less in it that still `shows` what this one does; tries others for so long at most."""
+    end = monotonic() + seconds
     smaller = True
-    while smaller and left:
+    while smaller:
         smaller = False
         for other in _smaller(world):
-            left -= 1
+            if monotonic() > end:
+                break
             if shows(other):
                 world, smaller = other, True
-                break
-            if not left:
                 break
     return world
 

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from scheduling.dump import dump
 from scheduling.engine.model import Help, HelpCode, Outcome, Reason
+from tests.truth.known import KNOWN
 from tests.truth.offers import take
 from tests.truth.oracle.verdict import judge
 from tests.truth.report import Tally, found_in
+from tests.truth.saved import judge_saved
 from tests.truth.settle import Run, run_of
 from tests.truth.shrink import shrunk, text_of
 from tests.truth.worlds import KINDS, World, world_of
@@ -102,6 +105,13 @@ def test_a_recommendation_that_does_nothing_is_found_false(runs: list[Run]) -> N
             checked += taken.holds is False
             assert taken.holds in (False, None) or taken.starts
     assert checked
+
+
+def test_a_saved_cycle_is_judged(runs: list[Run]) -> None:
+    for run in runs[:3]:
+        tally = judge_saved(dump(run.snapshot, run.now))
+        assert sum(tally.reasons.values()) == len(run.waiting())
+        assert set(tally.false) <= KNOWN
 
 
 def test_a_world_shrinks_to_what_shows_the_fault() -> None:

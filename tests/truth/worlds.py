@@ -9,6 +9,8 @@ from typing import Any
 from scheduling.engine.model import (
     AffinityOperator,
     AllocationMode,
+    Allowance,
+    Barred,
     Device,
     Expression,
     Extended,
@@ -70,6 +72,7 @@ class _Draw:
     def __init__(self, random: Random, kind: str) -> None:
         self.random, self.kind = random, kind
         self.large = kind == "large"
+        self.caps: dict[str, tuple[Allowance, ...]] = {}
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -80,6 +83,7 @@ class _Draw:
         cards = {f.id: sum(len(n.devices) for n in nodes if n.labels["pool"] == f.id) for f in flavors}
         quota_nodes, leaves = self._tree(flavors, cards)
         queues = tuple(self._queue(leaf, flavors) for leaf in leaves)
+        self.caps = self._caps()
         waves = tuple(
             tuple(self._job(f"j{wave}{i}", wave, queues, flavors) for i in range(self.random.randint(5, 14)))
             for wave in range(2)
@@ -237,6 +241,16 @@ class _Draw:
 
     # Jobs
 
+    def _caps(self) -> dict[str, tuple[Allowance, ...]]:
+        """What users may hold together, of those who are limited."""
+        limits = {user: self.random.choice((1, 4, 10)) for user in ("ann", "bob") if self.chance(0.2)}
+        return {user: (Allowance(user, "gpu.cards", limit, 0),) for user, limit in limits.items()}
+
+    def _barred(self, queue: Queue, *, preemptible: bool) -> tuple[Barred, ...]:
+        """Flavors whose budget is used up."""
+        used_up = [name for name in queue.flavors if self.chance(0.05)]
+        return tuple(Barred(name, "top", 120, 100, preemptible_only=not preemptible) for name in used_up)
+
     def _job(self, name: str, wave: int, queues: tuple[Queue, ...], flavors: tuple[Flavor, ...]) -> Job:
         random = self.random
         queue = random.choice(queues)
@@ -252,14 +266,17 @@ class _Draw:
             facts["state"] = JobState.SUSPENDED
         elif self.chance(0.05):
             facts["backoff_until"] = Instant(random.choice((10.0, 3.0 * DAY)))
+        user, preemptible = random.choice(("ann", "bob")), not self.chance(0.15)
         return Job(
             id=name,
             queue=queue.id,
             roles=tuple(roles),
             submitted_at=Instant(1_000.0 * wave + random.randint(0, 500)),
-            user=random.choice(("ann", "bob")),
+            user=user,
+            allowances=self.caps.get(user, ()),
+            barred=self._barred(queue, preemptible=preemptible),
             priority=random.choice((0, 0, 1, 5)),
-            preemptible=not self.chance(0.15),
+            preemptible=preemptible,
             min_run_s=random.choice((None, None, None, 3_600, 50_000)),
             max_run_s=random.choice((None, None, 7_200, 90_000)),
             evictions=evicted,

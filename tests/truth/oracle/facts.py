@@ -7,7 +7,7 @@ fails at the smallest size of the job; a job that has one way that does not fail
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -18,6 +18,8 @@ from tests.truth.oracle.cell import CARD_UNITS, Cell, Key
 from tests.truth.oracle.places import Task, counts_of, emptied, stands, task_of
 from tests.truth.oracle.quota import Amount, Tree, holds, least_of
 
+UNCAPPED = 10**12
+
 
 class Lack(IntEnum):
     """How a way fails, the least grave first."""
@@ -26,8 +28,9 @@ class Lack(IntEnum):
     ROOM = 1
     BORROWED = 2
     QUOTA = 3
-    LIMIT = 4
-    NODES = 5
+    POLICY = 4
+    LIMIT = 5
+    NODES = 6
 
 
 @dataclass(frozen=True)
@@ -171,9 +174,23 @@ class Facts:
         if not self.empty_holds(tasks, counts):
             return Way(flavors, tasks, counts, asked, Lack.NODES, short, spare)
         gravest = max((*short.values(), *(Lack.BORROWED for _ in spare)), default=Lack.NOTHING)
+        if gravest is not Lack.LIMIT and self.denied(flavors, asked):
+            gravest = Lack.POLICY
         if gravest is Lack.NOTHING and not stands(tasks, counts, self.cell.nodes):
             gravest = Lack.ROOM
         return Way(flavors, tasks, counts, asked, gravest, short, spare)
+
+    def denied(self, flavors: Iterable[Flavor], asked: Counter[Key]) -> bool:
+        """Whether a cap of its user or a budget that is used up does not allow it."""
+        spent = {item.flavor for item in self.job.barred}
+        if any(flavor.id in spent for flavor in flavors):
+            return True
+        return any(cap.held + self.of(asked, cap.resource) > cap.limit for cap in self.job.allowances)
+
+    def of(self, asked: Counter[Key], resource: str) -> int:
+        """How much of a resource is asked for in all flavors; what asks for none of it is under no cap."""
+        found = sum(amount for key, amount in asked.items() if key[1] == resource)
+        return found or -UNCAPPED
 
     def empty_holds(self, tasks: Sequence[Task], counts: Sequence[int]) -> bool:
         """Whether so many tasks of each role stand in the empty cell, each role by itself: of roles that are

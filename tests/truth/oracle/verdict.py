@@ -24,6 +24,7 @@ TOLD: Mapping[Lack, Reason] = {
     Lack.ROOM: Reason.NO_ROOM,
     Lack.BORROWED: Reason.WAITING_FOR_BORROWED,
     Lack.QUOTA: Reason.WAITING_FOR_QUOTA,
+    Lack.POLICY: Reason.POLICY_DENIED,
     Lack.LIMIT: Reason.EXCEEDS_MAX_QUOTA,
     Lack.NODES: Reason.NEVER_FITS,
 }
@@ -78,7 +79,7 @@ def judge(cell: Cell, outcome: Outcome) -> list[Fault]:
 def expected(told: Told) -> set[Reason]:
     """The reasons that are true of a job; several only where what others do next decides between them."""
     cell, job, facts = told.cell, told.job, told.facts
-    if facts.lack in (Lack.NODES, Lack.LIMIT):
+    if facts.lack in (Lack.NODES, Lack.LIMIT, Lack.POLICY):
         return {TOLD[facts.lack]}
     queue = facts.queue
     if queue.stop_policy is not StopPolicy.NONE:
@@ -101,7 +102,7 @@ def lacks(facts: Facts) -> set[Lack]:
     either = {Lack.BORROWED, Lack.QUOTA}
     found = {facts.lack}
     if len(facts.job.roles) > 1:
-        found |= {way.lack for way in facts.ways if Lack.NOTHING < way.lack < Lack.LIMIT}
+        found |= {way.lack for way in facts.ways if Lack.NOTHING < way.lack < Lack.POLICY}
     return found | either if facts.beside and found & either else found
 
 
@@ -122,11 +123,13 @@ def before(cell: Cell, job: Job) -> list[Job]:
 
 
 def blockers(cell: Cell, job: Job, *, resting: bool) -> list[Job]:
-    """Those of them that hold back a strict queue: who may be tried now and could start some day."""
+    """Those of them that hold back a strict queue: who may be tried now, and are not held up by a limit of
+    their own."""
     found = []
     for other in before(cell, job):
         pause = other.backoff_until is not None and other.backoff_until > cell.now
-        if other.state is JobState.QUEUED and (resting or not pause):
+        tried = other.state is JobState.QUEUED and (resting or not pause)
+        if tried and Facts(cell, other).lack is not Lack.POLICY:
             found.append(other)
     return found
 
@@ -286,7 +289,7 @@ def _quota(told: Told) -> Iterator[Fault]:
     else:
         yield from _own_and_borrowed(told, key, int(numbers["asked"]), short)
         for offer in told.outcome.help:
-            true = {_missing(facts, way, _key(offer.numbers)) for way in ways}
+            true = {short for way in ways for short in _enough(facts, way, _key(offer.numbers))}
             if "short" in offer.numbers and offer.numbers["short"] not in true:
                 yield told.fault(f"{offer.code.value} short", offer.numbers["short"], true)
     yield from _capped(told)
@@ -322,6 +325,36 @@ def _missing(facts: Facts, way: Way, key: tuple[str, str]) -> int | None:
     """What is missing of one quota of a way; None where nothing is."""
     asked, can = way.asked[key], facts.available(key)
     return None if can is None or can >= asked else asked - can
+
+
+def _denied(told: Told) -> Iterator[Fault]:
+    facts, numbers = told.facts, told.numbers
+    ways = [way for way in facts.ways if way.lack is Lack.POLICY]
+    if "budget_of" in numbers:
+        spent = {item.flavor: item for item in told.job.barred}
+        item = spent.get(str(numbers.get("flavor")))
+        if item is None:
+            yield told.fault("flavor", numbers.get("flavor"), sorted(spent))
+            return
+        yield from told.number("used_hours", item.used_hours)
+        yield from told.number("budget_hours", item.budget_hours)
+        return
+    asked = {facts.of(way.asked, str(numbers.get("resource"))) for way in ways}
+    if numbers.get("asked") not in asked:
+        yield told.fault("asked", numbers.get("asked"), sorted(asked))
+    caps = {(cap.resource, cap.held, cap.limit) for cap in told.job.allowances}
+    said = (numbers.get("resource"), numbers.get("held"), numbers.get("user_limit"))
+    if said not in caps:
+        yield told.fault("resource, held, user_limit", said, sorted(caps))
+
+
+def _enough(facts: Facts, way: Way, key: tuple[str, str]) -> Iterable[int | None]:
+    """How much of one quota of a way has to come back: what is missing, and besides what a job that was
+    evicted is to leave unused."""
+    missing, spare = _missing(facts, way, key), way.spare.get(key)
+    if missing is None or spare is None:
+        return (missing,)
+    return range(max(missing, spare.enough.start), max(missing, spare.enough.stop - 1) + 1)
 
 
 def _room(told: Told) -> Iterator[Fault]:
@@ -386,6 +419,7 @@ def _reserved(told: Told) -> Iterator[Fault]:
 _NUMBERS: Mapping[Reason, Callable[[Told], Iterator[Fault]]] = {
     Reason.NEVER_FITS: _never,
     Reason.EXCEEDS_MAX_QUOTA: _beyond,
+    Reason.POLICY_DENIED: _denied,
     Reason.QUEUE_STOPPED: _position,
     Reason.SUSPENDED: _position,
     Reason.BEHIND_HEAD: _behind,
