@@ -7,6 +7,7 @@ python -m tests.truth --saved cycle.json
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--smallest", action="store_true", help="shrink an example of each falsehood")
     parser.add_argument("--saved", type=Path, help="judge the cycle in this file (cycle_dump)")
     given = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allotment.settings.test")
     tally = judge_saved(given.saved.read_text()) if given.saved else _judge(given)
     print(tally.table())
     for kind, (world, seed, text) in sorted(tally.examples.items()):

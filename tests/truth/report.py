@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from scheduling.engine.model import Help, HelpCode, Outcome
+from scheduling.engine.model import Help, HelpCode, Outcome, Reason
 from tests.truth.offers import Taken, take_all
 from tests.truth.oracle.cell import Cell
 from tests.truth.oracle.places import Undecided
@@ -139,7 +139,8 @@ def does_what_it_says(bundle: tuple[Help, ...], taken: Taken) -> bool:
         return True
     also = bundle[0].numbers.get("also")
     if also is not None:
-        return taken.after is not None and taken.after.reason == also
+        # Where only the guaranteed run time of others stands in the way, that is told in place of what lacks.
+        return taken.after is not None and taken.after.reason in (also, Reason.PROTECTED)
     return bool(taken.holds) and bundle[0].code in UNTRIED
 
 

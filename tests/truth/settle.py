@@ -36,6 +36,7 @@ from tests.truth.worlds import World
 
 CYCLE_S = 20.0
 CLAIM_S = 300.0
+WAVE_S = 8_000.0
 QUIET = 2
 MOST_CYCLES = 80
 
@@ -138,12 +139,17 @@ class Run:
         return [outcome for outcome in self.last.outcomes if outcome.reason is not None]
 
     def _let_leave(self) -> None:
+        """Whoever was told to leave has left; whose run time is over has ended."""
+        for name, job in list(self.snapshot.jobs.items()):
+            limited = job.state is JobState.LIVE and job.max_run_s is not None and job.since is not None
+            if limited and job.since + job.max_run_s <= self.now:
+                self.end(name)
         changes: list[Change] = []
         for name, job in self.snapshot.jobs.items():
             changes += [AllocationGone(held.id) for held in self.snapshot.held(name) if held.leaving]
             if job.state is JobState.LEAVING:
                 back = replace(job, state=JobState.QUEUED, admitted_at=None, evictions=job.evictions + 1)
-                changes.append(JobPut(back))
+                changes.append(JobPut(replace(back, **_since(self.now))))
         self.put(*changes)
 
     def _effects(self, decision: Decision) -> Iterable[Change]:
@@ -182,6 +188,11 @@ class Run:
         )
 
 
+def _since(now: float) -> dict[str, Instant]:
+    """When a job was evicted, for an engine that asks since when it waits."""
+    return {"evicted_at": Instant(now)} if hasattr(Job, "evicted_at") else {}
+
+
 def run_of(world: World) -> Run:
     """The world, played to its end and settled.
 
@@ -191,7 +202,7 @@ def run_of(world: World) -> Run:
         Snapshot(nodes=world.nodes, flavors=world.flavors, quota_nodes=world.quota_nodes, queues=world.queues)
     )
     for number, wave in enumerate(world.waves):
-        run.now = max(run.now, 1_000.0 * (number + 1))
+        run.now = max(run.now, WAVE_S * (number + 1))
         if number == len(world.waves) - 1:
             for node in world.lowered:
                 run.limit(node)

@@ -271,7 +271,7 @@ class _Draw:
             id=name,
             queue=queue.id,
             roles=tuple(roles),
-            submitted_at=Instant(1_000.0 * wave + random.randint(0, 500)),
+            submitted_at=Instant(8_000.0 * (wave + 1) - random.choice((50, 400, 7_000))),
             user=user,
             allowances=self.caps.get(user, ()),
             barred=self._barred(queue, preemptible=preemptible),

@@ -31,10 +31,12 @@ def told(
     if limit is not None and more.asked > limit:
         return exceeding(tree, queue, job, charge, more.asked, limit, terms.eviction_cap)
     available = terms.available(key)
+    # Later roles go elsewhere where they would be beyond the limit together.
+    later = more.later if limit is None or more.asked + more.later <= limit else 0
     return missing(
         queue,
         job,
-        Charge(key.flavor, key.resource, more.asked + more.later),
+        Charge(key.flavor, key.resource, more.asked + later),
         used=tree.usage(queue.quota_node, key),
         counted=terms.used(key),
         nominal=tree.subtree_quota(queue.quota_node, key),

@@ -78,10 +78,20 @@ def judge(cell: Cell, outcome: Outcome) -> list[Fault]:
 
 def expected(told: Told) -> set[Reason]:
     """The reasons that are true of a job; several only where what others do next decides between them."""
-    cell, job, facts = told.cell, told.job, told.facts
-    if facts.lack in (Lack.NODES, Lack.LIMIT, Lack.POLICY):
+    facts = told.facts
+    if facts.lack in (Lack.NODES, Lack.LIMIT):
         return {TOLD[facts.lack]}
-    queue = facts.queue
+    if facts.lack is Lack.POLICY:
+        # What is not allowed in one flavor, and too much in all others, need not be worked out for a job that
+        # has no turn for another reason.
+        each = {way.lack for way in facts.ways} - {Lack.NODES}
+        return {Reason.POLICY_DENIED, *(_without_turn(told) if each != {Lack.POLICY} else set())}
+    return _without_turn(told) or _lacking(told)
+
+
+def _without_turn(told: Told) -> set[Reason]:
+    """Why the turn of a job does not come; none where it does."""
+    cell, job, queue = told.cell, told.job, told.facts.queue
     if queue.stop_policy is not StopPolicy.NONE:
         return {Reason.QUEUE_STOPPED}
     if job.state is JobState.SUSPENDED:
@@ -89,8 +99,12 @@ def expected(told: Told) -> set[Reason]:
     resting = job.backoff_until is not None and job.backoff_until > cell.now
     if queue.strategy is Strategy.STRICT_FIFO and blockers(cell, job, resting=False):
         return {Reason.BEHIND_HEAD}
-    if resting:
-        return {Reason.BACKOFF}
+    return {Reason.BACKOFF} if resting else set()
+
+
+def _lacking(told: Told) -> set[Reason]:
+    """What a job lacks whose turn came."""
+    cell, job, facts = told.cell, told.job, told.facts
     if facts.lack is Lack.NOTHING and len(job.roles) == 1:
         return {Reason.RESERVED_FOR_LARGER}
     return {*(TOLD[lack] for lack in lacks(facts)), *({Reason.PROTECTED} if guards(cell, job) else set())}
@@ -354,7 +368,9 @@ def _enough(facts: Facts, way: Way, key: tuple[str, str]) -> Iterable[int | None
     missing, spare = _missing(facts, way, key), way.spare.get(key)
     if missing is None or spare is None:
         return (missing,)
-    return range(max(missing, spare.enough.start), max(missing, spare.enough.stop - 1) + 1)
+    rest = range(max(missing, spare.enough.start), max(missing, spare.enough.stop - 1) + 1)
+    # Where its own queue is what has to give back, the rest is told when it is all that is missing.
+    return rest if way.lack is Lack.BORROWED else (missing, *rest)
 
 
 def _room(told: Told) -> Iterator[Fault]:

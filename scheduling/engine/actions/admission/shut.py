@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scheduling.engine.model import Reason
+from scheduling.engine.model import HelpCode, Reason
 from scheduling.engine.quota.assignment import SEVERITY, Assignment, Mode, Refusal
 
 # Beside the reasons of a search: what is not allowed is graver than what only has to be waited for.
@@ -34,7 +34,23 @@ def _with_shut(quota: Assignment, shut: Mapping[str, Refusal]) -> Refusal | None
     if lacks is None or lacks.reason in (Reason.NEVER_FITS, Reason.EXCEEDS_MAX_QUOTA):
         return lacks
     why = shut.get(str(lacks.known.get("flavor", "")))
-    return why if why is not None and why.reason is Reason.POLICY_DENIED else lacks
+    if why is None or (why.reason is not Reason.POLICY_DENIED and not _takes_more(why, lacks)):
+        return lacks
+    return why
+
+
+def _takes_more(why: Refusal, lacks: Refusal) -> bool:
+    """Whether more of the same quota has to come back for a rule than for what others hold of it: it would
+    be told the rule as soon as they had given that back."""
+    alike = why.reason is lacks.reason and why.known.get("resource") == lacks.known.get("resource")
+    return alike and _awaited(why) >= _awaited(lacks)
+
+
+def _awaited(refusal: Refusal) -> int:
+    """How much others have to give back of the quota that a refusal names."""
+    resource = refusal.known.get("resource")
+    waits = (way.numbers for way in refusal.help if way.code is HelpCode.WAIT_FOR_RELEASE)
+    return max((int(n["short"]) for n in waits if n["resource"] == resource), default=0)
 
 
 def _gravity(refusal: Refusal) -> float:
