@@ -162,9 +162,12 @@ class _Advice:
             found = self._largest(job, sizes) if ways else None
             changed = None if found is None else follow(self._job, found)
             if found is not None and changed is not None:
-                also = {key: found.numbers[key] for key in ("also", "starts") if key in found.numbers}
                 kept = self._without_needless(changed, ways)
-                return _together((*(Help(way.code, {**way.numbers, **also}) for way in kept), found))
+                # What is left of them may do less than all of them.
+                after = self._after(self._all(kept, changed))
+                facts = {key: n for key, n in found.numbers.items() if key not in ("also", "starts")}
+                every = (*kept, Help(found.code, facts))
+                return _together(self._then(way, after) for way in every)
         return []
 
     def _needed(self, ways: list[Help]) -> list[Help] | None:

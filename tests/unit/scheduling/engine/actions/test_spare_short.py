@@ -1,4 +1,4 @@
-"""How much an evicted job is told to wait for, where quota is lacking and something must stay unused besides."""
+"""How much an evicted job is told to wait for, where quota lacks and something must stay unused besides."""
 
 from __future__ import annotations
 

@@ -1,0 +1,64 @@
+"""What a recommendation says comes next, where caps, budgets and rules of placement play together."""
+
+from __future__ import annotations
+
+from scheduling.engine import JobPut
+from scheduling.engine.actions.advice.changes import follow
+from scheduling.engine.model import Allowance, Barred, HelpCode, Outcome, PlacementRules, Reason, StopPolicy
+from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage
+from tests.unit.scheduling.engine.builders import (
+    cycle,
+    flavor,
+    job,
+    node,
+    outcome,
+    queue,
+    quotas,
+    role,
+    world,
+)
+
+
+def advised(found: Outcome) -> dict[HelpCode, dict[str, object]]:
+    """The recommendations of an outcome."""
+    return {way.code: dict(way.numbers) for way in found.help}
+
+
+def test_a_cap_comes_before_a_queue_that_is_on_hold() -> None:
+    """The order is the same in which a job is told what it waits for."""
+    asked = job("j", "a", role(1, 8), allowances=(Allowance("ann", "gpu.cards", 1, 0),))
+    queues = [queue("a", stop_policy=StopPolicy.HOLD)]
+    found = outcome(cycle(world([node("n1", 4)], [asked], queues=queues)), "j")
+    assert found.reason is Reason.NEVER_FITS
+    assert advised(found)[HelpCode.ASK_FEWER_CARDS]["also"] == Reason.POLICY_DENIED
+
+
+def test_a_budget_is_what_comes_next_where_the_other_flavor_is_too_small() -> None:
+    kinds = ("near", "far")
+    snapshot = world(
+        [node("n1", 4, labels={"kind": "near"}), node("n2", 4, labels={"kind": "far"})],
+        [job("j", "a", role(1, 8), barred=(Barred("near", "acme", 2, 1),))],
+        teams={"a": (*quotas(4, flavors=("near",)), *quotas(0, flavors=("far",)))},
+        queues=[queue("a", flavors=kinds)],
+        flavors=[flavor(kind, node_labels={"kind": kind}) for kind in kinds],
+    )
+    found = outcome(cycle(snapshot), "j")
+    assert advised(found)[HelpCode.ASK_FEWER_CARDS]["also"] == Reason.POLICY_DENIED
+
+
+def test_what_is_left_of_a_combination_does_what_it_says() -> None:
+    """With all of its rules given up the job would start on the free node. To give up one of them is enough
+    to let it stand somewhere some day, where somebody is: that alone is no start."""
+    rules = PlacementRules(node_selector={"kind": "none"}, node_name="busy")
+    stage = Stage(world([node("busy", 4), node("free", 3)], [job("first", "a", role(1, 4))]), ADMIT)
+    stage.cycle()
+    asked = job("j", "a", role(1, 9), rules=rules, at=5)
+    stage.submit(asked)
+    stage.cycle()
+    together = [way for way in stage.outcome("j").help if way.numbers.get("with")]
+    assert len(together) > 1
+    for way in together:
+        asked = follow(asked, way) or asked
+    stage.put(JobPut(asked))
+    stage.cycle()
+    assert ("j" in stage.running()) is all("starts" in way.numbers for way in together)
