@@ -209,7 +209,7 @@ def test_a_stopwatch_times_actions_without_changing_the_result() -> None:
     ticks = iter(range(100))
     snapshot = world([node("n1")], [job("j")])
     timed = cycle(snapshot, EngineConfig(stopwatch=lambda: float(next(ticks))))
-    assert timed.timings == {"allocate": 1.0, "explain": 1.0}
+    assert timed.timings == {"allocate": 1.0, "explain": 1.0, "advise": 1.0}
     assert timed == cycle(snapshot)
 
 
