@@ -71,7 +71,8 @@ class FaultRun:
         refused = [number for number in numbers if self._is_refused(number)]
         granted = [number for number in numbers if not self._is_refused(number)]
         found = [n for part in (refused, granted) for n in part[:: max(1, -(-len(part) // MOST))]]
-        return list(dict.fromkeys([*self._one_of_each_state(refused), *found]))
+        pages = [number for number in granted if self._asked[number][1].shows]
+        return list(dict.fromkeys([*self._one_of_each_state(refused), *found, *pages]))
 
     def _one_of_each_state(self, numbers: Sequence[int]) -> list[int]:
         """One by each kind of account that is not in order, by a key and by a session."""

@@ -307,7 +307,7 @@ def _secrets(side: Side) -> dict[str, tuple[Right, ...]]:
         names["grant"]: (view, told),
         names["record"]: (told,),
         f"told-{word}": (told,),
-        "Summit": (("tenant.view", "root"),),
+        "Summit": (("tenant.view", "root"), ("quota.view", "root")),
         names["override"]: (_HERE, ("quota.view", "above"), told),
         f"loan-{word}": (_HERE, ("quota.view", "above"), told),
     }
