@@ -9,12 +9,14 @@ from django.db.models import TextField, Value
 from django.db.models.functions import Concat, Substr
 from django.utils.translation import gettext as _
 
+from foundation import row_scope
 from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
+from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.versions import advance, require_current
 from tenants import effects, grants, permissions
 from tenants.models import CustomRole, Member, Tenant
 from tenants.permissions import Permission
+from tenants.selectors.rights import role_points
 from tenants.services import tree
 from tenants.services.role import role_copy
 
@@ -22,8 +24,11 @@ from tenants.services.role import role_copy
 def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> None:
     """Check that the move is allowed now; `tenant` with its parent, and `parent`, as they stand.
 
-    Raises: PermissionDenied without the right on the old and on the new parent; NotFound; Conflict for the
-    root, for what is archived, for a name that is taken there and for what a loan holds; Invalid for a
+    Who moves a tenant edits tenants in every folder that it leaves and in the one it comes to, and could give
+    and take all rights on it that others gain and lose: with a folder come the people who have roles there.
+
+    Raises: PermissionDenied, with code CANNOT_GRANT for rights that the actor lacks; NotFound; Conflict for
+    the root, for what is archived, for a name that is taken there and for what a loan holds; Invalid for a
     workspace as a parent or for a folder that stands below the tenant itself.
     """
     permissions.require(acting_user, Permission.TENANT_VIEW, tenant)
@@ -31,6 +36,7 @@ def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> 
     permissions.require(acting_user, Permission.TENANT_EDIT, tenant.parent)
     if tenant.parent is None:
         raise Conflict(_("The root of the tree cannot be moved."), code="TENANT_IS_ROOT")
+    _require_over_both(acting_user, tenant, parent)
     tree.require_live(tenant)
     tree.require_live(parent, field="parent")
     if parent.is_workspace:
@@ -41,6 +47,22 @@ def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> 
     if parent.pk != tenant.parent_id:
         tree.require_free_name(tenant.name, parent_id=parent.pk)
         effects.refuse_move(acting_user, tenant, parent)
+
+
+@row_scope.whole()
+def _require_over_both(acting_user: Actor, tenant: Tenant, parent: Tenant) -> None:
+    """Check what the actor may hand on and take away. Roles are read wherever they stand."""
+    old, new = tenant.ancestor_ids()[:-1], parent.ancestor_ids()
+    left, joined = [pk for pk in old if pk not in new], [pk for pk in new if pk not in old]
+    for top in Tenant.unscoped.filter(pk__in=left[:1]):
+        if not permissions.may(acting_user, Permission.TENANT_EDIT, top):
+            message = _("%(name)s would leave folders that you do not administer; ask an admin above them.")
+            raise PermissionDenied(message % {"name": tenant.name})
+    roles = Member.unscoped.filter(tenant__in=[*left, *joined]).select_related("tenant", "custom_role")
+    for member in roles.order_by("pk"):
+        # What is gained has to be there to be given; what is lost can be taken by who has it where it stands.
+        place = tenant if str(member.tenant_id) in joined else member.tenant
+        permissions.require_cover(acting_user, role_points(member), place)
 
 
 def _wrong(code: str, message: str) -> Invalid:

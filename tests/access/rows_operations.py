@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.access.actors import VIEW
 from tests.access.rows_pages import EDIT, GPU_CARDS, OPERATES, QUOTA, form, page
+from tests.access.rows_tenancy import MOVES
 from tests.access.table import EVERYBODY, SIGHT, cover, inside, must, need, see
 
 _EDITS: Final = "quota.edit"
@@ -173,7 +174,7 @@ TENANTS: Final = (
     ),
     page(
         _ONE_TENANT,
-        SIGHT + see((VIEW, "root")) + need(_TREE, "root") + need(_TREE, "above"),
+        SIGHT + see((VIEW, "root")) + need(_TREE, "root") + MOVES,
         query="?to={root}",
         case="to move",
     ),
@@ -186,7 +187,7 @@ TENANTS: Final = (
     form(_ONE_TENANT, inside(_TREE), "tenants_tenant", body={"do": "rename", "name": "Another", **_VERSION}),
     form(
         _ONE_TENANT,
-        SIGHT + see((VIEW, "root")) + need(_TREE, "root") + need(_TREE, "above"),
+        SIGHT + see((VIEW, "root")) + need(_TREE, "root") + MOVES,
         "tenants_tenant",
         arrange="without-loans",
         body={"do": "move", "to": "{root}", **_VERSION},

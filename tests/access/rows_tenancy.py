@@ -9,6 +9,8 @@ from tests.access.actors import ALL, POINTS, VIEW
 from tests.access.table import EVERYBODY, NOBODY, SIGHT, Ask, Need, anywhere, cover, inside, must, need, see
 
 EDIT: Final = "member.edit"
+MOVES: Final = need("tenant.edit", "above") + cover(*POINTS, place="above")
+"""Of a tenant that leaves a folder with roles of all points: nobody takes what they do not have."""
 _AUDIT: Final = "audit.view"
 _KEYS_SEEN: Final = SIGHT + see((EDIT, "here"))
 
@@ -199,8 +201,8 @@ TENANTS: Final = (
     api(
         "tenants/{tenant}/move",
         "POST",
-        SIGHT + anywhere(_TREE) + see((VIEW, "root")) + need(_TREE, "root") + need(_TREE, "above"),
-        _TREE,
+        SIGHT + anywhere(_TREE) + see((VIEW, "root")) + need(_TREE, "root") + MOVES,
+        " ".join(POINTS),
         body={"parent": "{root}"},
         shows=_GO_ALONG,
         arrange="without-loans",

@@ -22,7 +22,6 @@ from django.db import transaction
 from foundation import clock
 from foundation.actor import SYSTEM
 from foundation.errors import AllotmentError
-from quotas.distribution import way_up
 from quotas.models import (
     Override,
     OverrideAmount,
@@ -105,6 +104,15 @@ class Company:
             lent[row.override.borrower_id] -= row.amount
         return self.sums(lent)
 
+    def own_without_passed(self) -> dict[uuid.UUID, int]:
+        """What each node would have if what was passed on had been returned as well."""
+        lent: Counter[uuid.UUID] = Counter()
+        for row in PassedQuota.unscoped.all():
+            lent[row.source_id] += row.amount
+            lent[row.target_id] -= row.amount
+        passed, none = self.sums(lent), self.sums(Counter())
+        return {node: has + passed[node] - none[node] for node, has in self.own().items()}
+
     def step(self) -> None:
         kind = self.chance.choices(list(STEP), list(STEP.values()))[0] if self.done["lend"] else "lend"
         expected, own = dict(self.expected), self.own()
@@ -121,8 +129,10 @@ class Company:
         if kind in ("lend", "move_end"):
             assert now == own, kind
         if kind not in ("lend", "end", "sweep", "move_end"):
-            # Whoever was given less by an admin has less: that is nobody's theft.
-            self.floor = {node: min(self.floor.get(node, has), has) for node, has in now.items()}
+            # Whoever was given less by an admin has less: that is nobody's theft. Nor is that what they have
+            # of others goes when its time comes.
+            own = self.own_without_passed()
+            self.floor = {node: min(self.floor.get(node, has), has, own[node]) for node, has in now.items()}
 
     def _node(self) -> QuotaNode:
         rows = QuotaNode.unscoped.filter(parent__isnull=False).exclude(queue__closed_at__isnull=False)
@@ -197,9 +207,6 @@ class Company:
         amounts = [QuotaAmount(self.flavor, CARDS, self.sums(Counter())[node.pk] - less)]
         quota_set(acting_user=SYSTEM, node=node, amounts=amounts, on_top=True)
         self._expect_at(node.pk, -less)
-        # It is taken from what they have of their own, whatever they hold of others.
-        for each in way_up(dict(QuotaNode.unscoped.values_list("pk", "parent_id")), node.pk):
-            self.floor[each] -= less
 
     def _revert(self) -> None:
         rows = list(QuotaRevision.unscoped.filter(on_top=False).order_by("pk"))

@@ -343,8 +343,7 @@ def test_quota_moves_with_a_tenant_only_for_who_divides_it_above_both(
     target = quotas.quota_node(here.cell, elsewhere)
     mover = tenancy.user("mover")
     for folder in (here.folder, elsewhere):
-        role = tenancy.custom_role(folder, "Mover", "tenant.view", "tenant.edit", "quota.view", "quota.edit")
-        Member.unscoped.create(user=mover, tenant=folder, custom_role=role)
+        tenancy.member(mover, folder, Role.ADMIN)
     if over_both:
         tenancy.member(mover, tenancy.root(), Role.ADMIN)
 
@@ -381,8 +380,7 @@ def test_what_is_lent_among_those_that_move_binds_them_where_their_quota_stays(h
     elsewhere = tenancy.folder("products")
     mover = tenancy.user("mover")
     for folder in (here.folder, elsewhere):
-        role = tenancy.custom_role(folder, "Mover", "tenant.view", "tenant.edit", "quota.view")
-        Member.unscoped.create(user=mover, tenant=folder, custom_role=role)
+        tenancy.member(mover, folder, Role.ADMIN)
     loan = lend(here, 3, None, 2, borrower=here.node_a)
     with pytest.raises(Conflict):
         tenant_move(acting_user=mover, tenant=here.a, parent=elsewhere)
