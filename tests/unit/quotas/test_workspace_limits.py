@@ -73,7 +73,7 @@ def test_no_number_of_queues_borrows_more_than_the_workspace_was_allowed(
         Branch(
             id=str(node.pk),
             parent=str(node.parent_id) if node.parent_id else None,
-            limits=dict.fromkeys([KEY], Limits(*seen[node.pk][0][3:])) if node.pk in seen else {},
+            limits=dict.fromkeys([KEY], Limits(*seen[node.pk][0][3:])) if seen.get(node.pk) else {},
         )
         for node in nodes
     )
