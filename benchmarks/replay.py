@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.replay_events import Line, Pool, check
 from benchmarks.report import Report, Row, limits
-from scheduling.offline.philly import TraceJob, read_jobs, read_tenants
+from scheduling.offline.philly import Tenant, TraceJob, read_jobs, read_tenants
 from scheduling.offline.replay import ReplayReport, run_replay
 
 POLICIES = ("static-fifo", "static-sjf")
-FACTORS = (1.0, 1.15, 1.3)
+FACTORS = (1.0, 1.15, 1.2, 1.3, 1.45)
 
 
 def run() -> Report:
@@ -36,6 +37,7 @@ def run() -> Report:
         report = run_replay(jobs, tenants, policy="quota", compress=factor)
         seconds.append(report.wall_s)
         rows += _judged(report, jobs, factor, bounds)
+        rows += _checked(report, tenants, factor, bounds)
     return Report(
         name="replay",
         size={"jobs": len(jobs), "runs": len(seconds)},
@@ -59,4 +61,20 @@ def _judged(
         Row(f"{name}, mean queue, s", report.queue.mean, waited),
         Row(f"{name}, GPU-hours lost, %", round(lost, 3), bounds["lost_percent"]),
         Row(f"{name}, evictions of one job", report.max_evictions_of_one_job, bounds["evictions_of_one_job"]),
+    ]
+
+
+def _checked(
+    report: ReplayReport, tenants: Sequence[Tenant], factor: float, bounds: Mapping[str, Any]
+) -> list[Row]:
+    """What the events of a run show without anything that the replay counted."""
+    lines = (
+        Line(each.t_s, each.event, each.job, each.tenant, each.gpus, each.nodes) for each in report.events
+    )
+    pool = Pool({tenant.name: tenant.nodes for tenant in tenants}, tenants[0].cards_per_node)
+    found, name = check(lines, pool), f"quota x {factor:g}, by its events"
+    return [
+        Row(f"{name}, broken guarantees", len(found.owed), bounds["broken_guarantees"]),
+        Row(f"{name}, needless evictions", len(found.needless), bounds["needless_evictions"]),
+        Row(f"{name}, misplaced starts", found.misplaced, 0),
     ]

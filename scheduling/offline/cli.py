@@ -60,6 +60,11 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
         help="other numbers of nodes than the file's",
     )
     parser.add_argument("--compress", type=float, default=1.0, metavar="X", help="arrivals X times as fast")
+    parser.add_argument(
+        "--heads-only",
+        action="store_true",
+        help="count guarantee violations of the first job of each tenant's line alone, not of every job",
+    )
     parser.add_argument("--events", type=Path, metavar="CSV", help="write t_s,event,job,tenant,gpus,nodes")
     _add_json(parser)
 
@@ -134,7 +139,12 @@ def _replay(options: argparse.Namespace) -> int:
     jobs = read_jobs(options.jobs, tenants)
     with progress_bar("replaying") as progress:
         report = run_replay(
-            jobs, tenants, policy=options.policy, compress=options.compress, progress=progress
+            jobs,
+            tenants,
+            policy=options.policy,
+            compress=options.compress,
+            heads_only=options.heads_only,
+            progress=progress,
         )
     if options.events is not None:
         rows = ((e.t_s, e.event, e.job, e.tenant, e.gpus, " ".join(e.nodes)) for e in report.events)

@@ -233,6 +233,7 @@ class Replay:
                     admitted_at=None,
                     running_since=None,
                     evictions=record.evictions,
+                    evicted_at=Instant(now),
                 )
             )
         )

@@ -1,13 +1,15 @@
-"""Counting broken guarantees: how often a tenant waited for what its own nodes would have given it.
+"""Counting broken guarantees: how often a job waited for what its tenant's own nodes would have given it.
 
-A violation is one stretch of more than the grace period in which the job at the head of its tenant's
-queue (by submission, then file row) would fit into the tenant's virtual private cluster, that is the
-tenant's own nodes with only the tenant's running jobs on them, packed largest first, and does not run.
+A violation is one stretch of more than the grace period in which a waiting job would fit, by itself, into the
+tenant's virtual private cluster, that is the tenant's own nodes with only the tenant's running jobs on them,
+packed largest first, and does not run. Every waiting job counts; on request only the first of its tenant's
+line (by submission, then file row), as was counted before.
 """
 
 from __future__ import annotations
 
-import heapq
+from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -20,63 +22,100 @@ GRACE_S = 60
 
 @dataclass(slots=True)
 class _Watch:
-    """One tenant: who waits, who runs, and since when the head has had a right to run."""
+    """One tenant: who waits, who runs, and since when which waiting rows have had a right to run.
+
+    `waiting` are rows by their cards, `line` the same in order, `fitting` the cards that fitted when the last
+    instant was over, `fresh` the rows that came to wait since.
+    """
 
     tenant: Tenant
-    waiting: list[tuple[int, int]] = field(default_factory=list)
-    gone: set[int] = field(default_factory=set)
-    cards: dict[int, int] = field(default_factory=dict)
+    line: list[tuple[int, int]] = field(default_factory=list)
+    waiting: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     running: dict[int, int] = field(default_factory=dict)
-    owed: tuple[int, int] | None = None  # (row of the head, since)
+    fitting: set[int] = field(default_factory=set)
+    fresh: list[tuple[int, int]] = field(default_factory=list)
+    owed: dict[int, int] = field(default_factory=dict)
+    violations: int = 0
     changed: bool = False
 
-    def head(self) -> int | None:
-        while self.waiting and self.waiting[0][1] in self.gone:
-            self.gone.remove(heapq.heappop(self.waiting)[1])
-        return self.waiting[0][1] if self.waiting else None
+    def put(self, record: Record) -> None:
+        job = record.job
+        insort(self.line, (job.submit_s, job.row))
+        self.waiting[job.gpus].add(job.row)
+        self.fresh.append((job.gpus, job.row))
+        self.changed = True
 
-    def entitled(self) -> int | None:
-        """The row of the head when it would fit into the private cluster."""
-        head = self.head()
-        if head is None:
-            return None
-        gangs = [*self.running.values(), self.cards[head]]
-        whole = self.tenant.cards_per_node
+    def take(self, at: int, record: Record) -> None:
+        job = record.job
+        del self.line[bisect_left(self.line, (job.submit_s, job.row))]
+        self.waiting[job.gpus].remove(job.row)
+        self.close(at, job.row)
+        self.changed = True
+
+    def close(self, at: int, row: int) -> None:
+        """End the stretch of a row, if it has one."""
+        self.violations += at - self.owed.pop(row, at) > GRACE_S
+
+    def settle(self, at: int) -> None:
+        """Begin and end stretches as things stand at the end of an instant."""
+        gangs = list(self.running.values())
+        before, self.fitting = self.fitting, {
+            cards for cards, rows in self.waiting.items() if rows and self._fits(gangs, cards)
+        }  # fmt: skip
+        for cards in before - self.fitting:
+            for row in self.waiting[cards]:
+                self.close(at, row)
+        for cards in self.fitting - before:
+            self.owed |= dict.fromkeys(self.waiting[cards], at)
+        for cards, row in self.fresh:
+            if cards in self.fitting and row in self.waiting[cards]:
+                self.owed.setdefault(row, at)
+        self.fresh.clear()
+
+    def settle_head(self, at: int) -> None:
+        """As `settle`, for the first row of the line alone."""
+        row = self.line[0][1] if self.line else None
+        cards = next((cards for cards, rows in self.waiting.items() if row in rows), None)
+        entitled = cards is not None and self._fits(list(self.running.values()), cards)
+        for other in [other for other in self.owed if other != row or not entitled]:
+            self.close(at, other)
+        if row is not None and entitled:
+            self.owed.setdefault(row, at)
+
+    def _fits(self, gangs: Sequence[int], cards: int) -> bool:
         # Gangs above one node occupy whole nodes, so a count alone can already say no.
-        needed = sum(size if size <= whole else -(-size // whole) * whole for size in gangs)
-        if needed > self.tenant.gpus or not stand_together(gangs, self.tenant.nodes, whole):
-            return None
-        return head
+        whole, sizes = self.tenant.cards_per_node, (*gangs, cards)
+        needed = sum(size if size <= whole else -(-size // whole) * whole for size in sizes)
+        return needed <= self.tenant.gpus and stand_together(sizes, self.tenant.nodes, whole)
 
 
 class GuaranteeWatch:
-    """An observer of a replay that counts violations."""
+    """An observer of a replay that counts violations.
 
-    def __init__(self, tenants: Sequence[Tenant]) -> None:
-        self.violations = 0
+    `heads_only`: of each tenant's line only the first job counts.
+    """
+
+    def __init__(self, tenants: Sequence[Tenant], *, heads_only: bool = False) -> None:
+        self._heads_only = heads_only
         self._watches = {tenant.name: _Watch(tenant) for tenant in tenants}
 
+    @property
+    def violations(self) -> int:
+        """Stretches above the grace that are over."""
+        return sum(watch.violations for watch in self._watches.values())
+
     def submitted(self, at: int, record: Record) -> None:
-        watch = self._watches[record.job.tenant]
-        heapq.heappush(watch.waiting, (record.job.submit_s, record.job.row))
-        watch.cards[record.job.row] = record.job.gpus
-        watch.changed = True
+        self._watches[record.job.tenant].put(record)
 
     def started(self, at: int, record: Record) -> None:
         watch = self._watches[record.job.tenant]
-        watch.gone.add(record.job.row)
-        watch.running[record.job.row] = watch.cards.pop(record.job.row)
-        watch.changed = True
+        watch.take(at, record)
+        watch.running[record.job.row] = record.job.gpus
 
     def evicted(self, at: int, record: Record) -> None:
-        watch, row = self._watches[record.job.tenant], record.job.row
-        watch.cards[row] = watch.running.pop(row)
-        # Its old place in the line may still be there, not yet passed over.
-        if row in watch.gone:
-            watch.gone.remove(row)
-        else:
-            heapq.heappush(watch.waiting, (record.job.submit_s, row))
-        watch.changed = True
+        watch = self._watches[record.job.tenant]
+        del watch.running[record.job.row]
+        watch.put(record)
 
     def finished(self, at: int, record: Record) -> None:
         watch = self._watches[record.job.tenant]
@@ -85,12 +124,6 @@ class GuaranteeWatch:
 
     def settled(self, at: int) -> None:
         for watch in self._watches.values():
-            if not watch.changed:
-                continue
-            watch.changed = False
-            head = watch.entitled()
-            if watch.owed is not None and watch.owed[0] != head:
-                self.violations += at - watch.owed[1] > GRACE_S
-                watch.owed = None
-            if head is not None and watch.owed is None:
-                watch.owed = (head, at)
+            if watch.changed:
+                watch.changed = False
+                (watch.settle_head if self._heads_only else watch.settle)(at)

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foundation.quantities import Resource
-from scheduling.engine import ConsolidationOptions, EngineConfig, Explain, FairSharing, Snapshot
+from scheduling.engine import (
+    BackfillOptions,
+    ConsolidationOptions,
+    EngineConfig,
+    Explain,
+    FairSharing,
+    Snapshot,
+)
 from scheduling.engine.model import (
     Device,
     Flavor,
@@ -67,6 +74,7 @@ GUARANTEEING = EngineConfig(
     # Who moves begins again here, and nobody owns what a borrower would gain by that. For who does own it
     # nothing is left untried: no cycle is too long in virtual time.
     consolidation=ConsolidationOptions(loss_s=0, ways_tried=32, effort=None),
+    backfill=BackfillOptions(hold_after_s=None),
 )
 
 

@@ -153,10 +153,10 @@ def test_percentiles_are_the_value_at_the_floor_of_p_times_n() -> None:
 
 
 class TestGuarantee:
-    """The head of a tenant's queue, the tenant's own nodes, and more than sixty seconds."""
+    """A waiting job, the tenant's own nodes, and more than sixty seconds."""
 
-    def watch(self, script: list[tuple[int, str, int]], cards: list[int]) -> int:
-        watch = GuaranteeWatch([Tenant("a", 1, 8)])
+    def watch(self, script: list[tuple[int, str, int]], cards: list[int], *, heads_only: bool = False) -> int:
+        watch = GuaranteeWatch([Tenant("a", 1, 8)], heads_only=heads_only)
         records = [Record(TraceJob(row, f"a-{row}", "a", row, size, 1)) for row, size in enumerate(cards)]
         for at, what, row in script:
             getattr(watch, what)(at, records[row])
@@ -177,7 +177,18 @@ class TestGuarantee:
         assert self.watch([*script, (62, "started", 1)], [4, 8]) == 0
         assert self.watch([*script, (63, "started", 1)], [4, 8]) == 1
 
-    def test_only_the_head_counts_and_each_stretch_once(self) -> None:
-        script = [(0, "submitted", 0), (0, "submitted", 1), (500, "started", 0), (900, "started", 1)]
+    def test_every_waiting_job_counts_and_each_stretch_once(self) -> None:
+        script = [(0, "submitted", 0), (0, "submitted", 1), (500, "started", 0), (560, "started", 1)]
         assert self.watch(script, [4, 4]) == 2
-        assert self.watch([*script[:2], (500, "started", 0), (560, "started", 1)], [4, 4]) == 1
+        assert self.watch([*script[:3], (510, "evicted", 0), (900, "started", 0)], [4, 8]) == 4
+
+    def test_a_job_behind_one_that_does_not_fit_counts_unless_heads_alone_are_asked_for(self) -> None:
+        script = [(0, "submitted", 0), (0, "started", 0), (1, "submitted", 1), (1, "submitted", 2)]
+        script += [(900, "started", 2)]
+        assert self.watch(script, [4, 8, 4]) == 1
+        assert self.watch(script, [4, 8, 4], heads_only=True) == 0
+
+    def test_of_heads_alone_the_next_one_is_owed_when_it_comes_to_the_head(self) -> None:
+        script = [(0, "submitted", 0), (0, "submitted", 1), (500, "started", 0)]
+        assert self.watch([*script, (900, "started", 1)], [4, 4], heads_only=True) == 2
+        assert self.watch([*script, (560, "started", 1)], [4, 4], heads_only=True) == 1
