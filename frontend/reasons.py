@@ -31,7 +31,7 @@ from frontend.sentences import (
 )
 
 _PLACE = re.compile(r"%\((\w+)\)s")
-_MOMENTS = frozenset({"at", "until", "retry_at", "drained_until"})
+_MOMENTS = frozenset({"at", "until", "retry_at", "drained_until", "since"})
 _SPANS = frozenset({"age", "window"})
 # Plain counts; every other number is an amount of the resource.
 _COUNTS = frozenset(

@@ -126,6 +126,7 @@ SENTENCES: dict[str, Sentences] = {
         _("Jobs were told to leave; its place is kept until they are gone."),
     ),
     "RESERVED_FOR_LARGER": (
+        _("There is room, kept since %(since)s for %(job)s ahead of it, which has waited long."),
         _("There is room for %(available)s, kept for %(job)s ahead of it."),
         _("There is room, kept for %(job)s ahead of it."),
         _("There is room, kept for a larger job ahead of it."),
@@ -304,6 +305,7 @@ USUAL_HELP: dict[str, Sentences] = {
     ),
     "WAITING_FOR_PREEMPTED": (_("Nothing to do: it starts when the cluster confirms that they are gone."),),
     "RESERVED_FOR_LARGER": (
+        _("It starts once %(job)s has; less may start beside what has been kept since %(since)s."),
         _("A run-time limit below %(window)s would let it use the gap."),
         _("A short run-time limit may let it use the gap."),
     ),

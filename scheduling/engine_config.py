@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
+from django.conf import settings
+
 from foundation.quantities import Resource
 from scheduling import engine
 
@@ -39,6 +41,7 @@ def engine_config() -> engine.EngineConfig:
     installed = tuple(name for name in plugins.vetoes.names() if name not in engine.BUILTIN.vetoes)
     return engine.EngineConfig(
         actions=ACTIONS,
+        backfill=engine.BackfillOptions(hold_after_s=settings.ALLOTMENT_HOLD_AFTER_S or None),
         vetoes=(*default.vetoes, *installed),
         fair_sharing=engine.FairSharing(),
         user_shares=USER_SHARES,

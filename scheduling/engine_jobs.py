@@ -22,12 +22,13 @@ ASKED: Final = "asked"
 class Past:
     """What became of a job so far, where its own row does not say.
 
-    `evictions` counts attempts that others put an end to, `ended` the tasks per role that have finished.
-    `promised`: others were told to leave for it; `drained_until`: it was told so lately because its queue has
-    too much, and borrows no more until then.
+    `evictions` counts attempts that others put an end to, `evicted_at` is when the last of them ended,
+    `ended` the tasks per role that have finished. `promised`: others were told to leave for it;
+    `drained_until`: it was told so lately because its queue has too much, and borrows no more until then.
     """
 
     evictions: int = 0
+    evicted_at: datetime | None = None
     ended: Mapping[uuid.UUID, int] = field(default_factory=dict)
     promised: bool = False
     drained_until: datetime | None = None
@@ -93,6 +94,7 @@ def engine_job(
         admitted_at=_instant(job.admitted_at),
         running_since=_instant(job.started_at),
         evictions=past.evictions,
+        evicted_at=_instant(past.evicted_at),
         preempting=past.promised,
         drained=past.drained_until is not None,
         drained_until=_instant(past.drained_until),

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Max, QuerySet
 
 from foundation import clock
 from foundation.kept import Kept
@@ -45,13 +45,13 @@ DRAINED_FOR: Final = timedelta(minutes=10)
 _DRAINED: Final = em.EvictRule.QUEUE_DRAINED.value
 
 
-def _evictions(jobs: list[uuid.UUID]) -> QuerySet[Attempt, tuple[uuid.UUID, int]]:
+def _evictions(jobs: list[uuid.UUID]) -> QuerySet[Attempt, tuple[uuid.UUID, int, datetime | None]]:
     lost = Attempt.unscoped.filter(
         job__pk__any_of=jobs,
         job__state__in=(JobState.QUEUED, *HOLDING_STATES),
         end_reason__in=[rule.value for rule in PREEMPTED],
     )
-    return lost.order_by().values_list("job_id").annotate(Count("id"))
+    return lost.order_by().values_list("job_id").annotate(Count("id"), Max("ended_at"))
 
 
 def _emptied(jobs: list[uuid.UUID], since: datetime) -> QuerySet[Attempt, tuple[uuid.UUID, datetime | None]]:
@@ -137,7 +137,7 @@ def pasts_of(
     """Evictions, drains, finished tasks and promises of the jobs that have any; `left` are those of which an
     attempt has ended, `in_parts` at least those that `has_parts` tells. Three queries at most."""
     again = sorted(left)
-    evictions = dict(_EVICTIONS.for_any(again))
+    evictions = {pk: (count, last) for pk, count, last in _EVICTIONS.for_any(again)}
     emptied = _EMPTIED.for_any(again, clock.now() - DRAINED_FOR)
     ends = sorted((at, job_id) for job_id, at in emptied if at is not None)
     drained = {job_id: ended_at + DRAINED_FOR for ended_at, job_id in ends}
@@ -147,7 +147,8 @@ def pasts_of(
     jobs = {*evictions, *drained, *ended, *(uuid.UUID(job_id) for job_id in promised)}
     return {
         pk: Past(
-            evictions=evictions.get(pk, 0),
+            evictions=evictions[pk][0] if pk in evictions else 0,
+            evicted_at=evictions[pk][1] if pk in evictions else None,
             ended=ended.get(pk, {}),
             promised=str(pk) in promised,
             drained_until=drained.get(pk),

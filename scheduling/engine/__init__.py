@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scheduling.engine.consolidation.search import Plan
     from scheduling.engine.cycle import never_fits, run_cycle
     from scheduling.engine.options import (
+        BackfillOptions,
         ConsolidationOptions,
         FairSharing,
         HousekeepingOptions,
@@ -92,6 +93,7 @@ __all__ = [
     "Allowed",
     "Asked",
     "Assignment",
+    "BackfillOptions",
     "Bools",
     "Candidate",
     "Change",
@@ -186,8 +188,8 @@ _MODULES: Final = {
     "consolidation.search": "Plan",
     "cycle": "never_fits run_cycle",
     "options": (
-        "ConsolidationOptions FairSharing HousekeepingOptions Nominate PreemptionOptions RoomOptions "
-        "ShareStrategy UserShares VictimOrder"
+        "BackfillOptions ConsolidationOptions FairSharing HousekeepingOptions Nominate PreemptionOptions "
+        "RoomOptions ShareStrategy UserShares VictimOrder"
     ),
     "order.orders": "candidate_key",
     "placement.counting": "stand_together",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scheduling.engine.options import (
+    BackfillOptions,
     ConsolidationOptions,
     FairSharing,
     HousekeepingOptions,
@@ -66,11 +67,11 @@ class EngineConfig:
     cycle when a head was admitted. `nominate` says whether the heads of a round are judged together or
     each at its turn, `while_room` ends the round once no job that is left finds room, though others might
     leave for one of them: for cycles between whole ones. `fair_sharing` (None: classical) says how queues
-    are ordered and who may preempt whom, `user_shares` whether users' past counts, `room` what is done where
-    quota suffices and places do not, `topology` how counted flavors choose domains. `advise_for` is
-    the id of the only job for which recommendations are tried (None: for all; empty: for none), `trace` adds
-    every turn to the result. `stopwatch`, if given, returns seconds and is read around each action; results
-    do not depend on it.
+    are ordered and who may preempt whom, `user_shares` whether users' past counts, `backfill` when a start is
+    kept for a job that does not fit, `room` what is done where quota suffices and places do not, `topology`
+    how counted flavors choose domains. `advise_for` is the id of the only job for which recommendations are
+    tried (None: for all; empty: for none), `trace` adds every turn to the result. `stopwatch`, if given,
+    returns seconds and is read around each action; results do not depend on it.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -86,6 +87,7 @@ class EngineConfig:
     fair_sharing: FairSharing | None = None
     user_shares: UserShares | None = None
     preemption: PreemptionOptions = field(default_factory=PreemptionOptions)
+    backfill: BackfillOptions = field(default_factory=BackfillOptions)
     room: RoomOptions = field(default_factory=RoomOptions)
     topology: TopologyOptions = field(default_factory=TopologyOptions)
     consolidation: ConsolidationOptions = field(default_factory=ConsolidationOptions)

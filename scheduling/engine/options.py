@@ -82,10 +82,11 @@ class PreemptionOptions:
     rather than many of which each has run a little less.
 
     Under fair sharing a queue that borrows takes from another that borrows more only jobs which cost at
-    most `share_loss_s` for each of their cards (None: whatever they cost): what the one gains the other
-    loses, and work besides. A job that was evicted borrows only where that leaves `spare_permille` of the
-    whole tree's cards unused for each eviction, in thousandths, rounded down to cards: into less it would be
-    evicted again.
+    most `share_loss_s` for each of their cards (None: whatever they cost; 0: none): what the one gains the
+    other loses, and work besides, and such evictions can go round in circles. A job that was evicted borrows
+    only where that leaves `spare_permille` of the whole tree's cards unused for each eviction, in
+    thousandths, rounded down to cards: into less it would be evicted again. `BackfillOptions` bounds how
+    long younger jobs of its queue pass it.
     """
 
     victim_order: VictimOrder = VictimOrder.LEAST_LOSS
@@ -98,11 +99,23 @@ class PreemptionOptions:
     beside_capped: bool = True
     repeat_s: int = 3_600
     wait_s: int = 43_200
-    share_loss_s: int | None = 600
+    share_loss_s: int | None = 0
     spare_permille: int = 16
     budget: int = 2_000
     oracle_budget: int = 256
     claim_s: int = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillOptions:
+    """How the first job of a queue that does not fit is kept a start.
+
+    Once it has waited `hold_after_s` it needs no known end: its places and quota are worked out as if all
+    had ended that ran in its queue when it had waited so long, and what starts behind it must leave it these
+    (None: a start is kept only where run-time limits tell when it will be).
+    """
+
+    hold_after_s: int | None = 3_600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +142,9 @@ class ConsolidationOptions:
     that movers do again for a job that borrows, in seconds of the cards that it asks for (0: nobody moves
     for it); for a job inside its queue's nominal there is no such bound (None: nor for others). With
     `cheapest_first` the nodes that cost least to clear are tried before movers are taken up in the order of
-    their priority and age. With `with_evictions` the first job of a line that stays inside its nominal, and
-    finds no room by evictions or moves alone, may get it by both together: `ways_tried` sets of nodes are
-    tried, each with a search for victims.
+    their priority and age. With `with_evictions` a job that stays inside its queue's nominal, and finds no
+    room by evictions or moves alone, may get it by both together, of each queue the first of up to
+    `jobs_tried` shapes: `ways_tried` sets of nodes are tried, each with a search for victims.
     `preemptible_only` moves others for preemptible jobs alone, `for_growth` also for the next task of an
     elastic job that runs. KAI-Scheduler does the last two and not the first.
     """

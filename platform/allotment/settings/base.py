@@ -126,6 +126,9 @@ ALLOTMENT_ONE_TIME_PASSWORD_HOURS = env.number(
     "ALLOTMENT_ONE_TIME_PASSWORD_HOURS", default=72, low=1, high=24 * 90
 )
 
+# Seconds after which the first job of a queue that does not fit is kept a start; 0 is never.
+ALLOTMENT_HOLD_AFTER_S = env.number("ALLOTMENT_HOLD_AFTER_S", default=3600, low=0, high=30 * 24 * 3600)
+
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 12 * 3600

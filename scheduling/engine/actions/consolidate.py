@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
-from itertools import filterfalse
+from itertools import filterfalse, islice
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.contender import estimate
@@ -76,7 +76,7 @@ class Consolidate:
                 continue
             self._move(session, queue, job, gain)
             gains.movers.told(move.before.job for move in gain.opening.moves)
-        if options.with_evictions:
+        if options.with_evictions and not session.counters["moved"]:
             self._make_way(session, gains)
 
     def what_if(self, session: Session, job: Job) -> Gain | None:
@@ -126,19 +126,15 @@ class Consolidate:
         return job.state is JobState.QUEUED and ready and free and allowed and not limited
 
     def _make_way(self, session: Session, gains: Gains) -> None:
-        """Evict and move together for the first job of a line that has a right to room and finds none."""
+        """Evict and move together for jobs that have a right to room and find none."""
         for queue in session.queues():
-            # Victims are looked for among those who stand where they stood when the cycle began.
-            if session.counters["moved"]:
-                return
-            head = next((session.job(key) for key in session.line(queue)), None)
-            wanting = None if head is None else _wanting(session, queue, head)
-            if wanting is None:
-                continue
-            way = make_way(session, wanting, gains)
-            if way is not None:
-                tell(session, wanting.job, way)
-                self._move(session, queue, wanting.job, gain_of(session, way.opening), way.released)
+            for wanting in islice(_wantings(session, queue), session.config.consolidation.jobs_tried):
+                way = make_way(session, wanting, gains)
+                if way is not None:
+                    tell(session, wanting.job, way)
+                    self._move(session, queue, wanting.job, gain_of(session, way.opening), way.released)
+                    # Victims are looked for among those who stand where they stood when the cycle began.
+                    return
 
     def _move(
         self, session: Session, queue: Queue, job: Job, gain: Gain, evicted: tuple[str, ...] = ()
@@ -202,6 +198,18 @@ class Consolidate:
                 numbers=numbers,
             )
         )
+
+
+def _wantings(session: Session, queue: Queue) -> Iterator[Wanting]:
+    """The jobs of a queue that stay inside what it owns and find no room, of those that are alike the first;
+    of a queue that starts in order alone its head, if it is such a job."""
+    lines = sorted(session.ranks(queue).values(), key=lambda line: line.entry(0))
+    if queue.strategy is Strategy.STRICT_FIFO:
+        del lines[1:]
+    for line in lines:
+        wanting = _wanting(session, queue, session.job(line.at(0)))
+        if wanting is not None:
+            yield wanting
 
 
 def _wanting(session: Session, queue: Queue, job: Job) -> Wanting | None:

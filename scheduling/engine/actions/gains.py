@@ -18,7 +18,7 @@ from scheduling.engine.actions.movers import Movers
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import Bounds, Wanted
 from scheduling.engine.gang.moves import Effort, MoveSearch, Opening, Unit
-from scheduling.engine.gang.openings import NODES_SEEN, Promise, Shelter, nearest, openings
+from scheduling.engine.gang.openings import NODES_SEEN, Gives, Promise, Shelter, nearest, openings
 from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.question import members
@@ -102,13 +102,18 @@ class Gains:
         )
 
     def sets(
-        self, hardest: tuple[Board, int], job: Job, search: MoveSearch, *, apart: bool = True
+        self, hardest: tuple[Board, int], job: Job, search: MoveSearch, gives: Gives | None = None
     ) -> Iterable[tuple[Unit, ...]]:
-        """What would have to leave together on the nodes that are cheapest to clear for a job."""
+        """What would have to leave together on the nodes that are cheapest to clear for a job.
+
+        Units that `gives` accepts need no other place; without it all must find one.
+        """
         board, needed = hardest
         counted = self._bounds.counted(board)
-        shelter = Shelter(counted, needed, self._bounds.reach(board.question.flavor)) if apart else None
-        return openings(counted, needed, self.movers.beside(job), search.within_bounds, shelter)
+        shelter = (
+            Shelter(counted, needed, self._bounds.reach(board.question.flavor)) if gives is None else None
+        )
+        return openings(counted, needed, self.movers.beside(job), search.within_bounds, shelter, gives)
 
     # Which jobs can be helped at all
 

@@ -34,6 +34,11 @@ class Wanting(NamedTuple):
     usage: dict[FlavorResource, int]
     hardest: tuple[Board, int]
 
+    @property
+    def contested(self) -> frozenset[FlavorResource]:
+        """What others would have to give up for it."""
+        return frozenset(key for key, amount in self.usage.items() if amount)
+
 
 class Way(NamedTuple):
     """Who leaves, what they give up, and what moves then open."""
@@ -46,18 +51,32 @@ class Way(NamedTuple):
 def make_way(session: Session, wanting: Wanting, gains: Gains) -> Way | None:
     """The first of the nodes that are cheapest to clear for which it works; changes nothing."""
     search = gains.search(float("inf"))
-    sets = gains.sets(wanting.hardest, wanting.job, search, apart=False)
+    roster, contested = session.victims.roster, wanting.contested
+
+    def gives(unit: Unit) -> bool:
+        return unit.job.queue != wanting.queue.id and roster.stood_above(unit.job.queue, contested)
+
+    sets = gains.sets(wanting.hardest, wanting.job, search, gives)
     for taken in islice(sets, session.config.consolidation.ways_tried):
         if gains.effort.spent:
             return None
-        way = _cleared(session, wanting, search, taken)
-        if way is not None:
-            return way
+        here = frozenset(unit.job.id for unit in taken if gives(unit))
+        # Whoever leaves elsewhere makes room for one that moves, but may use up what its queue has to give.
+        for only in (here, None) if here else (None,):
+            way = _cleared(session, wanting, search, taken, only)
+            if way is not None:
+                return way
     return None
 
 
-def _cleared(session: Session, wanting: Wanting, search: MoveSearch, taken: Sequence[Unit]) -> Way | None:
-    """Clear these units away: those who may be asked leave, the others move."""
+def _cleared(
+    session: Session,
+    wanting: Wanting,
+    search: MoveSearch,
+    taken: Sequence[Unit],
+    only: frozenset[str] | None,
+) -> Way | None:
+    """Clear these units away: of `only` some jobs, or of all, those who may be asked leave, others move."""
     snapshot = session.snapshot
 
     def opened() -> Opening | None:
@@ -68,9 +87,9 @@ def _cleared(session: Session, wanting: Wanting, search: MoveSearch, taken: Sequ
         job=wanting.job,
         queue=wanting.queue,
         usage=wanting.usage,
-        contested=frozenset(key for key, amount in wanting.usage.items() if amount),
+        contested=wanting.contested,
     )
-    found = session.victims.find(preemptor, lambda: opened() is not None, budget=LOOKS)
+    found = session.victims.find(preemptor, lambda: opened() is not None, budget=LOOKS, only=only)
     if not found.targets:
         return None
     with snapshot.statement() as statement:

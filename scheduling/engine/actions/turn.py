@@ -95,6 +95,34 @@ class Turn:
         for place, _ in coming if self._tries_left is None else nsmallest(self._tries_left, coming):
             yield self._session.job(place[1][1])
 
+    def first_where(self, fits: Callable[[Job], bool]) -> Job | None:
+        """The first job after the head that is like no other that was judged and for which something holds;
+        that is to hold for all that are alike or for none. None in a queue that starts in order alone."""
+        if self.head is None or self.queue.strategy is Strategy.STRICT_FIFO:
+            return None
+        without, best = self._without_turn(), None
+        for rank in self._ranks:
+            while not rank.over and any(rank.line.entry(rank.at)[1] in those for those in without):
+                rank.at += 1
+            if rank.told is not None or rank.over:
+                continue
+            job = self._session.job(rank.line.entry(rank.at)[1])
+            if fits(job) and (best is None or self._place(rank) < best[0]):
+                best = self._place(rank), job
+        return None if best is None else best[1]
+
+    def bring_forward(self, job: Job) -> None:
+        """Let a job that `first_where` named stand at the head; the one that stood there follows it."""
+        assert self.head is not None  # noqa: S101 - it was asked for beside a head
+        for number, rank in enumerate(self._ranks):
+            if rank.at and rank.line.entry(rank.at - 1)[1] == self.head.id:
+                rank.at -= 1
+                self._stand(self._ahead, number)
+        for rank in self._ranks:
+            if not rank.over and rank.line.entry(rank.at)[1] == job.id:
+                rank.at += 1
+        self.head = job
+
     def _goes_on(self, job: Job, outcome: Outcome) -> bool:
         """Note that a job waits; whether the next one of its queue may be looked at."""
         # Of two like jobs the second finds other victims than the first, or nobody left to leave.
@@ -134,7 +162,8 @@ class Turn:
         while self._ahead:
             noted, number = heappop(self._ahead)
             rank = self._ranks[number]
-            if rank.told is not None:
+            # A rank stands here twice where its head was put back, or was brought forward.
+            if rank.told is not None or rank.over:
                 continue
             place = self._place(rank)
             if place > noted:

@@ -27,6 +27,8 @@ NODES_SEEN = 128
 SETS_NAMED = 32
 
 Bound = Callable[[Sequence[Unit]], bool]
+Gives = Callable[[Unit], bool]
+"""Whether a unit could leave for good, so that it needs no other place."""
 
 
 class Movable(Protocol):
@@ -42,27 +44,33 @@ class Movable(Protocol):
 class Cleared(NamedTuple):
     """A row and what would have to move from it.
 
-    `cost` orders rows: low priorities first, then little work lost, then few cards, then new jobs.
+    `cost` orders rows: few cards that need another place first, where some could leave for good; then low
+    priorities, then little work lost, then few cards, then new jobs.
     """
 
-    cost: tuple[int, float, int, float, str]
+    cost: tuple[int, int, float, int, float, str]
     row: int
     units: tuple[Unit, ...]
 
 
 def openings(
-    counted: Counted, needed: int, movable: Movable, within: Bound, shelter: Shelter | None
+    counted: Counted,
+    needed: int,
+    movable: Movable,
+    within: Bound,
+    shelter: Shelter | None,
+    gives: Gives | None = None,
 ) -> Iterator[tuple[Unit, ...]]:
     """Sets of units to take up together, cheapest first, with which so many tasks of the shape have room.
 
     `within` says whether so many may move, and `shelter`, if given, whether they can be expected to find
-    room elsewhere.
+    room elsewhere. Units that `gives` accepts could leave for good.
     """
     short = needed - counted.slots.left(needed)
     hopeful = _hopeful(counted, nearest(counted, needed), movable)
     if len(hopeful) < short:
         return
-    cleared = sorted(_clearable(counted, hopeful, movable), key=lambda node: node.cost)
+    cleared = sorted(_clearable(counted, hopeful, movable, gives), key=lambda node: node.cost)
     known: set[tuple[int, ...]] = set()
     for start in range(min(SETS_NAMED, len(cleared) - short + 1)):
         chosen = _chosen(cleared[start:], short, within, shelter)
@@ -194,16 +202,19 @@ def _units(cleared: Sequence[Cleared]) -> tuple[Unit, ...]:
     return tuple(unit for node in cleared for unit in node.units)
 
 
-def _clearable(counted: Counted, rows: Sequence[int], movable: Movable) -> Iterator[Cleared]:
+def _clearable(
+    counted: Counted, rows: Sequence[int], movable: Movable, gives: Gives | None
+) -> Iterator[Cleared]:
     nodes = counted.board.question.fleet.nodes
     for row in rows:
-        units = _enough(Row(counted.board.question, row), movable.standing_on(nodes[row].id))
+        units = _enough(Row(counted.board.question, row), movable.standing_on(nodes[row].id), gives)
         if units:
-            moved = sum(len(entry.slices) or 1 for unit in units for entry in unit.tasks)
+            moved = sum(map(_cards, units))
+            stay = 0 if gives is None else sum(_cards(unit) for unit in units if not gives(unit))
             newest = max(unit.job.submitted_at for unit in units)
             highest = max(unit.job.priority for unit in units)
             lost = sum(unit.lost for unit in units)
-            yield Cleared((highest, lost, moved, -newest, nodes[row].id), row, units)
+            yield Cleared((stay, highest, lost, moved, -newest, nodes[row].id), row, units)
 
 
 def _hopeful(counted: Counted, rows: Sequence[int], movable: Movable) -> Sequence[int]:
@@ -216,11 +227,11 @@ def _hopeful(counted: Counted, rows: Sequence[int], movable: Movable) -> Sequenc
     return [row for row, lack in lacks if movable.most(nodes[row].id, whole=whole) >= lack]
 
 
-def _enough(state: Row, units: list[Unit]) -> tuple[Unit, ...]:
-    """The first units without which the row holds one task more: lowest priority, then least work lost for
-    what they give, then largest, then newest; none of them needlessly."""
+def _enough(state: Row, units: list[Unit], gives: Gives | None) -> tuple[Unit, ...]:
+    """The first units without which the row holds one task more: those that could leave for good, then lowest
+    priority, then least work lost for what they give, then largest, then newest; none of them needlessly."""
     aim, chosen = state.slots() + 1, list[Unit]()
-    for unit in sorted(units, key=_rank):
+    for unit in sorted(units, key=lambda unit: (gives is not None and not gives(unit), _rank(unit))):
         _book(state, unit, 1)
         chosen.append(unit)
         if state.slots() >= aim:
@@ -234,6 +245,11 @@ def _enough(state: Row, units: list[Unit]) -> tuple[Unit, ...]:
         else:
             _book(state, unit, 1)
     return tuple(chosen)
+
+
+def _cards(unit: Unit) -> int:
+    """The cards that a unit takes, one for each task without any."""
+    return sum(len(task.slices) or 1 for task in unit.tasks)
 
 
 def _book(state: Row, unit: Unit, sign: int) -> None:

@@ -250,9 +250,10 @@ class Job:
     """One job. Run times in seconds; `backoff_until` is when it may be tried again.
 
     `min_available` is the smallest gang that may run; None means the sum over roles of their least
-    replicas. `admitted_at` (when quota was reserved) and `evictions` describe earlier and present
-    attempts; `running_since` is when the last task of the present gang came up. Work is saved every
-    `checkpoint_interval_s`; None means never. `broken_since` is when the gang fell below its minimum.
+    replicas. `admitted_at` (when quota was reserved), `evictions` and `evicted_at` (the last of them)
+    describe earlier and present attempts; `running_since` is when the last task of the present gang came up.
+    Work is saved every `checkpoint_interval_s`; None means never. `broken_since` is when the gang fell below
+    its minimum.
     `preempting` marks a job for which others were told to leave; before `preempts_after` nobody is told
     to leave for it. `replaces` names a job whose place and quota this one takes over.
     `stale_grace_s` is how long the gang may stay below its minimum, `max_idle_s` how long its cards may
@@ -279,6 +280,7 @@ class Job:
     state: JobState = JobState.QUEUED
     admitted_at: Instant | None = None
     evictions: int = 0
+    evicted_at: Instant | None = None
     running_since: Instant | None = None
     checkpoint_interval_s: int | None = None
     broken_since: Instant | None = None
@@ -303,6 +305,11 @@ class Job:
         """Since when the present attempt runs: from when the gang was up; until that is known, from its
         admission."""
         return self.admitted_at if self.running_since is None else self.running_since
+
+    @property
+    def waits_since(self) -> Instant:
+        """Since when a job that waits has been waiting: its submission, or its last eviction."""
+        return self.submitted_at if self.evicted_at is None else self.evicted_at
 
     @property
     def fixed(self) -> bool:

@@ -20,6 +20,7 @@ from quotas.tree import QuotaTree
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job
 from scheduling.engine.options import PreemptionOptions, VictimOrder
 from scheduling.engine.preemption.register import Floats, Holding, register_of, together, worth
+from scheduling.engine.quota.charges import merged
 from scheduling.engine.state.fleet import Bools, Ints
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -61,9 +62,13 @@ class Candidate:
 
 def normative_rank(candidate: Candidate, now: Instant) -> tuple[Any, ...]:
     """The order of the rules between queues; a job whose time of admission is unknown came last."""
-    job = candidate.job
+    return (not candidate.leaving, *normative_rank_of(candidate.job, now))
+
+
+def normative_rank_of(job: Job, now: Instant) -> tuple[int, float, str]:
+    """The same of jobs that all stay."""
     at = now if job.admitted_at is None else job.admitted_at
-    return (not candidate.leaving, job.priority, -at, job.id)
+    return (job.priority, -at, job.id)
 
 
 def priority_rank(candidate: Candidate) -> tuple[Any, ...]:
@@ -247,7 +252,9 @@ class Roster:
         jobs, times, options = self.register.jobs, self.register.times, self.options
         leaving = jobs["leaving"].astype(np.bool_)
         # A job that nobody may take anything from: it says so itself, or it was evicted often enough.
-        free = jobs["preemptible"].astype(np.bool_) & (jobs["evictions"] < options.eviction_cap)
+        preemptible, capped = jobs["preemptible"].astype(np.bool_), jobs["evictions"] >= options.eviction_cap
+        free = preemptible & ~capped
+        free[self._beyond_nominal(np.flatnonzero(preemptible & capped & (jobs["tasks"] > 0)))] = True
         self.eligible: Bools = (jobs["tasks"] > 0) & (leaving | free)
         ran = np.nan_to_num(np.maximum(0.0, self.now - times["since"]), copy=False)
         saved = times["checkpoint"]
@@ -264,6 +271,30 @@ class Roster:
         self.guarded_borrowing: Floats = np.where(
             promised, since + np.minimum(least, options.grace_s), -np.inf
         )
+
+    def _beyond_nominal(self, capped: Ints) -> list[int]:
+        """Those of the holdings at their cap that stand above their queue's nominal, which was lowered since
+        they started: beside jobs that are not preemptible those stay that rank highest and came first.
+        """
+        found: list[int] = []
+        held: dict[str, dict[FlavorResource, int]] = {}
+        holdings = map(self._holding, capped.tolist())
+        for holding in sorted(holdings, key=lambda each: normative_rank_of(each.job, self.now), reverse=True):
+            leaf = self.snapshot.queues[holding.queue].quota_node
+            if leaf not in held:
+                held[leaf] = self._not_preemptible(leaf)
+            after = merged((held[leaf], holding.charges))
+            if any(above(self.snapshot.quota, leaf, key, after[key]) for key in holding.charges):
+                found.append(holding.number)
+            else:
+                held[leaf] = after
+        return found
+
+    def _not_preemptible(self, leaf: str) -> dict[FlavorResource, int]:
+        jobs, numbers = self.register.jobs, self.register.queues
+        rows = [numbers[name] for name in self.queues_at(leaf) if name in numbers]
+        fixed = (jobs["tasks"] > 0) & (jobs["preemptible"] == 0) & np.isin(jobs["queue"], rows)
+        return merged(self._holding(number).charges for number in np.flatnonzero(fixed).tolist())
 
     def _holding(self, number: int) -> Holding:
         holding = self.register.holdings[number]
@@ -300,6 +331,12 @@ class Roster:
             case VictimOrder.PRIORITY:
                 return priority_rank(candidate)
         return normative_rank(candidate, self.now)
+
+
+def above(tree: QuotaTree[FlavorResource], leaf: str, key: FlavorResource, amount: int) -> bool:
+    """Whether an amount is more than a leaf owns."""
+    nominal = tree.subtree_quota(leaf, key)
+    return nominal is not None and amount > nominal
 
 
 def _above_nominal(tree: QuotaTree[FlavorResource], leaf: str) -> frozenset[FlavorResource]:

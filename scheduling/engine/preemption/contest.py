@@ -59,7 +59,8 @@ class Contest:
     arranges anew. `banned` are candidates that turned out not to be allowed in the end; `guarded` collects
     those that only their guaranteed run time protected, unless `ignore_guard` asks what would be possible
     without. `patience` is until when that of borrowed use is heeded. With `seats` places are counted and
-    `room` is not called. `whether` asks for any victims at all, not for those that lose least.
+    `room` is not called. `whether` asks for any victims at all, not for those that lose least;
+    of `only` some jobs, where these are named.
     `share_loss_s` bounds what a borrower may cost another one (`PreemptionOptions`).
     """
 
@@ -75,6 +76,7 @@ class Contest:
     ignore_guard: bool = False
     patience: float = float("inf")
     whether: bool = False
+    only: frozenset[str] | None = None
     share_loss_s: float = float("inf")
     charged: bool = False
     weighed: frozenset[str] | None = None
@@ -172,6 +174,7 @@ class Contest:
             not preemptor.contested.isdisjoint(candidate.charges)
             and satisfies(preemptor.job, candidate.job, policy)
             and self._holds(candidate)
+            and (self.only is None or candidate.job.id in self.only)
             and (not self.banned or candidate.id not in self.banned)
             and candidate.job.id != preemptor.job.id
             and self._lends(candidate.queue)
@@ -209,7 +212,9 @@ class Contest:
     def too_dear(self, candidate: Candidate) -> bool:
         """Whether a borrower would throw away more of a candidate's work than one may of another's."""
         bearable = self.bearable(candidate.queue)
-        return bearable < float("inf") and candidate.work > bearable * gpus(candidate.charges)
+        if bearable == float("inf") or candidate.leaving:
+            return False
+        return not bearable or candidate.work > bearable * gpus(candidate.charges)
 
     def _borrows_from(self, queue: str) -> bool:
         mine = self._side(queue)

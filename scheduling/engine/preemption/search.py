@@ -79,13 +79,14 @@ class VictimSearch:
         *,
         budget: int | None = None,
         whether: bool = False,
+        only: frozenset[str] | None = None,
     ) -> TargetSet:
         """The victims that let a job in, none where no legal set does.
 
         With `room` the victims' nodes and cards are free as well when it is called, and it must hold.
         `alike` tells whether tasks are alike: places are counted for them where that is exact. `budget` is
         how often it is looked whether the job fits, where that is less than the configured number.
-        `whether`: any victims will do, not only those that lose least.
+        `whether`: any victims will do, not only those that lose least. `only`: no other jobs are asked.
         """
         rules = preemptor.queue.preemption
         if not may_push_anyone(rules.within_queue) and not may_push_anyone(rules.reclaim):
@@ -102,6 +103,7 @@ class VictimSearch:
             whether=whether,
             share_loss_s=self._share_loss_s,
             patience=self._patience(preemptor),
+            only=only,
         )
         asked = askable(contest, self.fair, self._reach)
         if not asked.policies or asked.hopeless(contest):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from scheduling.engine import (
+    BackfillOptions,
     ConsolidationOptions,
     EngineConfig,
     Explain,
@@ -68,6 +69,7 @@ def config(world: World, action: str) -> EngineConfig:
         actions=ACTIONS[action],
         devices=world.devices,
         heads_per_queue=None,
+        backfill=BackfillOptions(hold_after_s=None),
         preemption=PreemptionOptions(
             victim_order=VictimOrder.PRIORITY,
             eviction_cap=MANY,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from scheduling.engine import (
+    BackfillOptions,
     EngineConfig,
     Explain,
     FairSharing,
@@ -132,6 +133,7 @@ class Cycles:
             nominate=Nominate.ONCE,
             fair_sharing=fair if self._given.get("fairSharing") else None,
             user_shares=self._user_shares(),
+            backfill=BackfillOptions(hold_after_s=None),
             preemption=replace(NORMATIVE, recompute_targets=recompute),
             room=RoomOptions(
                 other_flavors=False,

@@ -8,6 +8,7 @@ by default each head is judged at its turn and the next one of its queue follows
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -93,8 +94,10 @@ class _Run:
         """
         self._outlook.later()
         tree, queues = self._session.snapshot.quota, self._session.snapshot.queues
-        order = self._order(tree, [estimate(self._session, tree, *head) for head in _heads(turns)])
+        order = self._order(tree, [self._contender(turns[queue.id]) for queue, _ in _heads(turns)])
         full_at = -1
+        if self._is_over(turns):
+            return
         while order:
             decided = len(self._session.decisions)
             contender = order.pop()
@@ -110,7 +113,26 @@ class _Run:
             for name in {contender.queue: None, **changed}:
                 turn = turns.get(name)
                 if turn is not None and turn.head is not None:
-                    order.put(estimate(self._session, tree, turn.queue, turn.head))
+                    order.put(self._contender(turn))
+
+    def _contender(self, turn: Turn) -> Contender:
+        """Who stands for a queue: the head, but where that would borrow the first job that stays inside what
+        the queue owns, so that no borrower gets a place for which it would then have to ask others."""
+        session, tree = self._session, self._session.snapshot.quota
+        assert turn.head is not None  # noqa: S101 - asked of turns that go on
+        head = estimate(session, tree, turn.queue, turn.head)
+        if not head.borrow_level:
+            return head
+        if lasting_refusal(session, turn.queue, turn.head) is not None:
+            return replace(head, borrow_level=0)
+        owner = turn.first_where(lambda job: not estimate(session, tree, turn.queue, job).borrow_level)
+        if owner is None:
+            return head
+        # What goes before it in its own queue keeps the start that it would keep at its turn.
+        if self._docket.keep_start(turn.queue, turn.head) is not None:
+            return replace(head, borrow_level=0)
+        turn.bring_forward(owner)
+        return estimate(session, tree, turn.queue, owner)
 
     def _is_over(self, turns: dict[str, Turn]) -> bool:
         """Whether the round ends here: only those have a turn who may find room, and there is none. What is

@@ -15,9 +15,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from quotas.tree import Amount
+from quotas.tree.limits import smaller
+from scheduling.engine.actions.admission.contender import estimate
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.nominate import Ask, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.actions.admission.spare import kept_free
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.gang.bounds import Bounds, Freed, Wanted
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, Queue
@@ -46,17 +49,20 @@ class Reservation:
     """A start that is kept: when, where, and what will have ended by then.
 
     `spare` is how much of each quota may still be taken by others before it is too little then, None for
-    any amount. `certain` is False where others came to stand in its places since.
+    any amount. `certain` is False where others came to stand in its places since. Where `at` is None nobody
+    knows when those in `ended` will have ended; it is only sure that nobody who starts later delays it, and
+    it is kept `since` then.
     """
 
     job: Job
     queue: Queue
-    at: Instant
+    at: Instant | None
     places: tuple[Allocation, ...]
     ended: tuple[str, ...]
     borrows: bool
     spare: dict[FlavorResource, Amount]
     certain: bool = True
+    since: Instant | None = None
 
 
 class Ahead:
@@ -73,6 +79,13 @@ class Ahead:
         The state may lack what is to be thought away; nothing in it is changed.
         """
         entries = {entry.queue.id: entry for entry in waiting}
+        found = self._foreseen(entries)
+        for name in [name for name, kept in found.items() if kept is None]:
+            found[name] = self._held(entries[name])
+        return found
+
+    def _foreseen(self, entries: dict[str, Entry]) -> dict[str, Reservation | None]:
+        """The earliest start of each job by known ends."""
         found: dict[str, Reservation | None] = dict.fromkeys(entries)
         ends = self._known_ends()
         least = {name: self._least(entry) for name, entry in entries.items() if ends}
@@ -96,6 +109,88 @@ class Ahead:
                 # What counting refuses is refused; what it promised may have been too much.
                 left = [entries[name] for name in after if found[name] is None]
         return found
+
+    def may_keep(self, queue: Queue, job: Job) -> bool:
+        """Whether a start could be kept for a job that does not fit."""
+        return queue.backfill and (bool(self._known_ends()) or self.overdue(job))
+
+    def overdue(self, job: Job) -> bool:
+        """Whether a job has waited so long that it is kept a start without a known end."""
+        return self._held_since(job) is not None
+
+    def _held_since(self, job: Job) -> Instant | None:
+        """Since when a job has waited long enough to be kept a start whose time is unknown."""
+        bound = self._session.config.backfill.hold_after_s
+        if bound is None or self._session.now - job.waits_since < bound:
+            return None
+        return Instant(job.waits_since + bound)
+
+    def _held(self, entry: Entry) -> Reservation | None:
+        """A start for a job that has waited long: where it will stand once those of its queue have ended that
+        had started by then. Where there is no place even so, its quota alone: others may be moved for it.
+        """
+        queue, job, since = entry.queue, entry.job, self._held_since(entry.job)
+        if since is None:
+            return None
+        holders = sorted(self._snapshot.holders(queue.id))
+        ended = tuple(key for name in holders for key in self._older(name, since))
+        with self._snapshot.statement() as statement:
+            for key in ended:
+                statement.release(key)
+            for leave in (False, True):
+                found, spare = self._start(queue, job, leave=leave)
+                if found.fits or found.targets:
+                    spare = self._beside_spare(entry, found, spare)
+                    break
+            else:
+                spare = self._left_of_nominal(found)
+        if any(left is not None and left < 0 for left in spare.values()):
+            return None
+        return Reservation(
+            job=job,
+            queue=queue,
+            at=None,
+            places=found.placed,
+            ended=ended,
+            borrows=True,
+            spare=spare,
+            since=since,
+        )
+
+    def _beside_spare(
+        self, entry: Entry, found: Entry, spare: dict[FlavorResource, Amount]
+    ) -> dict[FlavorResource, Amount]:
+        """What others may take beside a job, where it was evicted and borrows less what must stay unused."""
+        if not entry.job.evictions or not found.assignment.borrow_level:
+            return spare
+        tree, leaf = self._snapshot.quota, entry.queue.quota_node
+        root, left = tree.root(leaf), dict(spare)
+        for key, amount in found.assignment.usage.items():
+            owned, unused = (
+                tree.subtree_quota(root, key),
+                kept_free(self._session, entry.queue, entry.job, key),
+            )
+            if unused and owned is not None and tree.borrows(leaf, key, amount):
+                left[key] = smaller(spare.get(key), owned - tree.usage(root, key) - amount - unused)
+        return left
+
+    def _left_of_nominal(self, entry: Entry) -> dict[FlavorResource, Amount]:
+        """What a job would leave of what its queue owns, in the state as it is."""
+        tree, leaf = self._snapshot.quota, entry.queue.quota_node
+        usage = estimate(self._session, tree, entry.queue, entry.job).usage
+        owned = {key: tree.subtree_quota(leaf, key) for key, amount in usage.items() if amount}
+        return {
+            key: None if nominal is None else nominal - tree.usage(leaf, key) - usage[key]
+            for key, nominal in owned.items()
+        }
+
+    def _older(self, job_id: str, since: Instant) -> Iterator[str]:
+        """The tasks of a job, if it had started by an instant or is leaving."""
+        job = self._snapshot.jobs.get(job_id)
+        started = None if job is None else job.since
+        for task in self._snapshot.held(job_id):
+            if task.leaving or started is None or started <= since:
+                yield task.id
 
     def always_borrows(self, entry: Entry) -> bool:
         """Whether a job's smallest size is borrowed even when all that its queue holds, as far as is known
@@ -167,10 +262,12 @@ class Ahead:
             kept.places, kept.spare, kept.certain = entry.placed, spare, True
         return entry.fits
 
-    def _start(self, queue: Queue, job: Job) -> tuple[Entry, dict[FlavorResource, Amount]]:
+    def _start(
+        self, queue: Queue, job: Job, *, leave: bool = False
+    ) -> tuple[Entry, dict[FlavorResource, Amount]]:
         """What a job would get in the state as it is, and what quota it would leave its queue."""
         with self._snapshot.statement() as statement:
-            entry = self._nominator.nominate(statement, queue, job, Ask(FullRooms(), leave=False))
+            entry = self._nominator.nominate(statement, queue, job, Ask(FullRooms(), leave=leave))
             tree, leaf, usage = self._snapshot.quota, queue.quota_node, entry.assignment.usage
             return entry, {key: tree.available(leaf, key) for key, amount in usage.items() if amount}
 
@@ -220,29 +317,31 @@ class Ahead:
         if self._ends is None:
             leaving = self._outlook.ids()
             first = [End(self._session.now, leaving)] if leaving else []
-            limited = sorted(self._limited(), key=lambda end: (end.at, end.tasks))
+            limited = sorted(self._limited(frozenset(leaving)), key=lambda end: (end.at, end.tasks))
             grouped = groupby(limited[:ENDS], key=lambda end: end.at)
             later = [End(at, tuple(key for end in same for key in end.tasks)) for at, same in grouped]
             self._ends = [*first, *later] if limited else []
         return self._ends
 
-    def _limited(self) -> Iterator[End]:
-        """At least the first `ENDS` ends of jobs that hold something and are not leaving."""
+    def _limited(self, leaving: frozenset[str]) -> Iterator[End]:
+        """At least the first `ENDS` ends of jobs that hold something and are not leaving, nor told to in this
+        cycle."""
         snapshot, now = self._snapshot, self._session.now
         for job_id in snapshot.watch.unstarted():
             limit = snapshot.jobs[job_id].max_run_s
-            if limit is not None and (tasks := self._staying(job_id)):
+            if limit is not None and (tasks := self._staying(job_id, leaving)):
                 yield End(Instant(now + limit), tasks)
         found = 0
         for at, job_id in snapshot.watch.ends():
             if found == ENDS:
                 return
-            if tasks := self._staying(job_id):
+            if tasks := self._staying(job_id, leaving):
                 found += 1
                 yield End(Instant(max(now, at)), tasks)
 
-    def _staying(self, job_id: str) -> tuple[str, ...]:
-        return tuple(held.id for held in self._snapshot.held(job_id) if not held.leaving)
+    def _staying(self, job_id: str, leaving: frozenset[str]) -> tuple[str, ...]:
+        held = self._snapshot.held(job_id)
+        return tuple(task.id for task in held if not task.leaving and task.id not in leaving)
 
 
 class _Future:

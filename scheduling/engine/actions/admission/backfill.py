@@ -2,7 +2,8 @@
 
 Where run-time limits are known, the moment is known at which enough will have ended. Jobs behind the
 waiting one may start, now or once others have left, if they have ended by then, or if it can start then all
-the same. Source: EASY backfilling (Lifka, 1995).
+the same. Source: EASY backfilling (Lifka, 1995). For one that has waited long (`BackfillOptions`) a start is
+kept without a time: what its queue ran by then will end some day, and what starts later must not delay it.
 
 A reservation binds the jobs behind it in its own queue. It binds other queues only where they would
 borrow and the waiting job would not: what is inside a nominal is nobody else's to keep.
@@ -20,7 +21,7 @@ from scheduling.engine.actions.admission.claims import stands
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.nominate import Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
-from scheduling.engine.model import Allocation, FlavorResource, Help, HelpCode, Queue, Reason
+from scheduling.engine.model import Allocation, FlavorResource, Help, HelpCode, Job, Queue, Reason
 from scheduling.engine.placement.question import members
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.quota.charges import priced, summed
@@ -53,6 +54,31 @@ class Backfill:
         if queue.backfill and refusal is not None and refusal.reason in WAITS:
             self._waiting.setdefault(queue.id, entry)
 
+    def may_keep(self, queue: Queue, job: Job) -> bool:
+        """Whether a start could be kept for a job of a queue for which none is kept yet."""
+        return queue.id not in self._waiting and self._ahead.may_keep(queue, job)
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether the queue of a job keeps a start for one that has waited long, whenever that will be."""
+        waiting = self._waiting.get(entry.queue.id)
+        return waiting is not None and self._ahead.overdue(waiting.job)
+
+    def reserve_late(self, entry: Entry) -> None:
+        """The same for a job that was not tried because it may not borrow yet, once it has waited long."""
+        if self._ahead.overdue(entry.job):
+            self.reserve(entry)
+
+    def keeps(self, entry: Entry) -> bool:
+        """Whether it is this job for which its queue keeps a start."""
+        waiting = self._waiting.get(entry.queue.id)
+        return waiting is not None and waiting.job.id == entry.job.id
+
+    def served(self, entry: Entry) -> None:
+        """A job has its start or the promise of one: nothing more is kept for it."""
+        if self.keeps(entry):
+            del self._waiting[entry.queue.id]
+            self._kept.pop(entry.queue.id, None)
+
     def refusal(self, entry: Entry) -> Refusal | None:
         """Why a job that fits, and whose tasks hold their places already, must leave them to another."""
         bound = [name for name, waiting in self._waiting.items() if self._may_bind(waiting, entry)]
@@ -61,7 +87,9 @@ class Backfill:
             kept = self._kept.get(name)
             if kept is None or not self._binds(kept, entry) or self._ends_in_time(kept, entry):
                 continue
-            if not self._keeps_clear(kept, entry) and not self._starts_all_the_same(kept):
+            if self._keeps_clear(kept, entry):
+                continue
+            if self._too_much(kept, entry) or not self._starts_all_the_same(kept):
                 return self._told(kept, entry)
         return None
 
@@ -115,14 +143,18 @@ class Backfill:
 
     def _ends_in_time(self, kept: Reservation, entry: Entry) -> bool:
         limit = entry.job.max_run_s
-        return limit is not None and self._session.now + limit <= kept.at
+        return limit is not None and kept.at is not None and self._session.now + limit <= kept.at
 
     def _keeps_clear(self, kept: Reservation, entry: Entry) -> bool:
         """Whether a job takes nothing of what is kept: then no more need be known."""
         if not kept.certain or _meet(kept.places, entry.placed):
             return False
-        usage = entry.assignment.usage
-        return all(left is None or usage.get(key, 0) <= left for key, left in kept.spare.items())
+        return not _exceeds(kept, entry)
+
+    def _too_much(self, kept: Reservation, entry: Entry) -> bool:
+        """Whether a job takes quota that will be too little for one that has waited long, wherever that is to
+        stand: nobody else is known to end."""
+        return kept.at is None and (not kept.places or _exceeds(kept, entry))
 
     def _starts_all_the_same(self, kept: Reservation) -> bool:
         """Whether the waiting job can start at its time, at its places or others, with this job running."""
@@ -163,13 +195,23 @@ class Backfill:
                 tree.add_usages(leaf, amounts)
 
     def _told(self, kept: Reservation, entry: Entry) -> Refusal:
-        at = int(-(-kept.at // 1))
-        numbers: dict[str, int | str] = {"at": at}
+        numbers: dict[str, int | str] = {}
+        ways: tuple[Help, ...] = ()
+        if kept.since is not None:
+            numbers["since"] = int(kept.since)
+        if kept.at is not None:
+            numbers["at"] = int(-(-kept.at // 1))
+            ways = (Help(HelpCode.WAIT_UNTIL, {"at": numbers["at"]}),)
         # The name of another queue's job may be another tenant's secret.
         if kept.queue.id == entry.queue.id:
             numbers["job"] = kept.job.id
-        ways: tuple[Help, ...] = (Help(HelpCode.WAIT_UNTIL, {"at": at}),)
         return Refusal(Reason.RESERVED_FOR_LARGER, numbers, ways)
+
+
+def _exceeds(kept: Reservation, entry: Entry) -> bool:
+    """Whether a job takes more quota than may be taken of what is kept."""
+    usage = entry.assignment.usage
+    return any(left is not None and usage.get(key, 0) > left for key, left in kept.spare.items())
 
 
 def _spend(kept: Reservation, usage: dict[FlavorResource, int]) -> None:

@@ -73,7 +73,7 @@ class Docket:
                 now = self._now(queue, job, shunned, fresh=bool(behind))
                 if isinstance(now, Outcome):
                     return now
-            kept = self._held_back(entry) if entry.fits else None
+            kept = self._held_back(entry) if entry.fits or entry.targets else None
             if kept is not None:
                 return self.ledger.refuse(entry, kept, Verdict.RESERVED)
             if entry.fits or entry.targets:
@@ -83,6 +83,19 @@ class Docket:
                 if shut:
                     entry = replace(entry, refusal=self._over_all(queue, job, shut, entry.refusal))
             return self._settled(entry)
+
+    def keep_start(self, queue: Queue, job: Job) -> Refusal | None:
+        """Keep a start for a job that does not fit before another of its queue has its turn; where that
+        cannot be, because what it lacks is neither quota nor room, why it waits."""
+        if not self._backfill.may_keep(queue, job):
+            return None
+        self._outlook.present()
+        with self._snapshot.statement() as statement:
+            entry = self._nominator.nominate(statement, queue, job, Ask(FullRooms(), leave=False))
+        if entry.refusal is None:
+            return None
+        self._backfill.reserve(entry)
+        return None if self._backfill.keeps(entry) else entry.refusal
 
     def honour(self, queue: Queue, job: Job, places: tuple[Allocation, ...]) -> Outcome:
         """A job gets the places that it was promised, which are free now."""
@@ -113,7 +126,9 @@ class Docket:
 
     def _refused_by_rules(self, queue: Queue, job: Job, shut: Mapping[str, Refusal]) -> Outcome:
         why = self._over_all(queue, job, shut, None) or next(iter(shut.values()))
-        return self.ledger.refuse(_untried(queue, job), why, Verdict.RESERVED)
+        entry = replace(_untried(queue, job), refusal=why)
+        self._backfill.reserve_late(entry)
+        return self.ledger.refuse(entry, why, Verdict.RESERVED)
 
     def _over_all(
         self, queue: Queue, job: Job, shut: Mapping[str, Refusal], rest: Refusal | None
@@ -147,6 +162,7 @@ class Docket:
                     return self.ledger.refuse(entry, kept, Verdict.RESERVED)
                 statement.commit()
                 self._awaiting.started(entry.placed, entry.previous)
+                self._backfill.served(entry)
                 self._backfill.taken(entry.placed)
                 return self.ledger.admit(entry, entry.placed, before)
         return entry
@@ -164,11 +180,15 @@ class Docket:
             return self._nominator.nominate(statement, queue, job, Ask(full, shunned=shunned))
 
     def _held_back(self, entry: Entry) -> Refusal | None:
-        """Why a job that fits once all that is leaving has left must leave its places to another."""
+        """Why a job that fits once all that is leaving has left must leave its places to another; why one for
+        which others would have to leave must wait for one that has waited long."""
         self._outlook.later()
+        if entry.targets and not self._backfill.holds(entry):
+            return None
         with self._snapshot.statement() as statement:
-            for key in entry.replaced:
-                statement.release(key)
+            for key in (*entry.replaced, *self.ledger.tasks_of(entry.targets)):
+                if key in self._snapshot.allocations:
+                    statement.release(key)
             for allocation in entry.placed:
                 statement.allocate(allocation)
             return self._backfill.refusal(entry)
@@ -181,6 +201,7 @@ class Docket:
             if entry.targets and (refusal := self._too_soon(entry)) is not None:
                 return self.ledger.refuse(entry, refusal, Verdict.GATED)
             verdict = Verdict.PREEMPTING if entry.targets else Verdict.DEFERRED
+            self._backfill.served(entry)
             self._backfill.taken(entry.placed)
             return self.ledger.promise(entry, self._awaited(entry), verdict)
         return self._refused(entry)

@@ -49,6 +49,15 @@ def short_of_spare(session: Session, queue: Queue, job: Job) -> dict[str, Refusa
     return {name: refusal for name, refusal in each if refusal is not None}
 
 
+def kept_free(session: Session, queue: Queue, job: Job, key: FlavorResource) -> int:
+    """How much of a quota must stay unused in the whole tree when a job borrows of it."""
+    tree, card = session.snapshot.quota, CARD.get(key.resource)
+    owned = tree.subtree_quota(tree.root(queue.quota_node), key)
+    if card is None or owned is None:
+        return 0
+    return owned * session.config.preemption.spare_permille * job.evictions // (1000 * card) * card
+
+
 def _least(session: Session, queue: Queue, job: Job) -> Iterable[tuple[str, Usage]]:
     """What the smallest size of a job is charged for cards in each flavor of its queue."""
     key = (queue.id, session.likes.asked_by(job))
@@ -76,16 +85,14 @@ def _short(
     session: Session, queue: Queue, job: Job, usage: Mapping[FlavorResource, int], *, charged: bool
 ) -> Refusal | None:
     tree, leaf = session.snapshot.quota, queue.quota_node
-    root, permille = tree.root(leaf), session.config.preemption.spare_permille
+    root = tree.root(leaf)
     for key, amount in usage.items():
-        card, owned, more = CARD.get(key.resource), tree.subtree_quota(root, key), 0 if charged else amount
+        owned, more = tree.subtree_quota(root, key), 0 if charged else amount
         if owned is None or not amount or not tree.borrows(leaf, key, more):
             continue
         if job.drained:
             return _drained(key, amount, job)
-        if card is None:
-            continue
-        keep = owned * permille * job.evictions // (1000 * card) * card
+        keep = kept_free(session, queue, job, key)
         unused = owned - tree.usage(root, key) - more + amount
         # Where nothing is to be left, others may be asked to leave for it as for any borrower.
         if keep and unused - amount < keep:

@@ -45,7 +45,11 @@ def test_the_table_notices_another_answer(shared_dir: Path, table: str) -> None:
 @pytest.mark.shared
 def test_the_check_of_the_final_state_changes_no_fair_case(shared_dir: Path) -> None:
     checked = PreemptionOptions(
-        victim_order=VictimOrder.NORMATIVE, final_check=True, eviction_cap=2**31, budget=2**31
+        victim_order=VictimOrder.NORMATIVE,
+        final_check=True,
+        eviction_cap=2**31,
+        share_loss_s=None,
+        budget=2**31,
     )
     for case in cases_of(shared_dir, "TestFairPreemptions"):
         assert preemption.targets(case, checked) == preemption.targets(case), case["name"]

@@ -63,7 +63,8 @@ class Stage:
             gone = [held for held in self.snapshot.held(name) if held.leaving]
             changes: list[Change] = [AllocationGone(held.id) for held in gone]
             if job.state is JobState.LEAVING:
-                changes.append(JobPut(replace(job, state=JobState.QUEUED, evictions=job.evictions + 1)))
+                again = {"evictions": job.evictions + 1, "evicted_at": Instant(self.now)}
+                changes.append(JobPut(replace(job, state=JobState.QUEUED, **again)))
             self.put(*changes)
 
     def submit(self, *jobs: Job) -> None:
@@ -102,7 +103,11 @@ class Stage:
             self.put(JobPut(replace(job, state=JobState.LEAVING if whole else job.state)))
             self._mark(decision.released)
         elif decision.allocations:
-            until = Instant(int(decision.numbers["until"]))
+            if decision.kind is DecisionKind.MIGRATE:
+                self.put(JobPut(replace(job, state=JobState.LEAVING)))
+                self._mark(decision.released)
+                job = self.snapshot.jobs[job.id]
+            until = Instant(int(decision.numbers.get("until", self.now + 300)))
             claim = Claim(
                 job=job.id, allocations=decision.allocations, leaving=decision.released, until=until
             )

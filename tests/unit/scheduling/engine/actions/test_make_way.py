@@ -17,13 +17,13 @@ USUAL = ConsolidationOptions()
 WANTED = job("wanted", "a", role(1, 4), at=900)
 
 
-def shared(waiting: Job, options: ConsolidationOptions = USUAL) -> CycleResult:
+def shared(*waiting: Job, options: ConsolidationOptions = USUAL) -> CycleResult:
     """Two nodes of four cards; on each the owner c holds two of his own and b two that are a's."""
     held = [live(job(f"{team}{number}", team, role(1, 2))) for team in "bc" for number in (0, 1)]
     snapshot = running_world(
         [node("n0", 4), node("n1", 4)],
         {entry.id: [f"n{entry.id[1]}"] for entry in held},
-        [*held, waiting],
+        [*held, *waiting],
         teams={"a": quotas(4), "b": quotas(0), "c": quotas(4)},
         queues=[queue("a", preemption=TAKE_BACK), queue("b", preemption=TAKE_BACK), queue("c")],
     )
@@ -55,8 +55,15 @@ def test_borrowers_leave_and_an_owner_moves_into_what_they_left() -> None:
     ],
 )
 def test_it_can_be_switched_off_and_is_bounded(options: ConsolidationOptions) -> None:
-    assert shared(WANTED, options).decisions == ()
+    assert shared(WANTED, options=options).decisions == ()
 
 
 def test_who_would_borrow_gets_nothing_in_this_way() -> None:
     assert shared(job("wanted", "b", role(1, 4), at=900)).decisions == ()
+
+
+def test_a_borrower_before_it_in_its_line_does_not_stand_in_its_way() -> None:
+    result = shared(job("large", "a", role(2, 4), at=800), WANTED)
+    (claim,) = told(result, DecisionKind.PARK)
+    assert claim.job == "wanted"
+    assert [decision.job for decision in told(result, DecisionKind.EVICT)] == ["b0", "b1"]

@@ -41,7 +41,8 @@ from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 CORES = FlavorResource("a100", Resource.GPU_CORES)
 NOW = Instant(10_000)
 POLICY = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.ANY)
-PLATFORM = PreemptionOptions()
+# Borrowers may take of each other here what costs little, so that all ways of a search are gone.
+PLATFORM = PreemptionOptions(share_loss_s=600)
 
 
 def task(job: Job, index: int, place: str, *, leaving: bool = False) -> Allocation:

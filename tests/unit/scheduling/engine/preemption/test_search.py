@@ -96,10 +96,16 @@ def test_whoever_leaves_already_is_taken_first_and_costs_nothing() -> None:
     assert found.numbers == {"gpu_seconds": 0}
 
 
-@pytest.mark.parametrize("facts", [{"preemptible": False}, {"evictions": 3}])
-def test_whom_nobody_may_evict_stays(facts: dict[str, int]) -> None:
-    snapshot = cohort(NOMINAL, [running("held", "b", 16, **facts)])
+def test_who_is_not_preemptible_stays() -> None:
+    snapshot = cohort(NOMINAL, [running("held", "b", 16, preemptible=False)])
     assert search(snapshot, wants(snapshot, "a", 8)).targets == ()
+
+
+def test_who_was_evicted_often_stays_inside_what_its_queue_owns_and_leaves_above_it() -> None:
+    snapshot = cohort(NOMINAL, [running("held", "b", 8, evictions=3), running("more", "b", 8)])
+    assert names(search(snapshot, wants(snapshot, "a", 8))) == ["more"]
+    snapshot = cohort(NOMINAL, [running("held", "b", 16, evictions=3)])
+    assert names(search(snapshot, wants(snapshot, "a", 8))) == ["held"]
 
 
 def test_who_was_evicted_often_borrows_no_more() -> None:
@@ -239,10 +245,11 @@ def test_fair_search_pushes_out_while_borrowing_only_as_far_as_the_tables_do_not
     jobs = [running(f"b{n:02}", "b", 1, admitted_at=Instant(9_500)) for n in range(13)]
     snapshot = cohort({"a": 5, "b": 5, "c": 5}, jobs)
     # Free are 2. With 7, a would have 2 of 15 above its own, and b 8 - 5 = 3 still.
-    found = search(snapshot, wants(snapshot, "a", 7), fair=True)
+    cheaply = replace(PLATFORM, share_loss_s=600)
+    found = search(snapshot, wants(snapshot, "a", 7), cheaply, fair=True)
     assert len(found.targets) == 5
     assert {target.rule for target in found.targets} == {EvictRule.FAIR_SHARE}
-    assert search(snapshot, wants(snapshot, "a", 9), fair=True).targets == ()
+    assert search(snapshot, wants(snapshot, "a", 9), cheaply, fair=True).targets == ()
 
 
 @pytest.mark.parametrize(
@@ -253,6 +260,7 @@ def test_fair_search_pushes_out_while_borrowing_only_as_far_as_the_tables_do_not
         ({"admitted_at": Instant(0)}, None, 5),
         ({"admitted_at": Instant(0), "checkpoint_interval_s": 500}, 600, 5),
         ({"admitted_at": Instant(9_990), "evictions": 1}, 600, 0),
+        ({"admitted_at": Instant(10_000)}, 0, 0),
     ],
 )
 def test_one_borrower_costs_another_little(facts: dict[str, Any], bound: int | None, leave: int) -> None:
