@@ -22,6 +22,7 @@ from quotas.loans import LoanBook, Passed, StillLent
 from quotas.models import QuotaNode
 from quotas.selectors.lent_quota import Key, LentRows, gained_since, lent_rows
 from quotas.selectors.node_names import node_names
+from quotas.selectors.pool_size import OF_NODES
 from quotas.selectors.tree import TreeRows, tree_rows
 from quotas.selectors.workspace_limits import QuotaRow
 from quotas.tree.limits import NOTHING, Amount, Limits
@@ -286,7 +287,8 @@ def _blamed(excess: Excess, of: Mapping[uuid.UUID, QuotaAmount]) -> QuotaAmount:
 def _exceeds(refused: Sequence[tuple[Excess, QuotaAmount]]) -> ExceedsParent:
     names = node_names({pk for excess, _ in refused for pk in (excess.node, *excess.children)})
     errors, first = [], None
-    for excess, amount in refused:
+    # The sums of GPUs first: those of CPU and memory follow from them.
+    for excess, amount in sorted(refused, key=lambda pair: pair[1].resource in OF_NODES):
         sentence, numbers = _sums(excess, amount, names)
         first = first or (sentence, numbers)
         errors.append(FieldError(f"{amount.place}nominal", ExceedsParent.code, sentence))
