@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from foundation.models import Hint
 from foundation.quantities import Resource
+from quotas.models import Quota
 from scheduling.models import Decision, Job, JobState
 from scheduling.preview import preview
 from scheduling.services.cycle import cycle_run
@@ -68,6 +70,8 @@ def busy(here: World, cards: int) -> None:
 
 def test_those_who_wait_come_first() -> None:
     here = world()
+    # Both jobs together lie within the nominal: one that borrows would be passed by one that does not.
+    Quota.unscoped.filter(node=here.queue.node, resource__startswith="gpu").update(nominal=F("nominal") * 3)
     first = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=8), jobs.RoleOf(name="b", cards=8)])
     submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(8))
 
