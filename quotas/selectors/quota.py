@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from foundation.quantities import Resource
 from quotas.distribution import totals
 from quotas.models import QuotaNode
 from quotas.selectors.queue import queue_list
-from quotas.selectors.tree import TreeKey, build_tree, tree_rows
+from quotas.selectors.tree import TreeKey, build_tree, subtree_usage, tree_rows
 from quotas.tree.limits import Amount
 from tenants import permissions
 from tenants.models import Tenant
@@ -94,12 +94,7 @@ class _CellQuota:
         for quota in (quota for quotas in rows.quotas.values() for quota in quotas):
             own[str(quota.flavor_id), quota.resource][quota.node_id] = quota.nominal
         self._nominal = {key: totals(parents, amounts) for key, amounts in own.items()}
-        self._used: Counter[tuple[uuid.UUID, TreeKey]] = Counter()
-        for entry in (entry for entries in rows.used.values() for entry in entries):
-            node: uuid.UUID | None = entry.node_id
-            while node is not None:
-                self._used[node, (str(entry.flavor_id), entry.resource)] += entry.used
-                node = parents[node]
+        self._used = subtree_usage(rows)
 
     def rows_of(self, queue: str, node: uuid.UUID) -> Iterable[QuotaRow]:
         """The rows of one node that are not all zero."""
@@ -119,7 +114,7 @@ class _CellQuota:
             nominal=self._nominal[key][node] if key in self._nominal else 0,
             borrowing_limit=limits.borrowing_limit,
             lending_limit=limits.lending_limit,
-            used=self._used[node, key],
+            used=self._used[node, flavor.pk, resource],
             available=_not_below_zero(self._tree.available(str(node), key)),
             potential=_not_below_zero(self._tree.potential(str(node), key)),
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from foundation import row_scope
 from foundation.kept import Kept
+from foundation.quantities import Resource
 from quotas.models import LedgerEntry, QueueFlavor, Quota, QuotaNode
 from quotas.selectors.workspace_limits import QuotaRow, bound_workspaces
 from quotas.tree import Branch, Limits, QuotaTree
@@ -87,6 +88,19 @@ def _flavors_of(nodes: Sequence[uuid.UUID]) -> dict[uuid.UUID, set[uuid.UUID]]:
     for node_id, flavor_id in rows.values_list("queue__node_id", "flavor_id"):
         found[node_id].add(flavor_id)
     return dict(found)
+
+
+def subtree_usage(rows: TreeRows) -> Counter[tuple[uuid.UUID, uuid.UUID, Resource]]:
+    """Compute what is used at and below each node, by node, flavor and resource."""
+    parents = {node.pk: node.parent_id for node in rows.nodes}
+    found: Counter[tuple[uuid.UUID, uuid.UUID, Resource]] = Counter()
+    for entries in rows.used.values():
+        for entry in entries:
+            node: uuid.UUID | None = entry.node_id
+            while node is not None:
+                found[node, entry.flavor_id, Resource(entry.resource)] += entry.used
+                node = parents[node]
+    return found
 
 
 def tree_load(cell_id: uuid.UUID) -> QuotaTree[TreeKey]:

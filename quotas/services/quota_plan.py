@@ -23,7 +23,7 @@ from quotas.models import QuotaNode
 from quotas.selectors.lent_quota import Key, LentRows, gained_since, lent_rows
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import OF_NODES
-from quotas.selectors.tree import TreeRows, tree_rows
+from quotas.selectors.tree import TreeRows, subtree_usage, tree_rows
 from quotas.selectors.workspace_limits import QuotaRow
 from quotas.tree.limits import NOTHING, Amount, Limits
 from quotas.words import amount_words
@@ -98,13 +98,7 @@ class QuotaTables:
         self.quotas = {
             (q.node_id, q.flavor_id, Resource(q.resource)): q for of in rows.quotas.values() for q in of
         }
-        self.used: defaultdict[RowKey, int] = defaultdict(int)
-        for node_id, entries in rows.used.items():
-            for entry in entries:
-                above: uuid.UUID | None = node_id
-                while above is not None:
-                    self.used[above, entry.flavor_id, Resource(entry.resource)] += entry.used
-                    above = self.parents[above]
+        self.used = subtree_usage(rows)
 
     def limits(self, key: RowKey) -> Limits:
         """As stored: the nominal is what the node keeps."""

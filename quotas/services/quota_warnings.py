@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -36,16 +37,17 @@ class QuotaWarning:
 
 
 def plan_warnings(plan: QuotaPlan) -> list[QuotaWarning]:
-    """Nodes at which no job with a GPU could start afterwards, and quota beyond the GPUs that exist."""
+    """Find nodes where no job with a GPU could start afterwards, and quota beyond the GPUs that exist."""
     rows = _rows_afterwards(plan)
     tree, tables = build_tree(rows), QuotaTables(plan.cell_id, rows)
     changed = {(change.node.pk, change.flavor.pk): change.flavor for change in plan.changes}
-    places = {pk: below for pk in {pk for pk, _flavor in changed} for below in [_queues_below(tables, pk)]}
-    names = node_names({node for below in places.values() for node in below} | set(places))
+    queues = _queues_by_node(tables)
+    nodes = {pk for pk, _flavor in changed}
+    names = node_names(nodes.union(*(queues[pk] for pk in nodes)))
     found: dict[tuple[uuid.UUID, uuid.UUID], QuotaWarning] = {}
     for (pk, flavor_id), flavor in changed.items():
         # What a node cannot have its queues cannot have: one warning at the node stands for them.
-        for node in [pk] if _missing(tree, pk, flavor_id) else places[pk]:
+        for node in [pk] if _missing(tree, pk, flavor_id) else queues[pk]:
             missing = _missing(tree, node, flavor_id)
             if missing:
                 found[node, flavor_id] = _no_job_starts(node, flavor, missing, names[node])
@@ -65,14 +67,14 @@ def _rows_afterwards(plan: QuotaPlan) -> TreeRows:
     return replace(rows, quotas={node: list(of.values()) for node, of in quotas.items()})
 
 
-def _queues_below(tables: QuotaTables, node: uuid.UUID) -> list[uuid.UUID]:
-    found = []
-    for pk, one in tables.nodes.items():
-        above: uuid.UUID | None = pk if one.is_queue else None
-        while above is not None and above != node:
+def _queues_by_node(tables: QuotaTables) -> Mapping[uuid.UUID, list[uuid.UUID]]:
+    """The quota nodes of the queues below each node."""
+    found: defaultdict[uuid.UUID, list[uuid.UUID]] = defaultdict(list)
+    for pk, node in tables.nodes.items():
+        above = tables.parents[pk] if node.is_queue else None
+        while above is not None:
+            found[above].append(pk)
             above = tables.parents[above]
-        if above is not None and pk != node:
-            found.append(pk)
     return found
 
 

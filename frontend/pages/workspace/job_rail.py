@@ -16,9 +16,9 @@ from frontend import reasons
 from frontend.capacity import Meter
 from quotas.selectors.pool import Pool
 from quotas.selectors.quota import QuotaRow, workspace_quota
-from scheduling.models import GpuRequestMode
 from scheduling.policy import Filled
 from scheduling.preview import preview
+from scheduling.selectors.pending import flavor_suits
 from scheduling.services.job_check import job_check
 from scheduling.services.job_read import job_read
 from scheduling.spec import JobSpec, RoleSpec
@@ -89,12 +89,7 @@ def refusal(error: AllotmentError) -> Verdict:
 
 
 def _eligible(role: RoleSpec, pool: Pool) -> bool:
-    gpu = role.gpu
-    if gpu is None:
-        return False
-    # A whole card may come from a pool of slices, a slice from nowhere else.
-    given = gpu.mode == GpuRequestMode.WHOLE or pool.flavor.gpu_mode == gpu.mode
-    return given and (not gpu.models or pool.flavor.card_model in gpu.models)
+    return role.gpu is not None and flavor_suits(pool.flavor, role.gpu.mode, role.gpu.models)
 
 
 def _asked(spec: JobSpec, pools: Sequence[Pool]) -> Counter[str]:

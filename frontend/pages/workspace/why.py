@@ -7,7 +7,8 @@ shows its numbers, because that is what people come to see.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -17,12 +18,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from clusters.models import Flavor
 from foundation.quantities import Resource
 from frontend import formats, navigation, parts, reasons
 from frontend.pages.workspace import advice
+from quotas.selectors.queue_flavors import flavors_named
 from quotas.selectors.quota import QuotaRow, workspace_quota
 from scheduling.models import GpuRequestMode, Job
+from scheduling.selectors.pending import flavor_suits
 from tenants.models import User
 
 
@@ -125,15 +127,11 @@ def _quota_lines(viewer: User, job: Job) -> str:
     if not roles:
         return ""
     whole = any(role.gpu_mode == GpuRequestMode.WHOLE for role in roles)
-    models = {model for role in roles for model in role.gpu_models}
     resource = Resource.GPU_CARDS if whole else Resource.GPU_CORES
 
     def fits(row: QuotaRow) -> bool:
-        mode = "whole" if whole else "slice"
-        named = not models or row.flavor.card_model in models
-        return (
-            row.queue == job.queue.name and row.resource == resource and named and row.flavor.gpu_mode == mode
-        )
+        suits = any(flavor_suits(row.flavor, role.gpu_mode, role.gpu_models) for role in roles)
+        return row.queue == job.queue.name and row.resource == resource and suits
 
     rows = [row for row in workspace_quota(viewer, job.workspace) if fits(row)]
     return "; ".join(_quota_line(row, resource) for row in rows[:2])
@@ -168,11 +166,31 @@ def helps(job: Job, workspace: str) -> Sequence[parts.Help]:
     if not told:
         sentence = reasons.help_sentence(job.reason, job.reason_numbers)
         return [parts.Help(title=sentence, effect="")] if sentence else []
-    return [_help(job, workspace, item, sentence, found) for item, sentence in told]
+    pools = _pools_named(job, found)
+    return [_help(job, workspace, item, sentence, found, pools) for item, sentence in told]
+
+
+def _pools_named(job: Job, found: Sequence[dict[str, Any]]) -> Mapping[str, uuid.UUID]:
+    """The ids of the pools whose quota is to be raised, by the names that recommendations give them."""
+    names = sorted(
+        str((item.get("numbers") or {}).get("flavor", ""))
+        for item in found
+        if item.get("code") == "RAISE_QUOTA"
+    )
+    if not names:
+        return {}
+    pools, wrong = flavors_named(job.queue.cell, names)
+    known = [name for place, name in enumerate(names) if place not in wrong]
+    return {name: pool.pk for name, pool in zip(known, pools, strict=True)}
 
 
 def _help(
-    job: Job, workspace: str, item: dict[str, Any], sentence: SafeString, found: Sequence[dict[str, Any]]
+    job: Job,
+    workspace: str,
+    item: dict[str, Any],
+    sentence: SafeString,
+    found: Sequence[dict[str, Any]],
+    pools: Mapping[str, uuid.UUID],
 ) -> parts.Help:
     code, first = str(item.get("code", "")), item is found[0]
     if code.startswith(("ASK_", "LOOSEN_", "MAKE_")):
@@ -188,19 +206,17 @@ def _help(
         return parts.Help(
             title=sentence,
             effect="",
-            url=_request_address(job, workspace, item),
+            url=_request_address(job, workspace, item, pools),
             action=_("Request it"),
             primary=first,
         )
     return parts.Help(title=sentence, effect="")
 
 
-def _request_address(job: Job, workspace: str, item: dict[str, Any]) -> str:
+def _request_address(job: Job, workspace: str, item: dict[str, Any], pools: Mapping[str, uuid.UUID]) -> str:
     """The form for requests, with the quota that is short chosen."""
     query: dict[str, object] = {"node": job.queue.node_id}
-    name = str((item.get("numbers") or {}).get("flavor", "")).rpartition("/")[2]
-    pools = Flavor.unscoped.filter(cluster__cell_id=job.queue.cell_id, name=name)
-    pool = pools.order_by("pk").values_list("pk", flat=True).first()
-    if pool is not None:
-        query["flavor"] = pool
+    name = str((item.get("numbers") or {}).get("flavor", ""))
+    if name in pools:
+        query["flavor"] = pools[name]
     return f"{navigation.address('frontend:workspace-requests', workspace=workspace)}?{urlencode(query)}#ask"

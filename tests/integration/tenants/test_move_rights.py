@@ -111,3 +111,4 @@ def test_who_keeps_a_right_by_another_role_is_no_obstacle_within_one_folder(here
     mover = here.mover((here.research, TREE))
     tenancy.user("lea", here.research, Role.ADMIN)
     tenant_move(acting_user=mover, tenant=here.team, parent=beside)
+    assert Tenant.unscoped.get(pk=here.team.pk).parent == beside
