@@ -24,8 +24,8 @@ SENTENCES: dict[str, Sentences] = {
     ),
     "EXCEEDS_MAX_QUOTA": (
         _(
-            "It was preempted %(capped)s times and borrows no more: it asks for %(asked)s, and the queue's"
-            " own quota of %(flavor)s is %(limit)s."
+            "Preempted %(capped)s times, so the job can't borrow: requested %(asked)s, the "
+            "queue's own quota of %(flavor)s is %(limit)s."
         ),
         _("It asks for %(asked)s; %(queue)s can never have more than %(limit)s, borrowing included."),
         _("It asks for %(asked)s of %(flavor)s; the queue can never have more than %(limit)s."),
@@ -55,8 +55,8 @@ SENTENCES: dict[str, Sentences] = {
     ),
     "SUSPENDED": (
         _(
-            "Held by %(user)s after a database restore: nothing in cluster %(restored)s tells whether the job"
-            " has run since the backup. Resume or cancel it."
+            "Suspended by %(user)s after a database restore: cluster %(restored)s doesn't show "
+            "whether the job ran since the backup. Resume or cancel the job."
         ),
         _("%(user)s suspended it. It waits until someone resumes it."),
         _("It was suspended. It waits until someone resumes it."),
@@ -74,12 +74,12 @@ SENTENCES: dict[str, Sentences] = {
     ),
     "WAITING_FOR_QUOTA": (
         _(
-            "It was preempted %(capped)s times and borrows no more: asked %(asked)s of %(flavor)s, and of the"
-            " queue's own %(nominal)s are free for it %(own_free)s."
+            "Preempted %(capped)s times, so the job can't borrow: requested %(asked)s of "
+            "%(flavor)s, free for the job %(own_free)s of the queue's own %(nominal)s."
         ),
         _(
-            "Asked %(asked)s of %(flavor)s; free are %(own_free)s of the queue's own quota and"
-            " %(borrowable)s to borrow."
+            "Requested %(asked)s of %(flavor)s. Free: %(own_free)s of the queue's own quota and "
+            "%(borrowable)s to borrow."
         ),
         _("Asked %(asked)s, free of nominal %(free)s of %(nominal)s, may borrow %(borrowable)s more."),
         _("Asked %(asked)s of %(flavor)s, available %(available)s."),
@@ -89,20 +89,21 @@ SENTENCES: dict[str, Sentences] = {
     ),
     "WAITING_FOR_BORROWED": (
         _(
-            "Preempted before: %(evictions)s times. It borrows again once, beside the %(asked)s of %(flavor)s"
-            " that it asks for, %(keep_free)s stay unused; unused now: %(unused)s."
+            "Preempted before: %(evictions)s times. The job can borrow again once %(keep_free)s "
+            "of %(flavor)s stay unused beside the requested %(asked)s; unused now: %(unused)s."
         ),
         _(
-            "It gave back what its queue had borrowed, and does not borrow again before %(drained_until)s: it"
-            " asks for %(asked)s of %(flavor)s."
+            "Borrowed quota was reclaimed from the job, which can't borrow again before "
+            "%(drained_until)s: requested %(asked)s of %(flavor)s."
         ),
         _(
-            "It was preempted %(capped)s times and borrows no more: asked %(asked)s of %(flavor)s, free for"
-            " it %(own_free)s of the queue's own quota; others use the rest."
+            "Preempted %(capped)s times, so the job can't borrow: requested %(asked)s of "
+            "%(flavor)s, free for the job %(own_free)s of the queue's own quota; others use the "
+            "rest."
         ),
         _(
-            "Asked %(asked)s of %(flavor)s; free are %(own_free)s of the queue's own quota and"
-            " %(borrowable)s to borrow: others use the rest."
+            "Requested %(asked)s of %(flavor)s. Free: %(own_free)s of the queue's own quota and "
+            "%(borrowable)s to borrow; others use the rest."
         ),
         _("%(short)s of %(asked)s would have to be borrowed; %(holders)s hold them now."),
         _("Asked %(asked)s of %(flavor)s, available to borrow %(available)s: others use the rest."),
@@ -126,7 +127,10 @@ SENTENCES: dict[str, Sentences] = {
         _("Jobs were told to leave; its place is kept until they are gone."),
     ),
     "RESERVED_FOR_LARGER": (
-        _("There is room, kept since %(since)s for %(job)s ahead of it, which has waited long."),
+        _(
+            "Free capacity has been reserved since %(since)s for %(job)s, which is ahead in the "
+            "queue and has waited long."
+        ),
         _("There is room for %(available)s, kept for %(job)s ahead of it."),
         _("There is room, kept for %(job)s ahead of it."),
         _("There is room, kept for a larger job ahead of it."),
@@ -173,14 +177,14 @@ SENTENCES: dict[str, Sentences] = {
     ),
     "TASKS_GIVEN_UP": (
         _(
-            "It runs without tasks that were given up (%(tasks)s), and does not grow again while it runs. The"
-            " pod %(pod)s did not start in time. %(message)s"
+            "%(tasks)s of the tasks didn't start in time; the job runs without them and doesn't grow again"
+            " while running. Pod %(pod)s: %(message)s"
         ),
         _(
-            "It runs without tasks that were given up (%(tasks)s), and does not grow again while it runs. The"
-            " pod %(pod)s did not start in time."
+            "%(tasks)s of the tasks didn't start in time, among them pod %(pod)s; the job runs without them"
+            " and doesn't grow again while running."
         ),
-        _("It runs without tasks that did not start in time, and does not grow again while it runs."),
+        _("The job runs without tasks that didn't start in time, and doesn't grow again while running."),
     ),
     "PENDING_EVALUATION": (
         _("Submitted %(age)s ago; no cycle has looked at it yet."),
@@ -254,9 +258,9 @@ HELPS: dict[str, Sentences] = {
 
 # What becomes of the job then, said behind a recommendation that was tried: it is of use only beside others,
 # it lets the job wait for something else, or it lets the job start.
-ONLY_WITH = _("Only together with the other changes named here.")
-THEN_WAITS: Sentences = (_("Then it still waits: %(also)s."),)
-THEN_STARTS = _("It can start then.")
+ONLY_WITH = _("Effective only together with the other changes listed here.")
+THEN_WAITS: Sentences = (_("The job then still waits: %(also)s."),)
+THEN_STARTS = _("The job can then start.")
 TRIED = frozenset(
     {
         "ASK_FEWER_CARDS",
@@ -305,7 +309,10 @@ USUAL_HELP: dict[str, Sentences] = {
     ),
     "WAITING_FOR_PREEMPTED": (_("Nothing to do: it starts when the cluster confirms that they are gone."),),
     "RESERVED_FOR_LARGER": (
-        _("It starts once %(job)s has; less may start beside what has been kept since %(since)s."),
+        _(
+            "Wait until %(job)s has started, or request less than what is left beside the "
+            "capacity reserved since %(since)s."
+        ),
         _("A run-time limit below %(window)s would let it use the gap."),
         _("A short run-time limit may let it use the gap."),
     ),
@@ -321,7 +328,7 @@ USUAL_HELP: dict[str, Sentences] = {
     "POD_NOT_STARTED": (_("A large image takes time; the pod's events below say what it does."),),
     "POD_TERMINATING": (_("Its cards stay held until the cluster has removed the pod: ask an operator."),),
     "TASKS_GIVEN_UP": (
-        _("To start it with all tasks again, mend what kept the pod, then suspend and resume the job."),
+        _("Fix what kept the pod from starting, then suspend and resume the job to run all tasks."),
     ),
     "PENDING_EVALUATION": (_("Nothing to do; an operator is told if it takes longer than 10 s."),),
 }

@@ -114,7 +114,7 @@ def _more_than_exists(plan: QuotaPlan, names: Mapping[uuid.UUID, str]) -> Iterat
         exists = sizes[change.flavor.pk].gpus[Resource.GPU_CORES] or 0
         nominal = change.after.nominal or 0
         if nominal > exists:
-            message = _("%(node)s would have %(nominal)s GPUs of %(flavor)s; only %(exists)s exist.") % {
+            message = _("%(node)s would have %(nominal)s GPUs of %(flavor)s; the pool has %(exists)s.") % {
                 "node": names[change.node.pk],
                 "nominal": f"{nominal / WHOLE_CARD:g}",
                 "flavor": change.flavor.name,

@@ -139,7 +139,10 @@ def _trouble(found: Node) -> parts.Problem | None:
     if found.closed:
         return parts.Problem(
             title=_("This node is closed"),
-            detail=_("Another platform runs its cluster: it takes no new work. What runs on it goes on."),
+            detail=_(
+                "The cluster belongs to another platform. No new jobs are placed on this node; "
+                "running pods continue."
+            ),
             tone="waiting",
         )
     if is_held(found, clock.now()):

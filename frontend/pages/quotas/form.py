@@ -104,7 +104,7 @@ def fill_gpus(data: Mapping[str, str], node: NodeQuota, flavor: Flavor, *, only_
     """
     gpus = read_whole(data.get("gpus", "").strip(), most=10**6)
     if gpus is None:
-        raise Invalid(_("Whole GPUs must be a number such as 8."))
+        raise Invalid(_("Enter a number of whole GPUs, for example 8."))
     had = {line.resource: line.nominal for line in node.lines if line.flavor.pk == flavor.pk}
     filled = dict(data)
     for amount in amounts_of_gpus(node.node, flavor, gpus):

@@ -120,7 +120,7 @@ def _over(nominal: int | None, exists: int | None) -> str:
         "nominal": amount(Resource.GPU_CORES, nominal),
         "exists": amount(Resource.GPU_CORES, exists),
     }
-    return _("More quota than GPUs: %(nominal)s nominal, %(exists)s exist.") % numbers
+    return _("Nominal quota of %(nominal)s GPUs exceeds the %(exists)s GPUs of the pool.") % numbers
 
 
 def _of(node: NodeQuota, flavor: Flavor, resource: Resource) -> QuotaLine:

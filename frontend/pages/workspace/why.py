@@ -207,7 +207,7 @@ def _help(
             title=sentence,
             effect="",
             url=_request_address(job, workspace, item, pools),
-            action=_("Request it"),
+            action=_("Request quota"),
             primary=first,
         )
     return parts.Help(title=sentence, effect="")

@@ -161,7 +161,7 @@ def test_more_quota_than_gpus_is_warned_about() -> None:
     here = Growing()
     found = here.preview(QuotaAmount(here.flavor, CORES, 3200), node=here.root, on_top=True)
     assert [w.code for w in found.warnings] == [MORE_THAN_EXISTS]
-    assert "32 GPUs of a100; only 16 exist" in found.warnings[0].message
+    assert "32 GPUs of a100; the pool has 16" in found.warnings[0].message
     lowered = here.preview(QuotaAmount(here.flavor, CORES, 1600), node=here.root, on_top=True)
     assert lowered.warnings == []
 

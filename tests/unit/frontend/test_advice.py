@@ -107,11 +107,11 @@ def test_an_address_that_somebody_made_up_changes_nothing(text: str) -> None:
 
 def test_a_recommendation_says_what_becomes_of_the_job() -> None:
     start = help_sentence("ASK_FEWER_CARDS", {"role": "w", "cards": 2, "starts": 1})
-    assert start == "Ask for at most <b>2</b> GPUs per task. It can start then."
+    assert start == "Ask for at most <b>2</b> GPUs per task. The job can then start."
     waits = help_sentence("ASK_FEWER_CARDS", {"cards": 2, "also": "NO_ROOM"})
-    assert "It can start then." not in waits and "Then it still waits:" in waits
+    assert "The job can then start." not in waits and "The job then still waits:" in waits
     both = help_sentence("LOOSEN_PLACEMENT", {"veto": "node-name", "with": "ASK_FEWER_CARDS"})
-    assert "Only together with the other changes named here." in both
+    assert "Effective only together with the other changes listed here." in both
     some_day = help_sentence("ASK_FEWER_CARDS", {"cards": 2})
     assert some_day == "Ask for at most <b>2</b> GPUs per task."
 
@@ -120,7 +120,8 @@ def test_an_evicted_job_is_told_its_rule() -> None:
     numbers = {"resource": "gpu.cards", "flavor": "a100", "asked": 2, "rule": "spare", "evictions": 1,
                "keep_free": 2, "unused": 3, "available": 1}  # fmt: skip
     told = reason_sentence("WAITING_FOR_BORROWED", numbers)
-    assert "<b>1</b> times" in told and "<b>2 GPUs</b> stay unused" in told and "<b>3 GPUs</b>" in told
+    assert "<b>1</b> times" in told and "<b>3 GPUs</b>" in told
+    assert "<b>2 GPUs</b> of <b>a100</b> stay unused" in told
 
 
 def test_own_and_borrowed_quota_are_told_apart() -> None:

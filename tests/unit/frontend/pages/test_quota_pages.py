@@ -129,15 +129,18 @@ def test_whole_gpus_that_are_no_number_are_refused_and_keep_what_was_typed(
 ) -> None:
     answer = admin.post(place(there), form_of(there, gpus="abc", fill="1", reason="mine"))
     assert answer.status_code == 400
-    assert "Whole GPUs must be a number such as 8." in answer.content.decode()
+    assert "Enter a number of whole GPUs, for example 8." in answer.content.decode()
     assert 'value="mine"' in answer.content.decode()
 
 
 def test_more_quota_than_gpus_stands_on_the_page(there: World, admin: Client) -> None:
-    assert "More quota than GPUs" not in admin.get("/ops/quotas").content.decode()
+    assert "exceeds the" not in admin.get("/ops/quotas").content.decode()
     root = quotas.quota_node(there.cell, tenancy.root())
     Quota.unscoped.filter(node=root, resource=Resource.GPU_CORES).update(nominal=1600)
-    assert "More quota than GPUs: 32 nominal, 16 exist." in admin.get("/ops/quotas").content.decode()
+    assert (
+        "Nominal quota of 32 GPUs exceeds the 16 GPUs of the pool."
+        in admin.get("/ops/quotas").content.decode()
+    )
 
 
 def test_the_effect_is_told_before_saving(there: World, admin: Client) -> None:
