@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import AllocationPut, Delta, JobPut, Snapshot
 from scheduling.engine.model import (
     Allocation,

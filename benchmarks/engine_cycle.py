@@ -20,7 +20,7 @@ from typing import TypeVar
 from benchmarks.cells import NOW, Cell, CellSize, build
 from benchmarks.churn import carried_out, churn, refill
 from benchmarks.report import Report, Row, limits, own_peak_rss_mib
-from foundation.garbage import uncollected
+from foundation.core.garbage_collection import uncollected
 from scheduling.engine import Delta, EngineConfig, FairSharing, run_cycle
 from scheduling.engine.model import CycleResult, Instant
 

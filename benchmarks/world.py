@@ -20,8 +20,8 @@ from clusters.backends.registry import backend_for  # noqa: E402 (models load on
 from clusters.backends.simulated.seed import NodeGroup, build_cluster  # noqa: E402
 from clusters.models import BackendKind, Cell, Cluster, Flavor  # noqa: E402
 from clusters.services.inventory import inventory_sync  # noqa: E402
-from foundation.actor import SYSTEM  # noqa: E402
-from foundation.quantities import Resource  # noqa: E402
+from foundation.core.actor import SYSTEM  # noqa: E402
+from foundation.core.quantities import Resource  # noqa: E402
 from quotas.services.queue import queue_create  # noqa: E402
 from quotas.services.quota import QuotaAmount, quota_set  # noqa: E402
 from tenants.models import Role, Tenant, TenantKind, User  # noqa: E402

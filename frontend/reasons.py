@@ -16,7 +16,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-from foundation.quantities import Resource, format_cpu
+from foundation.core.quantities import Resource, format_cpu
 from frontend import formats, words
 from frontend.sentences import (
     HELPS,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from foundation.actor import Actor
-from foundation.quantities import Resource
+from foundation.core.actor import Actor
+from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.tree import Limits
 

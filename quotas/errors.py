@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from foundation.errors import Conflict, Refused
+from foundation.core.errors import Conflict, Refused
 
 
 class ExceedsParent(Refused):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from foundation import row_scope
+from foundation.sql import row_scope
 from quotas.effect import answers
 from quotas.models import QuotaNode
 

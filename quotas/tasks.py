@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from foundation import clock
+from foundation.core import clock
 from quotas.services.budget import budgets_watch
 from quotas.services.ledger import months_close
 from quotas.services.override import overrides_sweep

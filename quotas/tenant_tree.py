@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
-from foundation import audit, row_scope
-from foundation.actor import SYSTEM, Actor
-from foundation.errors import Conflict
-from foundation.quantities import Resource
+from foundation.audit import audit_log
+from foundation.core.actor import SYSTEM, Actor
+from foundation.core.errors import Conflict
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from quotas.distribution import nodes_below
 from quotas.models import Override, OverrideState, Quota, QuotaNode
 from quotas.services.quota import quota_changed, quota_node_ensure
@@ -74,7 +75,7 @@ class QuotaTreeWatcher:
             self._leave_quota(actor, tenant, node)
             before, node.parent = node.parent_id, above
             node.save(update_fields=["parent"])
-            audit.record(
+            audit_log.record(
                 actor,
                 "quota-node.move",
                 entity="quota-node",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from foundation.quantities import Resource, format_cpu, format_memory
+from foundation.core.quantities import Resource, format_cpu, format_memory
 
 
 def amount_words(resource: Resource, amount: int | None) -> str:

@@ -16,8 +16,8 @@ from typing import Final
 from django.db.models import QuerySet
 
 from clusters.models import Flavor
-from foundation import row_scope
-from foundation.kept import Kept
+from foundation.sql import row_scope
+from foundation.sql.prepared import Kept
 from quotas.models import Budget, BudgetAction, UserLimit
 from quotas.months import CORE_MS_PER_GPU_HOUR
 from quotas.selectors.budget import BudgetUse, budget_uses, holding_back

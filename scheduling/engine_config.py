@@ -12,7 +12,7 @@ from typing import Final
 
 from django.conf import settings
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling import engine
 
 ACTIONS: Final = ("pressure", "stale_gang", "admit", "consolidate")

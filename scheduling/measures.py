@@ -1,10 +1,10 @@
-"""What cycles, execution and jobs are measured by; see `foundation.measures`."""
+"""What cycles, execution and jobs are measured by; see `foundation.monitoring.counters`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from foundation.measures import Counter, Histogram
+from foundation.monitoring.counters import Counter, Histogram
 
 CYCLE: Final = Histogram("allotment_cycle_seconds", "A whole engine cycle.", ("cell",))
 SNAPSHOT: Final = Histogram("allotment_cycle_snapshot_seconds", "Reading what a cycle looks at.", ("cell",))

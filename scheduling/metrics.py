@@ -9,7 +9,7 @@ from django.db.models import Count, Sum
 from prometheus_client.core import GaugeMetricFamily
 
 from clusters.models import Cell, Cluster, ClusterHealth, Device
-from foundation import clock
+from foundation.core import clock
 from scheduling.models import TERMINAL_STATES, Job, JobState
 
 _LIVE: Final = tuple(state for state in JobState.values if state not in TERMINAL_STATES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from foundation.identifiers import dns_label
+from foundation.core.identifiers import dns_label
 from scheduling.models import Job
 
 _JOB_PART: Final = 30

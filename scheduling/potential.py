@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.models import Cell
-from foundation import clock
-from foundation.kept import Kept
+from foundation.core import clock
+from foundation.sql.prepared import Kept
 from quotas.models import Queue
 from scheduling import engine
 from scheduling.engine_config import engine_config

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from foundation import clock
+from foundation.core import clock
 from scheduling import engine
 from scheduling.allowances import Allowances
 from scheduling.engine.model import Instant

@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from foundation import clock, row_scope
+from foundation.core import clock
+from foundation.sql import row_scope
 from quotas.effect import JobEffect, JobsEffect, Overhang, RowKey
 from quotas.models import QuotaNode
 from quotas.tree import Limits

@@ -12,8 +12,8 @@ from typing import Any, Final
 import structlog
 from django.db.models import Count, Max, QuerySet
 
-from foundation import clock
-from foundation.kept import Kept
+from foundation.core import clock
+from foundation.sql.prepared import Kept
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_jobs import Past, RoleRow

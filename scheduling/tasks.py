@@ -6,8 +6,9 @@ import uuid
 
 from celery import shared_task
 
-from foundation import clock, idempotency
-from foundation.follow import followed
+from foundation.core import clock
+from foundation.messaging.due_hints import followed
+from foundation.web import idempotency
 from scheduling.delegation import run as delegation
 from scheduling.execution import execute, gangs, observe
 from scheduling.services import cycle, govern, spent_budget, user_usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from scheduling.models import HOLDING_STATES, Job, JobState
 from tenants import permissions
 from tenants.effects import Effect

@@ -17,8 +17,8 @@ from typing import Any, Final
 from django.db.models import F
 from django.utils.translation import gettext as _
 
-from foundation.bulk import Guard, insert_rows, update_rows
-from foundation.errors import Conflict
+from foundation.core.errors import Conflict
+from foundation.sql.bulk import Guard, insert_rows, update_rows
 from scheduling.journal import Step, tell_jobs
 from scheduling.models import Job, JobEvent, JobState
 

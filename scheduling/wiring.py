@@ -9,8 +9,9 @@ from typing import Final
 
 from clusters import restarts
 from clusters.models import Cell
-from foundation import health, metrics, outbox
-from foundation.deferred import defer_import
+from foundation.core.lazy_import import defer_import
+from foundation.messaging import outbox
+from foundation.monitoring import health, metrics
 from quotas import effect, evidence
 from scheduling import metrics as scheduling_metrics
 from scheduling.models import PriorityGrant, WorkspacePolicy

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from tenants.models import Tenant
 
 

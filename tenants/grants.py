@@ -22,9 +22,9 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 
-from foundation import row_scope
-from foundation.actor import Actor
-from foundation.kept import Kept
+from foundation.core.actor import Actor
+from foundation.sql import row_scope
+from foundation.sql.prepared import Kept
 from tenants.models import Member
 from tenants.points import ROLE_PERMISSIONS, Permission, points_of, reach_of
 

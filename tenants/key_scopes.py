@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from foundation.errors import PermissionDenied
+from foundation.core.errors import PermissionDenied
 from tenants.models import AccessKey
 from tenants.permissions import Permission
 

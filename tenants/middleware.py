@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth.signals import user_login_failed
 from django.http import HttpRequest, HttpResponse
 
-from foundation import row_scope
+from foundation.sql import row_scope
 from tenants.grants import remembered
 from tenants.row_scope import act_for
 from tenants.services.password_attempt import wrong_password_of

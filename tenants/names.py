@@ -8,8 +8,8 @@ from typing import Final
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError, Invalid
-from foundation.identifiers import dns_label, is_dns_label
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.identifiers import dns_label, is_dns_label
 
 _NOT_IN_NAMES: Final = frozenset("/\\<>")
 _OF_KUBERNETES: Final = "kube-"

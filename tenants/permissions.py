@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
-from foundation.actor import SYSTEM, Actor
-from foundation.errors import NotFound, PermissionDenied
+from foundation.core.actor import SYSTEM, Actor
+from foundation.core.errors import NotFound, PermissionDenied
 from tenants.grants import Grant, bound_of, grants_held, grants_of
 from tenants.models import Tenant, TenantKind
 from tenants.points import PLATFORM_POINTS, ROLE_PERMISSIONS, Permission

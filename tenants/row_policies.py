@@ -19,7 +19,7 @@ import structlog
 from django.apps import AppConfig, apps
 from django.db import connections, models, transaction
 
-from foundation.row_scope import SCOPE, USER
+from foundation.sql.row_scope import SCOPE, USER
 from tenants.models import AccessKey, CustomRole, Member, Tenant, User
 
 log = structlog.get_logger(__name__)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from foundation import row_scope
-from foundation.row_scope import EVERYTHING, RowScope
+from foundation.sql import row_scope
+from foundation.sql.row_scope import EVERYTHING, RowScope
 from tenants.grants import grants_of
 from tenants.models import User
 

@@ -19,7 +19,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Max, Sum
 from django.http import HttpRequest
 
-from foundation import clock
+from foundation.core import clock
 
 ONE_ATTEMPT_IN: Final = timedelta(minutes=1)
 """How often a user who was tried too often may be tried again, from all unknown addresses together."""

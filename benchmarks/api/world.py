@@ -14,9 +14,9 @@ from typing import Any, Final
 from benchmarks.world import root_folder, simulated  # isort: skip (it sets Django up)
 from benchmarks.api.filling import fill
 from clusters.models import Cell, Flavor
-from foundation.actor import SYSTEM
-from foundation.identifiers import new_id
-from foundation.quantities import Resource
+from foundation.core.actor import SYSTEM
+from foundation.core.identifiers import new_id
+from foundation.core.quantities import Resource
 from quotas.models import Queue, QueueFlavor, Quota, QuotaNode
 from quotas.services.quota import quota_node_ensure
 from scheduling.models import Job, PriorityClass

@@ -18,8 +18,8 @@ from benchmarks.world import root_folder  # isort: skip (it sets Django up)
 from clusters.models import BackendKind, Cell, Flavor
 from clusters.services.cluster import cluster_add
 from clusters.services.flavor import flavor_add, flavors_found
-from foundation.actor import SYSTEM
-from foundation.quantities import Resource
+from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
 from quotas.services.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.models import PriorityClass

@@ -16,8 +16,8 @@ from django.core.management import call_command
 from benchmarks.world import MEMORY_MIB, root_folder, simulated  # isort: skip (it sets Django up)
 from benchmarks.pipeline.kueue_shape import CLASSES
 from clusters.models import Cell, Flavor
-from foundation.actor import SYSTEM
-from foundation.quantities import Resource
+from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
 from quotas.models import PreemptOthers, PreemptWithin
 from quotas.services.queue import queue_create
 from quotas.services.queue_settings import queue_update

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.errors import AllotmentError
+from foundation.core.errors import AllotmentError
 from frontend import formats
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.words import role_word

@@ -8,8 +8,8 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest
 
-from foundation.errors import AllotmentError, NotFound, PreconditionFailed
-from foundation.numbers import read_whole
+from foundation.core.errors import AllotmentError, NotFound, PreconditionFailed
+from foundation.core.numbers import read_whole
 
 
 def version_of(request: HttpRequest) -> int:

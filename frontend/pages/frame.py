@@ -18,8 +18,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from foundation import clock
-from foundation.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.core import clock
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend import context, formats, navigation, parts
 from quotas.services.quota_request import requests_to_decide
 from scheduling.models import HOLDING_STATES, JobState

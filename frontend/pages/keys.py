@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation import clock
-from foundation.errors import AllotmentError, NotFound
+from foundation.core import clock
+from foundation.core.errors import AllotmentError, NotFound
 from frontend.pages.doing import done
 from frontend.pages.frame import frame, login_required, viewer
 from tenants import permissions

@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from foundation.errors import NotFound
+from foundation.core.errors import NotFound
 from frontend.pages.doing import done, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.words import role_word

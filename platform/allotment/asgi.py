@@ -7,7 +7,7 @@ import gc
 import django
 
 from allotment.startup import load_settings
-from foundation.row_scope import close_by_default
+from foundation.sql.row_scope import close_by_default
 
 load_settings()
 close_by_default()

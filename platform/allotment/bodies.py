@@ -18,7 +18,7 @@ from django.core.exceptions import RequestAborted
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.errors import AllotmentError, TooLarge
+from foundation.core.errors import AllotmentError, TooLarge
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 ALL_BYTES: Final = 64 * 2**20

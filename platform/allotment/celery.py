@@ -139,11 +139,11 @@ def _pass_over_code(**_: Any) -> None:
 
 @worker_process_init.connect
 def _follow_hints(**_: Any) -> None:
-    from foundation import follow  # noqa: PLC0415 (models are loaded only from here on)
+    from foundation.messaging import due_hints  # noqa: PLC0415 (models are loaded only from here on)
     from scheduling.wiring import TASKS  # noqa: PLC0415
 
     read: Collection[str] = app.amqp.queues.consume_from
-    follow.take_up(topic for topic, task in TASKS.items() if _queue_of(f"scheduling.tasks.{task}") in read)
+    due_hints.take_up(topic for topic, task in TASKS.items() if _queue_of(f"scheduling.tasks.{task}") in read)
 
 
 def _queue_of(task: str) -> str:
@@ -163,16 +163,16 @@ def _replace_dead_connections(**_: Any) -> None:
 
 @task_postrun.connect
 def _write_measures(**_: Any) -> None:
-    from foundation import measures  # noqa: PLC0415 (models are loaded only from here on)
+    from foundation.monitoring import counters  # noqa: PLC0415 (models are loaded only from here on)
 
-    measures.write_due()
+    counters.write_due()
 
 
 @worker_process_shutdown.connect
 def _write_last_measures(**_: Any) -> None:
-    from foundation import measures  # noqa: PLC0415 (models are loaded only from here on)
+    from foundation.monitoring import counters  # noqa: PLC0415 (models are loaded only from here on)
 
-    measures.write_measures()
+    counters.write_measures()
 
 
 @worker_ready.connect

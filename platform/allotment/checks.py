@@ -9,8 +9,10 @@ from kombu.exceptions import KombuError
 from allotment.celery import app
 from allotment.first_use import find_admins
 from clusters.models import Cell, Cluster, Flavor
-from foundation import audit_heads, health, row_scope
-from foundation.health import CheckResult
+from foundation.audit import chain_heads
+from foundation.monitoring import health
+from foundation.monitoring.health import CheckResult
+from foundation.sql import row_scope
 from tenants.models import Tenant
 
 _BROKER_S: Final = 0.8
@@ -51,15 +53,15 @@ def check_installation() -> CheckResult:
 
 def check_audit_head() -> CheckResult:
     """Fails when the audit chain lacks the head that was last noted outside the database."""
-    noted = audit_heads.noted_head()
+    noted = chain_heads.noted_head()
     if noted is None:
-        return CheckResult("audit", True, f"no head noted in {audit_heads.heads_file()}")
-    if audit_heads.is_in_chain(noted):
+        return CheckResult("audit", True, f"no head noted in {chain_heads.heads_file()}")
+    if chain_heads.is_in_chain(noted):
         return CheckResult("audit", True, f"has its head {noted.number}, which was noted last")
     return CheckResult(
         "audit",
         False,
-        f"lacks its head {noted.number}, which was noted in {audit_heads.heads_file()}",
+        f"lacks its head {noted.number}, which was noted in {chain_heads.heads_file()}",
         "records were removed; after restoring an older database run: allotment audit-verify --accept",
     )
 

@@ -18,9 +18,10 @@ from typing import Any, Final
 from clusters.backends.base import BackendUnavailable, ClusterBackend
 from clusters.backends.registry import BackendMissing, backend_for
 from clusters.models import Cluster, Device, Node
-from foundation import clock, row_scope
-from foundation.health import CheckResult
-from foundation.installation import installation_id
+from foundation.core import clock
+from foundation.core.installation import installation_id
+from foundation.monitoring.health import CheckResult
+from foundation.sql import row_scope
 from quotas.models import LedgerEntry
 from scheduling.models import TERMINAL_STATES, Allocation, DeviceSlice, Job
 from tenants.models import Tenant, TenantKind

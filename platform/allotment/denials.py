@@ -19,9 +19,11 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse
 
 from allotment.denial_counts import Caller, DenialCounts, Repeated
-from foundation import audit, clock, row_scope
-from foundation.actor import Origin, SystemActor, origin
-from foundation.rate_limit import address_of
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import Origin, SystemActor, origin
+from foundation.sql import row_scope
+from foundation.web.rate_limit import address_of
 from tenants import permissions
 from tenants.models import Tenant, User
 from tenants.permissions import Permission
@@ -72,7 +74,7 @@ class DenialMiddleware:
         if not self._counts.is_recorded(caller, clock.now()):
             return
         match = request.resolver_match
-        audit.denied(
+        audit_log.denied(
             actor or NOBODY,
             entity="route",
             entity_id=(match.view_name if match else "")[:_ENTITY_ID_MAX],
@@ -98,7 +100,7 @@ def _note_repeated(repeated: Repeated) -> None:
     caller = repeated.caller
     token = origin.set(Origin(address=caller.address))
     try:
-        audit.denied(
+        audit_log.denied(
             _Known(caller.user_id, caller.username) if caller.user_id else NOBODY,
             entity="route",
             entity_id="",

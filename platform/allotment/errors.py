@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template import loader
 from django.views import defaults
 
-from foundation import problems
-from foundation.errors import AllotmentError, Invalid, NotFound, PermissionDenied
-from foundation.outages import find_outage
+from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied
+from foundation.monitoring.outages import find_outage
+from foundation.web import problems
 
 _API = "/api/"
 

@@ -12,9 +12,9 @@ from django.db.models import Q
 
 from clusters.models import Cell
 from clusters.services.cell import cell_add
-from foundation.actor import SYSTEM
-from foundation.errors import Conflict, FieldError
-from foundation.postgres import transactions_in_turn
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import Conflict, FieldError
+from foundation.sql.postgres import transactions_in_turn
 from tenants.models import AccountKind, Member, Role, Tenant, TenantKind, User
 from tenants.services.account import user_create
 from tenants.services.group import group_create

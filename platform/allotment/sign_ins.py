@@ -9,7 +9,7 @@ from django.contrib.auth.signals import user_logged_in, user_login_failed
 from django.http import HttpRequest
 
 from allotment.denials import NOBODY, is_untried
-from foundation import audit
+from foundation.audit import audit_log
 from tenants.models import User
 
 
@@ -26,7 +26,7 @@ def _note(
         return  # no password was tried; the middleware of denials counts it
     # Only a name that exists is written: people type passwords where the name belongs.
     user = User.objects.filter(username=str(credentials.get("username", "")).replace("\x00", "")).first()
-    audit.denied(
+    audit_log.denied(
         NOBODY,
         entity="user",
         entity_id=user.pk if user else "",
@@ -40,4 +40,4 @@ def _note_done(sender: object, *, request: HttpRequest | None, user: User, **_: 
     if request is None or request.resolver_match is None:
         return
     by = request.resolver_match.url_name or ""
-    audit.record(user, "user.sign-in", entity="user", entity_id=user.pk, after={"by": by})
+    audit_log.record(user, "user.sign-in", entity="user", entity_id=user.pk, after={"by": by})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from foundation import health, metrics
+from foundation.monitoring import health, metrics
 
 API = "api/v1/"
 

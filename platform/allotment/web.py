@@ -22,9 +22,9 @@ from django.http.response import HttpResponse, HttpResponseBase, JsonResponse
 from django.urls import set_script_prefix
 
 from allotment.bodies import BodyBudget, read_body
-from foundation.errors import AllotmentError
-from foundation.problems import CONTENT_TYPE, of_error
-from foundation.rate_limit import network_named
+from foundation.core.errors import AllotmentError
+from foundation.web.problems import CONTENT_TYPE, of_error
+from foundation.web.rate_limit import network_named
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]

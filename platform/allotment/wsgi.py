@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.core.wsgi import get_wsgi_application
 
 from allotment.startup import load_settings
-from foundation.row_scope import close_by_default
+from foundation.sql.row_scope import close_by_default
 
 load_settings()
 close_by_default()

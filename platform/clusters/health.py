@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Final
 
 from clusters.models import Cluster, ClusterHealth
-from foundation import clock
-from foundation.health import CheckResult
+from foundation.core import clock
+from foundation.monitoring.health import CheckResult
 
 SEEN_WITHIN: Final = timedelta(seconds=60)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.models import Cluster
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 
 
 @dataclass(frozen=True, slots=True)

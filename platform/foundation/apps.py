@@ -8,6 +8,6 @@ class FoundationConfig(AppConfig):
     verbose_name = "Foundation"
 
     def ready(self) -> None:
-        from foundation import row_scope  # noqa: PLC0415 (reads the drivers' types)
+        from foundation.sql import row_scope  # noqa: PLC0415 (reads the drivers' types)
 
         row_scope.install()

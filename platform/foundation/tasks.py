@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from foundation import audit_chain, audit_heads, health
+from foundation.audit import chain, chain_heads
+from foundation.monitoring import health
 
 
 @shared_task(name="foundation.tasks.heartbeat")
@@ -17,5 +18,5 @@ def heartbeat() -> None:
 @shared_task(name="foundation.tasks.seal_audit")
 def seal_audit() -> None:
     """Link the latest audit records into the chain, and note its head outside the database."""
-    audit_chain.seal()
-    audit_heads.note_head()
+    chain.seal()
+    chain_heads.note_head()

@@ -11,9 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clusters.models import Flavor
-from foundation import clock
-from foundation.listing import Column, Kind
-from foundation.versions import etag, if_match
+from foundation.core import clock
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column, Kind
 from quotas.models import BudgetAction
 from quotas.models.budget import THRESHOLDS
 from quotas.selectors.budget import (

@@ -10,9 +10,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.listing import Column, Kind
-from foundation.quantities import Resource
-from foundation.versions import etag, if_match
+from foundation.core.quantities import Resource
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column, Kind
 from quotas.api.request_serializers import NothingSerializer, few
 from quotas.models import OverrideState
 from quotas.selectors.override import override_get, override_list

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.bounded import Bounds
-from foundation.errors import FieldError, Invalid
-from foundation.parsers import BodyParser
+from foundation.core.bounded_parsing import Bounds
+from foundation.core.errors import FieldError, Invalid
+from foundation.web.parsers import BodyParser
 from quotas.files import FILE_BOUNDS
 
 

@@ -13,8 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clusters.models import Cell, Flavor
-from foundation.errors import FieldError, Invalid
-from foundation.versions import etag, if_match
+from foundation.core.errors import FieldError, Invalid
+from foundation.sql.versions import etag, if_match
 from quotas.api.serializers import QueueSerializer
 from quotas.models import (
     AllocationMode,

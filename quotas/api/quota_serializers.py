@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.models import Source
 from quotas.services.quota import Shrink
 from quotas.services.quota_plan import AMOUNT_MAX

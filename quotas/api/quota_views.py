@@ -12,9 +12,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.errors import PermissionDenied
-from foundation.listing import Column
-from foundation.versions import etag, if_match
+from foundation.core.errors import PermissionDenied
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column
 from quotas.api.parsers import FILE_PARSERS
 from quotas.api.quota_serializers import (
     DifferenceSerializer,

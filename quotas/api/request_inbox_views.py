@@ -10,8 +10,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.listing import Column
-from foundation.versions import etag, if_match
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column
 from quotas.api.quota_serializers import QuotaEffectSerializer
 from quotas.api.request_serializers import (
     AnswerSerializer,

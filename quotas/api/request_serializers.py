@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.api.quota_serializers import AmountSerializer, LimitsSerializer
 from quotas.models import RequestState
 from tenants.api.bodies import StrictSerializer

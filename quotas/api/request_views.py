@@ -11,9 +11,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.errors import FieldError, Invalid
-from foundation.listing import Column, Kind
-from foundation.versions import etag, if_match
+from foundation.core.errors import FieldError, Invalid
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column, Kind
 from quotas.api.request_serializers import (
     NothingSerializer,
     QuotaRequestCreateSerializer,

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.models import (
     AllocationMode,
     PreemptOthers,

@@ -10,9 +10,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.listing import Column, Kind
-from foundation.quantities import Resource
-from foundation.versions import etag, if_match
+from foundation.core.quantities import Resource
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column, Kind
 from quotas.selectors.user_limit import user_limit_get, user_limit_list
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete

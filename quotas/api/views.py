@@ -9,8 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.listing import Column, Kind
-from foundation.versions import etag, if_match
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column, Kind
 from quotas.api.queue_settings import QueueCreateSerializer, QueueDetailSerializer, opened
 from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
 from quotas.selectors.queue import queue_get, queue_list

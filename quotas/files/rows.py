@@ -9,9 +9,9 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError, Invalid
-from foundation.numbers import read_whole
-from foundation.quantities import Resource
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.numbers import read_whole
+from foundation.core.quantities import Resource
 from quotas.services.quota_plan import Keep
 
 UNLIMITED_WORD: Final = "unlimited"

@@ -12,8 +12,8 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from foundation.bounded import Bounds, Fields, Listing, Node, Scalar, TextError, read_yaml
-from foundation.quantities import QuantityError, parse_cpu, parse_memory
+from foundation.core.bounded_parsing import Bounds, Fields, Listing, Node, Scalar, TextError, read_yaml
+from foundation.core.quantities import QuantityError, parse_cpu, parse_memory
 from quotas.files.rows import (
     LIMITS,
     UNLIMITED_WORD,

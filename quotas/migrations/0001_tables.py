@@ -1,6 +1,6 @@
 import django.db.models.deletion
 import django.db.models.manager
-import foundation.identifiers
+import foundation.core.identifiers
 import quotas.models.budget
 import quotas.models.quota
 from django.conf import settings
@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='QuotaNode',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('is_queue', models.BooleanField(default=False)),
                 ('weight', models.PositiveIntegerField(default=1000, help_text='thousandths; 1000 is an even share')),
@@ -51,7 +51,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='QuotaRevision',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('actor_id', models.UUIDField(null=True)),
                 ('actor_name', models.CharField(max_length=150)),
@@ -74,7 +74,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='UserLimit',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('version', models.PositiveBigIntegerField(default=0)),
                 ('resource', models.CharField(choices=[('cpu', 'cpu'), ('memory', 'memory'), ('gpu.cards', 'gpu.cards'), ('gpu.cores', 'gpu.cores'), ('gpu.memory', 'gpu.memory')], max_length=20)),
@@ -95,7 +95,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Budget',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('version', models.PositiveBigIntegerField(default=0)),
                 ('gpu_hours', models.PositiveBigIntegerField()),
@@ -119,7 +119,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Quota',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('resource', models.CharField(choices=[('cpu', 'cpu'), ('memory', 'memory'), ('gpu.cards', 'gpu.cards'), ('gpu.cores', 'gpu.cores'), ('gpu.memory', 'gpu.memory')], max_length=20)),
                 ('nominal', models.PositiveBigIntegerField(blank=True, null=True)),
@@ -161,7 +161,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Queue',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('name', models.SlugField(max_length=63)),
                 ('strategy', models.CharField(choices=[('best-effort-fifo', 'Best effort'), ('strict-fifo', 'Strict first in, first out')], default='best-effort-fifo', max_length=20)),
@@ -195,7 +195,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='GpuUse',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('month', models.DateField()),
                 ('core_ms', models.BigIntegerField()),
@@ -215,7 +215,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='QuotaChange',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('resource', models.CharField(choices=[('cpu', 'cpu'), ('memory', 'memory'), ('gpu.cards', 'gpu.cards'), ('gpu.cores', 'gpu.cores'), ('gpu.memory', 'gpu.memory')], max_length=20)),
                 ('nominal_before', models.PositiveBigIntegerField(null=True)),
@@ -241,7 +241,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Override',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('version', models.PositiveBigIntegerField(default=0)),
                 ('starts_at', models.DateTimeField()),
@@ -275,7 +275,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='QueueFlavor',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('position', models.PositiveSmallIntegerField()),
                 ('flavor', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='queue_flavors', to='clusters.flavor')),
@@ -295,7 +295,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='OverrideAmount',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('resource', models.CharField(choices=[('cpu', 'cpu'), ('memory', 'memory'), ('gpu.cards', 'gpu.cards'), ('gpu.cores', 'gpu.cores'), ('gpu.memory', 'gpu.memory')], max_length=20)),
                 ('amount', models.PositiveBigIntegerField()),
@@ -316,7 +316,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='QuotaRequest',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('version', models.PositiveBigIntegerField(default=0)),
                 ('reason', models.CharField(max_length=2000)),

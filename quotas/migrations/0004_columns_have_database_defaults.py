@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-from foundation.online_migration import each_by_itself
+from foundation.sql.online_migration import each_by_itself
 
 
 class Migration(migrations.Migration):

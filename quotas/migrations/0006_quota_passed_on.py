@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.manager
-import foundation.identifiers
+import foundation.core.identifiers
 from django.db import migrations, models
 
 
@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='PassedQuota',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('resource', models.CharField(choices=[('cpu', 'cpu'), ('memory', 'memory'), ('gpu.cards', 'gpu.cards'), ('gpu.cores', 'gpu.cores'), ('gpu.memory', 'gpu.memory')], max_length=20)),
                 ('amount', models.PositiveBigIntegerField()),

@@ -9,9 +9,9 @@ from django.db import models
 from django.db.models import Q
 
 from clusters.models import Cell, Flavor
-from foundation import clock
+from foundation.core import clock
+from foundation.core.quantities import Resource
 from foundation.models import BaseModel, Versioned
-from foundation.quantities import Resource
 from quotas.months import month_of
 from tenants.models import Tenant
 

@@ -12,10 +12,10 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from clusters.models import Flavor
-from foundation import row_scope
-from foundation.actor import Actor
-from foundation.errors import NotFound
-from foundation.quantities import Resource
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry
 from quotas.months import CORE_MS_PER_GPU_HOUR, month_of, start_ms, to_ms
 from quotas.selectors.sight import quota_tenants

@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from foundation import row_scope
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from quotas.loans import Loan, LoanId, Passed
 from quotas.models import OverrideAmount, OverrideState, PassedQuota, QuotaChange
 

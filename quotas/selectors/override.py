@@ -7,10 +7,10 @@ import uuid
 from django.db.models import Prefetch, Q
 from django.utils.translation import gettext as _
 
-from foundation import row_scope
-from foundation.actor import Actor
-from foundation.errors import NotFound
-from foundation.quantities import Resource
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from quotas.loans import Flow
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode
 from quotas.selectors.sight import quota_tenants

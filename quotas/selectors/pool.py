@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusters.models import Device, Flavor
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from quotas.selectors.queue import queue_list
 from tenants import permissions
 from tenants.models import Tenant

@@ -10,7 +10,7 @@ from typing import Final
 from django.db.models import Count, Max, Sum
 
 from clusters.models import Device, Flavor, GpuMode, Node
-from foundation.quantities import WHOLE_CARD, Resource
+from foundation.core.quantities import WHOLE_CARD, Resource
 from quotas.tree.limits import Amount
 
 OF_GPUS: Final = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
-from foundation.actor import Actor
-from foundation.errors import NotFound
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
 from quotas.models import Queue
 from quotas.selectors.queue_flavors import with_flavors
 from tenants import permissions

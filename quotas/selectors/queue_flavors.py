@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
-from foundation.errors import FieldError, Invalid
+from foundation.core.errors import FieldError, Invalid
 from quotas.models import Queue, QueueFlavor
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from quotas.models import Queue
 from tenants import permissions
 from tenants.permissions import Permission

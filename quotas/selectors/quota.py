@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from clusters.models import Flavor
-from foundation.actor import Actor
-from foundation.quantities import Resource
+from foundation.core.actor import Actor
+from foundation.core.quantities import Resource
 from quotas.distribution import totals
 from quotas.models import QuotaNode
 from quotas.selectors.queue import queue_list

@@ -7,8 +7,8 @@ import uuid
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from foundation.actor import Actor
-from foundation.errors import NotFound
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
 from quotas.models import QuotaNode, QuotaRequest
 from quotas.selectors.sight import quota_tenants
 from tenants import permissions

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
-from foundation import row_scope
-from foundation.actor import Actor
-from foundation.errors import NotFound
-from foundation.quantities import Resource
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from quotas.distribution import totals
 from quotas.effect import answers
 from quotas.models import Queue, QuotaNode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from foundation import row_scope
-from foundation.kept import Kept
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
+from foundation.sql.prepared import Kept
 from quotas.models import LedgerEntry, QueueFlavor, Quota, QuotaNode
 from quotas.selectors.workspace_limits import QuotaRow, bound_workspaces
 from quotas.tree import Branch, Limits, QuotaTree

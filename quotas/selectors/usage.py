@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusters.models import Flavor
-from foundation.actor import Actor
-from foundation.quantities import Resource
+from foundation.core.actor import Actor
+from foundation.core.quantities import Resource
 from quotas.models import LedgerEntry, Quota
 from tenants.models import Tenant
 from tenants.selectors.tenant import tenant_list

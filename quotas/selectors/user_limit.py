@@ -7,8 +7,8 @@ import uuid
 from django.db.models import F, QuerySet
 from django.utils.translation import gettext as _
 
-from foundation.actor import Actor
-from foundation.errors import NotFound
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
 from quotas.models import UserLimit
 from tenants import permissions
 from tenants.models import Tenant

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 
 
 class QuotaRow(NamedTuple):

@@ -10,10 +10,11 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
-from foundation import audit, outbox
-from foundation.actor import SYSTEM, Actor
-from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
-from foundation.versions import advance
+from foundation.audit import audit_log
+from foundation.core.actor import SYSTEM, Actor
+from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
+from foundation.messaging import outbox
+from foundation.sql.versions import advance
 from quotas.models import Budget, BudgetAction
 from quotas.models.budget import THRESHOLDS
 from quotas.selectors.budget import BudgetUse, budget_uses
@@ -108,7 +109,7 @@ def _watch(use: BudgetUse) -> int:
         after = {
             **_told(budget), "percent": step, "month": f"{use.month:%Y-%m}", "used_gpu_hours": use.used_hours,
         }  # fmt: skip
-        audit.record(
+        audit_log.record(
             SYSTEM,
             "budget.exhausted" if step == _FULL else "budget.threshold",
             entity="budget",
@@ -151,7 +152,7 @@ def _told(budget: Budget) -> dict[str, Any]:
 def _done(
     acting_user: Actor, action: str, budget: Budget, *, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    audit.record(
+    audit_log.record(
         acting_user,
         action,
         entity="budget",

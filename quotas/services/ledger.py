@@ -15,9 +15,9 @@ from typing import Final
 
 from django.db import transaction
 
-from foundation.bulk import update_rows
-from foundation.kept import Kept
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
+from foundation.sql.bulk import update_rows
+from foundation.sql.prepared import Kept
 from quotas.models import GpuUse, LedgerEntry
 from quotas.months import month_after, month_of, start_ms, to_ms
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.loans import LoanBook
 from quotas.models import Override, OverrideAmount
 from quotas.selectors.lent_quota import Key

@@ -18,11 +18,13 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
-from foundation import audit, clock, row_scope
-from foundation.actor import SYSTEM, Actor
-from foundation.errors import FieldError, Invalid
-from foundation.quantities import Resource
-from foundation.versions import advance
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import SYSTEM, Actor
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
+from foundation.sql.versions import advance
 from quotas.distribution import way_up
 from quotas.errors import LenderShort, OverrideClosed
 from quotas.loans import Loan, least_kept
@@ -374,7 +376,7 @@ def _record(
     override.version += 1
     tenants = (override.lender.tenant_id, override.borrower.tenant_id)
     for tenant_id in dict.fromkeys(tenants):
-        audit.record(
+        audit_log.record(
             acting_user,
             action,
             entity="loan",

@@ -10,9 +10,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Cluster, Flavor
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError
-from foundation.quantities import Resource
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError
+from foundation.core.quantities import Resource
 from quotas.models import Source
 from quotas.selectors.pool_size import PoolSize, pool_sizes
 from quotas.services.quota import quota_change, quota_node_ensure

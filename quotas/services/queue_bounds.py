@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusters.models import Flavor
-from foundation.actor import Actor
-from foundation.quantities import Resource
+from foundation.core.actor import Actor
+from foundation.core.quantities import Resource
 from quotas.models import Queue, Quota
 from tenants import permissions
 from tenants.permissions import Permission

@@ -6,11 +6,12 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell
-from foundation import audit, clock
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
-from foundation.quantities import Resource
-from foundation.versions import advance
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.core.quantities import Resource
+from foundation.sql.versions import advance
 from quotas.effect import answers
 from quotas.models import (
     OPEN_STATES,
@@ -48,7 +49,7 @@ def queue_delete(
     _give_back(acting_user, queue)
     queue.closed_at, queue.stop_policy = clock.now(), StopPolicy.HOLD
     queue.save(update_fields=["closed_at", "stop_policy"])
-    audit.record(
+    audit_log.record(
         acting_user,
         "queue.delete",
         entity="queue",

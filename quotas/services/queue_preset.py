@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db import transaction
 
-from foundation import audit
-from foundation.actor import Actor
-from foundation.versions import advance
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.sql.versions import advance
 from quotas.models import AllocationMode, PreemptOthers, PreemptWithin, Preference, Queue, WhenCan
 from quotas.services.quota import quota_changed
 from tenants import permissions
@@ -61,7 +61,7 @@ def queue_preset(*, acting_user: Actor, queue: Queue, preset: Preset, expected: 
     for name, value in settings.items():
         setattr(queue, name, value)
     queue.save(update_fields=list(settings))
-    audit.record(
+    audit_log.record(
         acting_user,
         "queue.preset",
         entity="queue",

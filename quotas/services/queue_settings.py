@@ -9,10 +9,10 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Flavor
-from foundation import audit
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
-from foundation.versions import advance
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
+from foundation.sql.versions import advance
 from quotas.models import LedgerEntry, PreemptOthers, Queue, QueueFlavor
 from quotas.services.queue_bounds import bound_flavors
 from quotas.services.queue_preset import Preset, preset_settings
@@ -65,7 +65,7 @@ def queue_update(
         had = set(QueueFlavor.unscoped.filter(queue=queue).values_list("flavor_id", flat=True))
         before["flavors"], after["flavors"] = _reorder(queue, flavors), [one.name for one in flavors]
         bound_flavors(acting_user, queue, [one for one in flavors if one.pk not in had])
-    audit.record(
+    audit_log.record(
         acting_user,
         "queue.update",
         entity="queue",

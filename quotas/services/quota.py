@@ -12,11 +12,13 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
-from foundation import audit, outbox, row_scope
-from foundation.actor import Actor
-from foundation.errors import FieldError, PermissionDenied
-from foundation.quantities import Resource
-from foundation.versions import advance, require_current
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import FieldError, PermissionDenied
+from foundation.core.quantities import Resource
+from foundation.messaging import outbox
+from foundation.sql import row_scope
+from foundation.sql.versions import advance, require_current
 from quotas import effect
 from quotas.effect import Overhang
 from quotas.errors import BelowUse
@@ -76,7 +78,7 @@ def quota_node_ensure(*, acting_user: Actor, cell: Cell, tenant: Tenant, weight:
     if tenant.parent is not None:
         parent = quota_node_ensure(acting_user=acting_user, cell=cell, tenant=tenant.parent)
     node = QuotaNode.unscoped.create(cell=cell, tenant=tenant, parent=parent, weight=weight)
-    audit.record(
+    audit_log.record(
         acting_user, "quota-node.create", entity="quota-node", entity_id=node.pk, tenant_id=tenant.pk
     )
     quota_changed(cell.pk)
@@ -287,7 +289,7 @@ def _record(acting_user: Actor, plan: QuotaPlan, revision: QuotaRevision) -> Non
         by_node.setdefault(change.node.pk, []).append(change)
     for node_id, changed in by_node.items():
         told: dict[str, Any] = {_limit_name(change): _values(change.after) for change in changed}
-        audit.record(
+        audit_log.record(
             acting_user,
             "quota.set",
             entity="quota-node",

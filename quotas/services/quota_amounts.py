@@ -9,8 +9,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from clusters.models import Flavor
-from foundation.errors import FieldError, Invalid
-from foundation.quantities import Resource
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.quantities import Resource
 from quotas.models import QuotaNode
 from quotas.services.quota_plan import Keep, QuotaAmount
 

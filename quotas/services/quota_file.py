@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from quotas.files import FileFormat, FileRow, PoolRow, Problems, Row, read_rows, write_rows
 from quotas.models import QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from clusters.models import Flavor
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from quotas.distribution import Amounts, totals
 from quotas.effect import RowKey
 from quotas.loans import LoanBook, Passed

@@ -13,8 +13,8 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from clusters.models import Flavor
-from foundation.errors import FieldError, Invalid
-from foundation.quantities import Resource
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.quantities import Resource
 from quotas.distribution import Amounts, Division, Excess, divide, totals
 from quotas.effect import Overhang, RowKey
 from quotas.errors import ExceedsParent, QuotaLent

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from quotas.effect import JobEffect, Overhang, answers
 from quotas.selectors.node_names import node_names
 from quotas.services.quota import Shrink, quota_check

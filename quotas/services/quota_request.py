@@ -15,10 +15,12 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell
-from foundation import audit, clock, row_scope
-from foundation.actor import SYSTEM, Actor
-from foundation.errors import AllotmentError, Conflict, FieldError, Invalid, NotFound, PermissionDenied
-from foundation.versions import advance
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import SYSTEM, Actor
+from foundation.core.errors import AllotmentError, Conflict, FieldError, Invalid, NotFound, PermissionDenied
+from foundation.sql import row_scope
+from foundation.sql.versions import advance
 from quotas import evidence
 from quotas.errors import OfferGone, RequestNotPending, RequestOpen
 from quotas.models import OPEN_STATES, Override, QuotaNode, QuotaRequest, RequestState, Source
@@ -134,7 +136,7 @@ def quota_request_accept(
     except _CannotApply as failed:
         with row_scope.whole(), transaction.atomic():
             above = request_decider(request)
-            audit.failed(
+            audit_log.failed(
                 acting_user,
                 "quota-request.offer-gone",
                 entity="quota-request",
@@ -349,6 +351,6 @@ def _lend(acting_user: User, request: QuotaRequest, amounts: Sequence[QuotaAmoun
 def _record(acting_user: Actor, action: str, request: QuotaRequest, after: Mapping[str, Any]) -> None:
     told = {**after, "state": request.state}
     tenant_id = request.node.tenant_id
-    audit.record(
+    audit_log.record(
         acting_user, action, entity="quota-request", entity_id=request.pk, tenant_id=tenant_id, after=told
     )

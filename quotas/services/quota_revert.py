@@ -8,9 +8,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell
-from foundation.actor import Actor
-from foundation.errors import Conflict
-from foundation.quantities import Resource
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict
+from foundation.core.quantities import Resource
 from quotas.models import QuotaChange, QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
 from quotas.services.quota import Shrink, quota_change, require_decider

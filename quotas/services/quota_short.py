@@ -10,8 +10,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from clusters.models import Flavor, GpuMode
-from foundation.errors import Invalid
-from foundation.quantities import Resource
+from foundation.core.errors import Invalid
+from foundation.core.quantities import Resource
 from quotas.distribution import totals
 from quotas.files import PoolRow, Problems, Share
 from quotas.models import QuotaNode

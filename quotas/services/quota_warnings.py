@@ -11,7 +11,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from clusters.models import Flavor
-from foundation.quantities import WHOLE_CARD, Resource
+from foundation.core.quantities import WHOLE_CARD, Resource
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import OF_GPUS, OF_NODES, pool_sizes
 from quotas.selectors.tree import TreeKey, TreeRows, build_tree, tree_rows

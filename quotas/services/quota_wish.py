@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError, Invalid
+from foundation.core.errors import FieldError, Invalid
 from quotas.models import QuotaNode
 from quotas.services.quota_amounts import amounts_of
 from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount, QuotaTables, wanted_amounts

@@ -7,11 +7,12 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit, outbox
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
-from foundation.quantities import Resource
-from foundation.versions import advance
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.core.quantities import Resource
+from foundation.messaging import outbox
+from foundation.sql.versions import advance
 from quotas.models import Queue, UserLimit
 from quotas.services.quota_plan import AMOUNT_MAX
 from tenants import permissions
@@ -98,7 +99,7 @@ def _done(
     acting_user: Actor, action: str, limit: UserLimit, *, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     place = limit.workspace_id
-    audit.record(
+    audit_log.record(
         acting_user,
         action,
         entity="user-limit",

@@ -13,10 +13,10 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation import audit
-from foundation import problems as problem_bodies
-from foundation.errors import AllotmentError, PermissionDenied
-from foundation.versions import etag, if_match
+from foundation.audit import audit_log
+from foundation.core.errors import AllotmentError, PermissionDenied
+from foundation.sql.versions import etag, if_match
+from foundation.web import problems as problem_bodies
 from scheduling.api.serializers import (
     BatchResultSerializer,
     BatchSerializer,
@@ -176,7 +176,7 @@ class JobActionsView(_Action):
     def _note_denied(self, action: str, ref: str, error: PermissionDenied) -> None:
         # The answer as a whole is no denial, so nobody else writes this one down.
         job = job_get(viewer=self.viewer, workspace=self.workspace, ref=ref)
-        audit.denied(
+        audit_log.denied(
             self.viewer,
             entity="job",
             entity_id=job.pk,

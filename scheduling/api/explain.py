@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.versions import etag
+from foundation.sql.versions import etag
 from scheduling.api.serializers import ExplanationSerializer
 from scheduling.api.views import JobView
 from scheduling.selectors.decision import decision_latest

@@ -16,7 +16,7 @@ from django.http import StreamingHttpResponse
 from django.utils.translation import gettext as _
 from rest_framework.request import Request
 
-from foundation import row_scope
+from foundation.sql import row_scope
 from scheduling.models import Job
 from scheduling.selectors.log_follow import LogFollower
 from scheduling.selectors.logs import LogLine, LogQuery

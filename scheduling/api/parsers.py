@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from foundation.bounded import Bounds
-from foundation.parsers import BodyParser, BoundedJsonParser
+from foundation.core.bounded_parsing import Bounds
+from foundation.web.parsers import BodyParser, BoundedJsonParser
 from scheduling.spec import JOB_BOUNDS, load_text
 
 

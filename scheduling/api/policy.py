@@ -9,8 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.listing import Column, Kind
-from foundation.versions import etag, if_match
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column, Kind
 from scheduling.policy import Effective
 from scheduling.policy.allowed import CHOICES
 from scheduling.policy.fields import FIELDS

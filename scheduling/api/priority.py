@@ -10,8 +10,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.listing import Column, Kind
-from foundation.versions import etag, if_match
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column, Kind
 from quotas.selectors.quota_table import tenant_get
 from scheduling.selectors.priority_grant import (
     priority_class_all,

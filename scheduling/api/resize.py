@@ -8,9 +8,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.errors import FieldError, Invalid
-from foundation.quantities import QuantityError
-from foundation.versions import if_match
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.quantities import QuantityError
+from foundation.sql.versions import if_match
 from scheduling.api.serializers import ResizeRequestSerializer, ResizeSerializer
 from scheduling.selectors.job import job_get
 from scheduling.selectors.resize import resize_list

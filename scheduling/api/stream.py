@@ -21,9 +21,9 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from foundation import row_scope
-from foundation.errors import FieldError, Invalid
-from foundation.numbers import read_whole
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.numbers import read_whole
+from foundation.sql import row_scope
 from scheduling.api.serializers import EventSerializer
 from scheduling.models import JobEvent
 from scheduling.selectors.feed import EventFeed, event_latest

@@ -9,9 +9,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation import problems as problem_bodies
-from foundation.bounded import Bounds
-from foundation.parsers import BoundedJsonParser
+from foundation.core.bounded_parsing import Bounds
+from foundation.web import problems as problem_bodies
+from foundation.web.parsers import BoundedJsonParser
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.services.job_batch import Entry, jobs_submit
 from tenants.api.base import WorkspaceView

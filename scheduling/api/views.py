@@ -8,8 +8,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation import row_scope
-from foundation.versions import etag
+from foundation.sql import row_scope
+from foundation.sql.versions import etag
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.api.parsers import JOB_PARSERS
 from scheduling.api.queries import EventQuery, JobListQuery

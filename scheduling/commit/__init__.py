@@ -22,8 +22,9 @@ from django.db import IntegrityError, transaction
 
 from clusters.models import Cell, Node
 from clusters.services.grants import NoLongerFree
-from foundation import faults, leases, outbox
-from foundation.kept import Kept
+from foundation.core import faults
+from foundation.messaging import leases, outbox
+from foundation.sql.prepared import Kept
 from quotas.selectors.tree import tree_load
 from scheduling.commit import admission, giving_way
 from scheduling.commit.batch import Batch, write_decisions, write_events

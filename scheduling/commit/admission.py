@@ -12,9 +12,9 @@ from typing import Any, Final
 from django.db import transaction
 
 from clusters.services.grants import DeviceAmount, NodeAmount, NoLongerFree, devices_take, nodes_take
-from foundation.bulk import insert_values
-from foundation.identifiers import new_id
-from foundation.kept import Kept, KeptUpdate
+from foundation.core.identifiers import new_id
+from foundation.sql.bulk import insert_values
+from foundation.sql.prepared import Kept, KeptUpdate
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey, ledger_reserve
 from quotas.tree import QuotaTree, at_least

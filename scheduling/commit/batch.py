@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from clusters.models import Cell
 from clusters.services.grants import DeviceAmount, NodeAmount
-from foundation.bulk import insert_values
+from foundation.sql.bulk import insert_values
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey
 from quotas.tree import QuotaTree

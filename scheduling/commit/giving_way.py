@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from django.db.models import Q
 
-from foundation import audit
-from foundation.actor import SYSTEM
-from foundation.kept import Kept
+from foundation.audit import audit_log
+from foundation.core.actor import SYSTEM
+from foundation.sql.prepared import Kept
 from scheduling import standing
 from scheduling.commit.batch import CHUNK, Batch
 from scheduling.commit.bundles import Bundle
@@ -93,7 +93,7 @@ def _shrink(batch: Batch, job: Job, decision: em.Decision) -> None:
 
 def _record(job: Job, action: str, rule: str, numbers: dict[str, Any]) -> None:
     after = {"name": job.name, "rule": rule, **numbers}
-    audit.record(SYSTEM, action, entity="job", entity_id=job.pk, tenant_id=job.workspace_id, after=after)
+    audit_log.record(SYSTEM, action, entity="job", entity_id=job.pk, tenant_id=job.workspace_id, after=after)
 
 
 def _rule(decision: em.Decision) -> str:

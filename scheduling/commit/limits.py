@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.selectors.tree import TreeKey
 from scheduling.allowances import Allowances
 from scheduling.models import Job

@@ -13,9 +13,9 @@ from django.db.models import F
 
 from clusters.models import Cell
 from clusters.selectors.foreign import foreign_cards_by_flavor
-from foundation import leases
-from foundation.bulk import update_rows
-from foundation.kept import Kept, KeptUpdate
+from foundation.messaging import leases
+from foundation.sql.bulk import update_rows
+from foundation.sql.prepared import Kept, KeptUpdate
 from scheduling.commit.batch import Row, decision_row, write_decisions
 from scheduling.engine import model as em
 from scheduling.models import DecisionKind, Job, JobState

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling import engine
 from scheduling.allowances import Allowances
 from scheduling.engine import model as em

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.models import ADMITS_ITSELF, Cluster
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 from quotas.models import QueueFlavor
 
 

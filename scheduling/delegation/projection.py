@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from clusters.backends.delegation import Cohort, Limit, Pool, Priority, Projection, QueueRules
 from clusters.models import Cluster, Flavor
-from foundation import row_scope
+from foundation.sql import row_scope
 from quotas.models import Queue, QueueFlavor, QuotaNode
 from quotas.selectors.tree import engine_rows
 from quotas.selectors.workspace_limits import QuotaRow

@@ -22,8 +22,11 @@ from clusters.backends.delegation import Changes, Delegate, Verdict
 from clusters.backends.registry import delegate_for
 from clusters.models import ADMITS_ITSELF, Cluster, Flavor
 from clusters.services.ownership import backend_confirmed, backend_owned
-from foundation import audit, clock, leases, outbox, row_scope
-from foundation.actor import SYSTEM
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from foundation.messaging import leases, outbox
+from foundation.sql import row_scope
 from quotas.models import QueueFlavor
 from scheduling.commit.reasons import Wait
 from scheduling.delegation.curbs import Curbs
@@ -140,7 +143,7 @@ def _project(cluster: Cluster, delegate: Delegate) -> None:
     if done.created or done.repaired or done.removed:
         after = {"created": done.created, "repaired": done.repaired, "removed": done.removed}
         with transaction.atomic():
-            audit.record(SYSTEM, "cluster.project", entity="cluster", entity_id=cluster.pk, after=after)
+            audit_log.record(SYSTEM, "cluster.project", entity="cluster", entity_id=cluster.pk, after=after)
 
 
 def _follow(

@@ -18,8 +18,8 @@ from django.db import IntegrityError, transaction
 from clusters.backends.delegation import Verdict
 from clusters.models import Cell, Cluster
 from clusters.services.grants import NoLongerFree
-from foundation import outbox
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
+from foundation.messaging import outbox
 from quotas.selectors.tree import tree_load
 from scheduling import engine
 from scheduling.commit import admission

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from clusters.backends.delegation import Group, Workload
 from clusters.models import Flavor
-from foundation.identifiers import dns_label
-from foundation.quantities import Resource
+from foundation.core.identifiers import dns_label
+from foundation.core.quantities import Resource
 from scheduling import engine
 from scheduling.delegation.curbs import Curbs, Unwanted, spent
 from scheduling.engine import model as em

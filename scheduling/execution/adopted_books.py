@@ -18,8 +18,8 @@ from clusters.gpu.named import counted_profile
 from clusters.models import Cell, Cluster, Device, ForeignPod, Node
 from clusters.services.foreign_sums import foreign_settle
 from clusters.services.node_marks import nodes_changed
-from foundation import outbox
-from foundation.bulk import update_rows
+from foundation.messaging import outbox
+from foundation.sql.bulk import update_rows
 from quotas.selectors.tree import tree_load
 from quotas.services.ledger import LedgerKey, ledger_lock
 from scheduling import engine

@@ -28,8 +28,8 @@ from clusters.backends.base import ClusterBackend, PodObservation, PodPhase, Tas
 from clusters.models import Cell, Cluster, ForeignOrigin, ForeignPod
 from clusters.services.grants import NoLongerFree
 from clusters.services.ownership import is_current
-from foundation import faults
-from foundation.kept import Kept
+from foundation.core import faults
+from foundation.sql.prepared import Kept
 from scheduling.execution.adopted_books import NotAdoptable, book
 from scheduling.execution.progress import pods_apply
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_JOB

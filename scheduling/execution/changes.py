@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
-from foundation.bulk import Guard, update_rows
+from foundation.sql.bulk import Guard, update_rows
 from scheduling.models import Allocation, Task
 
 Row = Task | Allocation

@@ -11,7 +11,7 @@ import structlog
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster, ClusterHealth
-from foundation import clock
+from foundation.core import clock
 
 log = structlog.get_logger(__name__)
 CHECK_EVERY_S: Final = 4.0

@@ -18,8 +18,8 @@ from django.db.models import Max
 
 from clusters.backends.base import PUT_OFF, UNKNOWN, Outcome, PodObservation, PodPhase, TaskRef, TaskSpec
 from clusters.models import Cluster, ClusterHealth, ForeignPod
-from foundation import clock
-from foundation.bulk import Guard, locking_in_order, update_rows
+from foundation.core import clock
+from foundation.sql.bulk import Guard, locking_in_order, update_rows
 from scheduling import measures
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Job, JobState, Task, TaskState

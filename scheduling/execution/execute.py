@@ -21,9 +21,10 @@ from clusters.backends.base import GRACE_S, BackendUnavailable, ClusterBackend, 
 from clusters.models import Cluster
 from clusters.selectors.cluster import cluster_by_key
 from clusters.services.ownership import backend_owned
-from foundation import clock, faults, leases, outbox
-from foundation.bulk import Guard, locking_in_order, update_rows
-from foundation.kept import Kept, KeptUpdate
+from foundation.core import clock, faults
+from foundation.messaging import leases, outbox
+from foundation.sql.bulk import Guard, locking_in_order, update_rows
+from foundation.sql.prepared import Kept, KeptUpdate
 from scheduling import measures
 from scheduling.execution import creation, gangs, resizing
 from scheduling.execution.task_specs import task_specs

@@ -16,7 +16,8 @@ from django.db.models import Exists, OuterRef, QuerySet
 from clusters.backends.base import BackendUnavailable, ClusterBackend, GangRef, OutcomeKind, TaskSpec
 from clusters.models import Cluster, ForeignPod
 from clusters.services.ownership import backend_confirmed
-from foundation import clock, faults, outbox
+from foundation.core import clock, faults
+from foundation.messaging import outbox
 from scheduling.execution.task_specs import LABEL_JOB
 from scheduling.models import Allocation, Attempt
 from scheduling.naming import gang_name

@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 
 from clusters.backends.base import HOLD, BoundPod, BoundPods
 from clusters.models import Cluster
-from foundation.installation import installation_id
-from foundation.kept import Kept
+from foundation.core.installation import installation_id
+from foundation.sql.prepared import Kept
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_JOB
 from scheduling.models import Allocation
 

@@ -33,8 +33,9 @@ from clusters.selectors.cluster import cluster_by_key
 from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync, nodes_observe
 from clusters.services.ownership import backend_owned, is_current, nodes_open
-from foundation import clock, faults, leases, outbox
-from foundation.kept import KeptUpdate
+from foundation.core import clock, faults
+from foundation.messaging import leases, outbox
+from foundation.sql.prepared import KeptUpdate
 from scheduling import measures
 from scheduling.execution import adoption, holders, pod_events
 from scheduling.execution.cluster_health import health_check, health_note

@@ -14,8 +14,8 @@ from django.db.models import Q, QuerySet
 
 from clusters.backends.base import BackendUnavailable, ClusterBackend, PodEvent, TaskRef
 from clusters.models import Cluster
-from foundation import clock
-from foundation.kept import Kept
+from foundation.core import clock
+from foundation.sql.prepared import Kept
 from scheduling.models import Allocation, Task, TaskState
 from scheduling.services.obstacles import EVENTS
 

@@ -15,9 +15,10 @@ from django.db.models import QuerySet
 
 from clusters.backends.base import HOLD, PodObservation, PodPhase
 from clusters.models import Cluster
-from foundation import faults, outbox
-from foundation.bulk import Guard, update_rows
-from foundation.kept import Kept
+from foundation.core import faults
+from foundation.messaging import outbox
+from foundation.sql.bulk import Guard, update_rows
+from foundation.sql.prepared import Kept
 from scheduling.execution import restart
 from scheduling.execution.changes import Changes
 from scheduling.execution.endings import ending_message, ending_numbers

@@ -9,8 +9,9 @@ from django.db.models import QuerySet
 
 from clusters.backends.base import ClusterBackend, DeviceGrant, OutcomeKind, TaskRef
 from clusters.models import Cluster
-from foundation import clock, faults, outbox
-from foundation.kept import Kept
+from foundation.core import clock, faults
+from foundation.messaging import outbox
+from foundation.sql.prepared import Kept
 from scheduling.models import DeviceSlice, MemoryResize, ResizeState
 from scheduling.services.resize_settle import resize_settle
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db.models.functions import Coalesce
 
 from clusters.backends.base import EPOCH, HOLD, DeviceGrant, Gang, TaskRef, TaskSpec
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 from scheduling.execution.peers import Peers, peers_of
 from scheduling.models import Allocation, DeviceSlice, Task
 from scheduling.naming import gang_name

@@ -10,8 +10,8 @@ from django.db import transaction
 
 from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
-from foundation.bulk import locking_in_order
-from foundation.kept import Kept, KeptUpdate
+from foundation.sql.bulk import locking_in_order
+from foundation.sql.prepared import Kept, KeptUpdate
 from scheduling.journal import Pod, tell_pods
 from scheduling.models import TERMINAL_STATES, Allocation, TaskState
 

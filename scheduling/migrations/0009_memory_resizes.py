@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.manager
-import foundation.identifiers
+import foundation.core.identifiers
 from django.db import migrations, models
 
 
@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='MemoryResize',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('asked_by', models.CharField(max_length=150)),
                 ('from_mib', models.PositiveIntegerField()),

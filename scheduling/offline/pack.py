@@ -15,7 +15,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
-from foundation.garbage import uncollected
+from foundation.core.garbage_collection import uncollected
 from scheduling.engine import (
     Asked,
     EngineConfig,

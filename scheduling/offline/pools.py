@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import (
     BackfillOptions,
     ConsolidationOptions,

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from clusters.backends.base import GRACE_S
-from foundation.quantities import QuantityError, parse_cpu, parse_percent
+from foundation.core.quantities import QuantityError, parse_cpu, parse_percent
 from scheduling.spec import JobSpec, RoleSpec
 from scheduling.spec.memory import read_memory
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError, Invalid
-from foundation.quantities import QuantityError
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.quantities import QuantityError
 from scheduling.policy.allowed import CHOICES, unknown_choice
 from scheduling.policy.combine import Stated, combine
 from scheduling.policy.fields import FIELDS, amount_of, unknown_field

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError
+from foundation.core.errors import FieldError
 from scheduling.policy.allowed import CHOICES
 from scheduling.policy.combine import Effective, Limit, Patterns
 from scheduling.policy.fields import CAPPED, FIELDS, Found

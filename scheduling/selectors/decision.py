@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from scheduling.models import Decision, Job
 from tenants import permissions
 from tenants.permissions import Permission

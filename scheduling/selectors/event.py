@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from foundation.actor import Actor
-from foundation.listing import Column, Condition, Kind, narrow
+from foundation.core.actor import Actor
+from foundation.web.listing import Column, Condition, Kind, narrow
 from scheduling.models import Job, JobEvent
 from tenants import permissions
 from tenants.permissions import Permission

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from clusters.models import Device, Node
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from scheduling.models import Allocation, DeviceSlice
 from tenants import permissions
 from tenants.permissions import Permission

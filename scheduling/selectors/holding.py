@@ -10,7 +10,7 @@ from datetime import datetime
 from django.db.models import Count
 
 from clusters.models import Node
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from scheduling.models import Allocation, DeviceSlice
 from tenants import permissions
 from tenants.permissions import Permission

@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils.translation import gettext as _
 
-from foundation import keyset
-from foundation.actor import Actor
-from foundation.errors import NotFound
-from foundation.kept import Kept
-from foundation.listing import Column, Condition, Kind
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from foundation.sql import keyset
+from foundation.sql.prepared import Kept
+from foundation.web.listing import Column, Condition, Kind
 from quotas.models import Queue
 from scheduling.models import Claim, Job, JobRole, JobState, PriorityClass
 from scheduling.selectors.name_search import jobs_named

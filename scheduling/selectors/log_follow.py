@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from scheduling.models import Allocation, Job
 from scheduling.selectors.job import job_get
 from scheduling.selectors.logs import LogLine, LogQuery, attempt_of, in_order, pod_lines

@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from clusters.backends.base import BackendUnavailable, TaskRef
 from clusters.backends.registry import backend_for
-from foundation.actor import Actor
-from foundation.errors import Conflict
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict
 from scheduling.models import Allocation, Job
 from scheduling.selectors.pods import pods_asked, task_name, unreachable
 from tenants import permissions

@@ -6,7 +6,7 @@ import uuid
 
 from django.db import connection
 
-from foundation.postgres import preparing_cursor
+from foundation.sql.postgres import preparing_cursor
 
 
 def jobs_named(workspace: uuid.UUID, part: str, *, most: int) -> list[uuid.UUID] | None:

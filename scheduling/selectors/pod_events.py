@@ -12,7 +12,7 @@ import structlog
 
 from clusters.backends.base import BackendUnavailable, TaskRef
 from clusters.backends.registry import backend_for
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from scheduling.models import Allocation, Job
 from scheduling.selectors.pods import pods_asked, task_name, unreachable
 from tenants import permissions

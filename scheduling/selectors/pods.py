@@ -7,8 +7,8 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from clusters.models import Cluster
-from foundation.errors import Conflict, NotFound
-from foundation.numbers import read_whole
+from foundation.core.errors import Conflict, NotFound
+from foundation.core.numbers import read_whole
 from scheduling.models import Allocation, Job
 
 TASKS_MAX: Final = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import Q
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from scheduling.models import PriorityClass
 from tenants import permissions
 from tenants.models import Tenant

@@ -7,8 +7,8 @@ import uuid
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from foundation.actor import Actor
-from foundation.errors import NotFound
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
 from scheduling.models import PriorityClass, PriorityGrant
 from tenants import permissions
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from clusters.models import Cluster
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from scheduling.models import Job, MemoryResize
 from tenants import permissions
 from tenants.permissions import Permission

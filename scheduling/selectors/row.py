@@ -11,7 +11,7 @@ from typing import TypeVar
 from django.db.models import Count, F, Min, Q, Window
 from django.db.models.functions import RowNumber
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from scheduling.models import HOLDING_STATES, Allocation, Job, JobState, Task, TaskState
 from scheduling.selectors.job import JobFilter, job_query
 from tenants import permissions

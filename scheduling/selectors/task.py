@@ -11,9 +11,9 @@ from typing import Final
 from django.db.models import F
 from django.utils.translation import gettext as _
 
-from foundation.actor import Actor
-from foundation.errors import NotFound
-from foundation.kept import Kept
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from foundation.sql.prepared import Kept
 from scheduling.models import Allocation, DeviceSlice, Job, Task
 from tenants import permissions
 from tenants.permissions import Permission

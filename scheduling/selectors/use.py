@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Q
 
 from clusters.models import Flavor
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.evidence import Asked
 from scheduling.models import Allocation
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from django.db.models import Count
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from quotas.models import QueueFlavor
 from scheduling.models import Job, JobState
 from tenants import permissions

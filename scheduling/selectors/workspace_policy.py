@@ -8,8 +8,8 @@ from typing import Final
 
 from django.db.models import QuerySet
 
-from foundation.actor import Actor
-from foundation.kept import Kept
+from foundation.core.actor import Actor
+from foundation.sql.prepared import Kept
 from scheduling.models import WorkspacePolicy
 from scheduling.policy import Effective, combine
 from tenants import permissions

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from django.db import transaction
 
-from foundation.versions import require_current
+from foundation.sql.versions import require_current
 from scheduling.models import Job
 from scheduling.transitions import StaleJob
 from tenants import permissions

@@ -12,9 +12,11 @@ import structlog
 from django.db import connection
 
 from clusters.models import Cell
-from foundation import clock, faults, health, leases, outbox
-from foundation.garbage import uncollected
-from foundation.kept import Kept
+from foundation.core import clock, faults
+from foundation.core.garbage_collection import uncollected
+from foundation.messaging import leases, outbox
+from foundation.monitoring import health
+from foundation.sql.prepared import Kept
 from scheduling import commit, engine, measures
 from scheduling.commit import Committed
 from scheduling.delegation.delegated import elsewhere

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from foundation import clock
-from foundation.actor import Actor
+from foundation.core import clock
+from foundation.core.actor import Actor
 from quotas.effect import Overhang
 from quotas.models import QuotaNode
 from scheduling.engine.model import EvictRule

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from django.utils.translation import gettext as _
 
-from foundation.errors import Refused
+from foundation.core.errors import Refused
 from quotas.models import Queue
 from scheduling.spec import JobSpec
 

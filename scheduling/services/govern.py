@@ -13,9 +13,10 @@ from clusters.backends.base import BackendUnavailable, TenantLimits
 from clusters.gpu.named import counted_profile
 from clusters.models import Cluster, Device, Flavor, GpuMode
 from clusters.services.ownership import backend_confirmed
-from foundation import audit, row_scope
-from foundation.actor import SYSTEM
-from foundation.quantities import Resource
+from foundation.audit import audit_log
+from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from quotas.models import Queue
 from quotas.selectors.tree import tree_load
 from scheduling.models import Allocation
@@ -56,7 +57,7 @@ def govern(cluster: Cluster) -> bool:
     stood = {
         f"{name}.{field}": pair for name, fields in done.repaired.items() for field, pair in fields.items()
     }
-    audit.record(
+    audit_log.record(
         SYSTEM,
         "cluster.repair",
         entity="cluster",

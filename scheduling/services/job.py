@@ -9,9 +9,11 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit, clock, faults, outbox
-from foundation.bulk import insert_rows
-from foundation.errors import Conflict
+from foundation.audit import audit_log
+from foundation.core import clock, faults
+from foundation.core.errors import Conflict
+from foundation.messaging import outbox
+from foundation.sql.bulk import insert_rows
 from scheduling import transitions
 from scheduling.journal import Step, tell_jobs
 from scheduling.models import (
@@ -69,11 +71,11 @@ def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
     insert_rows(story)
     tell_jobs(Step(job.pk, "submitted", name) for job in jobs)
     after = [(job, {"name": job.name, "queue": job.queue.name}) for job in jobs]
-    audit.record_many(
+    audit_log.record_many(
         acting_user,
         "job.submit",
         entity="job",
-        changes=[audit.Change(job.pk, job.workspace_id, after=values) for job, values in after],
+        changes=[audit_log.Change(job.pk, job.workspace_id, after=values) for job, values in after],
     )
     for cell_id in sorted({job.queue.cell_id for job in jobs}):
         outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_TOGETHER_S)
@@ -211,7 +213,7 @@ def _record(
     after: dict[str, Any] | None = None,
     before: dict[str, Any] | None = None,
 ) -> None:
-    audit.record(
+    audit_log.record(
         user,
         action,
         entity="job",

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 
-from foundation import clock, row_scope
-from foundation.errors import AllotmentError
+from foundation.core import clock
+from foundation.core.errors import AllotmentError
+from foundation.sql import row_scope
 from scheduling.models import TERMINAL_STATES, Job
 from scheduling.services.job import note_submissions
 from scheduling.services.job_check import Checks, Submission

@@ -11,9 +11,9 @@ from django.db.models import Count, Sum
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from foundation import row_scope
-from foundation.errors import FieldError, Invalid, Refused
-from foundation.kept import Kept
+from foundation.core.errors import FieldError, Invalid, Refused
+from foundation.sql import row_scope
+from foundation.sql.prepared import Kept
 from quotas.models import Queue
 from scheduling.models import WAITING_STATES, Job, PriorityClass, PriorityGrant
 from scheduling.policy import Effective, combine, violations

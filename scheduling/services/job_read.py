@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from scheduling.policy import Effective, Filled, combine, fill
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.spec import JobSpec, parse_job

@@ -9,8 +9,8 @@ from datetime import datetime
 from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
-from foundation.bulk import insert_rows
-from foundation.errors import Conflict, FieldError
+from foundation.core.errors import Conflict, FieldError
+from foundation.sql.bulk import insert_rows
 from quotas.models import Queue
 from scheduling.models import GpuRequestMode, Job, JobRole, JobState, PriorityClass, Task
 from scheduling.spec import JobSpec, RoleSpec

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from django.db.models import Q
 
-from foundation import outbox
-from foundation.bulk import Guard, update_rows
+from foundation.messaging import outbox
+from foundation.sql.bulk import Guard, update_rows
 from scheduling.models import (
     TERMINAL_STATES,
     Allocation,

@@ -16,7 +16,7 @@ from typing import Any, Final
 from django.db.models import Q, QuerySet
 
 from clusters.models import ClusterHealth
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 from scheduling.models import Allocation, Job, JobEvent, JobState, TaskState
 from scheduling.transitions import note
 

@@ -8,11 +8,12 @@ from typing import Any, Final
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit, clock
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
-from foundation.identifiers import is_dns_label
-from foundation.versions import advance
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.core.identifiers import is_dns_label
+from foundation.sql.versions import advance
 from scheduling.models import PriorityClass
 from tenants import permissions
 from tenants.permissions import Permission
@@ -100,7 +101,7 @@ def _described(found: PriorityClass) -> dict[str, Any]:
 
 
 def _note(actor: Actor, verb: str, found: PriorityClass, before: dict[str, Any] | None) -> None:
-    audit.record(
+    audit_log.record(
         actor,
         f"priority-class.{verb}",
         entity="priority-class",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit
-from foundation.actor import Actor
-from foundation.errors import Invalid, PermissionDenied
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Invalid, PermissionDenied
 from scheduling.models import PriorityClass, PriorityGrant
 from tenants import permissions
 from tenants.models import Tenant
@@ -60,7 +60,7 @@ def _has(tenant: Tenant | None, priority_class: PriorityClass) -> bool:
 
 def _record(acting_user: Actor, action: str, grant: PriorityGrant) -> None:
     named = {"tenant": grant.tenant.slug, "priority_class": grant.priority_class.name}
-    audit.record(
+    audit_log.record(
         acting_user,
         action,
         entity="priority-grant",

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Final
 
 from clusters.services.grants import DeviceAmount, NodeAmount, devices_give_back, nodes_give_back
-from foundation import outbox
-from foundation.kept import Kept, KeptUpdate
+from foundation.messaging import outbox
+from foundation.sql.prepared import Kept, KeptUpdate
 from quotas.services.ledger import LedgerKey, charges, ledger_free
 from scheduling.models import Allocation, DeviceSlice
 from scheduling.services.resize_settle import resizes_end

@@ -17,8 +17,11 @@ from django.utils.translation import gettext as _
 from clusters.backends.registry import capabilities_for
 from clusters.models import Cell, Cluster
 from clusters.services.grants import NoLongerFree
-from foundation import audit, clock, outbox, row_scope
-from foundation.errors import Conflict, FieldError, Invalid, NotFound
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.errors import Conflict, FieldError, Invalid, NotFound
+from foundation.messaging import outbox
+from foundation.sql import row_scope
 from scheduling.measured import memory_in_use
 from scheduling.models import (
     Allocation,
@@ -117,7 +120,7 @@ def _ask(user: User, task: Task, mib: int) -> MemoryResize:
 def _tell(user: User, job: Job, task: Task, made: MemoryResize, now: datetime) -> None:
     told = {"role": task.role.name, "index": task.index, "from": made.from_mib, "to": made.to_mib}
     advance(job, code="resizing", now=now, actor=made.asked_by, numbers=told)
-    audit.record(
+    audit_log.record(
         user,
         "job.resize",
         entity="job",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from clusters.services.grants import DeviceAmount, devices_give_back, devices_take
-from foundation import outbox
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
+from foundation.messaging import outbox
 from quotas.services.ledger import LedgerKey, ledger_free, ledger_reserve
 from scheduling.models import Allocation, DeviceSlice, Job
 

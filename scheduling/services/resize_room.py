@@ -15,9 +15,9 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from clusters.models import Device
-from foundation import row_scope
-from foundation.errors import FieldError, Refused
-from foundation.quantities import Resource
+from foundation.core.errors import FieldError, Refused
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
 from quotas.models import AllocationMode, Queue
 from quotas.selectors.tree import TreeKey, tree_load
 from quotas.tree import QuotaTree

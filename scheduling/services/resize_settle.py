@@ -10,8 +10,8 @@ from typing import Any, Final
 from django.db import transaction
 
 from clusters.backends.base import Outcome, OutcomeKind
-from foundation import outbox
-from foundation.kept import KeptUpdate
+from foundation.messaging import outbox
+from foundation.sql.prepared import KeptUpdate
 from scheduling.models import Allocation, DeviceSlice, Job, MemoryResize, ResizeState
 from scheduling.services.resize_books import charge_memory
 from scheduling.transitions import note

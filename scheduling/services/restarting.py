@@ -10,8 +10,10 @@ from django.db.models import Q, QuerySet
 
 from clusters.models import Cluster
 from clusters.restarts import RestartingJob
-from foundation import audit, clock, row_scope
-from foundation.actor import Actor
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.sql import row_scope
 from scheduling.models import Allocation, Job, JobState
 from scheduling.services.lifecycle import begin_eviction, end_claims
 from scheduling.transitions import transition
@@ -54,7 +56,7 @@ def hold_restarting(actor: Actor, cluster: Cluster, found: Sequence[RestartingJo
             begin_eviction(job=job, rule="USER", then=JobState.SUSPENDED, now=now, actor=name)
         else:
             continue
-        audit.record(
+        audit_log.record(
             actor, "job.suspend", entity="job", entity_id=job.pk, tenant_id=job.workspace_id,
             after={"name": job.name, "restored": cluster.name},
         )  # fmt: skip

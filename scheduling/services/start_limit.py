@@ -16,8 +16,8 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from clusters.models import ClusterHealth
-from foundation import outbox
-from foundation.kept import Kept
+from foundation.messaging import outbox
+from foundation.sql.prepared import Kept
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.policy import combine
 from scheduling.policy.stating import START_LEAST_S

@@ -13,8 +13,9 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from clusters.models import ADMITS_ITSELF, Cell, Cluster
-from foundation import clock, faults, outbox
-from foundation.kept import Kept
+from foundation.core import clock, faults
+from foundation.messaging import outbox
+from foundation.sql.prepared import Kept
 from scheduling.models import (
     Allocation,
     Attempt,

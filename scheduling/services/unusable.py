@@ -12,7 +12,7 @@ from typing import Final
 
 from django.db.models import Q, QuerySet
 
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 from scheduling.engine import model as em
 from scheduling.engine_jobs import toleration
 from scheduling.models import Allocation, JobState

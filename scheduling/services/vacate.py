@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
-from foundation import clock, outbox
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError
+from foundation.messaging import outbox
 from quotas.models import Queue
 from scheduling import transitions
 from scheduling.models import HOLDING_STATES, WAITING_STATES, Job

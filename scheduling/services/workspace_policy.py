@@ -6,10 +6,10 @@ from typing import Any
 
 from django.db import transaction
 
-from foundation import audit
-from foundation.actor import Actor
-from foundation.errors import NotFound
-from foundation.versions import advance, require_current
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from foundation.sql.versions import advance, require_current
 from scheduling.models import WorkspacePolicy
 from scheduling.policy.stating import Statement, check
 from scheduling.selectors.workspace_policy import path_policies
@@ -78,7 +78,7 @@ def _note(
     before: dict[str, Any] | None,
     after: dict[str, Any] | None,
 ) -> None:
-    audit.record(
+    audit_log.record(
         actor,
         action,
         entity="policy",

@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 
 from clusters.models import Device
-from foundation import row_scope
+from foundation.sql import row_scope
 from scheduling import engine
 from scheduling.delegation.delegated import NOWHERE, Elsewhere
 from scheduling.engine_jobs import watched_workspaces

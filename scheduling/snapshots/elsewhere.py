@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clusters.models import Cluster, Device
-from foundation import row_scope
+from foundation.sql import row_scope
 from scheduling import engine
 from scheduling.delegation.delegated import Elsewhere
 from scheduling.engine import model as em

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from clusters.models import Cell
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.snapshots.inventory import engine_flavors

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import model as em
 from scheduling.engine_jobs import placement_rules
 from scheduling.models import Allocation, DeviceSlice

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from clusters.models import Device, Flavor, GpuMode, Node
 from clusters.services.node_life import is_schedulable
-from foundation import clock
-from foundation.kept import Kept
+from foundation.core import clock
+from foundation.sql.prepared import Kept
 from scheduling.engine import model as em
 from scheduling.engine_jobs import toleration
 

@@ -8,9 +8,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from foundation import clock
-from foundation.kept import Kept
-from foundation.quantities import Resource
+from foundation.core import clock
+from foundation.core.quantities import Resource
+from foundation.sql.prepared import Kept
 from scheduling.allowances import Allowances
 from scheduling.engine import model as em
 from scheduling.engine_config import engine_config

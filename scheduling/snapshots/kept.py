@@ -16,8 +16,9 @@ from typing import Final
 
 import structlog
 
-from foundation import clock, row_scope
-from foundation.moment import one_moment
+from foundation.core import clock
+from foundation.sql import row_scope
+from foundation.sql.read_transaction import one_moment
 from scheduling import engine
 from scheduling.allowances import Allowances
 from scheduling.delegation.delegated import NOWHERE, Elsewhere

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 from scheduling.engine import model as em
 from scheduling.models import Allocation, DeviceSlice
 from scheduling.snapshots.holds import HOLD, PART, holds_of

@@ -12,8 +12,8 @@ from django.db import connection
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
-from foundation import clock
-from foundation.kept import Kept
+from foundation.core import clock
+from foundation.sql.prepared import Kept
 from scheduling.allowances import Allowances
 from scheduling.engine import model as em
 from scheduling.engine_config import engine_config

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from clusters.models import Device, Node
 from clusters.services.node_life import is_held
-from foundation import clock
+from foundation.core import clock
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.snapshots.inventory import devices_of, engine_node, with_tasks

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from clusters.models import Cluster, Flavor, Node
-from foundation import row_scope
-from foundation.kept import Kept
+from foundation.sql import row_scope
+from foundation.sql.prepared import Kept
 from quotas.models import Queue
 from scheduling import engine
 from scheduling.engine import model as em

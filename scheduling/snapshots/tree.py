@@ -6,8 +6,8 @@ import uuid
 from collections import defaultdict
 from typing import Final
 
-from foundation.kept import Kept
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
+from foundation.sql.prepared import Kept
 from quotas.models import AllocationMode, Queue, QueueFlavor
 from quotas.selectors.tree import engine_rows
 from scheduling.engine import model as em

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.quantities import parse_cpu
+from foundation.core.quantities import parse_cpu
 from scheduling.spec.environment import read_environment_from
 from scheduling.spec.memory import read_memory
 from scheduling.spec.names import read_name

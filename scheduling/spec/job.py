@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError, Invalid
-from foundation.identifiers import is_dns_label, new_id
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.identifiers import is_dns_label, new_id
 from scheduling.models import JobKind
 from scheduling.spec.container import JOB_KEYS, read_runtime
 from scheduling.spec.environment import read_environment

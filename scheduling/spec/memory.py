@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext_noop
 
-from foundation.quantities import Mebibytes, QuantityError, parse_memory
+from foundation.core.quantities import Mebibytes, QuantityError, parse_memory
 
 _NO_UNIT: Final = re.compile(r"[0-9.]+")
 

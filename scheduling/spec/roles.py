@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.identifiers import dns_label, is_dns_label
-from foundation.quantities import Mebibytes, Millicores, parse_cpu, parse_percent
+from foundation.core.identifiers import dns_label, is_dns_label
+from foundation.core.quantities import Mebibytes, Millicores, parse_cpu, parse_percent
 from scheduling.engine.model import parse_profile
 from scheduling.models import GpuRequestMode
 from scheduling.spec.container import (

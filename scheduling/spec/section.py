@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError, Invalid
-from foundation.quantities import QuantityError
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.quantities import QuantityError
 
 T = TypeVar("T")
 _MISSING = object()
@@ -127,7 +127,7 @@ class Section:
         return str(value)
 
     def quantity(self, key: str, parse: Callable[[Any], T], default: T) -> T:
-        """A value that one of `foundation.quantities` reads."""
+        """A value that one of `foundation.core.quantities` reads."""
         value = self.values.get(key)
         if value is None:
             return default

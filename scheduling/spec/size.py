@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError, TooLarge
+from foundation.core.errors import FieldError, TooLarge
 from scheduling.models import Job
 from scheduling.naming import gang_name, pod_name
 from scheduling.spec.section import Section

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.bounded import Bounds, TextError, load_yaml
-from foundation.errors import FieldError, Invalid
+from foundation.core.bounded_parsing import Bounds, TextError, load_yaml
+from foundation.core.errors import FieldError, Invalid
 
 JOB_BOUNDS: Final = Bounds(size=256 * 1024, nodes=20_000)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.models import GpuRequestMode, JobKind
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from clusters.gpu.reserved import is_reserved_mount, plain_path
-from foundation.quantities import Mebibytes
+from foundation.core.quantities import Mebibytes
 from scheduling.spec.memory import read_memory
 from scheduling.spec.names import read_name, read_source
 from scheduling.spec.section import Section

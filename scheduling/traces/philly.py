@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from foundation.identifiers import dns_label
+from foundation.core.identifiers import dns_label
 
 SUBMIT: Final = "submit_s_since_2017_10_01_est"
 WINDOW: Final = "in_helios_window"

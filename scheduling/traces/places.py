@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from clusters.models import BackendKind, Cell, Device, Flavor, GpuMode
-from foundation.errors import Invalid
-from foundation.identifiers import dns_label
-from foundation.quantities import UNLIMITED, Resource
+from foundation.core.errors import Invalid
+from foundation.core.identifiers import dns_label
+from foundation.core.quantities import UNLIMITED, Resource
 from quotas.models import Queue
 from quotas.services.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_set

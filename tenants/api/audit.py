@@ -19,10 +19,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation import row_scope
-from foundation.audit import DENIED, DONE
+from foundation.audit.audit_log import DENIED, DONE
 from foundation.models import AuditRecord
-from foundation.row_scope import RowScope
+from foundation.sql import row_scope
+from foundation.sql.row_scope import RowScope
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.pages import answer, list_of
 from tenants.api.query import PAGE, PAGE_MAX, FilterQuery, read_query

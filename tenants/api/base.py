@@ -14,9 +14,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from foundation import row_scope
-from foundation.errors import FieldError, Invalid, NotFound, PermissionDenied
-from foundation.problems import exception_handler
+from foundation.core.errors import FieldError, Invalid, NotFound, PermissionDenied
+from foundation.sql import row_scope
+from foundation.web.problems import exception_handler
 from tenants import permissions
 from tenants.api.writes import UNSAFE, carry_out
 from tenants.models import Tenant, User

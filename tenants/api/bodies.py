@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from rest_framework import serializers
 
-from foundation.errors import FieldError, NotFound
+from foundation.core.errors import FieldError, NotFound
 
 _TEXT: Final = (
     serializers.CharField,

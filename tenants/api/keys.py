@@ -14,8 +14,8 @@ from rest_framework.authentication import SessionAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.errors import PermissionDenied
-from foundation.listing import Column, Kind
+from foundation.core.errors import PermissionDenied
+from foundation.web.listing import Column, Kind
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import named_by
 from tenants.api.pages import list_of, listed

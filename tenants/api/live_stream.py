@@ -22,8 +22,8 @@ from django.db import close_old_connections
 from django.http import StreamingHttpResponse
 from django.utils import translation
 
-from foundation.errors import AllotmentError
-from foundation.rate_limit_middleware import TooManyRequests
+from foundation.core.errors import AllotmentError
+from foundation.web.rate_limit_middleware import TooManyRequests
 from tenants.api.streams import flowing
 
 HEARTBEAT_S: Final = 15.0

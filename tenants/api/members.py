@@ -10,9 +10,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.errors import FieldError, Invalid
-from foundation.listing import Column
-from foundation.versions import etag, if_match
+from foundation.core.errors import FieldError, Invalid
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column
 from tenants.api.pages import list_of, listed, listed_by
 from tenants.api.place import PlaceView
 from tenants.api.query import ListQuery, NoQuery, read_query

@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.listing import arrange, narrow
+from foundation.web.listing import arrange, narrow
 from tenants.api.query import ListQuery, read_query
 
 Shape = serializers.BaseSerializer[Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from foundation.errors import NotFound
+from foundation.core.errors import NotFound
 from tenants import permissions
 from tenants.api.base import PlatformView
 from tenants.models import Tenant

@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
-from foundation.listing import Column, parse_condition
+from foundation.web.listing import Column, parse_condition
 
 PAGE: Final = 50
 PAGE_MAX: Final = 500

@@ -16,8 +16,9 @@ from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
-from foundation import clock, row_scope
-from foundation.errors import PermissionDenied
+from foundation.core import clock
+from foundation.core.errors import PermissionDenied
+from foundation.sql import row_scope
 from tenants.grants import bind_to_scopes
 from tenants.models import AccessKey, User
 from tenants.one_time_passwords import require_password_chosen

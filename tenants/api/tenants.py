@@ -10,8 +10,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.listing import Column, Kind
-from foundation.versions import etag, if_match
+from foundation.sql.versions import etag, if_match
+from foundation.web.listing import Column, Kind
 from tenants.api.base import PlatformView
 from tenants.api.bodies import named_by
 from tenants.api.pages import list_of, listed_by

@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.listing import Column
+from foundation.web.listing import Column
 from tenants import permissions
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.pages import list_of, listed

@@ -13,9 +13,9 @@ from django.utils.translation import gettext as _
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation import audit
-from foundation.errors import FieldError, Invalid
-from foundation.idempotency import Answer, Repeatable, answer_once, checked_key, fingerprint, route_of
+from foundation.audit import audit_log
+from foundation.core.errors import FieldError, Invalid
+from foundation.web.idempotency import Answer, Repeatable, answer_once, checked_key, fingerprint, route_of
 from tenants.api.dry_run import rehearse
 from tenants.models import User
 
@@ -80,7 +80,7 @@ def _once(view: Writes, run: Callable[[], Response], request: Request) -> Respon
     content = fingerprint(request.data, query)
     key = checked_key(request.headers[KEY])
     route = route_of(request.method or "", request.path)
-    with audit.outlive_rollback():
+    with audit_log.outlive_rollback():
         kept, repeated = answer_once(Repeatable(view.viewer.pk, route, key, content), make)
     if not repeated:
         return given[0]

@@ -14,7 +14,7 @@ from typing import Any, Final
 from django.core.management.base import CommandError
 from django.db.models import Q
 
-from foundation.errors import AllotmentError
+from foundation.core.errors import AllotmentError
 from tenants.models import AccountKind, Role, User
 
 USAGE: Final = 2

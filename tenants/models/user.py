@@ -8,8 +8,8 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
 
-from foundation import clock
-from foundation.identifiers import new_id
+from foundation.core import clock
+from foundation.core.identifiers import new_id
 from foundation.models import Versioned
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
-from foundation.errors import NotFound
+from foundation.core.errors import NotFound
 from tenants import grants, permissions
 from tenants.models import AccessKey, Tenant, User
 from tenants.permissions import Permission

@@ -9,9 +9,9 @@ from django.conf import settings
 from django.db.models import Count, QuerySet
 from django.utils.translation import gettext as _
 
-from foundation import clock
-from foundation.actor import Actor
-from foundation.errors import FieldError, Invalid, NotFound
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import FieldError, Invalid, NotFound
 from tenants import permissions
 from tenants.models import AccountKind, Group, GroupMember, Tenant, User
 from tenants.permissions import Permission

@@ -9,10 +9,10 @@ from typing import Final
 
 from django.db.models import Q, QuerySet
 
-from foundation import keyset
-from foundation.actor import Actor
-from foundation.listing import Column, Condition, Kind, narrow
+from foundation.core.actor import Actor
 from foundation.models import AuditRecord
+from foundation.sql import keyset
+from foundation.web.listing import Column, Condition, Kind, narrow
 from tenants import permissions
 from tenants.models import Tenant
 from tenants.permissions import Permission

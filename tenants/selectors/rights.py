@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from tenants import permissions
 from tenants.models import GroupMember, Member, Tenant, User
 from tenants.permissions import Permission

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from foundation.actor import Actor
-from foundation.errors import FieldError, Invalid, NotFound
+from foundation.core.actor import Actor
+from foundation.core.errors import FieldError, Invalid, NotFound
 from tenants import permissions
 from tenants.models import PLATFORM_ROLES, CustomRole, Role, Tenant
 from tenants.permissions import Permission

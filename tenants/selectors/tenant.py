@@ -7,9 +7,9 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from foundation.actor import Actor
-from foundation.errors import NotFound
-from foundation.kept import Kept
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from foundation.sql.prepared import Kept
 from tenants import effects, permissions
 from tenants.effects import Effect
 from tenants.models import Tenant, TenantKind

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from tenants import effects
 from tenants.effects import Effect
 from tenants.models import Tenant

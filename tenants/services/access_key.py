@@ -18,10 +18,12 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from foundation import audit, clock, row_scope
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
-from foundation.kept import Kept
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
+from foundation.sql import row_scope
+from foundation.sql.prepared import Kept
 from tenants import permissions
 from tenants.models import AccessKey, User
 from tenants.permissions import Permission
@@ -129,7 +131,7 @@ def _require_owner(acting_user: Actor, user: User) -> None:
 
 
 def _note(actor: Actor, verb: str, key: AccessKey, after: dict[str, str] | None = None) -> None:
-    audit.record(
+    audit_log.record(
         actor,
         f"access-key.{verb}",
         entity="access-key",

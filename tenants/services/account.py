@@ -13,10 +13,11 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit, clock
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
-from foundation.versions import advance, require_current
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
+from foundation.sql.versions import advance, require_current
 from tenants import permissions
 from tenants.models import AccessKey, User
 from tenants.permissions import Permission
@@ -186,4 +187,4 @@ def _check_fields(user: User) -> None:
 
 
 def _note(actor: Actor, verb: str, user: User, **change: Any) -> None:
-    audit.record(actor, f"user.{verb}", entity="user", entity_id=user.pk, **change)
+    audit_log.record(actor, f"user.{verb}", entity="user", entity_id=user.pk, **change)

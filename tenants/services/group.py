@@ -8,10 +8,10 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
-from foundation.versions import advance, require_current
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.sql.versions import advance, require_current
 from tenants import permissions
 from tenants.models import Group, GroupMember, Member, User
 from tenants.names import clean_name, same_name
@@ -149,4 +149,4 @@ def _described(group: Group) -> dict[str, object]:
 
 
 def _note(actor: Actor, verb: str, group: Group, **change: Any) -> None:
-    audit.record(actor, f"group.{verb}", entity="group", entity_id=group.pk, **change)
+    audit_log.record(actor, f"group.{verb}", entity="group", entity_id=group.pk, **change)

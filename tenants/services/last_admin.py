@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from foundation.errors import Conflict
+from foundation.core.errors import Conflict
 from tenants.models import AccountKind, Member, Role, User
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
-from foundation.versions import advance
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.sql.versions import advance
 from tenants import permissions
 from tenants.models import PLATFORM_ROLES, CustomRole, Group, Member, Role, Tenant, User
 from tenants.permissions import Permission
@@ -111,7 +111,7 @@ def _described(member: Member) -> dict[str, str]:
 
 
 def _note(actor: Actor, verb: str, member: Member, **change: dict[str, str] | None) -> None:
-    audit.record(
+    audit_log.record(
         actor,
         f"member.{verb}",
         entity="member",

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from foundation.rate_limit_middleware import TooManyRequests
+from foundation.web.rate_limit_middleware import TooManyRequests
 from tenants.models import User
 from tenants.services.account import WrongPassword
 

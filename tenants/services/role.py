@@ -8,10 +8,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.utils.translation import gettext as _
 
-from foundation import audit
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
-from foundation.versions import advance, require_current
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.sql.versions import advance, require_current
 from tenants import grants, permissions
 from tenants.models import CustomRole, Member, Role, Tenant
 from tenants.names import clean_name, same_name
@@ -147,4 +147,6 @@ def _described(role: CustomRole) -> dict[str, object]:
 
 
 def _note(actor: Actor, verb: str, role: CustomRole, **change: dict[str, object]) -> None:
-    audit.record(actor, f"role.{verb}", entity="role", entity_id=role.pk, tenant_id=role.tenant_id, **change)
+    audit_log.record(
+        actor, f"role.{verb}", entity="role", entity_id=role.pk, tenant_id=role.tenant_id, **change
+    )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit, clock
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError
 from tenants import permissions
 from tenants.models import AccessKey, AccountKind, Member, Tenant, User
 from tenants.names import clean_slug
@@ -62,7 +63,7 @@ def require_manage(actor: Actor, account: User) -> None:
 
 
 def _note(actor: Actor, verb: str, account: User) -> None:
-    audit.record(
+    audit_log.record(
         actor,
         f"service-account.{verb}",
         entity="user",

@@ -8,8 +8,8 @@ from typing import Final
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from foundation import audit
-from foundation.actor import SYSTEM
+from foundation.audit import audit_log
+from foundation.core.actor import SYSTEM
 from tenants.models import Group, GroupMember, Member, Role, User
 from tenants.names import same_name
 
@@ -36,7 +36,7 @@ def groups_follow(*, user: User, claimed: frozenset[str]) -> None:
     for group in gained:
         GroupMember.unscoped.get_or_create(group=group, user=user)
     if gained or lost:
-        audit.record(
+        audit_log.record(
             SYSTEM,
             "user.groups",
             entity="user",
@@ -58,7 +58,7 @@ def _admin_group(claim: str) -> None:
             raise
         return  # somebody else signed in at the same moment
     after = {"name": group.name, "claim": claim, "role": Role.PLATFORM_ADMIN.value}
-    audit.record(SYSTEM, "group.create", entity="group", entity_id=group.pk, after=after)
+    audit_log.record(SYSTEM, "group.create", entity="group", entity_id=group.pk, after=after)
 
 
 def _free_name(claim: str) -> str:
@@ -77,7 +77,7 @@ def _free_name(claim: str) -> str:
 
 def person_noted(*, user: User) -> None:
     """The audit row of an account that its first sign-in made."""
-    audit.record(
+    audit_log.record(
         SYSTEM,
         "user.create",
         entity="user",

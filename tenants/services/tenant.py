@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from foundation import clock
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
-from foundation.identifiers import new_id
-from foundation.versions import require_current
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.core.identifiers import new_id
+from foundation.sql.versions import require_current
 from tenants import permissions
 from tenants.models import Tenant, TenantKind
 from tenants.names import clean_name, clean_slug, slug_of

@@ -9,10 +9,10 @@ from django.db.models import TextField, Value
 from django.db.models.functions import Concat, Substr
 from django.utils.translation import gettext as _
 
-from foundation import row_scope
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid, PermissionDenied
-from foundation.versions import advance, require_current
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
+from foundation.sql import row_scope
+from foundation.sql.versions import advance, require_current
 from tenants import effects, grants, permissions
 from tenants.models import CustomRole, Member, Tenant
 from tenants.permissions import Permission

@@ -8,9 +8,9 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from foundation import audit
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError
 from tenants.models import Tenant
 from tenants.names import same_name
 
@@ -69,4 +69,6 @@ def save(tenant: Tenant, fields: list[str]) -> None:
 
 def note(actor: Actor, verb: str, tenant: Tenant, **change: Any) -> None:
     """The audit row of a change of `tenant`."""
-    audit.record(actor, f"tenant.{verb}", entity="tenant", entity_id=tenant.pk, tenant_id=tenant.pk, **change)
+    audit_log.record(
+        actor, f"tenant.{verb}", entity="tenant", entity_id=tenant.pk, tenant_id=tenant.pk, **change
+    )

@@ -13,8 +13,8 @@ from unittest import mock
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 
-from foundation import clock
-from foundation.errors import AllotmentError
+from foundation.core import clock
+from foundation.core.errors import AllotmentError
 from scheduling.api import stream
 from tenants.api.live_stream import LiveStream
 from tenants.models import AccessKey, GroupMember, Member, User

@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 from django.urls import get_resolver
 
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 from tenants.key_scopes import KeyScopes
 from tests.access import planting
 from tests.access.actors import ACTORS, Actor

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.apps import apps
 
-from foundation.audit import DENIED
+from foundation.audit.audit_log import DENIED
 from foundation.models import AuditRecord
 from tenants.row_policies import OWN_APPS
 

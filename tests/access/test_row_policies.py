@@ -10,7 +10,7 @@ import pytest
 from django.apps import apps
 from django.db import connections
 
-from foundation import audit
+from foundation.audit import audit_log
 from tenants import permissions, row_policies
 from tenants.models import Tenant
 from tenants.permissions import Permission
@@ -86,7 +86,7 @@ def _all_of_team(team: Tenant) -> dict[str, list[Any]]:
     found = {}
     for label, path in TO_TENANT.items():
         rows = apps.get_model(label)._base_manager.filter(**{path: team.pk})
-        kept = rows.exclude(result=audit.DENIED) if label == "foundation.AuditRecord" else rows
+        kept = rows.exclude(result=audit_log.DENIED) if label == "foundation.AuditRecord" else rows
         found[label] = list(kept.order_by("pk").values_list())
     return found
 

@@ -16,9 +16,10 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.sessions.backends.db import SessionStore
 
 from clusters.models import Cell, Cluster, Flavor, Node
-from foundation import audit, clock
-from foundation.actor import SYSTEM
-from foundation.quantities import Resource
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
 from frontend.pages.quotas import form as quota_form
 from quotas.models import (
     Budget,
@@ -131,7 +132,7 @@ def build() -> AccessWorld:
         w.actors[actor.name] = _signed_in(w, actor)
     for side in (w.here, w.other):
         tenant = side.tenant
-        record = audit.record(
+        record = audit_log.record(
             SYSTEM, "job.test", entity="job", entity_id=f"told-{tenant.slug}", tenant_id=tenant.pk
         )
         side.names["record"] = str(record.pk)

@@ -12,7 +12,7 @@ from django.apps import apps
 from django.db import transaction
 from rest_framework.test import APIClient
 
-from foundation.audit import DENIED
+from foundation.audit.audit_log import DENIED
 from foundation.models import AuditRecord
 from tenants.row_policies import OWN_APPS
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 from rest_framework.test import APIClient
 
-from foundation import clock
+from foundation.core import clock
+from foundation.core.quantities import Resource
 from foundation.models import AuditRecord, Hint, IdempotencyKey
-from foundation.quantities import Resource
 from quotas.models import Budget, LedgerEntry, Override, Quota, QuotaRequest, QuotaRevision, UserLimit
 from quotas.months import month_of, starts_at
 from quotas.services.ledger import LedgerKey, ledger_reserve

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from rest_framework.test import APIClient
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.models import Budget, Quota, UserLimit
 from quotas.services.quota import quota_set
 from quotas.services.quota_plan import Keep, QuotaAmount

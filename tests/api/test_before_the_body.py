@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.parsers import BodyParser
+from foundation.web.parsers import BodyParser
 from tests.api.conftest import As
 from tests.builders import tenancy
 from tests.builders.world import World

@@ -12,8 +12,8 @@ from django.http import HttpRequest
 from rest_framework.request import Request
 from rest_framework.test import APIClient
 
-from foundation.actor import SYSTEM
-from foundation.errors import PermissionDenied
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import PermissionDenied
 from tenants import grants, permissions
 from tenants.api.live_stream import LiveStream
 from tenants.api.streams import signed_in_still

@@ -16,7 +16,7 @@ from rest_framework.test import APIRequestFactory
 
 from clusters.backends.simulated.faults import set_reachable
 from clusters.models import Cell, Cluster
-from foundation.errors import Conflict, NotFound
+from foundation.core.errors import Conflict, NotFound
 from scheduling.api import log_stream
 from scheduling.models import Job
 from scheduling.selectors.log_follow import LogFollower

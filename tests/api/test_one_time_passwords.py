@@ -15,9 +15,9 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from allotment.one_time_passwords import OPEN
-from foundation import clock
-from foundation.actor import SYSTEM
-from foundation.errors import PermissionDenied
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import PermissionDenied
 from foundation.models import AuditRecord
 from tenants.api.streams import signed_in_still
 from tenants.models import AccessKey, Role, User

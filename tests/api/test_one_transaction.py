@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from psycopg.pq import TransactionStatus
 from rest_framework.test import APIClient
 
-from foundation import row_scope
-from foundation.row_scope import NOTHING
+from foundation.sql import row_scope
+from foundation.sql.row_scope import NOTHING
 from scheduling.api import views
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world

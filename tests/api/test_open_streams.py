@@ -12,9 +12,10 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from foundation import audit, clock
-from foundation.actor import SYSTEM
-from foundation.errors import AllotmentError
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import AllotmentError
 from scheduling.api import stream
 from scheduling.models import Job
 from scheduling.selectors import feed
@@ -221,7 +222,7 @@ def test_an_export_of_the_audit_breaks_off_once_the_right_is_gone(
     reader: Reader, loss: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(3):
-        audit.record(SYSTEM, f"test.{number}", entity="x", entity_id="x", tenant_id=reader.workspace.pk)
+        audit_log.record(SYSTEM, f"test.{number}", entity="x", entity_id="x", tenant_id=reader.workspace.pk)
     reader.give(None if place == "admin" else reader.workspace)
     role = reader.member.custom_role
     assert role is not None

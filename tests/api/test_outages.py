@@ -13,9 +13,9 @@ from django.db import IntegrityError, InternalError, OperationalError, connectio
 from django.test import Client
 from psycopg import errors
 
-from foundation.errors import Conflict
-from foundation.outages import find_outage
-from foundation.problems import exception_handler
+from foundation.core.errors import Conflict
+from foundation.monitoring.outages import find_outage
+from foundation.web.problems import exception_handler
 from scheduling.models import Job
 from tests.api.conftest import As
 from tests.builders.world import World

@@ -11,9 +11,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from foundation import audit, clock
-from foundation.actor import SYSTEM
-from foundation.quantities import Resource
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
 from quotas.models import Budget, GpuUse, Override, OverrideAmount, QuotaRequest, UserLimit
 from quotas.months import month_of
 from quotas.services.quota import QuotaAmount, quota_set
@@ -69,7 +70,7 @@ class Filled:
         for owner in (robot, w.platform_admin):
             tenancy.access_key(owner)
         for tenant in (w.workspace, None):
-            audit.record(
+            audit_log.record(
                 w.admin, "job.test", entity="job", entity_id=str(n), tenant_id=tenant.pk if tenant else None
             )
 

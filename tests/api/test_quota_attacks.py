@@ -18,9 +18,9 @@ import pytest
 import time_machine
 from rest_framework.test import APIClient
 
-from foundation import clock
-from foundation.actor import SYSTEM
-from foundation.quantities import Resource
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
 from quotas.models import (
     Override,
     OverrideAmount,

@@ -9,8 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
-from foundation.quantities import Resource
 from quotas.models import Quota, QuotaRevision
 from tenants.models import Role, User
 from tests.api.conftest import As

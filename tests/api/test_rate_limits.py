@@ -12,8 +12,8 @@ from django.core.cache import cache
 from redis.exceptions import ConnectionError as RedisConnectionError
 from rest_framework.test import APIClient
 
-from foundation import rate_limit
 from foundation.models import AuditRecord
+from foundation.web import rate_limit
 from tests.api.conftest import As
 from tests.builders import tenancy
 from tests.builders.world import World

@@ -14,8 +14,8 @@ from django.core.management import call_command
 from django.test import Client
 
 from allotment.celery import app
-from foundation import health
-from foundation.health import CheckResult
+from foundation.monitoring import health
+from foundation.monitoring.health import CheckResult
 
 pytestmark = pytest.mark.django_db
 PARTS = ("worker", "relay", "cycle")

@@ -12,9 +12,9 @@ import pytest
 from django.apps import apps
 from django.db import ProgrammingError, connection, transaction
 
-from foundation import row_scope
 from foundation.models import AuditRecord
-from foundation.row_scope import EVERYTHING, NOTHING
+from foundation.sql import row_scope
+from foundation.sql.row_scope import EVERYTHING, NOTHING
 from quotas.models import Queue, QuotaNode
 from scheduling.models import Job, Task
 from tenants import row_policies

@@ -18,9 +18,11 @@ from allotment import denial_counts, denials
 from allotment.denial_counts import ADDRESSES_MAX, OF_USER, Caller, DenialCounts
 from allotment.settings import environment
 from allotment.supervisor.programs import embedded_plan
-from foundation import audit, clock, rate_limit
+from foundation.audit import audit_log
+from foundation.core import clock
 from foundation.models import AuditRecord
-from foundation.rate_limit import address_of, network_of
+from foundation.web import rate_limit
+from foundation.web.rate_limit import address_of, network_of
 from scheduling.tasks import prune
 from tenants.models import User
 from tests.builders import tenancy
@@ -108,7 +110,7 @@ def test_a_record_that_cannot_be_written_fails_no_other_request(
     now.shift(60)
     monkeypatch.setattr(denials.audit, "denied", fail)
     assert client.get("/livez").status_code == 200
-    assert audit.denied is fail
+    assert audit_log.denied is fail
 
 
 def test_a_locked_sign_in_makes_no_record_for_each_try(w: World, now: Any, settings: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 from drf_spectacular.generators import SchemaGenerator
 
-from foundation import clock
-from foundation.quantities import Resource
+from foundation.core import clock
+from foundation.core.quantities import Resource
 from quotas.models import Budget, Override, UserLimit
 from tests.api.conftest import As
 from tests.api.refusals import everything

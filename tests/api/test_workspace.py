@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from foundation import clock
-from foundation.quantities import Resource
+from foundation.core import clock
+from foundation.core.quantities import Resource
 from tenants.models import AccessKey
 from tenants.services.access_key import access_key_create
 from tests.api.conftest import As

@@ -15,7 +15,7 @@ from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 from django.db.models.fields import NOT_PROVIDED
 
-from foundation.online_index import AddIndexOnline, RemoveIndexOnline
+from foundation.sql.online_index import AddIndexOnline, RemoveIndexOnline
 
 REASON: Final = "SAFE_BESIDE_OLD_CODE"
 """The name in a migration's module that says why old processes survive what these rules cannot judge."""

@@ -24,7 +24,7 @@ IMPURE = {
     "signal", "socket", "subprocess", "tempfile", "threading", "time", "urllib", "uuid",
 }  # fmt: skip
 MAY_IMPORT = {
-    "scheduling/engine/": ("numpy", "foundation.quantities", "quotas.tree", "scheduling.engine"),
+    "scheduling/engine/": ("numpy", "foundation.core.quantities", "quotas.tree", "scheduling.engine"),
     "quotas/tree/": ("quotas.tree",),
 }
 DECIDES = re.compile(

@@ -13,7 +13,7 @@ from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ModelState, ProjectState
 from django.db.models.functions import Now
 
-from foundation.online_index import AddIndexOnline
+from foundation.sql.online_index import AddIndexOnline
 from tenants.row_policies import OWN_APPS
 from tests.architecture.migration_rules import REASON, unexplained, unsafe
 

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from clusters.models import Device, Flavor, Node
-from foundation import clock
+from foundation.core import clock
 from quotas.models import Queue
 from scheduling.models import (
     HOLDING_STATES,

@@ -16,7 +16,7 @@ from clusters.gpu import hami
 from clusters.models import BackendKind, GpuMode
 from clusters.services.cluster import cluster_add
 from clusters.services.flavor import flavor_add, flavors_found
-from foundation.actor import SYSTEM
+from foundation.core.actor import SYSTEM
 from scheduling.execution.observe import observe_cluster
 from scheduling.models import Allocation, Job, JobRole
 from tenants.models import Role

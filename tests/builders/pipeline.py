@@ -10,7 +10,7 @@ from clusters.backends.registry import backend_for
 from clusters.backends.simulated.seed import NodeGroup, build_cluster
 from clusters.models import BackendKind, Cell, Cluster, Flavor, GpuMode
 from clusters.services.inventory import inventory_sync
-from foundation import clock
+from foundation.core import clock
 from foundation.models import Hint
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster

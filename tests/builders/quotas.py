@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clusters.models import Cell, Flavor
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.models import LedgerEntry, Queue, QueueFlavor, Quota, QuotaNode
 from tenants.models import Tenant
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from foundation.actor import SYSTEM
-from foundation.identifiers import new_id
+from foundation.core.actor import SYSTEM
+from foundation.core.identifiers import new_id
 from tenants.models import (
     AccountKind,
     CustomRole,

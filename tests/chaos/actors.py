@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 
 from django.db import connections
 
-from foundation import faults
+from foundation.core import faults
 
 Order = dict[str, Any]
 Work = Callable[[Order], Order]

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from clusters.backends.kubernetes import backend
 from clusters.backends.kubernetes.breaker import LONGEST_PAUSE_S, Breaker
 from clusters.models import Cell, Cluster
-from foundation import leases
+from foundation.messaging import leases
 
 _SECONDS: Final = struct.Struct("d")
 

@@ -20,8 +20,8 @@ from typing import Any, Final
 import pytest
 
 from benchmarks.control_plane import ControlPlane
-from foundation import clock
-from foundation.errors import Conflict
+from foundation.core import clock
+from foundation.core.errors import Conflict
 from scheduling.models import TERMINAL_STATES, Allocation, Job, JobState
 from scheduling.services.job import job_cancel, job_resume, job_suspend
 from tests.builders.kube_stage import KubeStage

@@ -15,8 +15,8 @@ from typing import Final
 import pytest
 
 from clusters.backends.kubernetes import api
-from foundation import outbox
-from foundation.errors import Conflict, Invalid, Refused
+from foundation.core.errors import Conflict, Invalid, Refused
+from foundation.messaging import outbox
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from scheduling.models import TERMINAL_STATES, GpuRequestMode, Job, Task, TaskState

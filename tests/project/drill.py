@@ -13,8 +13,8 @@ from typing import Any, Final
 from benchmarks.control_plane import ControlPlane
 from clusters.models import Cluster as ClusterRow
 from clusters.services.flavor import flavor_add, flavors_found
-from foundation.actor import SYSTEM
-from foundation.installation import installation_id
+from foundation.core.actor import SYSTEM
+from foundation.core.installation import installation_id
 from foundation.models import Installation
 from scheduling.models import Job
 from scheduling.services.job import job_cancel, job_submit

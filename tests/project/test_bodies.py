@@ -13,7 +13,7 @@ from django.test import override_settings
 from allotment import bodies
 from allotment.bodies import Body, BodyBudget, TooManyBodies, TooSlow, read_body
 from allotment.web import OneThreadHandler
-from foundation.errors import TooLarge
+from foundation.core.errors import TooLarge
 
 LIMIT = 1000
 pytestmark = pytest.mark.usefixtures("small")

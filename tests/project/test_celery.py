@@ -14,7 +14,7 @@ from allotment import celery as workers
 from allotment.celery import QUEUES, VISIBILITY_TIMEOUT_S, app
 from allotment.schedule import beat_schedule
 from allotment.supervisor import programs
-from foundation import follow
+from foundation.messaging import due_hints
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.valkey import ValkeyServer
 
@@ -93,7 +93,7 @@ def test_a_worker_takes_up_hints_of_the_queues_that_it_reads(
 ) -> None:
     taken: set[str] = set()
     monkeypatch.setattr(app.amqp.queues, "_consume_from", dict.fromkeys(read))
-    monkeypatch.setattr(follow, "take_up", taken.update)
+    monkeypatch.setattr(due_hints, "take_up", taken.update)
     workers._follow_hints()
     assert taken == topics
 

@@ -10,7 +10,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from clusters.models import Cluster, ClusterHealth
-from foundation import clock, health
+from foundation.core import clock
+from foundation.monitoring import health
 from tests.builders.world import world
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from clusters.models import Flavor
-from foundation.errors import FieldError
+from foundation.core.errors import FieldError
 from frontend.pages.quotas import form
 from quotas.selectors.quota_table import NodeQuota
 from quotas.services.quota_plan import Keep, QuotaAmount

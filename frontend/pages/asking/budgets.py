@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
-from foundation import clock
-from foundation.errors import AllotmentError, NotFound
-from foundation.numbers import read_whole
+from foundation.core import clock
+from foundation.core.errors import AllotmentError, NotFound
+from foundation.core.numbers import read_whole
 from frontend import formats
 from frontend.pages.asking import words
 from frontend.pages.doing import done, version_of

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from clusters.models import Flavor
-from foundation.errors import AllotmentError, NotFound, PermissionDenied
-from foundation.numbers import read_whole
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.core.numbers import read_whole
 from frontend import parts
 from frontend.pages.asking import amounts, words
 from frontend.pages.asking.requests import PER_PAGE, row

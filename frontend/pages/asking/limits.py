@@ -15,9 +15,9 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation import clock
-from foundation.errors import AllotmentError, NotFound
-from foundation.quantities import Resource
+from foundation.core import clock
+from foundation.core.errors import AllotmentError, NotFound
+from foundation.core.quantities import Resource
 from frontend.pages.asking.budgets import row as budget_row
 from frontend.pages.doing import done, version_of
 from frontend.pages.frame import frame, login_required, viewer

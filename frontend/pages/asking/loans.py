@@ -17,8 +17,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
-from foundation.errors import AllotmentError, NotFound
-from foundation.quantities import Resource
+from foundation.core.errors import AllotmentError, NotFound
+from foundation.core.quantities import Resource
 from frontend.pages.asking import words
 from frontend.pages.doing import done, version_of
 from frontend.pages.frame import frame, login_required, viewer

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
-from foundation.errors import AllotmentError, Invalid, NotFound, PermissionDenied
+from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied
 from frontend.pages.asking import amounts, words
 from frontend.pages.doing import done
 from frontend.pages.frame import frame, login_required, viewer

@@ -9,7 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from frontend import formats
 from frontend.pages.quotas.rows import TITLES
 from quotas.models import BudgetAction, OverrideState, QuotaNode, RequestState

@@ -19,11 +19,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation import audit_chain, audit_heads
-from foundation.audit import DENIED, DONE
-from foundation.errors import Invalid
-from foundation.listing import parse_condition
+from foundation.audit import chain, chain_heads
+from foundation.audit.audit_log import DENIED, DONE
+from foundation.core.errors import Invalid
 from foundation.models import AuditRecord, AuditSeal
+from foundation.web.listing import parse_condition
 from frontend import parts
 from frontend.pages.frame import frame, login_required, viewer
 from tenants import permissions
@@ -100,9 +100,9 @@ def _verify(request: HttpRequest) -> None:
     if last is not None and last.number > VERIFIED_MOST:
         messages.warning(request, _("The chain is long: run allotment audit-verify, or let a timer do it."))
         return
-    verdict = audit_chain.verify()
-    noted = audit_heads.noted_head()
-    if verdict.broken is None and noted is not None and not audit_heads.is_in_chain(noted):
+    verdict = chain.verify()
+    noted = chain_heads.noted_head()
+    if verdict.broken is None and noted is not None and not chain_heads.is_in_chain(noted):
         text = _("The end of the chain was cut off: head %(number)s was noted and is no longer there.")
         messages.error(request, text % {"number": noted.number})
         return

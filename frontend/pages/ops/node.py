@@ -15,9 +15,9 @@ from clusters.selectors.foreign import foreign_on_node
 from clusters.selectors.grid import node_state
 from clusters.selectors.node import node_get, node_story
 from clusters.services.node_life import is_held
-from foundation import clock
-from foundation.errors import Invalid, NotFound
-from foundation.quantities import format_cpu
+from foundation.core import clock
+from foundation.core.errors import Invalid, NotFound
+from foundation.core.quantities import format_cpu
 from frontend import formats, parts
 from frontend.pages.frame import operator_required, time_range, viewer
 from frontend.pages.ops import figures, words

@@ -10,7 +10,7 @@ from datetime import datetime
 from django.utils.translation import ngettext
 
 from clusters.models import Device, ForeignOrigin, ForeignPod
-from foundation.quantities import format_cpu
+from foundation.core.quantities import format_cpu
 from frontend import formats
 from frontend.capacity import Meter
 from frontend.pages.ops.summary import job_url

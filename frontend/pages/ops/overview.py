@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
-from foundation.errors import NotFound
+from foundation.core.errors import NotFound
 from frontend import formats
 from frontend.pages.frame import operator_required, time_range, viewer
 from frontend.pages.ops import figures, summary

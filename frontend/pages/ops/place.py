@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from clusters.models import Cluster, ClusterHealth
 from clusters.selectors.node import cluster_list
-from foundation.errors import NotFound
+from foundation.core.errors import NotFound
 from frontend import context, navigation
 from frontend.pages.frame import frame, viewer
 

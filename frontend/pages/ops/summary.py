@@ -16,7 +16,7 @@ from clusters.models import ForeignOrigin
 from clusters.selectors.capacity import FlavorCapacity, capacity_now
 from clusters.selectors.foreign import ForeignHolding, foreign_holdings
 from clusters.selectors.grid import GridNode, Stranded, node_grid, stranded
-from foundation import clock
+from foundation.core import clock
 from frontend import formats, navigation, reasons
 from frontend.pages.ops import mosaic, tenants, words
 from frontend.pages.ops.place import Scope

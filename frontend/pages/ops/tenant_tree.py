@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend import formats, parts
 from frontend.pages import members
 from frontend.pages.doing import done, version_of

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from clusters.models import Flavor
-from foundation.errors import AllotmentError, NotFound, PermissionDenied, Refused
-from foundation.numbers import read_whole
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied, Refused
+from foundation.core.numbers import read_whole
 from frontend.pages.frame import login_required, viewer
 from frontend.pages.quotas import form
 from frontend.pages.quotas.page import Open, resource_of, resource_word, show

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.errors import AllotmentError, NotFound
+from foundation.core.errors import AllotmentError, NotFound
 from frontend import parts
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.quotas.rows import TITLES

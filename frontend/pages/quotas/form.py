@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
-from foundation.errors import FieldError, Invalid
-from foundation.numbers import read_whole
-from foundation.quantities import Resource
+from foundation.core.errors import FieldError, Invalid
+from foundation.core.numbers import read_whole
+from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
 from quotas.selectors.quota_table import NodeQuota, QuotaLine
 from quotas.services.quota import Shrink

@@ -17,8 +17,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
-from foundation.errors import Conflict, Refused
-from foundation.quantities import Resource
+from foundation.core.errors import Conflict, Refused
+from foundation.core.quantities import Resource
 from frontend.pages.frame import login_required, viewer
 from frontend.pages.quotas.rows import TITLES
 from quotas.models import QuotaChange, QuotaRevision

@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from clusters.models import Cell, Flavor
-from foundation.errors import NotFound
-from foundation.quantities import Resource
+from foundation.core.errors import NotFound
+from foundation.core.quantities import Resource
 from frontend import parts
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.quotas.form import Typed, shown

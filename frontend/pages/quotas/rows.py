@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from frontend import formats
 from frontend.capacity import Meter
 from quotas.selectors.pool_size import pool_sizes

@@ -18,8 +18,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.errors import AllotmentError
-from foundation.numbers import read_whole
+from foundation.core.errors import AllotmentError
+from foundation.core.numbers import read_whole
 from frontend import parts
 from frontend.pages.doing import done, told, version_of
 from frontend.pages.frame import frame, login_required, viewer

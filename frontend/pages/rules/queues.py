@@ -17,7 +17,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.errors import AllotmentError, FieldError, Invalid
+from foundation.core.errors import AllotmentError, FieldError, Invalid
 from frontend import parts
 from frontend.pages.doing import done, told, version_of
 from frontend.pages.frame import frame, login_required, viewer

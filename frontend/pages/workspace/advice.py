@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from foundation.bounded import Bounds, TextError, load_json
-from foundation.numbers import read_whole
-from foundation.quantities import Resource
+from foundation.core.bounded_parsing import Bounds, TextError, load_json
+from foundation.core.numbers import read_whole
+from foundation.core.quantities import Resource
 
 File = dict[str, Any]
 Item = Mapping[str, Any]

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from foundation import clock
+from foundation.core import clock
 from frontend import parts, words
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.workspace import job_facts, job_holding, job_memory, story, why

@@ -11,7 +11,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from foundation.errors import Conflict
+from foundation.core.errors import Conflict
 from frontend.pages.frame import login_required, problem_of, viewer
 from frontend.pages.workspace.addresses import job_address
 from scheduling.models import Job

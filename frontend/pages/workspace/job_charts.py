@@ -9,8 +9,8 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from foundation import clock
-from foundation.errors import NotFound
+from foundation.core import clock
+from foundation.core.errors import NotFound
 from frontend import charts
 from frontend.charts import Chart, Gap, Line
 from frontend.pages.frame import RANGES, range_label

@@ -11,8 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from foundation.errors import AllotmentError, Conflict, NotFound
-from foundation.numbers import read_whole
+from foundation.core.errors import AllotmentError, Conflict, NotFound
+from foundation.core.numbers import read_whole
 from frontend import parts
 from frontend.pages.frame import login_required, viewer
 from frontend.pages.workspace import pod_story

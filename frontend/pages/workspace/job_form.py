@@ -10,7 +10,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.errors import FieldError
+from foundation.core.errors import FieldError
 from frontend.pages.workspace.job_values import FormValues, field_of, read_rest, rest_text
 from frontend.words import JOB_KINDS
 from quotas.selectors.pool import Pool

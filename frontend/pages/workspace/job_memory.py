@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.errors import Conflict
+from foundation.core.errors import Conflict
 from frontend import formats
 from frontend.pages.doing import done
 from frontend.pages.frame import login_required, viewer

@@ -13,9 +13,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from clusters.models import BackendKind
-from foundation.errors import AllotmentError, FieldError, Invalid, NotFound, PermissionDenied, TooLarge
-from foundation.identifiers import new_id
-from foundation.numbers import read_whole
+from foundation.core.errors import AllotmentError, FieldError, Invalid, NotFound, PermissionDenied, TooLarge
+from foundation.core.identifiers import new_id
+from foundation.core.numbers import read_whole
 from frontend import parts
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.workspace import advice, job_rail

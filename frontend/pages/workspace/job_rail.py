@@ -10,8 +10,8 @@ from typing import Any
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from foundation.errors import AllotmentError, FieldError
-from foundation.quantities import Resource
+from foundation.core.errors import AllotmentError, FieldError
+from foundation.core.quantities import Resource
 from frontend import reasons
 from frontend.capacity import Meter
 from quotas.selectors.pool import Pool

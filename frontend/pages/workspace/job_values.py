@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from foundation.bounded import Bounds, TextError, load_json
-from foundation.numbers import read_whole
+from foundation.core.bounded_parsing import Bounds, TextError, load_json
+from foundation.core.numbers import read_whole
 
 Values = dict[str, Any]
 

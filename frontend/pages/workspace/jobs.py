@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation import clock
+from foundation.core import clock
 from frontend import parts
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.workspace import job_facts

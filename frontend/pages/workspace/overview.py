@@ -12,8 +12,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from foundation import clock
-from foundation.quantities import Resource
+from foundation.core import clock
+from foundation.core.quantities import Resource
 from frontend.capacity import Meter
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.workspace.job_facts import cards_of, rights_of, size, waited

@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from frontend import formats, navigation, parts, reasons
 from frontend.pages.workspace import advice
 from quotas.selectors.queue_flavors import flavors_named

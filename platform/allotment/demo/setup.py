@@ -19,8 +19,8 @@ from clusters.backends.registry import backend_for
 from clusters.backends.simulated.seed import DEMO, build_cluster
 from clusters.models import BackendKind, Cell, Cluster, Flavor, GpuMode, PlacementPolicy
 from clusters.services.inventory import inventory_sync
-from foundation.actor import SYSTEM
-from foundation.quantities import Resource
+from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.services.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_node_ensure, quota_set

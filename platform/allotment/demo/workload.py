@@ -19,7 +19,7 @@ from allotment.demo import philly
 from allotment.demo.setup import WORKSPACES
 from clusters.backends.simulated.timeline import Timeline
 from clusters.models import Device, SimulatedCluster
-from foundation import clock
+from foundation.core import clock
 from foundation.models import Heartbeat
 from scheduling.models import WAITING_STATES, Job, JobRole
 from scheduling.services.job import job_submit

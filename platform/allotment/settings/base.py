@@ -46,12 +46,12 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "foundation.request_id.RequestIdMiddleware",  # first: everything below logs with the id
-    "foundation.http_measures.HttpMeasuresMiddleware",
+    "foundation.web.request_id.RequestIdMiddleware",  # first: everything below logs with the id
+    "foundation.web.request_metrics.HttpMeasuresMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "foundation.cache_control.CacheControlMiddleware",
-    "foundation.row_scope_middleware.RowScopeMiddleware",
+    "foundation.web.cache_control.CacheControlMiddleware",
+    "foundation.web.row_scope_middleware.RowScopeMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -62,7 +62,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "foundation.rate_limit_middleware.RateLimitMiddleware",
+    "foundation.web.rate_limit_middleware.RateLimitMiddleware",
     "allotment.denials.DenialMiddleware",
     "tenants.middleware.PasswordAttemptMiddleware",
     "allotment.one_time_passwords.OneTimePasswordMiddleware",
@@ -108,7 +108,7 @@ AUTH_PASSWORD_VALIDATORS = [
 # Locked by user and address together: an attacker elsewhere cannot lock the owner out. Beside that, each user
 # and each address is slowed down as a whole, but for who signed in from there before.
 AXES_HANDLER = "tenants.sign_in_limits.SignInHandler"
-AXES_CLIENT_IP_CALLABLE = "foundation.rate_limit.network_of"
+AXES_CLIENT_IP_CALLABLE = "foundation.web.rate_limit.network_of"
 ALLOTMENT_SIGN_IN_FAILURES = {
     "user": env.number("ALLOTMENT_SIGN_IN_FAILURES_OF_USER", default=24),
     "address": env.number("ALLOTMENT_SIGN_IN_FAILURES_FROM_ADDRESS", default=40),
@@ -198,10 +198,10 @@ REST_FRAMEWORK = {
         "tenants.key_scopes.KeyScopes",
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["foundation.parsers.BoundedJsonParser"],
+    "DEFAULT_PARSER_CLASSES": ["foundation.web.parsers.BoundedJsonParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "DEFAULT_THROTTLE_CLASSES": ["foundation.rate_limit.CallerRate"],
-    "EXCEPTION_HANDLER": "foundation.problems.exception_handler",
+    "DEFAULT_THROTTLE_CLASSES": ["foundation.web.rate_limit.CallerRate"],
+    "EXCEPTION_HANDLER": "foundation.web.problems.exception_handler",
     "URL_FORMAT_OVERRIDE": None,
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",

@@ -175,7 +175,7 @@ def cache(broker_url: str) -> dict[str, Any]:
     if broker_url.startswith("memory:"):
         return {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     return {
-        "BACKEND": "foundation.shared_cache.KeptRedisCache",
+        "BACKEND": "foundation.messaging.shared_cache.KeptRedisCache",
         "LOCATION": broker_url.replace("redis+socket://", "unix://", 1),
         # Apart from what earlier versions kept there, which was pickle and is not read.
         "KEY_PREFIX": "allotment-json",

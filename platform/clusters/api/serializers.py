@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 
 from clusters.models import BackendKind, Cluster, ClusterHealth, GpuMode
-from foundation.listing import Column, Kind
+from foundation.web.listing import Column, Kind
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import ListQuery, QuerySerializer
 

@@ -29,7 +29,7 @@ from clusters.selectors.node import (
     node_list,
 )
 from clusters.services.cluster import cluster_set
-from foundation.versions import etag, if_match
+from foundation.sql.versions import etag, if_match
 from tenants.api.base import PlatformView
 from tenants.api.pages import list_of, listed, listed_by
 from tenants.api.query import NoQuery, read_query

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from clusters.backends.base import BackendUnavailable, Capabilities, ClusterBackend
 from clusters.backends.delegation import Delegate
 from clusters.models import BackendKind, Cluster, ClusterHealth
-from foundation.errors import AllotmentError
+from foundation.core.errors import AllotmentError
 
 # By name where the import costs something that most processes never need.
 _FACTORIES: Final[dict[str, str]] = {

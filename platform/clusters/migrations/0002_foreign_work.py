@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.manager
-import foundation.identifiers
+import foundation.core.identifiers
 from django.db import migrations, models
 
 
@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='ForeignPod',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('node_name', models.CharField(max_length=253)),
                 ('uid', models.CharField(max_length=64)),

@@ -11,8 +11,8 @@ from typing import Final
 
 from clusters.models import Device, Flavor, Node
 from clusters.services.node_life import is_schedulable
-from foundation import clock
-from foundation.actor import Actor
+from foundation.core import clock
+from foundation.core.actor import Actor
 from tenants import permissions
 from tenants.permissions import Permission
 

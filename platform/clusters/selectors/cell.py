@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import Count
 
 from clusters.models import Cell
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from tenants import permissions
 from tenants.permissions import Permission
 

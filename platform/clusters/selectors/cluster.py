@@ -6,7 +6,7 @@ import uuid
 from typing import Final
 
 from clusters.models import Cluster
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 
 _BY_KEY: Final = Kept(lambda pk: Cluster.unscoped.filter(pk=pk).order_by())
 

@@ -8,8 +8,8 @@ from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
 from clusters.models import Cluster, Flavor
-from foundation.actor import Actor
-from foundation.errors import NotFound
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
 from tenants import permissions
 from tenants.permissions import Permission
 

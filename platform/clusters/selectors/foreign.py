@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.db.models import Count
 
 from clusters.models import Device, ForeignPod, Node
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from tenants import permissions
 from tenants.permissions import Permission
 

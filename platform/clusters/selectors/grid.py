@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from clusters.models import Device, Node
-from foundation import clock
-from foundation.actor import Actor
+from foundation.core import clock
+from foundation.core.actor import Actor
 from tenants import permissions
 from tenants.permissions import Permission
 

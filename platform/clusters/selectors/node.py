@@ -8,8 +8,8 @@ from django.db.models import Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from clusters.models import Cluster, Device, Node, NodeEvent
-from foundation.actor import Actor
-from foundation.errors import FieldError, Invalid, NotFound
+from foundation.core.actor import Actor
+from foundation.core.errors import FieldError, Invalid, NotFound
 from tenants import permissions
 from tenants.permissions import Permission
 

@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce, Greatest
 
 from clusters.models import Device, Flavor, Node
 from clusters.selectors.grid import CLOSED, CORDONED, NOT_READY, READY
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from tenants import permissions
 from tenants.permissions import Permission
 

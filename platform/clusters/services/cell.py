@@ -6,10 +6,10 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell
-from foundation import audit
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
-from foundation.identifiers import is_dns_label
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.core.identifiers import is_dns_label
 from tenants import permissions
 from tenants.permissions import Permission
 
@@ -31,5 +31,5 @@ def cell_add(*, acting_user: Actor, name: str) -> Cell:
     except IntegrityError as error:
         taken = _("Cell %(name)s already exists.") % {"name": name}
         raise Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]) from error
-    audit.record(acting_user, "cell.add", entity="cell", entity_id=cell.pk, after={"name": name})
+    audit_log.record(acting_user, "cell.add", entity="cell", entity_id=cell.pk, after={"name": name})
     return cell

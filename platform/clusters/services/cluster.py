@@ -24,9 +24,11 @@ from clusters.services.ownership import (
     ownership_release,
     take_over_begin,
 )
-from foundation import audit, outbox, versions
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid, Refused
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid, Refused
+from foundation.messaging import outbox
+from foundation.sql import versions
 from tenants import permissions
 from tenants.names import clean_slug
 from tenants.permissions import Permission
@@ -186,7 +188,7 @@ def _forget(acting_user: Actor, cluster: Cluster) -> None:
         raise Conflict(
             message % {"name": before["name"], "kinds": ", ".join(kinds)}, code="CLUSTER_IN_USE"
         ) from error
-    audit.record(acting_user, "cluster.remove", entity="cluster", entity_id=key, before=before)
+    audit_log.record(acting_user, "cluster.remove", entity="cluster", entity_id=key, before=before)
     outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
 
 
@@ -204,4 +206,4 @@ def _asked(cluster: Cluster, *, take_over: str = "") -> Inventory:
 
 def _note(actor: Actor, verb: str, cluster: Cluster, **change: Any) -> None:
     key: uuid.UUID = cluster.pk
-    audit.record(actor, f"cluster.{verb}", entity="cluster", entity_id=key, **change)
+    audit_log.record(actor, f"cluster.{verb}", entity="cluster", entity_id=key, **change)

@@ -13,10 +13,11 @@ from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Cluster, Flavor, GpuMode, Node
 from clusters.services.inventory import flavor_of
-from foundation import audit, outbox
-from foundation.actor import Actor
-from foundation.errors import Conflict, FieldError, Invalid
-from foundation.identifiers import dns_label
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.core.identifiers import dns_label
+from foundation.messaging import outbox
 from tenants import permissions
 from tenants.names import clean_slug
 from tenants.permissions import Permission
@@ -75,7 +76,7 @@ def flavor_add(
     if not may_be_empty and not flavor.nodes.filter(present=True).exists():
         raise _no_nodes(flavor)
     after = {"name": name, "cluster": cluster.name, "mode": plan.gpu_mode, "selector": flavor.node_selector}
-    audit.record(acting_user, "flavor.add", entity="flavor", entity_id=flavor.pk, after=after)
+    audit_log.record(acting_user, "flavor.add", entity="flavor", entity_id=flavor.pk, after=after)
     return flavor
 
 
@@ -116,7 +117,7 @@ def flavor_remove(*, acting_user: Actor, flavor: Flavor) -> None:
         inventory_version=F("inventory_version") + 1, quota_version=F("quota_version") + 1
     )
     outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
-    audit.record(acting_user, "flavor.remove", entity="flavor", entity_id=key, before=before)
+    audit_log.record(acting_user, "flavor.remove", entity="flavor", entity_id=key, before=before)
 
 
 def flavors_found(*, acting_user: Actor, cluster: Cluster) -> list[FlavorPlan]:

@@ -16,9 +16,10 @@ from clusters.backends.base import BoundPod, BoundPods
 from clusters.models import Cell, Cluster, ForeignOrigin, ForeignPod, Node
 from clusters.services.foreign_sums import foreign_settle
 from clusters.services.node_marks import nodes_changed
-from foundation import clock, outbox
-from foundation.installation import installation_id
-from foundation.kept import Kept, KeptUpdate
+from foundation.core import clock
+from foundation.core.installation import installation_id
+from foundation.messaging import outbox
+from foundation.sql.prepared import Kept, KeptUpdate
 
 log = structlog.get_logger(__name__)
 _DIGITS: Final = 10

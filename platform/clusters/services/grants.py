@@ -15,10 +15,10 @@ from typing import Final
 from clusters.models import Device, Node
 from clusters.services.foreign_sums import unplaced_settle
 from clusters.services.node_life import not_held
-from foundation import clock
-from foundation.bulk import ALWAYS, Guard, locking_in_order, update_rows
-from foundation.errors import Conflict
-from foundation.kept import Kept
+from foundation.core import clock
+from foundation.core.errors import Conflict
+from foundation.sql.bulk import ALWAYS, Guard, locking_in_order, update_rows
+from foundation.sql.prepared import Kept
 
 _NODES: Final = Kept(lambda nodes: locking_in_order(Node.unscoped.filter(pk__any_of=nodes)).values_list("pk"))
 _USABLE: Final = Kept(

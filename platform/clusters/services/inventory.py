@@ -13,7 +13,8 @@ from clusters.services.cards import cards_upsert
 from clusters.services.foreign_sums import foreign_settle
 from clusters.services.node_life import node_note, readiness
 from clusters.services.node_marks import nodes_changed
-from foundation import clock, outbox
+from foundation.core import clock
+from foundation.messaging import outbox
 
 
 def inventory_sync(*, cluster: Cluster, inventory: Inventory) -> int:

@@ -12,9 +12,9 @@ from clusters.backends.base import BackendUnavailable, NamespaceState
 from clusters.backends.registry import backend_for
 from clusters.models import Cluster
 from clusters.services.ownership import ClusterUnreachable
-from foundation import audit
-from foundation.actor import Actor
-from foundation.errors import Conflict, NotFound, Refused
+from foundation.audit import audit_log
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, NotFound, Refused
 from tenants import permissions
 from tenants.models import Tenant, TenantKind
 from tenants.names import is_reserved
@@ -84,7 +84,7 @@ def namespace_adopt(
             "cluster: --kubeconfig FILE"
         )
         raise NamespaceKept(message % {"message": error}) from error
-    audit.record(
+    audit_log.record(
         acting_user,
         "cluster.namespace_adopt",
         entity="cluster",

@@ -27,10 +27,12 @@ from clusters.backends.registry import backend_for
 from clusters.models import Cell, Cluster, ClusterHealth, Node
 from clusters.restarts import RestartingJob
 from clusters.services.node_marks import nodes_changed
-from foundation import audit, clock, faults, outbox
-from foundation.actor import Actor
-from foundation.errors import Conflict, Refused
-from foundation.installation import installation_id
+from foundation.audit import audit_log
+from foundation.core import clock, faults
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, Refused
+from foundation.core.installation import installation_id
+from foundation.messaging import outbox
 from tenants import permissions
 from tenants.permissions import Permission
 
@@ -235,7 +237,7 @@ def cluster_take_over(
         raise ClusterUnreachable(str(error)) from error
     with transaction.atomic():
         before = {} if found is None else {"owner": found.installation, "host": found.host}
-        audit.record(
+        audit_log.record(
             acting_user, "cluster.take_over", entity="cluster", entity_id=cluster.pk,
             before=before, after={"owner": str(installation_id())},
         )  # fmt: skip

@@ -1,5 +1,5 @@
 import django.db.models.manager
-import foundation.identifiers
+import foundation.core.identifiers
 import rest_framework.utils.encoders
 from django.db import migrations, models
 
@@ -52,7 +52,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='AuditRecord',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('actor_id', models.UUIDField(db_index=True, null=True)),
                 ('actor_name', models.CharField(max_length=150)),
@@ -112,7 +112,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='IdempotencyKey',
             fields=[
-                ('id', models.UUIDField(default=foundation.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('scope', models.UUIDField()),
                 ('route', models.CharField(max_length=120)),

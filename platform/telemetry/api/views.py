@@ -12,9 +12,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clusters.models import Cluster, Node
-from foundation import clock
-from foundation.actor import Actor
-from foundation.errors import NotFound
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
 from scheduling.models import Job
 from telemetry.api.serializers import SeriesQuerySerializer, SeriesSetSerializer
 from telemetry.series import SeriesSet, cluster_series, job_series, node_series

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from clusters.models import Cluster
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from telemetry.models import Channel, Scope, Tick
 from telemetry.series.buckets import Buckets, Measure, Values, bucket_means
 from telemetry.series.gaps import gaps_in, silent_buckets

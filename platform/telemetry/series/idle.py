@@ -9,8 +9,8 @@ from typing import Final
 
 from django.db.models import Max, Min
 
-from foundation import clock
-from foundation.actor import Actor
+from foundation.core import clock
+from foundation.core.actor import Actor
 from scheduling.models import Allocation
 from telemetry.models import Reading
 from telemetry.series.now import FRESH_FOR

@@ -11,8 +11,8 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from clusters.models import Device
-from foundation.actor import Actor
-from foundation.errors import NotFound
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
 from scheduling.models import Job, Task
 from telemetry.models import Channel, Reading
 from telemetry.series.buckets import Buckets, Measure, Values, bucket_means

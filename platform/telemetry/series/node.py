@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from clusters.models import Device, Node
-from foundation.actor import Actor
+from foundation.core.actor import Actor
 from telemetry.models import Channel, Reading, Scope, Tick
 from telemetry.series.buckets import Buckets, Measure, bucket_means
 from telemetry.series.cluster import MEASURES, total_lines, totals

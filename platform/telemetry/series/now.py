@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 
-from foundation import clock
-from foundation.actor import Actor
+from foundation.core import clock
+from foundation.core.actor import Actor
 from telemetry.models import Reading, Scope
 from telemetry.series.sight import job_tenants
 from telemetry.times import from_ms, to_ms

@@ -9,8 +9,8 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from foundation import clock
-from foundation.errors import Invalid
+from foundation.core import clock
+from foundation.core.errors import Invalid
 from telemetry.times import ROLL_UP_MS, TICK_MS, floor_ms, from_ms, span_ms, to_ms
 
 POINTS: Final = 240

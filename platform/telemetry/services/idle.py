@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from foundation import clock
-from foundation.actor import SYSTEM
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
 from scheduling.services.idle import idle_limits, suspend_idle
 from telemetry.series.idle import idle_allocated
 

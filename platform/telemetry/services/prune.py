@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import Exists, Model, OuterRef
 
-from foundation import clock
+from foundation.core import clock
 from telemetry.models import Channel, Reading, RollUp, TelemetryGap, Tick
 from telemetry.times import READINGS_KEPT_FOR, ROLL_UPS_KEPT_FOR, TICKS_KEPT_FOR, to_ms
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import Avg, Count, Max, Min, QuerySet
 
-from foundation import clock
+from foundation.core import clock
 from telemetry.models import Reading, RollUp, Tick
 from telemetry.times import READINGS_KEPT_FOR, ROLL_UP_MS, floor_ms, span_ms, to_ms
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from foundation import clock
+from foundation.core import clock
 from telemetry.models import GapCause, TelemetryGap
 
 _MESSAGE_LENGTH = 300

@@ -12,7 +12,7 @@ from django.db import transaction
 from clusters.models import GpuMode
 from clusters.selectors.flavor import cluster_get, flavor_get, flavor_list
 from clusters.services.flavor import FlavorPlan, flavor_add, flavor_remove, flavors_found
-from foundation.errors import Conflict
+from foundation.core.errors import Conflict
 from quotas.services.pool_quota import NodeResources, RootQuota, root_quota_cover
 from quotas.services.quota_plan import Planned
 from quotas.words import amount_words

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine.model import (
     Allocation,
     DomainTasks,

@@ -22,7 +22,7 @@ from scheduling.engine.model.kinds import (
 )
 
 ResourceName = str
-"""One of the platform's resources (`foundation.quantities.Resource`), or any name a cluster counts by."""
+"""A platform resource (`foundation.core.quantities.Resource`), or any name that a cluster counts by."""
 
 
 class FlavorResource(NamedTuple):

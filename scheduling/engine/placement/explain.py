@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine.model import Help, HelpCode
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.question import Question

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine.model import Allocation, Flavor, Node
 from scheduling.engine.topology import NODE_LABEL, FlavorGround, Stock, TopologyNode, Usage, build_tree
 from scheduling.engine.topology.stock import COUNTLESS

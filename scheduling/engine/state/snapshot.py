@@ -14,7 +14,7 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.tree import Branch, Limits, QuotaTree
 from scheduling.engine.model import (
     Allocation,

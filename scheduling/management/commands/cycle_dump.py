@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from clusters.models import Cell
-from foundation import clock
+from foundation.core import clock
 from scheduling.dump import dump
 from scheduling.snapshots import cell_snapshot
 

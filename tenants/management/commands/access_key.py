@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from foundation.actor import SYSTEM
+from foundation.core.actor import SYSTEM
 from tenants.management.results import write_json
 from tenants.models import User
 from tenants.services.access_key import access_key_create

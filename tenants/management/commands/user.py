@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
-from foundation.actor import SYSTEM
+from foundation.core.actor import SYSTEM
 from tenants.management.results import USAGE, read_password
 from tenants.management.verbs import VerbCommand, table_text
 from tenants.models import PLATFORM_ROLES, Role, Tenant, User

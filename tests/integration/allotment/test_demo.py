@@ -17,7 +17,7 @@ from allotment.demo import philly
 from allotment.demo.setup import demo_setup
 from allotment.demo.workload import workload_tick
 from clusters.models import Device, Node
-from foundation import clock
+from foundation.core import clock
 from quotas.models import Queue, Quota
 from scheduling.models import Job
 from tenants.models import Tenant, User

@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 
 from benchmarks.control_plane import ControlPlane
 from clusters.models import Cluster, Device, Flavor, Node
-from foundation.actor import SYSTEM
+from foundation.core.actor import SYSTEM
 from foundation.models import AuditRecord
 from quotas.services.queue import queue_create
 from tenants.models import Role

@@ -29,7 +29,7 @@ from clusters.backends.delegation import (
 )
 from clusters.backends.registry import BackendMissing, delegate_for
 from clusters.models import ADMITS_ITSELF
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from tests.fixtures.kubelet import Cluster
 from tests.fixtures.wait import wait_until
 from tests.integration.clusters.conftest import WORKSPACE

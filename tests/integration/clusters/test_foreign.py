@@ -29,8 +29,8 @@ from clusters.services.grants import (
     nodes_take,
 )
 from clusters.services.inventory import nodes_observe
-from foundation import clock
-from foundation.installation import installation_id
+from foundation.core import clock
+from foundation.core.installation import installation_id
 from scheduling.engine import model as em
 from scheduling.snapshots import empty_snapshot
 from tests.builders import clusters

@@ -9,7 +9,7 @@ import pytest
 from clusters.backends.base import DeviceFact, NodeFact, NodeObservation
 from clusters.models import Device, Node
 from clusters.services.inventory import nodes_observe
-from foundation import clock
+from foundation.core import clock
 from tests.builders import clusters
 
 pytestmark = pytest.mark.django_db

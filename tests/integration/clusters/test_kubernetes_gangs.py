@@ -15,7 +15,7 @@ from clusters.backends.kubernetes import api as calls
 from clusters.backends.kubernetes.api import Api, OutcomeUnknown
 from clusters.backends.kubernetes.namespaces import namespace_labels
 from clusters.backends.registry import backend_for
-from foundation.installation import installation_id
+from foundation.core.installation import installation_id
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.need import need
 from tests.fixtures.wait import wait_until

@@ -23,7 +23,7 @@ from clusters.backends.kubernetes import api, logs, watch
 from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.pods import manifest
 from clusters.gpu import hami
-from foundation.installation import installation_id
+from foundation.core.installation import installation_id
 from tests.fixtures.kubelet import Cluster, Json
 from tests.integration.clusters.conftest import Harness
 

@@ -11,7 +11,7 @@ from clusters.backends.base import DeviceFact, NodeFact, NodeObservation
 from clusters.models import Cluster, Node, NodeEvent
 from clusters.services.grants import DeviceAmount, NodeAmount, NoLongerFree, devices_take, nodes_take
 from clusters.services.inventory import nodes_observe
-from foundation import clock
+from foundation.core import clock
 from scheduling.snapshots import empty_snapshot
 from tests.builders import clusters
 

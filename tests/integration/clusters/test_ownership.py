@@ -14,8 +14,8 @@ from clusters.backends.base import BackendUnavailable
 from clusters.backends.kubernetes.backend import KubernetesBackend
 from clusters.models import Cluster, ClusterHealth, Node
 from clusters.services.ownership import cluster_take_over
-from foundation.errors import PermissionDenied
-from foundation.installation import installation_id
+from foundation.core.errors import PermissionDenied
+from foundation.core.installation import installation_id
 from foundation.models import AuditRecord, Installation
 from scheduling.models import JobState
 from tenants.models import Role

@@ -9,7 +9,7 @@ import pytest
 
 from clusters.backends.base import BackendUnavailable, DeviceGrant, NodeObservation, PodPhase, TaskRef
 from clusters.backends.simulated import faults
-from foundation.errors import Invalid, NotFound
+from foundation.core.errors import Invalid, NotFound
 
 GPU = "OutOfnvidia.com/gpu"
 ADMISSION = "UnexpectedAdmissionError"

@@ -13,7 +13,7 @@ from clusters.backends.base import BackendUnavailable, OutcomeKind, PodPhase, Ta
 from clusters.backends.simulated import SimulatedBackend, build_cluster, faults
 from clusters.backends.simulated.life import SOONEST_S
 from clusters.models import Cell, Cluster, SimulatedCluster, SimulatedNode, SimulatedPod
-from foundation import clock
+from foundation.core import clock
 
 
 def life_of(harness: Any, name: str) -> list[tuple[str, Any]]:

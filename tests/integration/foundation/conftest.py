@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from foundation import measures
+from foundation.monitoring import counters
 
 TOKEN = "a-token-of-the-scraper"
 Found = dict[tuple[str, ...], float]
@@ -19,9 +19,9 @@ Found = dict[tuple[str, ...], float]
 def nothing_counted(settings: Any) -> Iterator[None]:
     """Nobody has counted anything, and the token is set."""
     settings.ALLOTMENT_METRICS_TOKEN = TOKEN
-    measures._counted.clear()
+    counters._counted.clear()
     yield
-    measures._counted.clear()
+    counters._counted.clear()
 
 
 @pytest.fixture

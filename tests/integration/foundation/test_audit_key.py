@@ -16,13 +16,13 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
 from allotment.checks import check_audit_head
-from foundation import audit, audit_chain, audit_heads
-from foundation.actor import SYSTEM
-from foundation.audit_chain import Break
+from foundation.audit import audit_log, chain, chain_heads
+from foundation.audit.chain import Break
+from foundation.core.actor import SYSTEM
 from foundation.models import AuditRecord, AuditSeal
 from foundation.tasks import seal_audit
 
-pytestmark = pytest.mark.usefixtures("keeper", "heads")
+pytestmark = pytest.mark.usefixtures("keeper", "heads_file")
 
 
 @pytest.fixture
@@ -38,13 +38,13 @@ def keeper(db: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def heads(settings: LazySettings, tmp_path: Path) -> Path:
+def heads_file(settings: LazySettings, tmp_path: Path) -> Path:
     settings.ALLOTMENT_AUDIT_HEADS = str(tmp_path / "noted" / "heads")
     return Path(settings.ALLOTMENT_AUDIT_HEADS)
 
 
 def write(count: int) -> list[AuditRecord]:
-    return [audit.record(SYSTEM, "job.submit", entity="job", entity_id=str(n)) for n in range(count)]
+    return [audit_log.record(SYSTEM, "job.submit", entity="job", entity_id=str(n)) for n in range(count)]
 
 
 def recompute(key: Callable[[str, int, AuditRecord], str]) -> None:
@@ -56,7 +56,7 @@ def recompute(key: Callable[[str, int, AuditRecord], str]) -> None:
 
 
 def plain(before: str, number: int, record: AuditRecord) -> str:
-    content = audit_chain._content(record)
+    content = chain._content(record)
     return hashlib.sha256(
         json.dumps([before, number, content], sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()
@@ -66,8 +66,8 @@ def plain(before: str, number: int, record: AuditRecord) -> str:
     "forge",
     [
         plain,
-        lambda *made: audit_chain.digest(b"", *made),
-        lambda *made: audit_chain.digest(b"guess" * 20, *made),
+        lambda *made: chain.digest(b"", *made),
+        lambda *made: chain.digest(b"guess" * 20, *made),
     ],
     ids=["plain", "empty-key", "other-key"],
 )
@@ -75,17 +75,17 @@ def test_a_chain_that_was_computed_anew_does_not_verify(
     forge: Callable[[str, int, AuditRecord], str],
 ) -> None:
     records = write(3)
-    audit_chain.seal()
+    chain.seal()
     AuditRecord.unscoped.filter(pk=records[1].pk).update(actor_name="somebody else")
     recompute(forge)
-    assert audit_chain.verify().broken == Break(1, str(records[0].pk), "CHANGED")
+    assert chain.verify().broken == Break(1, str(records[0].pk), "CHANGED")
 
 
 def test_a_seal_of_a_key_that_is_not_configured_is_named() -> None:
     records = write(2)
-    audit_chain.seal()
+    chain.seal()
     AuditSeal.unscoped.filter(number=2).update(key_id="00000000")
-    assert audit_chain.verify().broken == Break(2, str(records[1].pk), "UNKNOWN_KEY")
+    assert chain.verify().broken == Break(2, str(records[1].pk), "UNKNOWN_KEY")
 
 
 def test_a_seal_without_a_key_cannot_be_stored() -> None:
@@ -96,21 +96,19 @@ def test_a_seal_without_a_key_cannot_be_stored() -> None:
 
 def test_a_key_can_be_replaced_and_old_seals_still_verify(settings: LazySettings) -> None:
     write(2)
-    audit_chain.seal()
+    chain.seal()
     settings.ALLOTMENT_AUDIT_KEYS = ["n" * 50, *settings.ALLOTMENT_AUDIT_KEYS]
     write(2)
-    audit_chain.seal()
-    assert (audit_chain.verify().sealed, audit_chain.verify().broken) == (4, None)
+    chain.seal()
+    assert (chain.verify().sealed, chain.verify().broken) == (4, None)
     assert AuditSeal.unscoped.values("key_id").distinct().count() == 2
     settings.ALLOTMENT_AUDIT_KEYS = settings.ALLOTMENT_AUDIT_KEYS[:1]
-    assert audit_chain.verify().broken == Break(
-        1, str(AuditSeal.unscoped.get(number=1).record_id), "UNKNOWN_KEY"
-    )
+    assert chain.verify().broken == Break(1, str(AuditSeal.unscoped.get(number=1).record_id), "UNKNOWN_KEY")
 
 
 def test_the_key_is_not_in_the_database(settings: LazySettings) -> None:
     write(1)
-    audit_chain.seal()
+    chain.seal()
     with connection.cursor() as cursor:
         tables = connection.introspection.table_names(cursor)
         texts = []
@@ -126,42 +124,42 @@ def cut(records: list[AuditRecord]) -> None:
     AuditRecord.unscoped.filter(pk__in=[record.pk for record in records]).delete()
 
 
-def test_an_end_that_was_cut_off_is_noticed_and_stays_noticed(heads: Path) -> None:
+def test_an_end_that_was_cut_off_is_noticed_and_stays_noticed(heads_file: Path) -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         records = write(4)
         seal_audit()
         assert check_audit_head().ok
         cut(records[2:])
-        assert audit_chain.verify().broken is None
+        assert chain.verify().broken is None
         for _ in range(3):
             write(2)
             traveller.shift(120)
             seal_audit()
             assert not check_audit_head().ok
-    assert len(heads.read_text().splitlines()) == 1
+    assert len(heads_file.read_text().splitlines()) == 1
     with pytest.raises(SystemExit):
         call_command("audit_verify")
 
 
-def test_the_head_is_noted_once_a_minute_and_when_it_is_new(heads: Path) -> None:
+def test_the_head_is_noted_once_a_minute_and_when_it_is_new(heads_file: Path) -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         seal_audit()
-        assert not heads.exists()
+        assert not heads_file.exists()
         for wait_s, lines in ((0, 1), (5, 1), (70, 2), (70, 3)):
             traveller.shift(wait_s)
             write(1)
             # The file carries the time of the machine, which does not travel.
-            if heads.exists():
-                os.utime(heads, (audit_heads.clock.now().timestamp() - wait_s,) * 2)
+            if heads_file.exists():
+                os.utime(heads_file, (chain_heads.clock.now().timestamp() - wait_s,) * 2)
             seal_audit()
-            assert len(heads.read_text().splitlines()) == lines
+            assert len(heads_file.read_text().splitlines()) == lines
         seal_audit()
-        assert len(heads.read_text().splitlines()) == 3
+        assert len(heads_file.read_text().splitlines()) == 3
 
 
 def test_the_command_reads_heads_out_of_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records = write(3)
-    audit_chain.seal()
+    chain.seal()
     log = tmp_path / "worker.log"
     lines = (f'{{"event": "audit head", "head": "{seal}:{row.hash}"}}' for seal, row in _seals().items())
     log.write_text("\n".join(["{}", *lines, "12:34:56 nothing"]))

@@ -10,7 +10,7 @@ import time_machine
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from clusters.models import Device
-from foundation.bulk import Guard, insert_rows, update_rows
+from foundation.sql.bulk import Guard, insert_rows, update_rows
 from quotas.models import Queue
 from scheduling.models import Attempt, Job, JobEvent, JobState
 from tests.builders import clusters, jobs, quotas, tenancy

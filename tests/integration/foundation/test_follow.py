@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from foundation import follow, outbox
-from foundation.follow import followed
+from foundation.messaging import due_hints, outbox
+from foundation.messaging.due_hints import followed
+from foundation.messaging.outbox import Topic
 from foundation.models import Hint
-from foundation.outbox import Topic
 
 pytestmark = pytest.mark.django_db
 
@@ -20,9 +20,9 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Keys that were worked on here, of cells alone."""
     keys: list[str] = []
     monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, keys.append)
-    follow.take_up([Topic.CYCLE])
+    due_hints.take_up([Topic.CYCLE])
     yield keys
-    follow.take_up([])
+    due_hints.take_up([])
 
 
 def left() -> list[str]:
@@ -52,7 +52,7 @@ def test_what_is_due_soon_is_waited_for_and_what_is_due_later_is_not(
     monkeypatch: pytest.MonkeyPatch, worked: list[str]
 ) -> None:
     monkeypatch.setitem(outbox._workers, Topic.OBSERVE.value, worked.append)
-    follow.take_up([Topic.OBSERVE])
+    due_hints.take_up([Topic.OBSERVE])
     with followed():
         outbox.hint(Topic.OBSERVE, "cluster-1", delay_s=0.02)
         outbox.hint(Topic.OBSERVE, "cluster-2", delay_s=60)
@@ -84,7 +84,7 @@ def test_the_work_on_a_hint_may_ask_for_more(monkeypatch: pytest.MonkeyPatch, wo
 
 
 def test_it_ends_some_time(monkeypatch: pytest.MonkeyPatch, worked: list[str]) -> None:
-    monkeypatch.setattr(follow, "_LONGEST_S", 0.05)
+    monkeypatch.setattr(due_hints, "_LONGEST_S", 0.05)
     monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, lambda key: outbox.hint(Topic.CYCLE, key))
     with followed():
         outbox.hint(Topic.CYCLE, "cell-1")

@@ -9,9 +9,12 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from foundation import clock, idempotency
-from foundation.errors import Invalid
-from foundation.idempotency import (
+from foundation.core import clock
+from foundation.core.errors import Invalid
+from foundation.core.identifiers import new_id
+from foundation.models import IdempotencyKey
+from foundation.web import idempotency
+from foundation.web.idempotency import (
     Answer,
     KeyInUse,
     KeyReused,
@@ -21,8 +24,6 @@ from foundation.idempotency import (
     fingerprint,
     idempotency_prune,
 )
-from foundation.identifiers import new_id
-from foundation.models import IdempotencyKey
 from tests.fixtures.postgres import PostgresServer
 
 SCOPE = new_id()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import IntegrityError, transaction
 
-from foundation.installation import installation_id
+from foundation.core.installation import installation_id
 from foundation.models import Installation
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.db import DataError, connection
 from django.db.models import F, QuerySet
 from django.test.utils import CaptureQueriesContext
 
-from foundation.kept import Kept, KeptUpdate
+from foundation.sql.prepared import Kept, KeptUpdate
 from quotas.models import Queue
 from scheduling.models import Job
 from tenants.models import Tenant

@@ -6,7 +6,7 @@ import pytest
 from django.conf import settings
 
 from clusters.models import Cell
-from foundation import leases
+from foundation.messaging import leases
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.wait import wait_until
 

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from clusters.models import Cell
-from foundation import leases
+from foundation.messaging import leases
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from pytest_django import DjangoDbBlocker
 
 from allotment.settings import environment
 from benchmarks import postgres
-from foundation import health
+from foundation.monitoring import health
 from tests.fixtures.need import need
 from tests.fixtures.wait import wait_until
 

@@ -12,9 +12,12 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.test import Client
 
 from clusters.models import Cell, Cluster, ClusterHealth
-from foundation import clock, health, http_measures, measures, metrics, outbox
-from foundation.measures import Counter, Histogram
+from foundation.core import clock
+from foundation.messaging import outbox
 from foundation.models import AuditRecord, Measure
+from foundation.monitoring import counters, health, metrics
+from foundation.monitoring.counters import Counter, Histogram
+from foundation.web import request_metrics
 from tests.builders import jobs
 from tests.builders.world import world
 from tests.fixtures.wait import wait_until
@@ -29,7 +32,7 @@ def write() -> None:
     """Write down what was counted, within the test's transaction."""
     inside, connection.in_atomic_block = connection.in_atomic_block, False
     try:
-        measures.write_measures()
+        counters.write_measures()
     finally:
         connection.in_atomic_block = inside
 
@@ -138,7 +141,7 @@ def test_what_another_version_counts_is_left_alone(scraped: Callable[[], Found])
 def test_what_cannot_be_written_is_kept() -> None:
     THINGS.add(kind="a")
     with transaction.atomic():
-        measures.write_measures()
+        counters.write_measures()
     assert not Measure.unscoped.exists(), "it might be rolled back"
     write()
     assert Measure.unscoped.get().total == 1
@@ -156,8 +159,8 @@ def test_a_connection_that_is_gone_fails_no_request(
 
     THINGS.add(kind="a")
     with monkeypatch.context() as patched:
-        patched.setattr(measures, "connection", Gone())
-        measures.write_measures()
+        patched.setattr(counters, "connection", Gone())
+        counters.write_measures()
     write()
     assert Measure.unscoped.get().total == 1
 
@@ -201,7 +204,7 @@ def test_a_request_is_answered_while_another_process_holds_the_write_lock(
     THINGS.add(kind="a")
     with monkeypatch.context() as patched:
         locked = Locked(error)
-        patched.setattr(measures, "connection", locked)
+        patched.setattr(counters, "connection", locked)
         for _ in range(3):
             client.get(path, headers={"Authorization": f"Bearer {TOKEN}"})
             THINGS.add(kind="a")
@@ -209,8 +212,8 @@ def test_a_request_is_answered_while_another_process_holds_the_write_lock(
         assert not locked.written
         locked.free.set()
         assert locked.closed.wait(30)
-        wait_until(lambda: not measures._Process.writing.locked(), "the thread has ended")
-    kept = measures._counted.get((THINGS.name, ("a",), ""), [0, 0.0])[0]
+        wait_until(lambda: not counters._Process.writing.locked(), "the thread has ended")
+    kept = counters._counted.get((THINGS.name, ("a",), ""), [0, 0.0])[0]
     written = sum(row[3] for row in locked.written if row[0] == THINGS.name)
     assert written + kept == 4, "nothing is lost, and nothing counted twice"
     assert bool(written) is (error is None)
@@ -251,9 +254,9 @@ def test_a_pool_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     class Pooled:
         pool = Pool()
 
-    monkeypatch.setattr(http_measures, "connection", Pooled())
-    http_measures.count_pool()
-    counted = {key[0]: total for key, (_, total) in measures._counted.items()}
+    monkeypatch.setattr(request_metrics, "connection", Pooled())
+    request_metrics.count_pool()
+    counted = {key[0]: total for key, (_, total) in counters._counted.items()}
     assert counted == {
         "allotment_database_pool_uses_total": 5,
         "allotment_database_pool_waits_total": 2,

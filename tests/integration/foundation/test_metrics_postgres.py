@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from foundation import measures, metrics, row_scope
-from foundation.measures import Counter
 from foundation.models import Measure
+from foundation.monitoring import counters, metrics
+from foundation.monitoring.counters import Counter
+from foundation.sql import row_scope
 from tests.builders import jobs
 from tests.builders.world import world
 from tests.fixtures.postgres import PostgresServer
@@ -32,7 +33,7 @@ def test_a_web_process_under_the_policies_counts_every_job(
         cursor.execute("SET ROLE allotment_web")
 
     THINGS.add(kind="a")
-    measures.write_measures()
+    counters.write_measures()
     found = scraped()
     assert found["allotment_jobs", "queued"] == 1
     assert ("allotment_oldest_wait_seconds",) in found
@@ -64,7 +65,7 @@ def test_processes_that_write_at_once_lose_nothing(on_postgres: PostgresServer) 
         for _ in range(20):
             THINGS.add(kind="a")
             THINGS.add(kind="b")
-            measures.write_measures()
+            counters.write_measures()
         connection.close()
 
     threads = [threading.Thread(target=count) for _ in range(4)]
@@ -72,5 +73,5 @@ def test_processes_that_write_at_once_lose_nothing(on_postgres: PostgresServer) 
         thread.start()
     for thread in threads:
         thread.join()
-    measures.write_measures()
+    counters.write_measures()
     assert {row.labels: row.total for row in Measure.unscoped.all()} == {'["a"]': 80, '["b"]': 80}

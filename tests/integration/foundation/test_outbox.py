@@ -8,9 +8,10 @@ import pytest
 import time_machine
 from django.db import transaction
 
-from foundation import clock, outbox
+from foundation.core import clock
+from foundation.messaging import outbox
+from foundation.messaging.outbox import Topic
 from foundation.models import Hint
-from foundation.outbox import Topic
 from tests.fixtures.wait import wait_until
 
 pytestmark = pytest.mark.django_db

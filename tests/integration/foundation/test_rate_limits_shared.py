@@ -17,7 +17,7 @@ from django.conf import LazySettings
 from django.core.cache import cache
 
 from allotment.settings import environment
-from foundation.rate_limit import _Counter
+from foundation.web.rate_limit import _Counter
 from tests.fixtures.valkey import ValkeyServer
 
 pytestmark = pytest.mark.server
@@ -30,8 +30,8 @@ from allotment.settings import environment
 settings.CACHES = {"default": environment.cache(sys.argv[1])}
 settings.ALLOTMENT_RATES = {"read": 40}
 from datetime import UTC, datetime
-from foundation import clock
-from foundation.rate_limit import counter
+from foundation.core import clock
+from foundation.web.rate_limit import counter
 clock.now = lambda: datetime(2026, 11, 21, 12, tzinfo=UTC)  # both in one window
 print(sum(not counter.count("read", "key:1", 1).exceeded for _ in range(30)))
 """

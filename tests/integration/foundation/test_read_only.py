@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test import RequestFactory
 
-from foundation import health
+from foundation.monitoring import health
 from tests.fixtures.postgres import PostgresServer
 
 pytestmark = pytest.mark.server

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection, transaction
 
-from foundation import outbox
 from foundation.management.commands.relay import Bell
-from foundation.outbox import Topic
+from foundation.messaging import outbox
+from foundation.messaging.outbox import Topic
 from tests.fixtures.postgres import PostgresServer
 
 pytestmark = pytest.mark.server

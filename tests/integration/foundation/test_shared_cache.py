@@ -20,8 +20,8 @@ from kombu.serialization import loads, prepare_accept_content
 
 from allotment.celery import app
 from allotment.settings import environment
-from foundation import rate_limit
-from foundation.shared_cache import JsonSerializer, KeptRedisCache
+from foundation.messaging.shared_cache import JsonSerializer, KeptRedisCache
+from foundation.web import rate_limit
 from tests.fixtures.valkey import ValkeyServer
 
 ROOT: Final = Path(__file__).parents[3]

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection, transaction
 
-from foundation import outbox
+from foundation.messaging import outbox
+from foundation.messaging.outbox import Topic
 from foundation.models import Hint
-from foundation.outbox import Topic
 from tests.fixtures.postgres import PostgresServer
 
 pytestmark = pytest.mark.server

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.models import Quota, QuotaNode
 from quotas.services.quota_plan import QuotaTables
 from tenants.models import Role, User

@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 from django.db import connection, transaction
 
-from foundation import clock
-from foundation.errors import AllotmentError
+from foundation.core import clock
+from foundation.core.errors import AllotmentError
 from foundation.models import AuditRecord
 from quotas.models import Budget, LedgerEntry, Override, QuotaRequest, QuotaRevision
 from quotas.services.budget import budgets_watch

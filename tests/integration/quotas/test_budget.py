@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import time_machine
 
-from foundation.errors import AllotmentError, Conflict, Invalid, PermissionDenied, PreconditionFailed
+from foundation.core.errors import AllotmentError, Conflict, Invalid, PermissionDenied, PreconditionFailed
+from foundation.core.quantities import Resource
 from foundation.models import AuditRecord, Hint
-from foundation.quantities import Resource
 from quotas.models import Budget, BudgetAction, UserLimit
 from quotas.selectors.budget import budget_list, gpu_hours_by_month, workspace_budgets
 from quotas.services.budget import budget_change, budget_create, budget_delete, budgets_watch

@@ -11,8 +11,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from clusters.models import Cell, Cluster, Device, Flavor, GpuMode, Node
+from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
-from foundation.quantities import Resource
 from quotas.models import Quota, QuotaRevision
 from tenants.models import Role, Tenant
 from tests.builders import clusters, jobs, quotas, tenancy

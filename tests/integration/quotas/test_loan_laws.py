@@ -19,9 +19,9 @@ import pytest
 import time_machine
 from django.db import transaction
 
-from foundation import clock
-from foundation.actor import SYSTEM
-from foundation.errors import AllotmentError
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import AllotmentError
 from quotas.models import (
     Override,
     OverrideAmount,

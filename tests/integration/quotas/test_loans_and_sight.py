@@ -9,8 +9,9 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from foundation import clock, row_scope
-from foundation.actor import SYSTEM
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from foundation.sql import row_scope
 from quotas.models import Override, OverrideState, QuotaNode
 from quotas.services.override import LoanAmount, override_create, override_end
 from quotas.services.quota import QuotaAmount, quota_set

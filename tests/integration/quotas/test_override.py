@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
-from foundation.actor import SYSTEM
-from foundation.errors import AllotmentError, Conflict, Invalid, NotFound, PermissionDenied
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import AllotmentError, Conflict, Invalid, NotFound, PermissionDenied
 from foundation.models import AuditRecord, Hint
 from quotas.errors import LenderShort, OverrideClosed, QuotaLent
 from quotas.models import (

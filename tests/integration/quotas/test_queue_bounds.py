@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.actor import SYSTEM
-from foundation.quantities import Resource
+from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
 from quotas.models import Queue, Quota
 from quotas.selectors.tree import tree_load
 from quotas.services.queue import queue_create, queue_rename

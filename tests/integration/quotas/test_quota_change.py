@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from clusters.models import Node
-from foundation.errors import Conflict, Invalid, PreconditionFailed
+from foundation.core.errors import Conflict, Invalid, PreconditionFailed
+from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
-from foundation.quantities import Resource
 from quotas.errors import BelowUse, ExceedsParent
 from quotas.models import LedgerEntry, Quota, QuotaNode, QuotaRevision
 from quotas.selectors.quota_history import quota_history

@@ -10,8 +10,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from foundation.errors import Invalid
-from foundation.quantities import Resource
+from foundation.core.errors import Invalid
+from foundation.core.quantities import Resource
 from quotas.errors import ExceedsParent
 from quotas.files import FileFormat, format_of
 from quotas.models import Quota, QuotaRevision

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clusters.models import GpuMode
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.models import Quota, QuotaNode
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.quota_table import node_quota

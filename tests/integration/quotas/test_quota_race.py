@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 from django.db import connection
 
-from foundation.errors import AllotmentError
-from foundation.quantities import Resource
+from foundation.core.errors import AllotmentError
+from foundation.core.quantities import Resource
 from quotas.models import Quota, QuotaNode, QuotaRevision
 from quotas.services.quota import QuotaAmount, quota_set
 from tests.builders import clusters, quotas, tenancy

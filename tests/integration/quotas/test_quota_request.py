@@ -10,8 +10,8 @@ import pytest
 import time_machine
 
 from clusters.models import Node
-from foundation.actor import SYSTEM
-from foundation.errors import Invalid, NotFound, PermissionDenied, PreconditionFailed
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import Invalid, NotFound, PermissionDenied, PreconditionFailed
 from foundation.models import AuditRecord
 from quotas.errors import ExceedsParent, OfferGone, RequestNotPending, RequestOpen
 from quotas.evidence import gather

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clusters.models import Cell, Cluster, Device, Flavor, GpuMode
-from foundation.errors import Invalid
-from foundation.quantities import Resource
+from foundation.core.errors import Invalid
+from foundation.core.quantities import Resource
 from quotas.errors import ExceedsParent
 from quotas.files import FileFormat, read_rows
 from quotas.models import Quota, QuotaNode

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from foundation.errors import NotFound, PermissionDenied
-from foundation.quantities import Resource
+from foundation.core.errors import NotFound, PermissionDenied
+from foundation.core.quantities import Resource
 from quotas.errors import ExceedsParent
 from quotas.models import Quota, QuotaNode
 from quotas.services.quota import QuotaAmount, quota_set

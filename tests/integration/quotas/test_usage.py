@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.selectors.usage import TenantUsage, tenant_usage
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, quotas, tenancy

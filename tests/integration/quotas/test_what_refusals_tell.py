@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from foundation import clock
-from foundation.errors import AllotmentError, Conflict, PermissionDenied
+from foundation.core import clock
+from foundation.core.errors import AllotmentError, Conflict, PermissionDenied
 from foundation.models import AuditRecord
 from quotas.errors import OfferGone
 from quotas.files import FileFormat

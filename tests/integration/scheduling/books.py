@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from clusters.models import Device, Node, SimulatedPod
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 from quotas.models import LedgerEntry
 from scheduling.models import (
     HOLDING_STATES,

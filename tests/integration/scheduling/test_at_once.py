@@ -15,8 +15,9 @@ from django.db import connection, transaction
 from clusters.backends.base import PodObservation, PodPhase, TaskRef
 from clusters.backends.simulated import faults
 from clusters.models import Cell, Cluster, Node
-from foundation import clock, outbox
-from foundation.errors import Conflict
+from foundation.core import clock
+from foundation.core.errors import Conflict
+from foundation.messaging import outbox
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply

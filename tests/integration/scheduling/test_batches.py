@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from clusters.backends.base import PodObservation, PodPhase, TaskRef
 from clusters.models import Cell, Cluster, Device, SimulatedPod
 from clusters.services.grants import DeviceAmount, NoLongerFree, devices_give_back, devices_take
-from foundation import clock
+from foundation.core import clock
 from scheduling.execution.changes import Changes, NotLocked
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster

@@ -9,9 +9,9 @@ import time_machine
 from django.db import connection
 
 from clusters.models import SimulatedPod
-from foundation import clock
+from foundation.core import clock
+from foundation.messaging.outbox import Topic, hint
 from foundation.models import Hint
-from foundation.outbox import Topic, hint
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from scheduling.models import Job, JobState

@@ -8,8 +8,9 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from clusters.models import Cell, Device, Node
-from foundation import clock, leases
-from foundation.quantities import Resource
+from foundation.core import clock
+from foundation.core.quantities import Resource
+from foundation.messaging import leases
 from quotas.models import LedgerEntry
 from scheduling.commit import commit_cycle
 from scheduling.engine import model as em

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from foundation import clock
+from foundation.core import clock
 from scheduling import engine
 from scheduling.engine.model import Instant
 from scheduling.engine_config import engine_config

@@ -8,9 +8,9 @@ import pytest
 import time_machine
 from django.db import connection
 
-from foundation import clock
+from foundation.core import clock
+from foundation.messaging.outbox import Topic, hint
 from foundation.models import Hint
-from foundation.outbox import Topic, hint
 from scheduling.services import cycle
 from tests.builders import clusters
 

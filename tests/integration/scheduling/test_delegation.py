@@ -20,9 +20,9 @@ from clusters.backends.delegation import (
     Workload,
 )
 from clusters.models import BackendKind, GpuMode, Node
-from foundation import clock
+from foundation.core import clock
+from foundation.core.quantities import Resource
 from foundation.models import Hint
-from foundation.quantities import Resource
 from quotas.models import Budget, BudgetAction, LedgerEntry, QueueFlavor, Quota, QuotaNode, UserLimit
 from scheduling.delegation import run
 from scheduling.delegation.projection import projection_of

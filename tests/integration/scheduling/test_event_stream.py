@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import Q
 
-from foundation import clock
+from foundation.core import clock
 from scheduling.models import JobEvent
 from scheduling.selectors.feed import EventFeed, event_latest
 from scheduling.transitions import note

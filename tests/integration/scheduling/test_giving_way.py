@@ -10,7 +10,8 @@ import time_machine
 from django.db.models import F
 
 from clusters.models import Cell, Device, Node
-from foundation import clock, leases
+from foundation.core import clock
+from foundation.messaging import leases
 from quotas.models import Queue, StopPolicy
 from scheduling import engine
 from scheduling.commit import Committed, commit_cycle

@@ -28,8 +28,9 @@ from clusters.backends.simulated import faults
 from clusters.backends.simulated.seed import PRODUCT_LABEL, NodeGroup, build_cluster
 from clusters.models import BackendKind, Cell, Cluster, Device, Flavor, GpuMode, Node, SimulatedPod
 from clusters.services.inventory import inventory_sync
-from foundation import clock, leases
-from foundation.errors import Conflict, NotFound
+from foundation.core import clock
+from foundation.core.errors import Conflict, NotFound
+from foundation.messaging import leases
 from foundation.models import Hint
 from quotas.models import Queue, Quota, StopPolicy
 from scheduling import engine

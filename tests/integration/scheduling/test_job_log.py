@@ -10,7 +10,7 @@ import pytest
 import time_machine
 from django.test import Client
 
-from foundation import measures
+from foundation.monitoring import counters
 from scheduling.execution.observe import observe_cluster
 from scheduling.models import JobState
 from scheduling.services.lifecycle import begin_eviction
@@ -41,10 +41,10 @@ def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
     logger, handler = logging.getLogger("scheduling.journal"), Keep()
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    measures._counted.clear()
+    counters._counted.clear()
     yield found
     logger.removeHandler(handler)
-    measures._counted.clear()
+    counters._counted.clear()
 
 
 def test_a_life_is_told_from_submission_to_the_last_pod(
@@ -66,7 +66,7 @@ def test_a_life_is_told_from_submission_to_the_last_pod(
     assert pods.count("gone") == 2
     made = [line for line in lines if line.get("step") == "created and bound"]
     assert all(line["node"].startswith("node-") and "/" in line["pod"] for line in made)
-    counted = {(name, labels): count for (name, labels, _), (count, _) in measures._counted.items()}
+    counted = {(name, labels): count for (name, labels, _), (count, _) in counters._counted.items()}
     assert counted["allotment_job_events_total", ("admitted",)] == 1
     assert counted["allotment_admission_wait_seconds", ()] == 1
     for name in ("cycle", "cycle_snapshot", "cycle_decision", "cycle_commit"):
@@ -113,10 +113,10 @@ def test_steps_are_counted_where_their_lines_are_not_shown(
         with django_capture_on_commit_callbacks(execute=True):
             stage.run(0)
     assert lines == []
-    totals = {(name, labels): total for (name, labels, _), (_, total) in measures._counted.items()}
+    totals = {(name, labels): total for (name, labels, _), (_, total) in counters._counted.items()}
     assert totals["allotment_job_events_total", ("admitted",)] == 2
-    waits = [key for key in measures._counted if key[0] == "allotment_admission_wait_seconds"]
-    assert sum(measures._counted[key][0] for key in waits) == 2
+    waits = [key for key in counters._counted if key[0] == "allotment_admission_wait_seconds"]
+    assert sum(counters._counted[key][0] for key in waits) == 2
 
 
 def test_what_is_rolled_back_is_not_told(lines: Lines, django_capture_on_commit_callbacks: Any) -> None:

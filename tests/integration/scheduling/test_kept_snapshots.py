@@ -16,7 +16,7 @@ from clusters.backends.base import DeviceFact, NodeFact, NodeObservation
 from clusters.backends.simulated.seed import PRODUCT_LABEL
 from clusters.models import Device, Node
 from clusters.services.inventory import nodes_observe
-from foundation import clock
+from foundation.core import clock
 from quotas.models import Budget, BudgetAction, Queue, QuotaNode, UserLimit
 from scheduling import engine
 from scheduling.engine.model import Instant

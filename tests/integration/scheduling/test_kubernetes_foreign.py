@@ -9,7 +9,7 @@ import pytest
 from benchmarks.control_plane import ControlPlane
 from clusters.gpu import hami
 from clusters.models import Device, ForeignPod, Node
-from foundation import clock
+from foundation.core import clock
 from scheduling.commit.reasons import FOREIGN_WORK
 from scheduling.models import GpuRequestMode, JobState
 from tests.builders import jobs

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.control_plane import ControlPlane
 from clusters.models import Device, ForeignOrigin, ForeignPod
-from foundation.installation import installation_id
+from foundation.core.installation import installation_id
 from scheduling.models import Allocation, Job, JobState
 from tests.builders import jobs
 from tests.builders.kube_stage import KubeStage, kube_stage

@@ -10,7 +10,7 @@ from benchmarks.control_plane import ControlPlane
 from clusters.models import Device, GpuMode
 from clusters.services.cluster import cluster_sync
 from clusters.services.flavor import flavor_add, flavors_found
-from foundation.actor import SYSTEM
+from foundation.core.actor import SYSTEM
 from quotas.models import LedgerEntry
 from scheduling.models import GpuRequestMode, Job, JobRole, JobState
 from tests.builders import jobs, quotas

@@ -13,8 +13,8 @@ from django.test import override_settings
 from benchmarks.control_plane import ControlPlane
 from clusters.backends.kubernetes.namespaces import namespace_labels
 from clusters.backends.kubernetes.pods import MANAGED
-from foundation.errors import Invalid
-from foundation.installation import installation_id
+from foundation.core.errors import Invalid
+from foundation.core.installation import installation_id
 from foundation.models import AuditRecord
 from scheduling.models import Allocation, Job, JobState
 from scheduling.services.govern import govern

@@ -18,8 +18,8 @@ from django.core.management.base import CommandError
 
 from benchmarks.control_plane import ControlPlane
 from clusters.models import Cluster, ClusterHealth, Device, ForeignOrigin, ForeignPod, Node
-from foundation import clock
-from foundation.installation import installation_id
+from foundation.core import clock
+from foundation.core.installation import installation_id
 from quotas.models import LedgerEntry, Quota
 from scheduling.models import Allocation, Attempt, GpuRequestMode, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run

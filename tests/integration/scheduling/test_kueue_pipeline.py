@@ -19,10 +19,11 @@ from clusters.gpu import hami
 from clusters.models import BackendKind, GpuMode
 from clusters.services.cluster import cluster_add, cluster_sync
 from clusters.services.flavor import flavor_add, flavors_found
-from foundation import clock, leases, outbox
-from foundation.actor import SYSTEM
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from foundation.core.quantities import Resource
+from foundation.messaging import leases, outbox
 from foundation.models import AuditRecord, Hint
-from foundation.quantities import Resource
 from quotas.models import Queue, Quota
 from scheduling.delegation.following import REST_S, UNSEATED_S
 from scheduling.delegation.run import delegation_listen, delegation_run

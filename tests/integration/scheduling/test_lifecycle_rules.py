@@ -9,7 +9,7 @@ import pytest
 import time_machine
 
 from clusters.backends.base import PodObservation, PodPhase, TaskRef
-from foundation import clock
+from foundation.core import clock
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, Job, JobState
 from scheduling.services.lifecycle import begin_eviction

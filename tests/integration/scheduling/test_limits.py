@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import time_machine
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry, Strategy, UserLimit
 from quotas.months import CORE_MS_PER_GPU_HOUR, to_ms
 from quotas.selectors.budget import GpuHours

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foundation import row_scope
+from foundation.sql import row_scope
 from scheduling.selectors.job import JobFilter, job_list
 from scheduling.selectors.name_search import jobs_named
 from tenants.row_scope import scope_of

@@ -13,8 +13,8 @@ from clusters.backends.base import BackendUnavailable, PodEvent, PodObservation,
 from clusters.backends.simulated import faults
 from clusters.backends.simulated.backend import SimulatedBackend
 from clusters.models import Cluster, ClusterHealth
-from foundation import clock
-from foundation.kept import Kept
+from foundation.core import clock
+from foundation.sql.prepared import Kept
 from scheduling.execution import cluster_health, pod_events
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply

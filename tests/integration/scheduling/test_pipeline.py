@@ -11,7 +11,7 @@ from clusters.backends.base import TaskRef
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated import faults
 from clusters.models import Cluster, Device, GpuMode, SimulatedPod
-from foundation import clock
+from foundation.core import clock
 from foundation.models import Hint
 from quotas.models import LedgerEntry, Queue, StopPolicy
 from scheduling.execution.execute import execute_cluster

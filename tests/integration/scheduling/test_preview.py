@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.db.models import F
 
+from foundation.core.quantities import Resource
 from foundation.models import Hint
-from foundation.quantities import Resource
 from quotas.models import Quota
 from scheduling.models import Decision, Job, JobState
 from scheduling.preview import preview

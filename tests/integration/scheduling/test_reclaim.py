@@ -9,9 +9,9 @@ import pytest
 import time_machine
 
 from clusters.models import SimulatedPod
-from foundation import clock
+from foundation.core import clock
+from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
-from foundation.quantities import Resource
 from quotas.models import LedgerEntry, Queue
 from scheduling.models import Attempt, Claim, Decision, DecisionKind, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run

@@ -14,8 +14,8 @@ from clusters.backends.registry import backend_for
 from clusters.backends.simulated.backend import SimulatedBackend
 from clusters.models import Device, Flavor, GpuMode, SimulatedCluster, SimulatedPod
 from clusters.services.inventory import inventory_sync
-from foundation import audit
-from foundation.errors import AllotmentError, Conflict, Invalid, NotFound, PermissionDenied, Refused
+from foundation.audit import audit_log
+from foundation.core.errors import AllotmentError, Conflict, Invalid, NotFound, PermissionDenied, Refused
 from foundation.models import Hint
 from quotas.models import AllocationMode, LedgerEntry, Queue, Quota, UserLimit
 from scheduling import measured
@@ -150,7 +150,7 @@ def test_all_cards_of_a_task_change_alike(stage: Slices) -> None:
 
 def test_the_change_is_audited(stage: Slices) -> None:
     stage.ask(stage.running(), 9000)
-    record = audit.AuditRecord.unscoped.filter(action="job.resize").get()
+    record = audit_log.AuditRecord.unscoped.filter(action="job.resize").get()
     assert (record.before["memory_mib"], record.after["memory_mib"]) == (8192, 9000)
 
 

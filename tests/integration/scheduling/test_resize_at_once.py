@@ -12,8 +12,8 @@ from django.db import connection
 
 from clusters.backends.base import Outcome, PodObservation, PodPhase, TaskRef
 from clusters.models import Device, GpuMode, SimulatedPod
-from foundation import clock
-from foundation.errors import AllotmentError
+from foundation.core import clock
+from foundation.core.errors import AllotmentError
 from quotas.models import LedgerEntry
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, GpuRequestMode, JobState, MemoryResize, ResizeState, Task

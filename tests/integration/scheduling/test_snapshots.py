@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from foundation import clock
+from foundation.core import clock
 from quotas.selectors.tree import TreeRows, engine_rows
 from scheduling import snapshots
 from scheduling.engine import model as em

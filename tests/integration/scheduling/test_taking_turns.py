@@ -8,9 +8,9 @@ from django.db.models import QuerySet
 from clusters.backends.base import ObservedBatch
 from clusters.backends.simulated.backend import SimulatedBackend
 from clusters.models import Cluster
-from foundation import clock
+from foundation.core import clock
+from foundation.messaging.outbox import Topic, hint
 from foundation.models import Hint
-from foundation.outbox import Topic, hint
 from scheduling.execution import execute
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster

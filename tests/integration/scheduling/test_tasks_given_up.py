@@ -9,7 +9,7 @@ import pytest
 import time_machine
 from time_machine import Traveller
 
-from foundation import clock
+from foundation.core import clock
 from scheduling.models import Allocation, Job, JobState, Task, TaskState
 from scheduling.services.obstacles import obstacles_note
 from tests.builders import jobs

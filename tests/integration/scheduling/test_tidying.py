@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from clusters.backends.base import Outcome, PodObservation, PodPhase, TaskRef, TaskSpec
 from clusters.backends.simulated.backend import SimulatedBackend
-from foundation import clock
+from foundation.core import clock
 from foundation.models import Hint
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from foundation import clock
+from foundation.core import clock
 from scheduling.engine_config import USER_SHARES
 from scheduling.models import Job, JobState, UserUsage
 from scheduling.services.cycle import cycle_run

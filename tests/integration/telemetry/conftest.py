@@ -12,7 +12,7 @@ import time_machine
 
 from clusters.backends.base import DeviceSample, TaskRef
 from clusters.models import Cluster, Device
-from foundation import clock
+from foundation.core import clock
 from scheduling.models import Allocation, DeviceSlice, GpuRequestMode, Job
 from telemetry.store.database import DatabaseSink
 from tests.builders import jobs

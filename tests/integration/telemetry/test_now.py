@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from foundation.errors import PermissionDenied
+from foundation.core.errors import PermissionDenied
 from telemetry.series import idle_allocated, jobs_now, utilisation_now
 from tenants.models import Member
 from tests.builders import tenancy

@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from clusters.backends.base import DeviceSample
-from foundation.errors import NotFound, PermissionDenied
+from foundation.core.errors import NotFound, PermissionDenied
 from scheduling.models import Allocation, DeviceSlice
 from telemetry.models import Channel, Reading, TelemetryGap
 from telemetry.series import SeriesSet, cluster_series, job_series, node_series

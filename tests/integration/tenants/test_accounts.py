@@ -14,9 +14,9 @@ from django.core import serializers
 from django.test import Client
 from rest_framework.test import APIClient
 
-from foundation import clock
-from foundation.actor import SYSTEM
-from foundation.errors import Conflict, Invalid, PermissionDenied
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import Conflict, Invalid, PermissionDenied
 from tenants.models import AccessKey, Role
 from tenants.services.access_key import (
     access_key_check,

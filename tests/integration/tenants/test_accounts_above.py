@@ -19,7 +19,7 @@ import quotas.services
 import scheduling.services
 import telemetry.services
 import tenants.services
-from foundation.errors import PermissionDenied
+from foundation.core.errors import PermissionDenied
 from tenants.models import AccessKey, Group, Role, User
 from tenants.services import access_key, account, group, service_account
 from tests.builders import tenancy

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from foundation.actor import SYSTEM
-from foundation.errors import AllotmentError
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import AllotmentError
 from tenants.models import Member, Role, Tenant, TenantKind
 from tenants.services.member import member_remove
 from tenants.services.tenant import tenant_create

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from foundation.actor import SYSTEM
-from foundation.errors import Conflict, Invalid, NotFound, PermissionDenied
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import Conflict, Invalid, NotFound, PermissionDenied
 from foundation.models import AuditRecord
 from tenants import grants, permissions
 from tenants.models import CustomRole, Member, Role, Tenant, User

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.errors import PermissionDenied
+from foundation.core.errors import PermissionDenied
 from tenants import grants, permissions
 from tenants.models import Member, Role, Tenant, User
 from tenants.permissions import Permission

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.actor import SYSTEM
-from foundation.errors import Conflict, Invalid, NotFound, PermissionDenied
+from foundation.core.actor import SYSTEM
+from foundation.core.errors import Conflict, Invalid, NotFound, PermissionDenied
 from foundation.models import AuditRecord
 from quotas.models import QuotaNode
 from scheduling.services.job import job_submit

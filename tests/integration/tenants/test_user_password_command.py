@@ -13,7 +13,7 @@ import time_machine
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from foundation import clock
+from foundation.core import clock
 from foundation.models import AuditRecord
 from tenants.services.access_key import access_key_check
 from tests.builders import tenancy

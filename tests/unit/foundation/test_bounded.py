@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foundation.bounded import Bounds, Fields, TextError, load_json, load_yaml, read_yaml
+from foundation.core.bounded_parsing import Bounds, Fields, TextError, load_json, load_yaml, read_yaml
 
 SMALL = Bounds(size=1000, nodes=20, depth=4, keys=5, text=50)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.deferred import defer_import, deferred_paths, resolve_path
+from foundation.core.lazy_import import defer_import, deferred_paths, resolve_path
 
 PATHS = sorted(deferred_paths)
 

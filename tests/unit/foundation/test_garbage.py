@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from foundation.garbage import uncollected
+from foundation.core.garbage_collection import uncollected
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.numbers import read_whole
-from foundation.quantities import QuantityError, parse_cpu, parse_memory, parse_percent
+from foundation.core.numbers import read_whole
+from foundation.core.quantities import QuantityError, parse_cpu, parse_memory, parse_percent
 
 
 @pytest.mark.parametrize(

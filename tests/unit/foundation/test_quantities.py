@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.identifiers import dns_label, is_dns_label, new_id
-from foundation.quantities import (
+from foundation.core.identifiers import dns_label, is_dns_label, new_id
+from foundation.core.quantities import (
     QuantityError,
     format_cpu,
     format_memory,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foundation import clock
+from foundation.core import clock
 from quotas.models import Queue
 from scheduling.engine import model as em
 from scheduling.engine_jobs import (

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
-from foundation.errors import Invalid
+from foundation.core.errors import Invalid
 from telemetry.series.window import Window, window_of
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)

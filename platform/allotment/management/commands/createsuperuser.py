@@ -10,7 +10,7 @@ from typing import Any
 from django.contrib.auth.management.commands import createsuperuser
 from django.db import transaction
 
-from foundation.actor import SYSTEM
+from foundation.core.actor import SYSTEM
 from tenants.models import Role, User
 from tenants.services.member import member_set
 

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from clusters.health import check_clusters
-from foundation.deferred import defer_import
-from foundation.health import CheckResult, run_checks
+from foundation.core.lazy_import import defer_import
+from foundation.monitoring.health import CheckResult, run_checks
 
 _DEEP: Final = defer_import("allotment.deep_check:deep_checks")
 

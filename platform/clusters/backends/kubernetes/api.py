@@ -21,8 +21,8 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.kubernetes import answers
 from clusters.backends.kubernetes.breaker import Breaker
-from foundation import leases
-from foundation.measures import Counter, Histogram
+from foundation.messaging import leases
+from foundation.monitoring.counters import Counter, Histogram
 
 Json = dict[str, Any]
 

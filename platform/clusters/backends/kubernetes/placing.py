@@ -38,7 +38,7 @@ from clusters.backends.kubernetes.making import find, make
 from clusters.backends.kubernetes.namespaces import namespace_found
 from clusters.backends.kubernetes.workers import Workers
 from clusters.gpu.hami import HamiFormatError
-from foundation import faults
+from foundation.core import faults
 
 _CONFLICT: Final = 409
 _OF_A_GANG: Final = 3

@@ -10,7 +10,7 @@ from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.backends.kubernetes.gangs import gang_dissolve
 from clusters.backends.kubernetes.workers import Workers
-from foundation import faults
+from foundation.core import faults
 
 _NOT_FOUND, _CONFLICT = 404, 409
 

@@ -30,7 +30,7 @@ from clusters.gpu.live_memory import (
     last_answer,
     parse_wanted,
 )
-from foundation import faults
+from foundation.core import faults
 
 _NOT_FOUND, _CONFLICT = 404, 409
 

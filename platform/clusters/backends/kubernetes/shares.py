@@ -21,7 +21,7 @@ from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.backends.kubernetes.held import Asked, asked_of, shares_of
 from clusters.gpu import hami
 from clusters.gpu.hami import CardShare, RegisteredCard
-from foundation import clock, faults
+from foundation.core import clock, faults
 
 log = structlog.get_logger(__name__)
 

@@ -32,7 +32,7 @@ from clusters.backends.kubernetes.api import Api, Json, Refused
 from clusters.backends.kubernetes.bound import bound_pod
 from clusters.backends.kubernetes.nodes import node_fact
 from clusters.backends.kubernetes.removing import pod_found
-from foundation import clock
+from foundation.core import clock
 
 log = structlog.get_logger(__name__)
 

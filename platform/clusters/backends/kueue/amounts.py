@@ -17,7 +17,7 @@ from typing import Any, Final
 from clusters.backends.delegation import Limit, Pool
 from clusters.backends.kubernetes.nodes import GPU
 from clusters.backends.kueue.names import name_of
-from foundation.quantities import WHOLE_CARD, Resource
+from foundation.core.quantities import WHOLE_CARD, Resource
 
 CORES: Final = "allotment.io/gpu-cores"
 GPU_MEMORY: Final = "allotment.io/gpu-memory"

@@ -42,7 +42,7 @@ from clusters.backends.kueue.workloads import (
     shape_of,
     verdict,
 )
-from foundation import clock
+from foundation.core import clock
 
 log = structlog.get_logger(__name__)
 WORKLOADS: Final = "workloads"

@@ -16,7 +16,7 @@ from clusters.backends.simulated import life
 from clusters.backends.simulated.pods import NODE_LOST
 from clusters.backends.simulated.state import Moment, locked
 from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
-from foundation.errors import Invalid, NotFound
+from foundation.core.errors import Invalid, NotFound
 
 DEVICE_LOST: Final = "DeviceUnhealthy"
 _ABORTED: Final = 134  # SIGABRT: how CUDA programs end when their card is lost

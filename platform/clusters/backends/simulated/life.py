@@ -16,7 +16,7 @@ from django.db.models import Case, F, Max, QuerySet, Value, When
 
 from clusters.backends.simulated.state import Moment, locked, look
 from clusters.models import SimulatedPhase, SimulatedPod
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 
 Pods = QuerySet[SimulatedPod]
 

@@ -16,8 +16,8 @@ from clusters.backends.simulated.admission import CardUse, Kubelet, Rejection
 from clusters.backends.simulated.script import Script
 from clusters.backends.simulated.state import Moment, locked
 from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
-from foundation.bulk import insert_rows
-from foundation.kept import Kept
+from foundation.sql.bulk import insert_rows
+from foundation.sql.prepared import Kept
 
 NODE_LOST: Final = "NodeLost"
 _CHUNK: Final = 500  # names in one query: SQLite bounds the parameters of a statement

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from clusters.backends.simulated.timeline import Timeline
 from clusters.models import Cluster, GpuMode, SimulatedCluster, SimulatedDevice, SimulatedNode
-from foundation import clock
+from foundation.core import clock
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 RACK_LABEL: Final = "allotment.io/rack"

@@ -19,8 +19,8 @@ from django.db.models import QuerySet
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.simulated.timeline import Timeline
 from clusters.models import SimulatedCluster
-from foundation import clock
-from foundation.kept import Kept
+from foundation.core import clock
+from foundation.sql.prepared import Kept
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from clusters.backends.base import (
 from clusters.backends.simulated import life
 from clusters.backends.simulated.state import Moment
 from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
-from foundation.kept import Kept
+from foundation.sql.prepared import Kept
 
 _ALL: Final = -1  # below every change number
 _POD_COLUMNS = (

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.simulated import faults
 from clusters.models import BackendKind, Cluster
-from foundation.errors import AllotmentError
+from foundation.core.errors import AllotmentError
 
 _FORMS: Final = (
     "node fail|cordon|recover NAME",

@@ -13,10 +13,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from foundation import audit, audit_chain, audit_heads
-from foundation.actor import SYSTEM
-from foundation.audit_chain import Break, Verdict
-from foundation.audit_heads import Head
+from foundation.audit import audit_log, chain, chain_heads
+from foundation.audit.chain import Break, Verdict
+from foundation.audit.chain_heads import Head
+from foundation.core.actor import SYSTEM
 
 
 def _seal(text: str) -> tuple[int, str]:
@@ -45,8 +45,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        audit_chain.seal(limit=sys.maxsize)
-        verdict = audit_chain.verify(options["expect"])
+        chain.seal(limit=sys.maxsize)
+        verdict = chain.verify(options["expect"])
         lost = None if options["accept"] else _first_lost(_heads(options["heads"]))
         if verdict.broken is None and lost is not None:
             verdict = replace(verdict, broken=Break(lost.number, "", "HEAD_LOST"))
@@ -67,31 +67,31 @@ class Command(BaseCommand):
 def _heads(file: str | None) -> list[Head]:
     try:
         if file is None:
-            noted = audit_heads.noted_head()
+            noted = chain_heads.noted_head()
             return [noted] if noted else []
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise CommandError(f"{file or audit_heads.heads_file()}: {error.strerror}") from error
-    return list(audit_heads.read_heads(text))
+        raise CommandError(f"{file or chain_heads.heads_file()}: {error.strerror}") from error
+    return list(chain_heads.read_heads(text))
 
 
 def _first_lost(heads: list[Head]) -> Head | None:
-    lost = [head for head in heads if not audit_heads.is_in_chain(head)]
+    lost = [head for head in heads if not chain_heads.is_in_chain(head)]
     return min(lost, key=lambda head: head.number, default=None)
 
 
 def _accept() -> None:
     """Note the head, and that it was accepted, where the next seal covers it."""
-    head = audit_heads.current_head()
+    head = chain_heads.current_head()
     if head is None:
         return
     with transaction.atomic():
-        before = str(audit_heads.noted_head() or "")
-        audit.record(
+        before = str(chain_heads.noted_head() or "")
+        audit_log.record(
             SYSTEM, "audit.accept", entity="audit", entity_id=str(head.number),
             before={"head": before}, after={"head": str(head)},
         )  # fmt: skip
-        audit_heads.accept_head(head)
+        chain_heads.accept_head(head)
 
 
 def _sentence(verdict: Verdict) -> str:

@@ -19,7 +19,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, close_old_connections, connection
 from kombu.exceptions import KombuError
 
-from foundation import health, measures, outbox
+from foundation.messaging import outbox
+from foundation.monitoring import counters, health
 
 log = structlog.get_logger(__name__)
 _BEAT_EVERY_S = 5.0
@@ -72,7 +73,7 @@ class Command(BaseCommand):
     def _beat(self) -> None:
         try:
             health.beat("relay")
-            measures.write_due()
+            counters.write_due()
         except DatabaseError as error:
             log.warning("relay could not report", error=str(error))
             close_old_connections()

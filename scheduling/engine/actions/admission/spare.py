@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.gang import smallest
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Queue, Reason

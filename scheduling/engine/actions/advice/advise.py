@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine.actions.advice.changes import follow, role_of
 from scheduling.engine.actions.advice.trial import Possible, Trial, helps
 from scheduling.engine.actions.equivalence import TRIED

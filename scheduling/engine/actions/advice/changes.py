@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine.model import (
     Extended,
     GpuMode,

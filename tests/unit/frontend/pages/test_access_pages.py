@@ -8,7 +8,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from foundation import audit_chain
+from foundation.audit import chain
 from foundation.models import AuditRecord, AuditSeal
 from frontend.pages.ops.roles import POINTS
 from quotas.files import FileFormat
@@ -101,7 +101,7 @@ def test_the_audit_is_searched_exported_and_verified(w: World) -> None:
         text(auditor, f"/ops/audit?{odd}")
     export = page.split('href="/api/v1/admin/audit/export?')[1].split('"')[0].replace("&amp;", "&")
     assert auditor.get(f"/api/v1/admin/audit/export?{export}").status_code == 200
-    audit_chain.seal()
+    chain.seal()
     assert "records are as they were written." in post(auditor, "/ops/audit")
     AuditSeal.unscoped.filter(number=1).update(hash="0" * 64)
     assert "The chain is broken at seal 1" in post(auditor, "/ops/audit")

@@ -11,8 +11,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from foundation import clock
-from foundation.quantities import Resource
+from foundation.core import clock
+from foundation.core.quantities import Resource
 from quotas.models import (
     Budget,
     Override,

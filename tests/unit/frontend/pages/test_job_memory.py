@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import translation
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from frontend.pages.workspace import story
 from quotas.models import LedgerEntry
 from scheduling.models import Job, JobEvent, MemoryResize, ResizeState, Task

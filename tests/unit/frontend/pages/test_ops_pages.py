@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 
 from clusters.models import Device, ForeignPod, Node
 from clusters.selectors.capacity import capacity_now
-from foundation import clock
-from foundation.quantities import Resource
+from foundation.core import clock
+from foundation.core.quantities import Resource
 from quotas.models import LedgerEntry
 from scheduling.models import Allocation, JobState
 from scheduling.snapshots import empty_snapshot

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from quotas.models import Quota, QuotaRevision
 from tenants.models import Role
 from tests.builders import quotas, tenancy

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from clusters.models import Node
-from foundation.actor import SYSTEM
+from foundation.core.actor import SYSTEM
 from scheduling.models import JobState
 from tenants.services.account import user_create
 from tests.builders import jobs, tenancy

@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import translation
 
-from foundation import clock
+from foundation.core import clock
 from frontend.pages.workspace import story
 from scheduling.engine.model import EvictRule
 from scheduling.models import Claim, Job, JobEvent, JobState

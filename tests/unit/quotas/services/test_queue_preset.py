@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foundation.errors import PermissionDenied
+from foundation.core.errors import PermissionDenied
 from foundation.models import AuditRecord
 from quotas.services.queue_preset import Preset, preset_settings, queue_preset
 from scheduling.engine import model as em

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import AllocationPut, Change, Delta, EngineConfig, JobPut, Snapshot, run_cycle
 from scheduling.engine.model import (
     CycleResult,

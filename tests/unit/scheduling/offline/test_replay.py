@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import EngineConfig, Snapshot
 from scheduling.engine.model import Charge, CycleResult, Decision, DecisionKind, Instant
 from scheduling.offline import clock

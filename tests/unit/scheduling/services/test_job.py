@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foundation.errors import AllotmentError, Conflict, NotFound, PermissionDenied, Refused
+from foundation.core.errors import AllotmentError, Conflict, NotFound, PermissionDenied, Refused
 from foundation.models import AuditRecord, Hint
 from scheduling.models import Claim, Job, JobEvent, JobState, PriorityGrant, Task
 from scheduling.services import feasibility, job_check

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from foundation import clock
-from foundation.errors import NotFound, PermissionDenied
+from foundation.core import clock
+from foundation.core.errors import NotFound, PermissionDenied
 from scheduling.models import JobState
 from scheduling.selectors.job import JobFilter, job_counts, job_get, job_list, job_position
 from tenants.models import Role

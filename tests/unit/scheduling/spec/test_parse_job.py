@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foundation.errors import Invalid
+from foundation.core.errors import Invalid
 from scheduling.models import GpuRequestMode, JobKind
 from scheduling.spec import GpuSpec, load_text, parse_job
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from foundation import clock
-from foundation.errors import Invalid
+from foundation.core import clock
+from foundation.core.errors import Invalid
 from scheduling.models import Job
 from scheduling.services.job_rows import create_rows, rows_of
 from scheduling.spec import load_text, parse_job, to_mapping

@@ -11,7 +11,7 @@ import pytest
 from clusters.backends.base import Gang, TaskRef, TaskSpec
 from clusters.backends.kubernetes.containers import config_maps
 from clusters.backends.kubernetes.pods import manifest
-from foundation.errors import Invalid, TooLarge
+from foundation.core.errors import Invalid, TooLarge
 from scheduling.execution.peers import Peers, peers_of
 from scheduling.models import Job, JobRole, Task
 from scheduling.naming import gang_name

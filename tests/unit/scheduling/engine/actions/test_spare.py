@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import EngineConfig, FairSharing, PreemptionOptions, Snapshot
 from scheduling.engine.model import HelpCode, Instant, Job, JobState, Reason, Strategy, Verdict
 from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import (
     EngineConfig,
     FairSharing,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine.model import FlavorResource, Instant, PreemptOthers
 from scheduling.engine.preemption.candidates import Roster
 from scheduling.engine.preemption.contest import Contest, Effort

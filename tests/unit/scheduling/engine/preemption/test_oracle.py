@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import (
     PreemptionOptions,
     PreemptionOracle,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine.model import (
     Charge,
     FlavorResource,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import AllocationGone, AllocationPut, Delta, JobGone, JobPut, Snapshot
 from scheduling.engine.model import (
     Allocation,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import AllocationGone, AllocationPut, Change, Delta, JobGone, JobPut, NodePut, Snapshot
 from scheduling.engine.actions.equivalence import likes_of
 from scheduling.engine.actions.growing import Growers

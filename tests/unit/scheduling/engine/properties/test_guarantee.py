@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import EngineConfig, FairSharing, Snapshot
 from scheduling.engine.model import (
     FlavorResource,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import demand
 from scheduling.engine.model import Charge, Flavor, FlavorResource, GpuMode, GpuRequest, Request
 from scheduling.engine.quota.charges import priced

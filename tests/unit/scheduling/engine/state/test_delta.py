@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foundation.quantities import Resource
+from foundation.core.quantities import Resource
 from scheduling.engine import (
     AllocationGone,
     Delta,

@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 from django.conf import settings
 
-from foundation import clock
+from foundation.core import clock
 from foundation.models import AuditSeal
 
 log = structlog.get_logger(__name__)

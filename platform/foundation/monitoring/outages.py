@@ -13,7 +13,7 @@ from typing import Final
 from django.db import InterfaceError, OperationalError
 from django.utils.translation import gettext_lazy as _
 
-from foundation.errors import AllotmentError
+from foundation.core.errors import AllotmentError
 
 _DISK_FULL: Final = frozenset({"53100"})
 _READ_ONLY: Final = frozenset({"25006"})

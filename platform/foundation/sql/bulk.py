@@ -21,7 +21,7 @@ from django.db import connection
 from django.db.models import AutoField, JSONField, Model, QuerySet
 from django.utils import timezone
 
-from foundation.postgres import preparing_cursor
+from foundation.sql.postgres import preparing_cursor
 
 M = TypeVar("M", bound=Model)
 _ROWS: Final = 1000

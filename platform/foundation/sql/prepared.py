@@ -21,7 +21,7 @@ from django.db.models import CharField, Lookup, QuerySet, UUIDField
 from django.db.models.query import ModelIterable, get_related_populators
 from django.db.models.sql import UpdateQuery
 
-from foundation.postgres import preparing_cursor
+from foundation.sql.postgres import preparing_cursor
 
 T = TypeVar("T")
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any, Final
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 
-from foundation import measures
-from foundation.measures import Counter, Histogram
+from foundation.monitoring import counters
+from foundation.monitoring.counters import Counter, Histogram
 
 REQUESTS: Final = Counter(
     "allotment_http_requests_total", "Requests answered.", ("method", "route", "status")
@@ -46,9 +46,9 @@ class HttpMeasuresMiddleware:
             method = str(request.method) if request.method in _METHODS else "OTHER"
             REQUESTS.add(method=method, route=route, status=str(response.status_code))
             SECONDS.observe(time.monotonic() - begun, method=method, route=route)
-        if measures.is_due():
+        if counters.is_due():
             count_pool()
-            measures.write_beside()
+            counters.write_beside()
         return response
 
 

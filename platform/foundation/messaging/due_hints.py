@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final
 
-from foundation import clock, outbox
+from foundation.core import clock
+from foundation.messaging import outbox
 
 _LONGEST_S: Final = 5.0
 """Then what else the broker holds for this process gets its turn."""

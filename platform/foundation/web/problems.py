@@ -14,9 +14,9 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_exception_handler
 
-from foundation.actor import origin
-from foundation.errors import AllotmentError, FieldError, NotFound, PermissionDenied
-from foundation.outages import find_outage
+from foundation.core.actor import origin
+from foundation.core.errors import AllotmentError, FieldError, NotFound, PermissionDenied
+from foundation.monitoring.outages import find_outage
 
 log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"

@@ -5,7 +5,7 @@ of one minute: simple enough that `RateLimit-Reset` is the truth. When the cache
 counted and no header claims otherwise: a limit must not take the API down with the broker.
 
 Failed sign-ins are counted per address and looked at before anything else, so that guessing keys is slow;
-see `foundation.rate_limit_middleware`.
+see `foundation.web.rate_limit_middleware`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from foundation import clock
+from foundation.core import clock
 
 if TYPE_CHECKING:
     # Views load their default throttles, this one among them, while their own module is loading.

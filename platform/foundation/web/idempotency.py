@@ -17,7 +17,7 @@ from typing import Any, Final
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.utils.translation import gettext as _
 
-from foundation.errors import Conflict, FieldError, Invalid, Refused
+from foundation.core.errors import Conflict, FieldError, Invalid, Refused
 from foundation.models import IdempotencyKey
 
 KEPT: Final = timedelta(hours=48)

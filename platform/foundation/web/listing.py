@@ -20,7 +20,7 @@ from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError, Invalid
+from foundation.core.errors import FieldError, Invalid
 
 _NUMBER_MAX: Final = 2**63 - 1
 _CONDITION: Final = re.compile(r"([a-zA-Z_.]+)(==|!=|<=|>=|=@|!@|=\^|=\$)(.*)", re.DOTALL)

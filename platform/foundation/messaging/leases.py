@@ -34,8 +34,8 @@ from django.db import DatabaseError, connection
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
-from foundation.kept import Kept, KeptUpdate
 from foundation.models import Leased
+from foundation.sql.prepared import Kept, KeptUpdate
 
 log = structlog.get_logger(__name__)
 LeasedRow = TypeVar("LeasedRow", bound=Leased)

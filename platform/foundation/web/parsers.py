@@ -12,8 +12,8 @@ from typing import IO, Any, ClassVar, Final
 from django.utils.translation import gettext as _
 from rest_framework.parsers import BaseParser
 
-from foundation.bounded import Bounds, TextError, load_json
-from foundation.errors import FieldError, Invalid, TooLarge
+from foundation.core.bounded_parsing import Bounds, TextError, load_json
+from foundation.core.errors import FieldError, Invalid, TooLarge
 
 BODY_BOUNDS: Final = Bounds(size=2**20, nodes=10_000)
 

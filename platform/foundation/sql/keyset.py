@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model, Q, QuerySet
 from django.utils.translation import gettext as _
 
-from foundation.errors import FieldError, Invalid
+from foundation.core.errors import FieldError, Invalid
 
 M = TypeVar("M", bound=Model)
 

@@ -29,10 +29,10 @@ from django.db.models import CharField, F, QuerySet, Value
 from django.db.models.functions import Cast, Concat, Replace
 from kombu.exceptions import OperationalError as BrokerError
 
-from foundation import clock, faults
-from foundation.kept import Kept, KeptUpdate
+from foundation.core import clock, faults
 from foundation.models import Hint
-from foundation.postgres import preparing_cursor
+from foundation.sql.postgres import preparing_cursor
+from foundation.sql.prepared import Kept, KeptUpdate
 
 log = structlog.get_logger(__name__)
 

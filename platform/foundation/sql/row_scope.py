@@ -28,7 +28,7 @@ from django.db.backends.signals import connection_created
 from psycopg import errors, sql
 from psycopg.pq import ExecStatus, TransactionStatus
 
-from foundation.postgres import notice_lost_primary, prepare
+from foundation.sql.postgres import notice_lost_primary, prepare
 
 SCOPE: Final = "allotment.scope"
 USER: Final = "allotment.user"

@@ -20,9 +20,9 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from foundation import clock
-from foundation.kept import KeptUpdate
+from foundation.core import clock
 from foundation.models import Heartbeat
+from foundation.sql.prepared import KeptUpdate
 
 log = structlog.get_logger(__name__)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from foundation.row_scope import NOTHING, acting
+from foundation.sql.row_scope import NOTHING, acting
 
 
 class RowScopeMiddleware:
-    """Stands before everything that reads a tenant's rows; see `foundation.row_scope`."""
+    """Stands before everything that reads a tenant's rows; see `foundation.sql.row_scope`."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

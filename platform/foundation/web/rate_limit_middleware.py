@@ -1,6 +1,6 @@
 """Tells callers where they stand with the limits, and turns away whoever fails to sign in over and over.
 
-The REST API counts its callers itself (`foundation.rate_limit.CallerRate`); pages are counted here.
+The REST API counts its callers itself (`foundation.web.rate_limit.CallerRate`); pages are counted here.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from rest_framework.permissions import SAFE_METHODS
 
-from foundation import problems, rate_limit
-from foundation.errors import AllotmentError
-from foundation.rate_limit import Standing, address_of
+from foundation.core.errors import AllotmentError
+from foundation.web import problems, rate_limit
+from foundation.web.rate_limit import Standing, address_of
 
 # What takes a key or a token: whoever tries wrong ones over and over is turned away.
 _KEYED: Final = ("/api/", "/metrics")

@@ -8,7 +8,7 @@ database does not hold (HMAC-SHA-256, RFC 2104): who can write to the database a
 anew. What is not sealed yet is seconds old.
 
 That an end was cut off together with its records shows against a head that was noted elsewhere: see
-`foundation.audit_heads`.
+`foundation.audit.chain_heads`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from foundation.models import AuditRecord, AuditSeal
-from foundation.postgres import transactions_in_turn
+from foundation.sql.postgres import transactions_in_turn
 
 _LOCK: Final = 0x616C6C6F
 """Key of the advisory lock that sealers take, one at a time."""

@@ -9,9 +9,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from foundation import row_scope
-from foundation.actor import Actor, origin
+from foundation.core.actor import Actor, origin
 from foundation.models import AuditRecord
+from foundation.sql import row_scope
 
 _outliving: ContextVar[list[AuditRecord] | None] = ContextVar("outliving", default=None)
 DONE: Final = "done"

@@ -15,7 +15,7 @@ from django.db.models import F, Model
 from django.utils.translation import gettext as _
 from rest_framework.request import Request
 
-from foundation.errors import FieldError, Invalid, PreconditionFailed, PreconditionRequired
+from foundation.core.errors import FieldError, Invalid, PreconditionFailed, PreconditionRequired
 
 VersionedRow = TypeVar("VersionedRow", bound=Model)
 _STRONG: Final = re.compile(r'"(\d{1,19})"')

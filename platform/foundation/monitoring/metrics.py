@@ -25,14 +25,17 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from foundation import clock, measures, outbox, row_scope
+from foundation.core import clock
+from foundation.messaging import outbox
 from foundation.models import Heartbeat, Leased
+from foundation.monitoring import counters
+from foundation.sql import row_scope
 
 log = structlog.get_logger(__name__)
 Figures = Callable[[], Iterable[Metric]]
 _OWN_WITHIN_S: Final = 0.25
 """How long a scraper waits for what this process has counted; what comes later is in the next answer."""
-_figures: dict[str, Figures] = {"measures": measures.figures}
+_figures: dict[str, Figures] = {"measures": counters.figures}
 _BEARER: Final = "Bearer "
 
 
@@ -67,7 +70,7 @@ def view(request: HttpRequest) -> HttpResponse:
         text = "Send the value of ALLOTMENT_METRICS_TOKEN as: Authorization: Bearer …\n"
         headers = {"WWW-Authenticate": "Bearer"}
         return HttpResponse(text, status=401, content_type="text/plain; charset=utf-8", headers=headers)
-    if (writing := measures.write_beside()) is not None:
+    if (writing := counters.write_beside()) is not None:
         writing.join(_OWN_WITHIN_S)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_All())

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 from django.http import HttpRequest, HttpResponse
 
-from foundation.actor import Origin, origin
+from foundation.core.actor import Origin, origin
 
 _ACCEPTABLE: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
