@@ -8,9 +8,9 @@ class QuotasConfig(AppConfig):
     verbose_name = "Quotas"
 
     def ready(self) -> None:
-        from quotas import row_rules  # noqa: PLC0415 (as above)
-        from quotas.tenant_tree import QuotaTreeWatcher  # noqa: PLC0415 (models are loaded only from here on)
-        from tenants import effects  # noqa: PLC0415 (as above)
+        from quotas import wiring  # noqa: PLC0415 (as above)
+        from quotas.services.tenant_tree import QuotaTreeWatcher  # noqa: PLC0415 (models are loaded only from here on)
+        from tenants.hooks import tree_effects  # noqa: PLC0415 (as above)
 
-        effects.register("quotas", QuotaTreeWatcher())
-        row_rules.declare_own()
+        tree_effects.register("quotas", QuotaTreeWatcher())
+        wiring.declare_own()

@@ -16,10 +16,10 @@ from typing import Final
 from django.db.models import QuerySet
 
 from clusters.models import Flavor
+from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from foundation.sql import row_scope
 from foundation.sql.prepared import Kept
 from quotas.models import Budget, BudgetAction, UserLimit
-from quotas.months import CORE_MS_PER_GPU_HOUR
 from quotas.selectors.budget import BudgetUse, budget_uses, holding_back
 from scheduling.engine import model as em
 from scheduling.models import Allocation

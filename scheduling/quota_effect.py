@@ -16,7 +16,7 @@ from typing import Final
 
 from foundation.core import clock
 from foundation.sql import row_scope
-from quotas.effect import JobEffect, JobsEffect, Overhang, RowKey
+from quotas.hooks.job_effects import JobEffect, JobsEffect, Overhang, RowKey
 from quotas.models import QuotaNode
 from quotas.tree import Limits
 from scheduling import engine

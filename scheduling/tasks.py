@@ -13,7 +13,7 @@ from scheduling.delegation import run as delegation
 from scheduling.execution import execute, gangs, observe
 from scheduling.services import cycle, govern, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
-from tenants import sign_in_limits
+from tenants.sign_in import sign_in_limits
 
 
 @shared_task(name="scheduling.tasks.run_cycle")

@@ -7,10 +7,10 @@ from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from scheduling.models import HOLDING_STATES, Job, JobState
-from tenants import permissions
-from tenants.effects import Effect
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 _WAITING = (JobState.SUBMITTED, JobState.QUEUED)
 

@@ -12,14 +12,15 @@ from clusters.models import Cell
 from foundation.core.lazy_import import defer_import
 from foundation.messaging import outbox
 from foundation.monitoring import health, metrics
-from quotas import effect, evidence
+from quotas.hooks import job_effects, request_evidence
 from scheduling import metrics as scheduling_metrics
 from scheduling.models import PriorityGrant, WorkspacePolicy
 from scheduling.selectors.pending import pending_demand
 from scheduling.selectors.use import use_evidence
 from scheduling.services import feasibility
 from scheduling.tenant_tree import JobTreeWatcher
-from tenants import effects, row_policies
+from tenants.access import row_policies
+from tenants.hooks import tree_effects
 
 TASKS: Final[dict[outbox.Topic, str]] = {
     outbox.Topic.CYCLE: "run_cycle",
@@ -46,9 +47,9 @@ def connect() -> None:
     metrics.register("scheduling", scheduling_metrics.figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
     feasibility.register(defer_import("scheduling.potential:misfit"))
-    effects.register("scheduling", JobTreeWatcher())
-    effect.register(
-        effect.Answers(
+    tree_effects.register("scheduling", JobTreeWatcher())
+    job_effects.register(
+        job_effects.Answers(
             foresee=defer_import("scheduling.quota_effect:foresee"),
             drain=defer_import("scheduling.services.drain:quota_drain"),
             pending=pending_demand,
@@ -61,7 +62,7 @@ def connect() -> None:
             hold=defer_import("scheduling.services.restarting:hold_restarting"),
         )
     )
-    evidence.register("use", use_evidence)
+    request_evidence.register("use", use_evidence)
     health.register("worker", health.worker_heartbeat())
     health.register("cycle", _cycle)
 

@@ -7,8 +7,9 @@ from typing import Any
 from allauth.account.signals import user_logged_in
 from django.db.models.signals import post_delete, post_migrate, post_save
 
-from tenants import grants, oidc, row_policies
+from tenants.access import grants, row_policies
 from tenants.models import CustomRole, GroupMember, Member, Tenant
+from tenants.sign_in import oidc
 
 
 def connect() -> None:

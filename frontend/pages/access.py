@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from tenants.models import User
-from tenants.sign_in_limits import is_slowed
+from tenants.sign_in.sign_in_limits import is_slowed
 
 LOCKED_OUT_STATUS = 429
 

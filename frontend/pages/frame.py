@@ -24,9 +24,9 @@ from frontend import context, formats, navigation, parts
 from quotas.services.quota_request import requests_to_decide
 from scheduling.models import HOLDING_STATES, JobState
 from scheduling.selectors.job import job_counts
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant import workspace_list
 
 View = Callable[..., HttpResponse]

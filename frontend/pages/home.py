@@ -7,8 +7,8 @@ from django.shortcuts import redirect, render
 
 from frontend import navigation
 from frontend.pages.frame import REMEMBERED, frame, login_required, viewer
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.selectors.member import membership_list
 from tenants.selectors.tenant import workspace_list
 

@@ -16,9 +16,9 @@ from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
 from frontend.pages.doing import done
 from frontend.pages.frame import frame, login_required, viewer
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.access_key import access_key_get, access_key_list
 from tenants.selectors.account import service_account_get, service_account_list
 from tenants.selectors.tenant import workspace_get

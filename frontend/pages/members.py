@@ -17,9 +17,9 @@ from foundation.core.errors import NotFound
 from frontend.pages.doing import done, version_of
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.words import role_word
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Member, Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.account import group_named, user_named
 from tenants.selectors.member import member_get, member_list
 from tenants.selectors.rights import Effective, Right, effective_list

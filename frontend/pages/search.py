@@ -9,9 +9,9 @@ from clusters.selectors.node import NodeFilter, node_list
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.workspace.addresses import job_address, node_address
 from scheduling.selectors.search import job_find
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import User
-from tenants.permissions import Permission
 
 _LIMIT = 20
 

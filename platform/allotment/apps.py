@@ -10,7 +10,7 @@ from django.conf import settings
 
 from allotment.accounts import OPERATOR, SIGN_IN_FILE
 from allotment.celery import app as celery_app
-from tenants.signals import password_changed
+from tenants.hooks.signals import password_changed
 
 
 class AllotmentConfig(AppConfig):

@@ -24,9 +24,9 @@ from foundation.core import clock
 from foundation.core.actor import Origin, SystemActor, origin
 from foundation.sql import row_scope
 from foundation.web.rate_limit import address_of
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 
 log = structlog.get_logger(__name__)
 _ALWAYS: Final = frozenset({401, 403})

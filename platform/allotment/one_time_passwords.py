@@ -1,6 +1,6 @@
 """Leads a session of a one-time password to the page where it is changed, from every other page.
 
-The REST API refuses such sessions itself (`tenants.one_time_passwords`).
+The REST API refuses such sessions itself (`tenants.sign_in.one_time_passwords`).
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ class TelemetryConfig(AppConfig):
     verbose_name = "Telemetry"
 
     def ready(self) -> None:
-        from quotas import evidence  # noqa: PLC0415 (models are loaded only from here on)
+        from quotas.hooks import request_evidence  # noqa: PLC0415 (models are loaded only from here on)
         from scheduling import measured  # noqa: PLC0415 (as above)
         from telemetry.series.idle_hours import idle_evidence  # noqa: PLC0415 (as above)
         from telemetry.series.now import memory_now  # noqa: PLC0415 (as above)
 
-        evidence.register("idle", idle_evidence)
+        request_evidence.register("idle", idle_evidence)
         measured.register(memory_now)

@@ -27,12 +27,12 @@ from quotas.selectors.budget import (
 from quotas.selectors.quota_table import tenant_get
 from quotas.services.budget import HOURS_MAX, STEPS_MAX, budget_change, budget_create, budget_delete
 from quotas.services.quota_amounts import flavor_among
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import StrictSerializer, named_by
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
-from tenants.permissions import Permission
 
 
 class BudgetSerializer(serializers.Serializer[Any]):

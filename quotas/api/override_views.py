@@ -20,12 +20,12 @@ from quotas.selectors.quota_table import quota_node_get
 from quotas.services.override import LoanAmount, override_create, override_end, override_move_end
 from quotas.services.quota_amounts import flavor_of
 from quotas.services.quota_plan import AMOUNT_MAX
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import StrictSerializer, named_by
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, IF_MATCH_OPTIONAL, problems
-from tenants.permissions import Permission
 
 _RESOURCES = [resource.value for resource in Resource]
 

@@ -32,11 +32,11 @@ from quotas.services.queue import queue_create, queue_rename
 from quotas.services.queue_delete import queue_delete
 from quotas.services.queue_preset import Preset, queue_preset
 from quotas.services.queue_settings import preset_of, queue_update
+from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer, named_by
 from tenants.api.query import NoQuery, WriteQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
-from tenants.permissions import Permission
 
 _PRIORITY_MAX = 2**31 - 1
 

@@ -34,13 +34,13 @@ from quotas.services.quota_amounts import amounts_of
 from quotas.services.quota_file import QuotaFile, quota_file_apply, quota_file_check, quota_file_export
 from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_revert import quota_revert, revert_changes
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, QuerySerializer, WriteQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
 from tenants.api.writes import dry_run_of
-from tenants.permissions import Permission
 
 _TYPES: Final = {FileFormat.YAML: "application/yaml", FileFormat.CSV: "text/csv"}
 _FILE_BODY: Final = {"application/yaml": OpenApiTypes.STR, "text/csv": OpenApiTypes.STR}

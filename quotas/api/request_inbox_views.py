@@ -30,13 +30,13 @@ from quotas.services import quota_request as service
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_wish import raised
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import named_by
 from tenants.api.pages import list_of, listed_by
 from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
 from tenants.api.writes import dry_run_of
-from tenants.permissions import Permission
 
 _P = Permission
 

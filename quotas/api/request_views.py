@@ -27,11 +27,11 @@ from quotas.selectors.quota_request import (
     workspace_requests,
 )
 from quotas.services import quota_request as service
+from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.pages import list_of, listed_by
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
-from tenants.permissions import Permission
 
 _P = Permission
 

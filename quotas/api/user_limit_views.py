@@ -16,12 +16,12 @@ from foundation.web.listing import Column, Kind
 from quotas.selectors.user_limit import user_limit_get, user_limit_list
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
+from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
-from tenants.permissions import Permission
 
 _RESOURCES = [resource.value for resource in Resource]
 

@@ -16,12 +16,12 @@ from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
 from quotas.selectors.queue import queue_get, queue_list
 from quotas.selectors.quota import workspace_quota
 from quotas.services.queue_preset import Preset, queue_preset
+from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
-from tenants.permissions import Permission
 
 
 class QueuesQuery(ListQuery):

@@ -89,7 +89,7 @@ class OverrideAmount(BaseModel):
 class PassedQuota(BaseModel):
     """Lent quota that a decision handed on from `source` to `target`, right below or above it.
 
-    It returns the way it went when `source` needs it for the end of a loan (`quotas.loans`).
+    It returns the way it went when `source` needs it for the end of a loan (`quotas.distribution.loans`).
     """
 
     source = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="passed_on")

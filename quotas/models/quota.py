@@ -10,9 +10,9 @@ from django.db.models import Q
 
 from clusters.models import Cell, Flavor
 from foundation.core import clock
+from foundation.core.months import month_of
 from foundation.core.quantities import Resource
 from foundation.models import BaseModel, Versioned
-from quotas.months import month_of
 from tenants.models import Tenant
 
 RESOURCE_CHOICES = [(resource.value, resource.value) for resource in Resource]

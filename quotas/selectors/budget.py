@@ -14,14 +14,14 @@ from django.utils.translation import gettext as _
 from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.core.months import CORE_MS_PER_GPU_HOUR, month_of, start_ms, to_ms
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry
-from quotas.months import CORE_MS_PER_GPU_HOUR, month_of, start_ms, to_ms
 from quotas.selectors.sight import quota_tenants
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)

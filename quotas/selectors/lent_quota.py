@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from quotas.loans import Loan, LoanId, Passed
+from quotas.distribution.loans import Loan, LoanId, Passed
 from quotas.models import OverrideAmount, OverrideState, PassedQuota, QuotaChange
 
 Key = tuple[uuid.UUID, Resource]

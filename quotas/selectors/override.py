@@ -11,7 +11,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from quotas.loans import Flow
+from quotas.distribution.loans import Flow
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode
 from quotas.selectors.sight import quota_tenants
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from clusters.models import Device, Flavor
 from foundation.core.actor import Actor
 from quotas.selectors.queue import queue_list
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from quotas.models import Queue
 from quotas.selectors.queue_flavors import with_flavors
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 def queue_list(viewer: Actor, workspace: Tenant) -> list[Queue]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from foundation.core.actor import Actor
 from quotas.models import Queue
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 def queues_in_sight(viewer: Actor) -> list[Queue]:

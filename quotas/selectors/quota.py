@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
-from quotas.distribution import totals
+from quotas.distribution.division import totals
 from quotas.models import QuotaNode
 from quotas.selectors.queue import queue_list
 from quotas.selectors.tree import TreeKey, build_tree, subtree_usage, tree_rows
 from quotas.tree.limits import Amount
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from quotas.models import QuotaChange, QuotaRevision
 from quotas.selectors.sight import quota_tenants
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 def quota_history(viewer: Actor, tenant: Tenant) -> QuerySet[QuotaRevision]:

@@ -14,16 +14,16 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from quotas.distribution import totals
-from quotas.effect import answers
+from quotas.distribution.division import totals
+from quotas.hooks.job_effects import answers
 from quotas.models import Queue, QuotaNode
 from quotas.selectors.node_names import node_names
 from quotas.selectors.sight import quota_tenants
 from quotas.selectors.tree import tree_rows
 from quotas.tree.limits import NOTHING, Amount, Limits, plus
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 Key = tuple[uuid.UUID, Resource]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from foundation.core.actor import Actor
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 def quota_tenants(viewer: Actor) -> QuerySet[Tenant]:

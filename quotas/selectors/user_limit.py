@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from quotas.models import UserLimit
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 def user_limit_list(viewer: Actor, workspace: Tenant) -> QuerySet[UserLimit]:

@@ -18,9 +18,9 @@ from foundation.sql.versions import advance
 from quotas.models import Budget, BudgetAction
 from quotas.models.budget import THRESHOLDS
 from quotas.selectors.budget import BudgetUse, budget_uses
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 HOURS_MAX: Final = 10**9
 STEPS_MAX: Final = 5

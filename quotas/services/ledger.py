@@ -15,11 +15,11 @@ from typing import Final
 
 from django.db import transaction
 
+from foundation.core.months import month_after, month_of, start_ms, to_ms
 from foundation.core.quantities import Resource
 from foundation.sql.bulk import update_rows
 from foundation.sql.prepared import Kept
 from quotas.models import GpuUse, LedgerEntry
-from quotas.months import month_after, month_of, start_ms, to_ms
 
 _METERED: Final = Resource.GPU_CORES.value
 _LOCKED: Final = Kept(

@@ -1,7 +1,7 @@
 """The end of a loan: what was lent comes back the way it went.
 
-What a borrower got may have been divided among those around it, and lent on. `quotas.loans` notes which way
-it went, so nobody who had no part in it pays, and nobody keeps any of it.
+What a borrower got may have been divided among its neighbors, and lent on. `quotas.distribution.loans` notes
+which way it went, so the return takes nothing from nodes that had no part in it, and no node keeps any of it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 
 from foundation.core.quantities import Resource
-from quotas.loans import LoanBook
+from quotas.distribution.loans import LoanBook
 from quotas.models import Override, OverrideAmount
 from quotas.selectors.lent_quota import Key
 from quotas.services.quota_plan import QuotaTables

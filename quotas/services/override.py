@@ -25,19 +25,19 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from foundation.sql.versions import advance
-from quotas.distribution import way_up
-from quotas.errors import LenderShort, OverrideClosed
-from quotas.loans import Loan, least_kept
+from quotas.distribution.division import way_up
+from quotas.distribution.loans import Loan, least_kept
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode, Source
 from quotas.selectors.node_names import node_names
 from quotas.selectors.override import flows_of
+from quotas.services.errors import LenderShort, OverrideClosed
 from quotas.services.loan_return import amounts_of, return_loan
 from quotas.services.quota import require_decider
 from quotas.services.quota_move import quota_lent
 from quotas.services.quota_plan import AMOUNT_MAX, QuotaTables
-from quotas.words import amount_words
-from tenants import permissions
-from tenants.permissions import Permission
+from quotas.texts.amounts import amount_words
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 LONGEST: Final = timedelta(days=366)
 

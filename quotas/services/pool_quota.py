@@ -18,9 +18,9 @@ from quotas.selectors.pool_size import PoolSize, pool_sizes
 from quotas.services.quota import quota_change, quota_node_ensure
 from quotas.services.quota_plan import Keep, NodeAmounts, Planned, QuotaAmount, QuotaTables, quota_plan
 from quotas.tree.limits import Amount
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 class NodeResources(StrEnum):

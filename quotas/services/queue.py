@@ -17,9 +17,9 @@ from foundation.sql.versions import advance
 from quotas.models import AllocationMode, Queue, QueueFlavor, QuotaNode, Strategy
 from quotas.services.queue_bounds import bound_flavors
 from quotas.services.quota import quota_changed, quota_node_ensure
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 @transaction.atomic

@@ -8,8 +8,8 @@ from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
 from quotas.models import Queue, Quota
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 def bound_flavors(acting_user: Actor, queue: Queue, flavors: Sequence[Flavor]) -> bool:

@@ -12,7 +12,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.quantities import Resource
 from foundation.sql.versions import advance
-from quotas.effect import answers
+from quotas.hooks.job_effects import answers
 from quotas.models import (
     OPEN_STATES,
     Override,
@@ -26,8 +26,8 @@ from quotas.models import (
 )
 from quotas.services.quota import quota_change, quota_changed
 from quotas.services.quota_plan import NodeAmounts, QuotaAmount
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 @transaction.atomic

@@ -13,8 +13,8 @@ from foundation.core.actor import Actor
 from foundation.sql.versions import advance
 from quotas.models import AllocationMode, PreemptOthers, PreemptWithin, Preference, Queue, WhenCan
 from quotas.services.quota import quota_changed
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 class Preset(StrEnum):

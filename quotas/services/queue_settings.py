@@ -17,8 +17,8 @@ from quotas.models import LedgerEntry, PreemptOthers, Queue, QueueFlavor
 from quotas.services.queue_bounds import bound_flavors
 from quotas.services.queue_preset import Preset, preset_settings
 from quotas.services.quota import quota_changed
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 SETTINGS: Final[tuple[str, ...]] = (
     "strategy", "stop_policy", "allocation_mode", "preemption", "within_queue", "reclaim", "while_borrowing",

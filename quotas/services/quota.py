@@ -19,11 +19,11 @@ from foundation.core.quantities import Resource
 from foundation.messaging import outbox
 from foundation.sql import row_scope
 from foundation.sql.versions import advance, require_current
-from quotas import effect
-from quotas.effect import Overhang
-from quotas.errors import BelowUse
+from quotas.hooks import job_effects
+from quotas.hooks.job_effects import Overhang
 from quotas.models import PassedQuota, Quota, QuotaChange, QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
+from quotas.services.errors import BelowUse
 from quotas.services.quota_plan import (
     Keep,
     NodeAmounts,
@@ -32,11 +32,11 @@ from quotas.services.quota_plan import (
     QuotaPlan,
     quota_plan,
 )
+from quotas.texts.amounts import amount_words
 from quotas.tree import Limits
-from quotas.words import amount_words
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 __all__ = [
     "Keep",
@@ -135,7 +135,7 @@ def quota_change(
         acting_user, plan, reason=reason, source=source, expected=expected, on_top=on_top, reverts=reverts
     )
     if shrink is Shrink.DRAIN:
-        effect.answers().drain(acting_user, plan.overhangs)
+        job_effects.answers().drain(acting_user, plan.overhangs)
     return revision
 
 

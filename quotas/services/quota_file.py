@@ -23,9 +23,9 @@ from quotas.selectors.sight import quota_tenants
 from quotas.services.quota import Shrink, quota_change, quota_check
 from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount
 from quotas.services.quota_short import pool_amounts, short_of_lines
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)

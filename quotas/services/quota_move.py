@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from clusters.models import Flavor
 from foundation.core.actor import Actor
-from quotas.distribution import Amounts, totals
-from quotas.effect import RowKey
-from quotas.loans import LoanBook, Passed
+from quotas.distribution.division import Amounts, totals
+from quotas.distribution.loans import LoanBook, Passed
+from quotas.hooks.job_effects import RowKey
 from quotas.models import QuotaRevision, Source
 from quotas.selectors.lent_quota import Key
 from quotas.services.quota import plan_write, write_passed

@@ -15,18 +15,18 @@ from django.utils.translation import gettext as _
 from clusters.models import Flavor
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
-from quotas.distribution import Amounts, Division, Excess, divide, totals
-from quotas.effect import Overhang, RowKey
-from quotas.errors import ExceedsParent, QuotaLent
-from quotas.loans import LoanBook, Passed, StillLent
+from quotas.distribution.division import Amounts, Division, Excess, divide, totals
+from quotas.distribution.loans import LoanBook, Passed, StillLent
+from quotas.hooks.job_effects import Overhang, RowKey
 from quotas.models import QuotaNode
 from quotas.selectors.lent_quota import Key, LentRows, gained_since, lent_rows
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import OF_NODES
 from quotas.selectors.tree import TreeRows, subtree_usage, tree_rows
 from quotas.selectors.workspace_limits import QuotaRow
+from quotas.services.errors import ExceedsParent, QuotaLent
+from quotas.texts.amounts import amount_words
 from quotas.tree.limits import NOTHING, Amount, Limits
-from quotas.words import amount_words
 
 AMOUNT_MAX: Final = 2**62
 """Above this a sum of two would not fit a column."""

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foundation.core.actor import Actor
-from quotas.effect import JobEffect, Overhang, answers
+from quotas.hooks.job_effects import JobEffect, Overhang, answers
 from quotas.selectors.node_names import node_names
 from quotas.services.quota import Shrink, quota_check
 from quotas.services.quota_plan import NodeAmounts, Planned
 from quotas.services.quota_warnings import QuotaWarning, plan_warnings
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)

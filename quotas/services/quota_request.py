@@ -21,17 +21,17 @@ from foundation.core.actor import SYSTEM, Actor
 from foundation.core.errors import AllotmentError, Conflict, FieldError, Invalid, NotFound, PermissionDenied
 from foundation.sql import row_scope
 from foundation.sql.versions import advance
-from quotas import evidence
-from quotas.errors import OfferGone, RequestNotPending, RequestOpen
+from quotas.hooks import request_evidence
 from quotas.models import OPEN_STATES, Override, QuotaNode, QuotaRequest, RequestState, Source
 from quotas.selectors.quota_request import quota_requests
+from quotas.services.errors import OfferGone, RequestNotPending, RequestOpen
 from quotas.services.override import LoanAmount, override_create
 from quotas.services.quota import decider_of, quota_change, require_decider
 from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount, QuotaTables
 from quotas.services.quota_wish import current_limits, is_limits, raised, wish
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 
 LASTS: Final = timedelta(days=14)
 LONGEST: Final = timedelta(days=90)
@@ -69,7 +69,7 @@ def quota_request_create(
         current=current_limits(node, items),
         until=until,
         expires_at=min(expires, until) if until else expires,
-        evidence=evidence.gather(node, now=now),
+        evidence=request_evidence.gather(node, now=now),
     )
     _record(acting_user, "quota-request.create", made, {"asked": items, "reason": reason})
     return made

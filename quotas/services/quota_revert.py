@@ -15,8 +15,8 @@ from quotas.models import QuotaChange, QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
 from quotas.services.quota import Shrink, quota_change, require_decider
 from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 @transaction.atomic

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Flavor, GpuMode
 from foundation.core.errors import Invalid
 from foundation.core.quantities import Resource
-from quotas.distribution import totals
+from quotas.distribution.division import totals
 from quotas.files import PoolRow, Problems, Share
 from quotas.models import QuotaNode
 from quotas.selectors.pool_size import OF_GPUS, OF_NODES, PoolSize, pool_sizes

@@ -17,9 +17,9 @@ from quotas.selectors.pool_size import OF_GPUS, OF_NODES, pool_sizes
 from quotas.selectors.tree import TreeKey, TreeRows, build_tree, tree_rows
 from quotas.selectors.workspace_limits import QuotaRow
 from quotas.services.quota_plan import QuotaPlan, QuotaTables
+from quotas.texts.amounts import resource_words
 from quotas.tree import QuotaTree
 from quotas.tree.limits import Amount
-from quotas.words import resource_words
 
 NO_JOB_STARTS: Final = "NO_JOB_STARTS"
 MORE_THAN_EXISTS: Final = "MORE_THAN_EXISTS"

@@ -15,9 +15,9 @@ from foundation.messaging import outbox
 from foundation.sql.versions import advance
 from quotas.models import Queue, UserLimit
 from quotas.services.quota_plan import AMOUNT_MAX
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 
 
 @transaction.atomic

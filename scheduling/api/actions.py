@@ -31,11 +31,11 @@ from scheduling.selectors.job import job_get
 from scheduling.services.job import job_cancel, job_priority, job_resume, job_submit, job_suspend
 from scheduling.services.job_read import job_read
 from scheduling.spec import to_mapping
+from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
+from tenants.api.key_scopes import scope_require
 from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
-from tenants.key_scopes import scope_require
-from tenants.permissions import Permission
 
 Change = Callable[..., Job]
 _VERBS: Final[dict[str, Change]] = {

@@ -20,10 +20,10 @@ from foundation.sql import row_scope
 from scheduling.models import Job
 from scheduling.selectors.log_follow import LogFollower
 from scheduling.selectors.logs import LogLine, LogQuery
+from tenants.access.row_scope import scope_of
 from tenants.api.live_stream import LiveStream
 from tenants.api.streams import signed_in_still
 from tenants.models import User
-from tenants.row_scope import scope_of
 from tenants.selectors.tenant import workspace_get
 
 _AT_ONCE: Final = 8

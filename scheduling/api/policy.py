@@ -17,6 +17,7 @@ from scheduling.policy.fields import FIELDS
 from scheduling.policy.stating import Statement
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.workspace_policy import policy_delete, policy_set
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import StrictSerializer
 from tenants.api.pages import list_of, listed
@@ -24,7 +25,6 @@ from tenants.api.place import PlaceView
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 _LIMITS = "By field: " + ", ".join(FIELDS) + ". Limits are written as in a job file."
 

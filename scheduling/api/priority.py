@@ -21,12 +21,12 @@ from scheduling.selectors.priority_grant import (
 )
 from scheduling.services.priority_class import VALUE_MAX, priority_class_create, priority_class_update
 from scheduling.services.priority_grant import priority_grant, priority_revoke
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import StrictSerializer, named_by
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
-from tenants.permissions import Permission
 
 
 class PriorityClassSerializer(serializers.Serializer[Any]):

@@ -17,11 +17,11 @@ from scheduling.selectors.resize import resize_list
 from scheduling.selectors.task import task_get
 from scheduling.services.resize import slice_memory_resize
 from scheduling.spec.memory import read_memory
+from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
+from tenants.api.key_scopes import scope_require
 from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
-from tenants.key_scopes import scope_require
-from tenants.permissions import Permission
 
 
 class JobResizeView(WorkspaceView):

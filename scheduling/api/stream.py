@@ -27,15 +27,15 @@ from foundation.sql import row_scope
 from scheduling.api.serializers import EventSerializer
 from scheduling.models import JobEvent
 from scheduling.selectors.feed import EventFeed, event_latest
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.access.row_scope import scope_of
 from tenants.api.base import PlatformView
 from tenants.api.live_stream import LiveStream
 from tenants.api.query import NUMBER_MAX, QuerySerializer, read_query
 from tenants.api.schema import problems
 from tenants.api.streams import AnyAccept, signed_in_still
 from tenants.models import User
-from tenants.permissions import Permission
-from tenants.row_scope import scope_of
 from tenants.selectors.tenant import workspace_get
 
 CHECK_EVERY_S: Final = 5.0

@@ -14,12 +14,12 @@ from foundation.web import problems as problem_bodies
 from foundation.web.parsers import BoundedJsonParser
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.services.job_batch import Entry, jobs_submit
+from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import ProblemSerializer, problems
 from tenants.api.writes import dry_run_of
-from tenants.permissions import Permission
 
 MOST: Final = 500
 

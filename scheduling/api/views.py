@@ -31,12 +31,12 @@ from scheduling.services.job import job_submit
 from scheduling.services.job_check import Submission, job_check
 from scheduling.services.job_read import Reading, job_read
 from scheduling.spec import JobSpec
+from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.pages import answer, list_of
 from tenants.api.query import NoQuery, OffsetQuery, read_query
 from tenants.api.schema import problems
 from tenants.api.writes import dry_run_of
-from tenants.permissions import Permission
 
 
 class JobsView(WorkspaceView):

@@ -7,8 +7,8 @@ from typing import Final
 
 from foundation.core.actor import Actor
 from scheduling.models import Decision, Job
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 _SHOWN: Final = 20
 

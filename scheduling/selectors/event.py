@@ -9,8 +9,8 @@ from typing import Any, Final
 from foundation.core.actor import Actor
 from foundation.web.listing import Column, Condition, Kind, narrow
 from scheduling.models import Job, JobEvent
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 COLUMNS: Final = {
     "code": Column("code", sortable=False),

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from clusters.models import Device, Node
 from foundation.core.actor import Actor
 from scheduling.models import Allocation, DeviceSlice
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from django.db.models import Count
 from clusters.models import Node
 from foundation.core.actor import Actor
 from scheduling.models import Allocation, DeviceSlice
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from foundation.web.listing import Column, Condition, Kind
 from quotas.models import Queue
 from scheduling.models import Claim, Job, JobRole, JobState, PriorityClass
 from scheduling.selectors.name_search import jobs_named
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 
 SORTS: Final = ("submitted_at", "name", "priority", "state")
 DEFAULT_SORT: Final = "-submitted_at"

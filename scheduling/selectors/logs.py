@@ -15,8 +15,8 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict
 from scheduling.models import Allocation, Job
 from scheduling.selectors.pods import pods_asked, task_name, unreachable
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)

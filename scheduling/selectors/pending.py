@@ -10,7 +10,7 @@ from typing import Final
 from django.db.models import Count, F, QuerySet, Sum
 
 from clusters.models import Flavor, GpuMode
-from quotas.effect import Demand
+from quotas.hooks.job_effects import Demand
 from quotas.models import QueueFlavor
 from scheduling.models import GpuRequestMode, Job, JobState
 

@@ -15,8 +15,8 @@ from clusters.backends.registry import backend_for
 from foundation.core.actor import Actor
 from scheduling.models import Allocation, Job
 from scheduling.selectors.pods import pods_asked, task_name, unreachable
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 log = structlog.get_logger(__name__)
 EVENTS_MAX: Final = 200

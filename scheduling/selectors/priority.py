@@ -6,9 +6,9 @@ from django.db.models import Q
 
 from foundation.core.actor import Actor
 from scheduling.models import PriorityClass
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 def priority_class_list(*, viewer: Actor, workspace: Tenant) -> list[PriorityClass]:

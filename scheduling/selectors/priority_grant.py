@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from scheduling.models import PriorityClass, PriorityGrant
-from tenants import permissions
+from tenants.access import permissions
 
 
 def priority_class_all() -> QuerySet[PriorityClass]:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from clusters.models import Cluster
 from foundation.core.actor import Actor
 from scheduling.models import Job, MemoryResize
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 _SHOWN = 100
 

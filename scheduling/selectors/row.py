@@ -14,9 +14,9 @@ from django.db.models.functions import RowNumber
 from foundation.core.actor import Actor
 from scheduling.models import HOLDING_STATES, Allocation, Job, JobState, Task, TaskState
 from scheduling.selectors.job import JobFilter, job_query
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 _Name = TypeVar("_Name", str, tuple[str, str])
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from foundation.core.actor import Actor
 from scheduling.models import Job
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 def job_find(*, viewer: Actor, text: str, limit: int) -> list[Job]:

@@ -15,8 +15,8 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.sql.prepared import Kept
 from scheduling.models import Allocation, DeviceSlice, Job, Task
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 _LATEST: Final = Kept(
     lambda tasks: (

@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from clusters.models import Flavor
 from foundation.core.quantities import Resource
-from quotas.evidence import Asked
+from quotas.hooks.request_evidence import Asked
 from scheduling.models import Allocation
 
 _HOUR_S = 3600

@@ -14,8 +14,8 @@ from django.db.models import Count
 from foundation.core.actor import Actor
 from quotas.models import QueueFlavor
 from scheduling.models import Job, JobState
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 # A suspended job waits for its user, not for the platform.
 _STATES: Final = (JobState.SUBMITTED, JobState.QUEUED)

@@ -12,9 +12,9 @@ from foundation.core.actor import Actor
 from foundation.sql.prepared import Kept
 from scheduling.models import WorkspacePolicy
 from scheduling.policy import Effective, combine
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 _ON_PATH: Final = Kept(
     lambda tenants: (

@@ -10,9 +10,9 @@ from django.db import transaction
 from foundation.sql.versions import require_current
 from scheduling.models import Job
 from scheduling.transitions import StaleJob
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import User
-from tenants.permissions import Permission
 
 T = TypeVar("T")
 _TRIES: Final = 3

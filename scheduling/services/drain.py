@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from foundation.core import clock
 from foundation.core.actor import Actor
-from quotas.effect import Overhang
+from quotas.hooks.job_effects import Overhang
 from quotas.models import QuotaNode
 from scheduling.engine.model import EvictRule
 from scheduling.models import Job, JobState

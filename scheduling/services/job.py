@@ -30,9 +30,9 @@ from scheduling.services.job_check import granted_priority, job_check
 from scheduling.services.job_rows import create_rows
 from scheduling.spec import JobSpec
 from scheduling.transitions import transition
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 
 # What is submitted within this time is decided together: what comes first would take the cards that something
 # more urgent, or larger, wants a moment later.

@@ -21,9 +21,9 @@ from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services import feasibility
 from scheduling.services.job_rows import Rows, rows_of
 from scheduling.spec import TASKS_MAX, JobSpec
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.services.tree import require_live
 
 PENDING_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_JOBS_MAX", 10_000)

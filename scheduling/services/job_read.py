@@ -10,9 +10,9 @@ from foundation.core.actor import Actor
 from scheduling.policy import Effective, Filled, combine, fill
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.spec import JobSpec, parse_job
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)

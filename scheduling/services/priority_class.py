@@ -15,8 +15,8 @@ from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.identifiers import is_dns_label
 from foundation.sql.versions import advance
 from scheduling.models import PriorityClass
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 DEFAULT: Final = "normal"
 """The class of jobs that name none."""

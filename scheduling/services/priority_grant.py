@@ -9,9 +9,9 @@ from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Invalid, PermissionDenied
 from scheduling.models import PriorityClass, PriorityGrant
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 
 @transaction.atomic

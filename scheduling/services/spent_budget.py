@@ -8,8 +8,8 @@ from datetime import datetime
 import structlog
 from django.db import transaction
 
+from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from quotas.models import Budget, BudgetAction
-from quotas.months import CORE_MS_PER_GPU_HOUR
 from quotas.selectors.budget import BudgetUse, budget_uses
 from scheduling.engine.model import EvictRule
 from scheduling.models import Allocation, Job, JobState

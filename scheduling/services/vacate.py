@@ -12,8 +12,8 @@ from quotas.models import Queue
 from scheduling import transitions
 from scheduling.models import HOLDING_STATES, WAITING_STATES, Job
 from scheduling.services.lifecycle import end_claims
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 def queue_vacate(acting_user: Actor, queue: Queue, move_to: Queue | None) -> int:

@@ -13,9 +13,9 @@ from foundation.sql.versions import advance, require_current
 from scheduling.models import WorkspacePolicy
 from scheduling.policy.stating import Statement, check
 from scheduling.selectors.workspace_policy import path_policies
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 from tenants.services.tree import require_live
 
 

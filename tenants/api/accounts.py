@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from foundation.sql.versions import etag, if_match
 from foundation.web.listing import Column, Kind
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.pages import list_of, listed
 from tenants.api.place import PlaceView
@@ -29,7 +30,6 @@ from tenants.api.shapes import (
     UserSerializer,
 )
 from tenants.api.tenants import body_of
-from tenants.permissions import Permission
 from tenants.selectors.account import (
     group_get,
     group_list,

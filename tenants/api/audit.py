@@ -23,14 +23,14 @@ from foundation.audit.audit_log import DENIED, DONE
 from foundation.models import AuditRecord
 from foundation.sql import row_scope
 from foundation.sql.row_scope import RowScope
+from tenants.access.permissions import Permission
+from tenants.access.row_scope import scope_of
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.pages import answer, list_of
 from tenants.api.query import PAGE, PAGE_MAX, FilterQuery, read_query
 from tenants.api.schema import problems
 from tenants.api.streams import AnyAccept, flowing, signed_in_still
 from tenants.models import User
-from tenants.permissions import Permission
-from tenants.row_scope import scope_of
 from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_query
 from tenants.selectors.tenant import workspace_get
 

@@ -17,11 +17,11 @@ from rest_framework.views import APIView
 from foundation.core.errors import FieldError, Invalid, NotFound, PermissionDenied
 from foundation.sql import row_scope
 from foundation.web.problems import exception_handler
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.access.row_scope import act_for
 from tenants.api.writes import UNSAFE, carry_out
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
-from tenants.row_scope import act_for
 from tenants.selectors.tenant import workspace_get
 
 

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from foundation.core.errors import FieldError, Invalid
 from foundation.sql.versions import etag, if_match
 from foundation.web.listing import Column
+from tenants.access.permissions import Permission
 from tenants.api.pages import list_of, listed, listed_by
 from tenants.api.place import PlaceView
 from tenants.api.query import ListQuery, NoQuery, read_query
@@ -27,7 +28,6 @@ from tenants.api.shapes import (
     RoleSerializer,
 )
 from tenants.api.tenants import body_of
-from tenants.permissions import Permission
 from tenants.selectors.account import group_named, user_named
 from tenants.selectors.member import member_get, member_list
 from tenants.selectors.rights import Effective, effective_list

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from foundation.core.errors import NotFound
-from tenants import permissions
+from tenants.access import permissions
 from tenants.api.base import PlatformView
 from tenants.models import Tenant
 from tenants.selectors.tenant import tenant_get

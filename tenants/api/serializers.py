@@ -6,8 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from tenants.access.permissions import Permission
 from tenants.api.bodies import StrictSerializer
-from tenants.permissions import Permission
 
 _POINTS = [permission.value for permission in Permission]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+from tenants.access.permissions import Permission
 from tenants.api.bodies import StrictSerializer
 from tenants.models import TenantKind
-from tenants.permissions import Permission
 
 POINTS = [permission.value for permission in Permission]
 

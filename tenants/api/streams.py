@@ -19,9 +19,9 @@ from rest_framework.request import Request
 from foundation.core import clock
 from foundation.core.errors import PermissionDenied
 from foundation.sql import row_scope
-from tenants.grants import bind_to_scopes
+from tenants.access.grants import bind_to_scopes
 from tenants.models import AccessKey, User
-from tenants.one_time_passwords import require_password_chosen
+from tenants.sign_in.one_time_passwords import require_password_chosen
 
 
 class AnyAccept(BaseContentNegotiation):

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from foundation.sql.versions import etag, if_match
 from foundation.web.listing import Column, Kind
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import named_by
 from tenants.api.pages import list_of, listed_by
@@ -27,7 +28,6 @@ from tenants.api.shapes import (
     TenantSerializer,
 )
 from tenants.models import Tenant, TenantKind
-from tenants.permissions import Permission
 from tenants.selectors.tenant import tenant_archive_preview, tenant_get, tenant_list
 from tenants.selectors.tenant_move import tenant_move_preview
 from tenants.services.tenant import tenant_archive, tenant_create, tenant_rename, tenant_restore

@@ -9,7 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.web.listing import Column
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
@@ -19,7 +20,6 @@ from tenants.api.serializers import (
     WorkspaceDetailSerializer,
     WorkspaceSerializer,
 )
-from tenants.permissions import Permission
 from tenants.selectors.member import membership_list
 from tenants.selectors.tenant import workspace_list
 

@@ -6,9 +6,9 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from foundation.core.errors import NotFound
-from tenants import grants, permissions
+from tenants.access import grants, permissions
+from tenants.access.permissions import Permission
 from tenants.models import AccessKey, Tenant, User
-from tenants.permissions import Permission
 
 
 def access_key_list(*, viewer: User, tenant: Tenant | None = None) -> QuerySet[AccessKey]:

@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, Invalid, NotFound
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import AccountKind, Group, GroupMember, Tenant, User
-from tenants.permissions import Permission
 
 
 def user_list(*, viewer: Actor) -> QuerySet[User]:

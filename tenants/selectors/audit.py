@@ -13,9 +13,9 @@ from foundation.core.actor import Actor
 from foundation.models import AuditRecord
 from foundation.sql import keyset
 from foundation.web.listing import Column, Condition, Kind, narrow
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 COLUMNS: Final = {
     "id": Column("id", Kind.ID),

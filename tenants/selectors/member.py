@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Member, Tenant, User
-from tenants.permissions import Permission
 
 
 def membership_list(*, viewer: User) -> list[Member]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from foundation.core.actor import Actor
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permission_points import ROLE_PERMISSIONS, points_of
+from tenants.access.permissions import Permission
 from tenants.models import GroupMember, Member, Tenant, User
-from tenants.permissions import Permission
-from tenants.points import ROLE_PERMISSIONS, points_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, Invalid, NotFound
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permission_points import ROLE_PERMISSIONS
+from tenants.access.permissions import Permission
 from tenants.models import PLATFORM_ROLES, CustomRole, Role, Tenant
-from tenants.permissions import Permission
-from tenants.points import ROLE_PERMISSIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from django.utils.translation import gettext as _
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.sql.prepared import Kept
-from tenants import effects, permissions
-from tenants.effects import Effect
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.hooks import tree_effects
+from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant, TenantKind
-from tenants.permissions import Permission
 
 _WORKSPACE: Final = Kept(
     lambda slug: (
@@ -77,4 +78,4 @@ def tenant_archive_preview(*, viewer: Actor, tenant: Tenant) -> list[Effect]:
     """
     permissions.require(viewer, Permission.TENANT_VIEW, tenant)
     permissions.require(viewer, Permission.TENANT_EDIT, tenant.parent)
-    return effects.foresee_archive(viewer, tenant)
+    return tree_effects.foresee_archive(viewer, tenant)

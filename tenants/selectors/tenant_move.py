@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from foundation.core.actor import Actor
-from tenants import effects
-from tenants.effects import Effect
+from tenants.access.permissions import Permission
+from tenants.hooks import tree_effects
+from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant
-from tenants.permissions import Permission
 from tenants.selectors.rights import Right, rights_on
 from tenants.services.tenant_move import tenant_move_check
 
@@ -58,7 +58,7 @@ def tenant_move_preview(*, viewer: Actor, tenant: Tenant, parent: Tenant) -> Mov
         new_parent=parent,
         along=Tenant.unscoped.filter(path__startswith=tenant.path).count() - 1,
         access=tuple(_changes(before, after)),
-        effects=tuple(effects.foresee_move(viewer, tenant, parent)),
+        effects=tuple(tree_effects.foresee_move(viewer, tenant, parent)),
     )
 
 

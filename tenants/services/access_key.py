@@ -24,9 +24,9 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.sql import row_scope
 from foundation.sql.prepared import Kept
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import AccessKey, User
-from tenants.permissions import Permission
 from tenants.services.service_account import require_manage
 
 _MARK: Final = "alt"

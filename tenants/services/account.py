@@ -18,11 +18,11 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.sql.versions import advance, require_current
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.hooks.signals import password_changed
 from tenants.models import AccessKey, User
-from tenants.permissions import Permission
 from tenants.services.last_admin import last_admin_kept
-from tenants.signals import password_changed
 
 
 class WrongPassword(Invalid):

@@ -9,10 +9,10 @@ from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.sql.versions import advance
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permission_points import ROLE_PERMISSIONS, points_of
+from tenants.access.permissions import Permission
 from tenants.models import PLATFORM_ROLES, CustomRole, Group, Member, Role, Tenant, User
-from tenants.permissions import Permission
-from tenants.points import ROLE_PERMISSIONS, points_of
 from tenants.selectors.rights import role_points
 from tenants.services.last_admin import last_admin_kept
 from tenants.services.tree import require_live

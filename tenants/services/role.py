@@ -12,11 +12,11 @@ from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.sql.versions import advance, require_current
-from tenants import grants, permissions
+from tenants.access import grants, permissions
+from tenants.access.permission_points import PLATFORM_POINTS, points_of
+from tenants.access.permissions import Permission
 from tenants.models import CustomRole, Member, Role, Tenant
-from tenants.names import clean_name, same_name
-from tenants.permissions import Permission
-from tenants.points import PLATFORM_POINTS, points_of
+from tenants.models.names import clean_name, same_name
 from tenants.services.tree import require_live
 
 

@@ -9,10 +9,10 @@ from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import AccessKey, AccountKind, Member, Tenant, User
-from tenants.names import clean_slug
-from tenants.permissions import Permission
+from tenants.models.names import clean_slug
 from tenants.services.tree import require_live
 
 

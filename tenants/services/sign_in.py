@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from foundation.audit import audit_log
 from foundation.core.actor import SYSTEM
 from tenants.models import Group, GroupMember, Member, Role, User
-from tenants.names import same_name
+from tenants.models.names import same_name
 
 _NAME_MAX: Final = 120
 

@@ -10,10 +10,10 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.identifiers import new_id
 from foundation.sql.versions import require_current
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, TenantKind
-from tenants.names import clean_name, clean_slug, slug_of
-from tenants.permissions import Permission
+from tenants.models.names import clean_name, clean_slug, slug_of
 from tenants.services import tree
 
 

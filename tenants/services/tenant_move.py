@@ -13,9 +13,10 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.sql import row_scope
 from foundation.sql.versions import advance, require_current
-from tenants import effects, grants, permissions
+from tenants.access import grants, permissions
+from tenants.access.permissions import Permission
+from tenants.hooks import tree_effects
 from tenants.models import CustomRole, Member, Tenant
-from tenants.permissions import Permission
 from tenants.selectors.rights import role_points
 from tenants.services import tree
 from tenants.services.role import role_copy
@@ -46,7 +47,7 @@ def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> 
         raise _wrong("cycle", message)
     if parent.pk != tenant.parent_id:
         tree.require_free_name(tenant.name, parent_id=parent.pk)
-        effects.refuse_move(acting_user, tenant, parent)
+        tree_effects.refuse_move(acting_user, tenant, parent)
 
 
 @row_scope.whole()
@@ -95,7 +96,7 @@ def tenant_move(*, acting_user: Actor, tenant: Tenant, parent: Tenant, expected:
     grants.forget()
     tree.note(acting_user, "move", tenant, before={"parent": before}, after={"parent": parent.slug})
     _take_roles_along(acting_user, tenant)
-    effects.follow_move(acting_user, tenant)
+    tree_effects.follow_move(acting_user, tenant)
     return tenant
 
 

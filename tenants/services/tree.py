@@ -12,7 +12,7 @@ from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError
 from tenants.models import Tenant
-from tenants.names import same_name
+from tenants.models.names import same_name
 
 
 def tree_lock() -> None:

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 
-from tenants.row_policies import WEB_ROLE
+from tenants.access.row_policies import WEB_ROLE
 from tests.access.world import AccessWorld, build
 
 

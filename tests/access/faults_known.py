@@ -21,7 +21,7 @@ SAMPLE: Final[dict[str, str]] = {
         "POST api/v1/workspaces/{ws}/jobs/{job}/cancel of another"
     ),
     "frontend.pages.quotas.page:workspace_quota:login_required:1": "GET w/{workspace}/quota",
-    "tenants.one_time_passwords:PasswordChosen.has_permission:require_password_chosen:1": (
+    "tenants.sign_in.one_time_passwords:PasswordChosen.has_permission:require_password_chosen:1": (
         "GET api/v1/workspaces/{ws} by a session"
     ),
     "frontend.pages.ops.roles:roles:require:1": "GET ops/tenants/{tenant}/roles",

@@ -133,7 +133,7 @@ def _call(site: str, function: Callable[..., Any], *args: Any, **values: Any) ->
 
 
 def _everything(name: str) -> Any:
-    points, models = sys.modules["tenants.points"], sys.modules["tenants.models"]
+    points, models = sys.modules["tenants.access.permission_points"], sys.modules["tenants.models"]
     if name in GIVING:
         return frozenset(points.Permission)
     rows = models.Tenant.unscoped.all()

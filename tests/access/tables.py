@@ -8,7 +8,7 @@ from django.apps import apps
 
 from foundation.audit.audit_log import DENIED
 from foundation.models import AuditRecord
-from tenants.row_policies import OWN_APPS
+from tenants.access.row_policies import OWN_APPS
 
 OF_REFUSALS: Final = frozenset({"foundation_auditrecord", "django_session"})
 """Where a refusal is written down, which is no change."""

@@ -11,10 +11,10 @@ from django.apps import apps
 from django.db import connections
 
 from foundation.audit import audit_log
-from tenants import permissions, row_policies
+from tenants.access import permissions, row_policies
+from tenants.access.permissions import Permission
+from tenants.access.row_policies import WEB_ROLE
 from tenants.models import Tenant
-from tenants.permissions import Permission
-from tenants.row_policies import WEB_ROLE
 from tests.access.actors import ACTORS
 from tests.access.asking import Answer, send, undone
 from tests.access.covering import API

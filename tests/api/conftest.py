@@ -9,8 +9,8 @@ from django.db import connection, connections
 from rest_framework.test import APIClient
 
 from foundation.audit import audit_log
+from tenants.access.row_policies import WEB_ROLE
 from tenants.models import User
-from tenants.row_policies import WEB_ROLE
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
 from tests.fixtures.postgres import PostgresServer

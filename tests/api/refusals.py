@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 
 from foundation.audit.audit_log import DENIED
 from foundation.models import AuditRecord
-from tenants.row_policies import OWN_APPS
+from tenants.access.row_policies import OWN_APPS
 
 REFUSED: Final = (400, 404, 409, 413, 422)
 

@@ -10,10 +10,10 @@ import pytest
 from rest_framework.test import APIClient
 
 from foundation.core import clock
+from foundation.core.months import month_of, starts_at
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord, Hint, IdempotencyKey
 from quotas.models import Budget, LedgerEntry, Override, Quota, QuotaRequest, QuotaRevision, UserLimit
-from quotas.months import month_of, starts_at
 from quotas.services.ledger import LedgerKey, ledger_reserve
 from tenants.models import Role, User
 from tests.api.conftest import As

@@ -14,12 +14,12 @@ from rest_framework.test import APIClient
 
 from foundation.core.actor import SYSTEM
 from foundation.core.errors import PermissionDenied
-from tenants import grants, permissions
+from tenants.access import grants, permissions
+from tenants.access.permissions import Permission
+from tenants.api.authentication import AccessKeyAuthentication
 from tenants.api.live_stream import LiveStream
 from tenants.api.streams import signed_in_still
-from tenants.authentication import AccessKeyAuthentication
 from tenants.models import AccessKey, Member, Role, User
-from tenants.permissions import Permission
 from tenants.services.access_key import access_key_create
 from tests.builders import jobs, tenancy
 from tests.builders.world import World

@@ -14,9 +14,9 @@ from rest_framework.test import APIClient
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
+from foundation.core.months import month_of
 from foundation.core.quantities import Resource
 from quotas.models import Budget, GpuUse, Override, OverrideAmount, QuotaRequest, UserLimit
-from quotas.months import month_of
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.models import GpuRequestMode, JobEvent, PriorityGrant, WorkspacePolicy
 from tenants.models import GroupMember, Member, Role

@@ -17,10 +17,10 @@ from foundation.sql import row_scope
 from foundation.sql.row_scope import EVERYTHING, NOTHING
 from quotas.models import Queue, QuotaNode
 from scheduling.models import Job, Task
-from tenants import row_policies
+from tenants.access import row_policies
+from tenants.access.row_policies import OWN_APPS, WEB_ROLE
+from tenants.access.row_scope import scope_of
 from tenants.models import Member, Tenant
-from tenants.row_policies import OWN_APPS, WEB_ROLE
-from tenants.row_scope import scope_of
 from tests.builders import jobs, tenancy
 from tests.builders.world import World
 from tests.fixtures.postgres import PostgresServer

@@ -14,7 +14,7 @@ from django.db.migrations.state import ModelState, ProjectState
 from django.db.models.functions import Now
 
 from foundation.sql.online_index import AddIndexOnline
-from tenants.row_policies import OWN_APPS
+from tenants.access.row_policies import OWN_APPS
 from tests.architecture.migration_rules import REASON, unexplained, unsafe
 
 # The last of each app that was written before there was this rule; the next ones gave their columns defaults.

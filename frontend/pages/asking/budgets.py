@@ -26,9 +26,9 @@ from frontend.pages.frame import frame, login_required, viewer
 from quotas.models import Budget, BudgetAction
 from quotas.selectors.budget import BudgetUse, budget_get, budget_list
 from quotas.services.budget import HOURS_MAX, budget_change, budget_create, budget_delete
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant import tenant_list
 
 _TONES = {"ok": "running", "warning": "waiting", "exhausted": "failed"}

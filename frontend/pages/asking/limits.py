@@ -27,10 +27,10 @@ from quotas.selectors.budget import gpu_hours_by_month, workspace_budgets
 from quotas.selectors.user_limit import user_limit_get, user_limit_list
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
-from quotas.words import amount_words
-from tenants import permissions
+from quotas.texts.amounts import amount_words
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant import workspace_get
 
 _MONTHS = 12

@@ -28,9 +28,9 @@ from quotas.models import OPEN_STATES, QuotaNode, QuotaRequest, RequestState
 from quotas.selectors.quota_request import request_nodes, workspace_request_get, workspace_requests
 from quotas.selectors.quota_table import NodeQuota, node_quota
 from quotas.services import quota_request as service
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant import tenant_get, workspace_get
 
 PER_PAGE = 20

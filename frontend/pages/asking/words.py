@@ -13,7 +13,7 @@ from foundation.core.quantities import Resource
 from frontend import formats
 from frontend.pages.quotas.rows import TITLES
 from quotas.models import BudgetAction, OverrideState, QuotaNode, RequestState
-from quotas.words import amount_words
+from quotas.texts.amounts import amount_words
 
 Word = tuple[str | Promise, str]
 """The text and the tone of a tag."""

@@ -26,9 +26,9 @@ from foundation.models import AuditRecord, AuditSeal
 from foundation.web.listing import parse_condition
 from frontend import parts
 from frontend.pages.frame import frame, login_required, viewer
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_query
 from tenants.selectors.tenant import workspace_get
 

@@ -23,10 +23,10 @@ from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.members import id_of
 from frontend.pages.ops.tenant_tree import crumbs_to
 from frontend.words import role_word
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permission_points import PLATFORM_POINTS
+from tenants.access.permissions import Permission
 from tenants.models import CustomRole, Tenant, User
-from tenants.permissions import Permission
-from tenants.points import PLATFORM_POINTS
 from tenants.selectors.role import built_in_list, role_get, role_list
 from tenants.selectors.tenant import tenant_get
 from tenants.services.role import role_create, role_delete, role_update

@@ -20,10 +20,10 @@ from frontend import formats, parts
 from frontend.pages import members
 from frontend.pages.doing import done, version_of
 from frontend.pages.frame import frame, login_required, viewer
-from tenants import permissions
-from tenants.effects import Effect
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant, TenantKind, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant import tenant_archive_preview, tenant_get, tenant_list
 from tenants.selectors.tenant_move import MovePreview, tenant_move_preview
 from tenants.services.tenant import tenant_archive, tenant_create, tenant_rename, tenant_restore

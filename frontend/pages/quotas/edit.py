@@ -22,7 +22,7 @@ from frontend.pages.quotas.page import Open, resource_of, resource_word, show
 from quotas.selectors.quota_table import NodeQuota, node_quota, quota_node_get, tenant_get
 from quotas.services.quota import NodeAmounts, quota_set
 from quotas.services.quota_preview import QuotaPreview, quota_preview
-from quotas.words import amount_words
+from quotas.texts.amounts import amount_words
 from tenants.models import User
 
 

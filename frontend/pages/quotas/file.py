@@ -21,7 +21,7 @@ from quotas.files import FILE_BOUNDS, FileFormat
 from quotas.services.quota import Shrink
 from quotas.services.quota_file import QuotaDifference, QuotaFile, quota_file_apply, quota_file_check
 from quotas.services.quota_plan import Planned
-from quotas.words import amount_words
+from quotas.texts.amounts import amount_words
 from tenants.models import User
 
 LARGEST: Final = FILE_BOUNDS.size

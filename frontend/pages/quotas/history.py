@@ -25,10 +25,10 @@ from quotas.models import QuotaChange, QuotaRevision
 from quotas.selectors.quota_history import quota_revision_get
 from quotas.services.quota import Shrink
 from quotas.services.quota_revert import quota_revert
-from quotas.words import amount_words
-from tenants import permissions
+from quotas.texts.amounts import amount_words
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import User
-from tenants.permissions import Permission
 
 SOURCES: Final[dict[str, str | Promise]] = {
     "edit": gettext_lazy("edited"),

@@ -25,9 +25,9 @@ from frontend.pages.quotas.history import entry
 from frontend.pages.quotas.rows import TITLES, Links, pools
 from quotas.selectors.quota_history import quota_history
 from quotas.selectors.quota_table import NodeQuota, quota_nodes, tenant_get, tenant_quota_table
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant import tenant_list, workspace_get
 
 PER_PAGE: Final = 20

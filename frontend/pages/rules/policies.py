@@ -30,9 +30,9 @@ from scheduling.policy.stating import IDLE_LEAST_S, IDLE_MOST_S, START_MOST_S, S
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.workspace_policy import policy_delete, policy_set
 from scheduling.spec import load_text
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant import tenant_get, tenant_list, workspace_get
 
 LABELS: Final[dict[str, str | Promise]] = {

@@ -31,9 +31,9 @@ from scheduling.services.priority_class import (
     priority_class_update,
 )
 from scheduling.services.priority_grant import priority_grant, priority_revoke
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant import tenant_get, tenant_list
 
 

@@ -29,9 +29,9 @@ from quotas.services.queue import queue_create, queue_rename
 from quotas.services.queue_delete import queue_delete
 from quotas.services.queue_preset import Preset, queue_preset
 from quotas.services.queue_settings import SETTINGS, preset_of, queue_update
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant import workspace_get, workspace_list
 
 Choices = list[tuple[str, str | Promise]]

@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from frontend import formats
 from scheduling.models import GpuRequestMode, Job, JobRole, JobState
 from scheduling.selectors.job import job_cards
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ from scheduling.services.job import job_submit
 from scheduling.services.job_read import job_read
 from scheduling.spec import load_text
 from scheduling.spec import to_mapping as job_mapping
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant import workspace_get
 
 _FIRST_ROLE = {

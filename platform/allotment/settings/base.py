@@ -57,14 +57,14 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "tenants.middleware.GrantsMiddleware",
+    "tenants.sign_in.middleware.GrantsMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "foundation.web.rate_limit_middleware.RateLimitMiddleware",
     "allotment.denials.DenialMiddleware",
-    "tenants.middleware.PasswordAttemptMiddleware",
+    "tenants.sign_in.middleware.PasswordAttemptMiddleware",
     "allotment.one_time_passwords.OneTimePasswordMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",  # last: it answers in place of a locked-out login
@@ -107,7 +107,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 # Locked by user and address together: an attacker elsewhere cannot lock the owner out. Beside that, each user
 # and each address is slowed down as a whole, but for who signed in from there before.
-AXES_HANDLER = "tenants.sign_in_limits.SignInHandler"
+AXES_HANDLER = "tenants.sign_in.sign_in_limits.SignInHandler"
 AXES_CLIENT_IP_CALLABLE = "foundation.web.rate_limit.network_of"
 ALLOTMENT_SIGN_IN_FAILURES = {
     "user": env.number("ALLOTMENT_SIGN_IN_FAILURES_OF_USER", default=24),
@@ -189,13 +189,13 @@ STATIC_ROOT: str | None = env.text("ALLOTMENT_STATIC_ROOT", str(HOME / "static")
 # --- REST -----------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "tenants.authentication.AccessKeyAuthentication",
-        "tenants.authentication.SessionSignIn",
+        "tenants.api.authentication.AccessKeyAuthentication",
+        "tenants.api.authentication.SessionSignIn",
     ],
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
-        "tenants.one_time_passwords.PasswordChosen",
-        "tenants.key_scopes.KeyScopes",
+        "tenants.sign_in.one_time_passwords.PasswordChosen",
+        "tenants.api.key_scopes.KeyScopes",
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["foundation.web.parsers.BoundedJsonParser"],

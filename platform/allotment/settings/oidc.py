@@ -40,8 +40,8 @@ if _ISSUER:
         env.text("ALLOTMENT_OIDC_NAME", "OpenID Connect"),
     )
 
-ACCOUNT_ADAPTER = "tenants.oidc.AccountAdapter"
-SOCIALACCOUNT_ADAPTER = "tenants.oidc.SocialAdapter"
+ACCOUNT_ADAPTER = "tenants.sign_in.oidc.AccountAdapter"
+SOCIALACCOUNT_ADAPTER = "tenants.sign_in.oidc.SocialAdapter"
 # The provider vouches for people: no local sign-up, no mail, no matching by e-mail address, no tokens kept.
 SOCIALACCOUNT_ONLY = True
 ACCOUNT_EMAIL_VERIFICATION = "none"

@@ -30,11 +30,11 @@ from clusters.selectors.node import (
 )
 from clusters.services.cluster import cluster_set
 from foundation.sql.versions import etag, if_match
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.pages import list_of, listed, listed_by
 from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
-from tenants.permissions import Permission
 
 _NODE_FILTERS: Final = ("cluster", "flavor", "name", "ready", "cordoned")
 _DEVICE_FILTERS: Final = ("cluster", "node", "model", "uuid", "healthy")

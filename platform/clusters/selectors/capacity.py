@@ -13,8 +13,8 @@ from clusters.models import Device, Flavor, Node
 from clusters.services.node_life import is_schedulable
 from foundation.core import clock
 from foundation.core.actor import Actor
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 SLICE_CORES: Final = 30
 _COLUMNS: Final = (

@@ -6,8 +6,8 @@ from django.db.models import Count
 
 from clusters.models import Cell
 from foundation.core.actor import Actor
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 def cell_list(*, viewer: Actor) -> list[tuple[str, int]]:

@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from clusters.models import Cluster, Flavor
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 def cluster_get(*, viewer: Actor, name: str) -> Cluster:

@@ -11,8 +11,8 @@ from django.db.models import Count
 
 from clusters.models import Device, ForeignPod, Node
 from foundation.core.actor import Actor
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)

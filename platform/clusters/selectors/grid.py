@@ -15,8 +15,8 @@ from typing import Any
 from clusters.models import Device, Node
 from foundation.core import clock
 from foundation.core.actor import Actor
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 READY = "ready"
 CORDONED = "cordoned"

@@ -12,8 +12,8 @@ from django.db.models.functions import Coalesce, Greatest
 from clusters.models import Device, Flavor, Node
 from clusters.selectors.grid import CLOSED, CORDONED, NOT_READY, READY
 from foundation.core.actor import Actor
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 STATES: Final[Mapping[str, Q]] = {
     READY: Q(ready=True, cordoned=False, closed=False),

@@ -10,8 +10,8 @@ from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.identifiers import is_dns_label
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 
 @transaction.atomic

@@ -29,9 +29,9 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, Refused
 from foundation.messaging import outbox
 from foundation.sql import versions
-from tenants import permissions
-from tenants.names import clean_slug
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models.names import clean_slug
 
 log = structlog.get_logger(__name__)
 

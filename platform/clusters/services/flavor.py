@@ -18,9 +18,9 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.identifiers import dns_label
 from foundation.messaging import outbox
-from tenants import permissions
-from tenants.names import clean_slug
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models.names import clean_slug
 
 PRODUCT: Final = "nvidia.com/gpu.product"
 _NAME_LENGTH: Final = 63

@@ -15,10 +15,10 @@ from clusters.services.ownership import ClusterUnreachable
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, NotFound, Refused
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, TenantKind
-from tenants.names import is_reserved
-from tenants.permissions import Permission
+from tenants.models.names import is_reserved
 
 
 class NamespaceKept(Refused):

@@ -33,8 +33,8 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, Refused
 from foundation.core.installation import installation_id
 from foundation.messaging import outbox
-from tenants import permissions
-from tenants.permissions import Permission
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 log = structlog.get_logger(__name__)
 _CONFIRMED_WITHIN: Final = timedelta(seconds=90)

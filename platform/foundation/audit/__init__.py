@@ -1,0 +1,1 @@
+"""The audit log and the chain of hashes that seals it."""

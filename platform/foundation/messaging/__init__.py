@@ -1,0 +1,1 @@
+"""Hints to the workers, leases, and the shared cache."""

@@ -1,0 +1,1 @@
+"""Health checks, counters and the metrics page."""

@@ -1,7 +1,8 @@
 """Whose rows a statement may meet, told to PostgreSQL with every transaction (row-level security).
 
-The second line behind the selectors: the policies on the tables (`tenants.row_policies`) read two settings,
-and show nothing while they are empty. A request acts for somebody (`acting`); commands and workers see all.
+The second line behind the selectors: the policies on the tables (`tenants.access.row_policies`) read two
+settings, and show nothing while they are empty. A request acts for somebody (`acting`); commands and
+workers see all.
 
 Inside a request the settings are always local to a transaction: a statement outside of one gets a
 transaction of its own. So they end with it by themselves, and a connection that is kept or pooled carries

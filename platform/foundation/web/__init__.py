@@ -1,0 +1,1 @@
+"""HTTP: problem+json, lists, idempotency, rate limits, request ids."""

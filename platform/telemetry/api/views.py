@@ -19,11 +19,11 @@ from scheduling.models import Job
 from telemetry.api.serializers import SeriesQuerySerializer, SeriesSetSerializer
 from telemetry.series import SeriesSet, cluster_series, job_series, node_series
 from telemetry.series.window import POINTS
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.query import read_query
 from tenants.api.schema import problems
-from tenants.permissions import Permission
 
 _DEFAULT_RANGE: Final = timedelta(hours=1)
 

@@ -24,7 +24,7 @@ from django.db.models import (
 
 from telemetry.models import Channel, Reading, RollUp, Tick
 from telemetry.series.window import Window
-from telemetry.times import ROLL_UP_MS
+from telemetry.store.times import ROLL_UP_MS
 
 Fine = type[Reading] | type[Tick]
 

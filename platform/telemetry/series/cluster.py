@@ -14,9 +14,9 @@ from telemetry.series.buckets import Buckets, Measure, Values, bucket_means
 from telemetry.series.gaps import gaps_in, silent_buckets
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
-from telemetry.times import TICKS_KEPT_FOR
-from tenants import permissions
-from tenants.permissions import Permission
+from telemetry.store.times import TICKS_KEPT_FOR
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 MEASURES: Final = (
     Measure("cards"),

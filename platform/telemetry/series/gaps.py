@@ -10,7 +10,7 @@ from django.db.models import Q
 from telemetry.models import TelemetryGap
 from telemetry.series.types import Gap
 from telemetry.series.window import Window
-from telemetry.times import to_ms
+from telemetry.store.times import to_ms
 
 
 def gaps_in(window: Window, cluster_ids: Iterable[uuid.UUID] | None) -> tuple[Gap, ...]:

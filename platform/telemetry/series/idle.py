@@ -15,7 +15,7 @@ from scheduling.models import Allocation
 from telemetry.models import Reading
 from telemetry.series.now import FRESH_FOR
 from telemetry.series.sight import job_tenants
-from telemetry.times import to_ms
+from telemetry.store.times import to_ms
 
 # A driver's own housekeeping shows as a percent or two.
 IDLE_BELOW_PERCENT: Final = 3.0

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from django.db.models import Count, F, Q, Sum
 
-from quotas.evidence import Asked
+from quotas.hooks.request_evidence import Asked
 from scheduling.models import Job
 from telemetry.models import Channel, RollUp
 from telemetry.series.idle import IDLE_BELOW_PERCENT
-from telemetry.times import ROLL_UP_MS, to_ms
+from telemetry.store.times import ROLL_UP_MS, to_ms
 
 _CORE_HOURS: Final = 100 * 3_600_000 / ROLL_UP_MS
 

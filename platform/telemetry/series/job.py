@@ -19,9 +19,9 @@ from telemetry.series.buckets import Buckets, Measure, Values, bucket_means
 from telemetry.series.gaps import gaps_in
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
-from telemetry.times import READINGS_KEPT_FOR
-from tenants import permissions
-from tenants.permissions import Permission
+from telemetry.store.times import READINGS_KEPT_FOR
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 # More lines than this cannot be told apart; the averages always cover all of them.
 MAX_LINES: Final = 64

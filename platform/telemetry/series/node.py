@@ -14,9 +14,9 @@ from telemetry.series.cluster import MEASURES, total_lines, totals
 from telemetry.series.gaps import gaps_in
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
-from telemetry.times import READINGS_KEPT_FOR
-from tenants import permissions
-from tenants.permissions import Permission
+from telemetry.store.times import READINGS_KEPT_FOR
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 _CARD_MEASURES: Final = (
     Measure("cores_used"),

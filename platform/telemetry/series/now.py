@@ -14,9 +14,9 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from telemetry.models import Reading, Scope
 from telemetry.series.sight import job_tenants
-from telemetry.times import from_ms, to_ms
-from tenants import permissions
-from tenants.permissions import Permission
+from telemetry.store.times import from_ms, to_ms
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 
 # Three ticks: one may be lost and one late. What is older is not "now", and is left out.
 FRESH_FOR: Final = timedelta(seconds=30)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core import clock
 from foundation.core.errors import Invalid
-from telemetry.times import ROLL_UP_MS, TICK_MS, floor_ms, from_ms, span_ms, to_ms
+from telemetry.store.times import ROLL_UP_MS, TICK_MS, floor_ms, from_ms, span_ms, to_ms
 
 POINTS: Final = 240
 MAX_POINTS: Final = 1000

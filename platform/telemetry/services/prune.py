@@ -14,7 +14,7 @@ from django.db.models import Exists, Model, OuterRef
 
 from foundation.core import clock
 from telemetry.models import Channel, Reading, RollUp, TelemetryGap, Tick
-from telemetry.times import READINGS_KEPT_FOR, ROLL_UPS_KEPT_FOR, TICKS_KEPT_FOR, to_ms
+from telemetry.store.times import READINGS_KEPT_FOR, ROLL_UPS_KEPT_FOR, TICKS_KEPT_FOR, to_ms
 
 BATCH: Final = 10_000
 # Of a minute's run: 1,600 cards with as many slices write 19,200 readings in that time.

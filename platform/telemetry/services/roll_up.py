@@ -16,7 +16,7 @@ from django.db.models import Avg, Count, Max, Min, QuerySet
 
 from foundation.core import clock
 from telemetry.models import Reading, RollUp, Tick
-from telemetry.times import READINGS_KEPT_FOR, ROLL_UP_MS, floor_ms, span_ms, to_ms
+from telemetry.store.times import READINGS_KEPT_FOR, ROLL_UP_MS, floor_ms, span_ms, to_ms
 
 _GRACE_MS: Final = 60_000
 # Two hours of buckets fit into one run; a worker that was away longer has nothing older to condense.

@@ -20,7 +20,7 @@ from telemetry.store.channels import resolve_channels
 from telemetry.store.holdings import Holdings, load_holdings
 from telemetry.store.matching import ChannelKey, Draft, Matched, card_key, match
 from telemetry.store.ticks import CardValues, tick_rows
-from telemetry.times import TICK_MS, floor_ms
+from telemetry.store.times import TICK_MS, floor_ms
 
 log = structlog.get_logger(__name__)
 

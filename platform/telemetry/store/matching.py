@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from clusters.backends.base import DeviceSample
 from telemetry.models import Scope
 from telemetry.store.holdings import Card, Hold, Holdings
-from telemetry.times import to_ms
+from telemetry.store.times import to_ms
 
 ChannelKey = tuple[Scope, uuid.UUID, uuid.UUID | None]
 """Scope; then cluster, node, (node, device) or (allocation, device)."""

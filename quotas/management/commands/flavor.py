@@ -15,7 +15,7 @@ from clusters.services.flavor import FlavorPlan, flavor_add, flavor_remove, flav
 from foundation.core.errors import Conflict
 from quotas.services.pool_quota import NodeResources, RootQuota, root_quota_cover
 from quotas.services.quota_plan import Planned
-from quotas.words import amount_words
+from quotas.texts.amounts import amount_words
 from tenants.management.results import FAILED, USAGE
 from tenants.management.verbs import VerbCommand, confirm_by_name, table_text
 from tenants.models import User

@@ -21,7 +21,7 @@ from quotas.services.quota_file import (
     quota_file_export,
 )
 from quotas.services.quota_plan import Planned
-from quotas.words import amount_words
+from quotas.texts.amounts import amount_words
 from tenants.management.results import USAGE
 from tenants.management.verbs import VerbCommand, shown
 from tenants.models import User

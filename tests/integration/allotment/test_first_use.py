@@ -16,9 +16,9 @@ from django.test import Client
 from clusters.models import Cell
 from foundation.models import AuditRecord
 from quotas.models import Queue
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Group, Member, Role, Tenant, User
-from tenants.permissions import Permission
 from tenants.services.sign_in import groups_follow
 from tests.builders import clusters, tenancy
 

@@ -15,9 +15,9 @@ from foundation.sql import row_scope
 from quotas.models import Override, OverrideState, QuotaNode
 from quotas.services.override import LoanAmount, override_create, override_end
 from quotas.services.quota import QuotaAmount, quota_set
+from tenants.access.row_policies import WEB_ROLE
+from tenants.access.row_scope import scope_of
 from tenants.models import User
-from tenants.row_policies import WEB_ROLE
-from tenants.row_scope import scope_of
 from tenants.services.tenant_move import tenant_move
 from tests.builders import quotas, tenancy
 from tests.fixtures.postgres import PostgresServer

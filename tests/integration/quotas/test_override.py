@@ -10,7 +10,6 @@ import time_machine
 from foundation.core.actor import SYSTEM
 from foundation.core.errors import AllotmentError, Conflict, Invalid, NotFound, PermissionDenied
 from foundation.models import AuditRecord, Hint
-from quotas.errors import LenderShort, OverrideClosed, QuotaLent
 from quotas.models import (
     LedgerEntry,
     Override,
@@ -21,6 +20,7 @@ from quotas.models import (
     Source,
 )
 from quotas.selectors.quota_history import quota_history
+from quotas.services.errors import LenderShort, OverrideClosed, QuotaLent
 from quotas.services.override import LoanAmount, override_create, override_end, overrides_sweep
 from quotas.services.quota import QuotaAmount, quota_set
 from quotas.services.quota_revert import quota_revert

@@ -8,10 +8,10 @@ from clusters.models import Node
 from foundation.core.errors import Conflict, Invalid, PreconditionFailed
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord
-from quotas.errors import BelowUse, ExceedsParent
 from quotas.models import LedgerEntry, Quota, QuotaNode, QuotaRevision
 from quotas.selectors.quota_history import quota_history
 from quotas.selectors.quota_table import NodeQuota, tenant_quota_table
+from quotas.services.errors import BelowUse, ExceedsParent
 from quotas.services.quota import Keep, NodeAmounts, QuotaAmount, Shrink, quota_change, quota_set
 from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_revert import quota_revert

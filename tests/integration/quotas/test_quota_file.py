@@ -12,9 +12,9 @@ from django.core.management.base import CommandError
 
 from foundation.core.errors import Invalid
 from foundation.core.quantities import Resource
-from quotas.errors import ExceedsParent
 from quotas.files import FileFormat, format_of
 from quotas.models import Quota, QuotaRevision
+from quotas.services.errors import ExceedsParent
 from quotas.services.quota_file import (
     QuotaFile,
     quota_file_apply,

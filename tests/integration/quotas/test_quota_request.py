@@ -13,9 +13,9 @@ from clusters.models import Node
 from foundation.core.actor import SYSTEM
 from foundation.core.errors import Invalid, NotFound, PermissionDenied, PreconditionFailed
 from foundation.models import AuditRecord
-from quotas.errors import ExceedsParent, OfferGone, RequestNotPending, RequestOpen
-from quotas.evidence import gather
+from quotas.hooks.request_evidence import gather
 from quotas.models import OverrideState, QuotaRequest, QuotaRevision, RequestState, Source
+from quotas.services.errors import ExceedsParent, OfferGone, RequestNotPending, RequestOpen
 from quotas.services.override import overrides_sweep
 from quotas.services.quota import QuotaAmount, quota_set
 from quotas.services.quota_request import (
@@ -31,7 +31,7 @@ from quotas.services.quota_request import (
 )
 from scheduling.models import Allocation
 from telemetry.models import Channel, RollUp
-from telemetry.times import to_ms
+from telemetry.store.times import to_ms
 from tenants.models import User
 from tenants.services.account import user_set_active
 from tests.builders import clusters, jobs

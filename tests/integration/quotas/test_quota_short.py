@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from clusters.models import Cell, Cluster, Device, Flavor, GpuMode
 from foundation.core.errors import Invalid
 from foundation.core.quantities import Resource
-from quotas.errors import ExceedsParent
 from quotas.files import FileFormat, read_rows
 from quotas.models import Quota, QuotaNode
+from quotas.services.errors import ExceedsParent
 from quotas.services.quota_file import QuotaFile, quota_file_apply, quota_file_check, quota_file_export
 from quotas.services.quota_plan import QuotaTables
 from tenants.models import Tenant, User

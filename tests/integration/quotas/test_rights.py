@@ -8,8 +8,8 @@ import pytest
 
 from foundation.core.errors import NotFound, PermissionDenied
 from foundation.core.quantities import Resource
-from quotas.errors import ExceedsParent
 from quotas.models import Quota, QuotaNode
+from quotas.services.errors import ExceedsParent
 from quotas.services.quota import QuotaAmount, quota_set
 from tenants.models import Role
 from tenants.services.access_key import access_key_create, access_key_revoke

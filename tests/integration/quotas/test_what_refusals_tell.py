@@ -10,10 +10,10 @@ import pytest
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, Conflict, PermissionDenied
 from foundation.models import AuditRecord
-from quotas.errors import OfferGone
 from quotas.files import FileFormat
 from quotas.models import QuotaRevision, RequestState
 from quotas.services import quota_request as requests
+from quotas.services.errors import OfferGone
 from quotas.services.override import LoanAmount, override_create, override_end, override_move_end
 from quotas.services.quota import NodeAmounts, QuotaAmount, quota_change, quota_set
 from quotas.services.quota_file import QuotaFile, quota_file_check

@@ -18,7 +18,7 @@ from foundation.core.installation import installation_id
 from foundation.models import AuditRecord
 from scheduling.models import Allocation, Job, JobState
 from scheduling.services.govern import govern
-from tenants.names import clean_slug
+from tenants.models.names import clean_slug
 from tests.builders import jobs, tenancy
 from tests.builders.kube_stage import KubeStage, kube_stage
 from tests.builders.stage import state

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import time_machine
 
+from foundation.core.months import CORE_MS_PER_GPU_HOUR, to_ms
 from foundation.core.quantities import Resource
 from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry, Strategy, UserLimit
-from quotas.months import CORE_MS_PER_GPU_HOUR, to_ms
 from quotas.selectors.budget import GpuHours
 from quotas.services.ledger import LedgerKey, LedgerMismatch, ledger_free, ledger_reserve, months_close
 from scheduling.models import Allocation, Job, JobEvent, JobState

@@ -7,7 +7,7 @@ import pytest
 from foundation.sql import row_scope
 from scheduling.selectors.job import JobFilter, job_list
 from scheduling.selectors.name_search import jobs_named
-from tenants.row_scope import scope_of
+from tenants.access.row_scope import scope_of
 from tests.builders import jobs
 from tests.builders.world import World, world
 from tests.fixtures.postgres import PostgresServer

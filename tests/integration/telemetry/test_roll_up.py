@@ -10,7 +10,7 @@ from telemetry import tasks
 from telemetry.models import Channel, Reading, RollUp, TelemetryGap, Tick
 from telemetry.services.prune import prune
 from telemetry.services.roll_up import roll_up
-from telemetry.times import to_ms
+from telemetry.store.times import to_ms
 from tests.integration.telemetry.conftest import START, Bench
 
 

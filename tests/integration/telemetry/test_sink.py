@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from clusters.backends.base import DeviceSample, TaskRef
 from telemetry.models import Channel, Reading, Scope, Tick
-from telemetry.times import to_ms
+from telemetry.store.times import to_ms
 from tests.integration.telemetry.conftest import START, Bench
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from foundation.core.errors import PermissionDenied
-from tenants import grants, permissions
+from tenants.access import grants, permissions
+from tenants.access.permissions import Permission
 from tenants.models import Member, Role, Tenant, User
-from tenants.permissions import Permission
 from tenants.selectors.tenant_move import tenant_move_preview
 from tenants.services.tenant_move import tenant_move
 from tests.builders import tenancy

@@ -17,10 +17,10 @@ from django.test import Client
 
 from allotment.settings.oidc import provider
 from foundation.models import AuditRecord
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Member, Role, User
-from tenants.oidc import AccountAdapter
-from tenants.permissions import Permission
+from tenants.sign_in.oidc import AccountAdapter
 from tests.builders import tenancy
 from tests.fixtures import oidc_provider
 

@@ -10,9 +10,9 @@ from foundation.models import AuditRecord
 from quotas.models import QuotaNode
 from scheduling.services.job import job_submit
 from scheduling.spec import parse_job
-from tenants import permissions
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import CustomRole, Member, Role, Tenant, TenantKind
-from tenants.permissions import Permission
 from tenants.selectors.tenant import tenant_archive_preview, tenant_list, workspace_get, workspace_list
 from tenants.selectors.tenant_move import tenant_move_preview
 from tenants.services.member import member_set

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.distribution import divide, totals
+from quotas.distribution.division import divide, totals
 from quotas.tree.limits import Amount
 
 ROOT, LEFT, RIGHT, A, B, C = (uuid.UUID(int=n) for n in range(1, 7))

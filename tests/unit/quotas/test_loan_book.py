@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.distribution import divide
-from quotas.loans import Loan, LoanBook, StillLent
+from quotas.distribution.division import divide
+from quotas.distribution.loans import Loan, LoanBook, StillLent
 
 NAMES = ("root", "east", "west", "a", "b", "c", "d", "a1", "a2", "c1")
 PARENTS = {"east": "root", "west": "root", "a": "east", "b": "east", "c": "west", "d": "west"} | {

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.loans import Flow, least_kept
+from quotas.distribution.loans import Flow, least_kept
 
 T0 = datetime(2026, 5, 1, tzinfo=UTC)
 

@@ -13,8 +13,8 @@ from foundation.models import AuditRecord, AuditSeal
 from frontend.pages.ops.roles import POINTS
 from quotas.files import FileFormat
 from quotas.services.quota_file import quota_file_export
+from tenants.access.permissions import Permission
 from tenants.models import CustomRole, Group, Role, User
-from tenants.permissions import Permission
 from tests.builders import tenancy
 from tests.builders.world import World, world
 

@@ -19,7 +19,7 @@ from quotas.models import LedgerEntry
 from scheduling.models import Allocation, JobState
 from scheduling.snapshots import empty_snapshot
 from telemetry.models import Channel, GapCause, Reading, Scope, TelemetryGap, Tick
-from telemetry.times import to_ms
+from telemetry.store.times import to_ms
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
 

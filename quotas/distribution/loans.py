@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from quotas.distribution import Amounts, NodeId, Parents, children_first, totals
+from quotas.distribution.division import Amounts, NodeId, Parents, children_first, totals
 from quotas.tree.limits import Amount, plus
 
 LoanId = NodeId

@@ -14,9 +14,9 @@ from django.utils.translation import gettext as _
 
 from foundation.core.actor import SYSTEM, Actor
 from foundation.core.errors import NotFound, PermissionDenied
-from tenants.grants import Grant, bound_of, grants_held, grants_of
+from tenants.access.grants import Grant, bound_of, grants_held, grants_of
+from tenants.access.permission_points import PLATFORM_POINTS, ROLE_PERMISSIONS, Permission
 from tenants.models import Tenant, TenantKind
-from tenants.points import PLATFORM_POINTS, ROLE_PERMISSIONS, Permission
 
 __all__ = [
     "PLATFORM_POINTS",

@@ -9,8 +9,8 @@ from django.contrib.auth.signals import user_login_failed
 from django.http import HttpRequest, HttpResponse
 
 from foundation.sql import row_scope
-from tenants.grants import remembered
-from tenants.row_scope import act_for
+from tenants.access.grants import remembered
+from tenants.access.row_scope import act_for
 from tenants.services.password_attempt import wrong_password_of
 
 

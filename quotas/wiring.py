@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quotas.models import Budget, Override, PassedQuota, QuotaChange, QuotaNode, QuotaRevision
-from tenants.row_policies import Rule, declare, reads_above
+from tenants.access.row_policies import Rule, declare, reads_above
 
 
 def _node(column: str) -> str:

@@ -14,15 +14,15 @@ from foundation.core.actor import SYSTEM, Actor
 from foundation.core.errors import Conflict
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from quotas.distribution import nodes_below
+from quotas.distribution.division import nodes_below
 from quotas.models import Override, OverrideState, Quota, QuotaNode
 from quotas.services.quota import quota_changed, quota_node_ensure
 from quotas.services.quota_move import quota_leave
 from quotas.services.quota_plan import QuotaTables
-from tenants import permissions
-from tenants.effects import Effect
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant
-from tenants.permissions import Permission
 
 _Sums = Mapping[tuple[uuid.UUID, str], int | None]
 

@@ -10,8 +10,8 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from foundation.core.errors import PermissionDenied
+from tenants.access.permissions import Permission
 from tenants.models import AccessKey
-from tenants.permissions import Permission
 
 if TYPE_CHECKING:
     # Views load their default permissions, this one among them, while their own module is loading.

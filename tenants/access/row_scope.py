@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foundation.sql import row_scope
 from foundation.sql.row_scope import EVERYTHING, RowScope
-from tenants.grants import grants_of
+from tenants.access.grants import grants_of
 from tenants.models import User
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from foundation.sql import row_scope
-from quotas.effect import answers
+from quotas.hooks.job_effects import answers
 from quotas.models import QuotaNode
 
 WINDOW: Final = timedelta(days=30)

@@ -25,8 +25,8 @@ from django.db.models import QuerySet
 from foundation.core.actor import Actor
 from foundation.sql import row_scope
 from foundation.sql.prepared import Kept
+from tenants.access.permission_points import ROLE_PERMISSIONS, Permission, points_of, reach_of
 from tenants.models import Member
-from tenants.points import ROLE_PERMISSIONS, Permission, points_of, reach_of
 
 
 @dataclass(frozen=True, slots=True)

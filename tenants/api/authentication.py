@@ -17,7 +17,7 @@ from rest_framework.authentication import (
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from tenants.grants import bind_to_scopes
+from tenants.access.grants import bind_to_scopes
 from tenants.models import AccessKey, User
 from tenants.services.access_key import access_key_check
 
@@ -59,7 +59,7 @@ class SessionSignIn(SessionAuthentication):
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the schema describes it."""
 
-    target_class = "tenants.authentication.SessionSignIn"
+    target_class = "tenants.api.authentication.SessionSignIn"
     name = "cookieAuth"
 
     def get_security_definition(self, auto_schema: object) -> dict[str, str]:
@@ -69,7 +69,7 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
 class AccessKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the schema describes it."""
 
-    target_class = "tenants.authentication.AccessKeyAuthentication"
+    target_class = "tenants.api.authentication.AccessKeyAuthentication"
     name = "accessKey"
 
     def get_security_definition(self, auto_schema: object) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Texts about quota that people read."""

@@ -1,0 +1,1 @@
+"""Roles, permissions and row-level security: who may do what where."""
