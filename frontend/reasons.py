@@ -9,7 +9,7 @@ comes without numbers still reads well. Numbers stand out in bold and carry thei
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from django.utils.html import escape, format_html
@@ -33,6 +33,8 @@ from frontend.sentences import (
 _PLACE = re.compile(r"%\((\w+)\)s")
 _MOMENTS = frozenset({"at", "until", "retry_at", "drained_until", "since"})
 _SPANS = frozenset({"age", "window"})
+# Names with commas between them.
+_LISTS = frozenset({"models", "profiles", "clusters"})
 # Plain counts; every other number is an amount of the resource.
 _COUNTS = frozenset(
     {
@@ -59,31 +61,23 @@ def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
     return format_html("{} {}", sentence, after) if sentence and after else sentence
 
 
-def help_sentences(
-    code: str, numbers: Numbers | None, found: Iterable[Mapping[str, object]]
-) -> list[SafeString]:
-    """All that would help a job: what the engine found (`{code, numbers}`), or else what usually helps."""
-    sentences = []
-    for item in found:
-        own = item.get("numbers")
-        sentences.append(help_sentence(str(item.get("code", "")), own if isinstance(own, Mapping) else None))
-    return [text for text in sentences or [help_sentence(code, numbers)] if text]
-
-
 def reason_title(code: str) -> str:
     """The few words that name a reason, as a tag shows them."""
     return str(words.state_word("reason", code).text)
 
 
 def amount(value: float, resource: str) -> str:
-    """An amount of a resource with its unit: `9 GPUs`, `64 GiB`, `30 %`, `8 CPU`."""
+    """An amount of a resource with its unit: `9 GPUs`, `64 GiB memory`, `compute of 0.3 GPUs`, `8 CPU`."""
     match resource:
         case Resource.GPU_CARDS:
             return _("%(n)s GPUs") % {"n": formats.number(value)}
         case Resource.GPU_CORES:
-            return formats.percent(value)
-        case Resource.GPU_MEMORY | Resource.MEMORY:
-            return formats.memory(value)
+            digits = 0 if value % 100 == 0 else 2
+            return _("compute of %(n)s GPUs") % {"n": formats.number(value / 100, digits)}
+        case Resource.GPU_MEMORY:
+            return _("%(n)s GPU memory") % {"n": formats.memory(value)}
+        case Resource.MEMORY:
+            return _("%(n)s memory") % {"n": formats.memory(value)}
         case Resource.CPU:
             return _("%(n)s CPU") % {"n": format_cpu(int(value))}
     return formats.number(value)
@@ -131,6 +125,8 @@ def _shown(name: str, value: object, resource: str) -> str:
             return _(", ").join(f"{key} ({_shown(name, part, resource)})" for key, part in value.items())
         case list() | tuple():
             return _(", ").join(_shown(name, item, resource) for item in value)
+    if name in _LISTS:
+        return _(", ").join(part.strip() for part in str(value).split(","))
     return _moment(str(value)) if name in _MOMENTS else str(value)
 
 

@@ -242,12 +242,12 @@ HELPS: dict[str, Sentences] = {
         ),
     ),
     "RAISE_QUOTA": (
-        _("Request %(short)s more of %(flavor)s."),
+        _("Request more quota of %(flavor)s: %(short)s."),
         _("Request more quota."),
     ),
     "RESUME": (_("Resume it when it should run."),),
     "WAIT_FOR_RELEASE": (
-        _("Wait until %(short)s more of %(flavor)s are free for the queue."),
+        _("Wait until more of %(flavor)s is free for the queue: %(short)s."),
         _("Wait until others give back what they borrowed."),
     ),
     "WAIT_UNTIL": (

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from lucide.templatetags.lucide import lucide
 
 from frontend import parts, reasons, words
+from frontend.recommendations import recommendation_sentences
 
 register = template.Library()
 
@@ -57,7 +58,7 @@ def reason(
     """The sentence of a reason code; with `help`, also what would help (`found` is the engine's list)."""
     return {
         "sentence": reasons.reason_sentence(code, numbers),
-        "helps": reasons.help_sentences(code, numbers, found) if help else [],
+        "helps": recommendation_sentences(code, numbers, found) if help else [],
     }
 
 

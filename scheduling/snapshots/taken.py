@@ -48,7 +48,7 @@ def with_names(numbers: em.Numbers, names: Mapping[str, str]) -> dict[str, int |
 def _named(text: str, names: Mapping[str, str]) -> str:
     if text in names or "," not in text:
         return names.get(text, text)
-    return ", ".join(names.get(part, part) for part in text.split(","))
+    return ",".join(names.get(part, part) for part in text.split(","))
 
 
 @row_scope.whole()

@@ -130,3 +130,14 @@ def test_a_sentence_of_two_packages_has_one_translation() -> None:
         for key, text in catalogue(package).items():
             found[key].add(text)
     assert {key: texts for key, texts in found.items() if len(texts) > 1} == {}
+
+
+@every_package
+def test_chinese_is_written_with_its_own_punctuation_and_one_word_for_a_job(package: Path) -> None:
+    half = re.compile(
+        "[\u4e00-\u9fff”）)][,;:!?]|[,;:!?][\u4e00-\u9fff]|[\u4e00-\u9fff][()]|[()][\u4e00-\u9fff]"
+    )
+    texts = {key: _PLACE.sub("…", text) for key, text in catalogue(package).items()}
+    assert [text for text in texts.values() if half.search(text)] == []
+    # A job is 任务, a task of it 子任务; 作业 is a third word for the same.
+    assert [text for text in texts.values() if "作业" in text] == []

@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy
 from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied
 from frontend.pages.asking import amounts, words
+from frontend.pages.asking.lack import Lack, fill_in, read_lack
 from frontend.pages.doing import done
 from frontend.pages.frame import frame, login_required, viewer
 from frontend.pages.ops.tenant_tree import crumbs_to
@@ -69,12 +70,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What more is asked of: one quota in one pool."""
+    """What more is asked of: one quota in one pool. `lack` is what the job that led here lacks of it."""
 
     nodes: Sequence[QuotaNode]
     pools: Sequence[Flavor]
     node: NodeQuota
     pool: Flavor
+    lack: Lack | None = None
 
 
 @login_required
@@ -110,6 +112,8 @@ def _page(request: HttpRequest, who: User, place: Tenant) -> HttpResponse:
     if request.method == "POST" and subject is not None:
         return _ask(request, who, place, subject)
     typed = form.shown(subject.node, subject.pool) if subject else None
+    if typed is not None and subject is not None and subject.lack is not None:
+        typed = fill_in(typed, subject.lack)
     return _show(request, place, subject, typed, AskForm())
 
 
@@ -173,23 +177,31 @@ def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:
 
 
 def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
-    """What the address names, else the whole tenant and the first pool with GPUs; None without a quota.
+    """What the address names, or what blocks the job that it names; else the whole tenant and the first pool
+    with GPUs. None without a quota.
 
     A queue's own quota is divided inside the workspace; who wants more than that asks for the workspace.
     """
     nodes = request_nodes(who, place)
     if not nodes:
         return None
+    lack = read_lack(who, place, request.GET.get("job", ""), request.GET.get("pool", ""))
+    if lack is not None and (blocked := next((node for node in nodes if node.pk == lack.node), None)):
+        return Subject(nodes, _pools(blocked), node_quota(who, blocked), lack.flavor, lack)
     asked = request.GET.get("node")
     whole = next((node for node in nodes if not node.is_queue), nodes[0])
     node = next((node for node in nodes if str(node.pk) == asked), whole)
-    rows = Flavor.unscoped.filter(cluster__cell_id=node.cell_id).select_related("cluster")
-    pools = list(rows.order_by("name", "pk"))
+    pools = _pools(node)
     if not pools:
         return None
     usual = next((pool for pool in pools if pool.card_model), pools[0])
     pool = next((pool for pool in pools if str(pool.pk) == request.GET.get("flavor")), usual)
     return Subject(nodes, pools, node_quota(who, node), pool)
+
+
+def _pools(node: QuotaNode) -> list[Flavor]:
+    rows = Flavor.unscoped.filter(cluster__cell_id=node.cell_id).select_related("cluster")
+    return list(rows.order_by("name", "pk"))
 
 
 def _show(

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from foundation.core.bounded_parsing import Bounds, TextError, load_json
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
+from frontend.recommendations import names_in, numbers_of
 
 File = dict[str, Any]
 Item = Mapping[str, Any]
@@ -17,14 +18,15 @@ Item = Mapping[str, Any]
 _BOUNDS: Final = Bounds(size=8 * 1024, nodes=400)
 
 
-def change_query(item: Item, helps: Sequence[Item]) -> str:
+def change_query(item: Item, helps: Sequence[Any]) -> str:
     """The part of an address that says what is to be changed: this, and what helps only together with it."""
-    both = [item, *(other for other in helps if other is not item and _belongs(item, other))]
+    others = (other for other in helps if isinstance(other, Mapping) and other is not item)
+    both = [item, *(other for other in others if _belongs(item, other))]
     content = [{"code": each.get("code"), "numbers": each.get("numbers", {})} for each in both]
     return urlencode({"change": json.dumps(content, separators=(",", ":"))})
 
 
-def apply(mapping: Mapping[str, Any], text: str) -> File:
+def apply_changes(mapping: Mapping[str, Any], text: str) -> File:
     """The job file with the changes that an address names; what does not concern it is left out."""
     file: File = json.loads(json.dumps(dict(mapping)))
     try:
@@ -33,16 +35,14 @@ def apply(mapping: Mapping[str, Any], text: str) -> File:
         return file
     for item in items if isinstance(items, list) else []:
         numbers = item.get("numbers") if isinstance(item, Mapping) else None
-        change = _CHANGES.get(str(item.get("code"))) if isinstance(item, Mapping) else None
+        change = CHANGES.get(str(item.get("code"))) if isinstance(item, Mapping) else None
         if change is not None and isinstance(numbers, Mapping):
             change(file, numbers)
     return file
 
 
 def _belongs(item: Item, other: Item) -> bool:
-    numbers = item.get("numbers")
-    named = str(numbers.get("with", "")) if isinstance(numbers, Mapping) else ""
-    return str(other.get("code")) in named.split(",")
+    return str(other.get("code")) in names_in(numbers_of(item).get("with"))
 
 
 def _role(file: File, numbers: Item) -> File:
@@ -91,15 +91,15 @@ def _less(file: File, numbers: Item) -> None:
 
 
 def _other_model(file: File, numbers: Item) -> None:
-    models = [model for model in str(numbers.get("models", "")).split(",") if model]
+    models = names_in(numbers.get("models"))
     if models:
         _gpu(file, numbers)["model"] = models
 
 
 def _other_profile(file: File, numbers: Item) -> None:
-    profile = str(numbers.get("profiles", "")).split(",")[0]
-    if profile:
-        _gpu(file, numbers)["profile"] = profile
+    profiles = names_in(numbers.get("profiles"))
+    if profiles:
+        _gpu(file, numbers)["profile"] = profiles[0]
 
 
 _SELECTORS: Final = {"node-name": "node_name", "node-selector": "node_selector"}
@@ -126,7 +126,7 @@ def _preemptible(file: File, numbers: Item) -> None:
     file["preemptible"] = True
 
 
-_CHANGES: Final[dict[str, Callable[[File, Item], None]]] = {
+CHANGES: Final[dict[str, Callable[[File, Item], None]]] = {
     "ASK_FEWER_CARDS": _fewer_cards,
     "ASK_FEWER_TASKS": _fewer_tasks,
     "ASK_LESS": _less,

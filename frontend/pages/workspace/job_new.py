@@ -127,7 +127,7 @@ def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) ->
         job = job_get(viewer=who, workspace=place, ref=source)
         # Names are unique among live jobs, and the source may still be one of them.
         name = f"{job.name[:58].rstrip('-')}-{new_id().hex[-4:]}"
-        return to_form(advice.apply(job_mapping(job), request.GET.get("change", "")) | {"name": name})
+        return to_form(advice.apply_changes(job_mapping(job), request.GET.get("change", "")) | {"name": name})
     normal = any(one.name == "normal" for one in choices.classes)
     main: dict[str, Any] = {
         "kind": "batch",

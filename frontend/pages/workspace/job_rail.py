@@ -14,6 +14,7 @@ from foundation.core.errors import AllotmentError, FieldError
 from foundation.core.quantities import Resource
 from frontend import reasons
 from frontend.capacity import Meter
+from frontend.recommendations import recommendation_sentences
 from quotas.selectors.pool import Pool
 from quotas.selectors.quota import QuotaRow, workspace_quota
 from scheduling.policy import Filled
@@ -66,7 +67,7 @@ def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequen
         "waiting",
         _("It would wait"),
         reasons.reason_sentence(seen.reason, seen.numbers),
-        reasons.help_sentences(seen.reason, seen.numbers, seen.help),
+        recommendation_sentences(seen.reason, seen.numbers, seen.help),
         after=after,
         filled=reading.filled,
     )
@@ -80,7 +81,7 @@ def refusal(error: AllotmentError) -> Verdict:
             "failed",
             _("It could never start"),
             reasons.reason_sentence("NEVER_FITS", error.numbers),
-            reasons.help_sentences("NEVER_FITS", error.numbers, found),
+            recommendation_sentences("NEVER_FITS", error.numbers, found),
         )
     if error.code == "SPEC_INVALID":
         text = _("Something in it is not right yet; it stands beside the field.")

@@ -7,21 +7,19 @@ shows its numbers, because that is what people come to see.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from django.utils.functional import Promise
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.quantities import Resource
 from frontend import formats, navigation, parts, reasons
 from frontend.pages.workspace import advice
-from quotas.selectors.queue_flavors import flavors_named
+from frontend.recommendations import Recommendation, find_recommendations
 from quotas.selectors.quota import QuotaRow, workspace_quota
 from scheduling.models import GpuRequestMode, Job
 from scheduling.selectors.pending import flavor_suits
@@ -139,7 +137,12 @@ def _quota_lines(viewer: User, job: Job) -> str:
 
 def _quota_line(row: QuotaRow, resource: str) -> str:
     def amount(value: int | None) -> str:
-        return formats.limit(None) if value is None else reasons.amount(value, resource)
+        if value is None:
+            return formats.limit(None)
+        if resource == Resource.GPU_CORES:
+            # The whole line is about compute: it is shorter and still plain in GPUs.
+            return _("%(n)s GPUs") % {"n": formats.number(value / 100, 0 if value % 100 == 0 else 2)}
+        return reasons.amount(value, resource)
 
     numbers = {
         "flavor": row.flavor.name,
@@ -160,63 +163,31 @@ def _quota_line(row: QuotaRow, resource: str) -> str:
 
 def helps(job: Job, workspace: str) -> Sequence[parts.Help]:
     """What would help, best first: a change leads to a changed copy of the job, more quota to the request."""
-    found = [item for item in job.reason_help if isinstance(item, dict)]
-    items = [(item, reasons.help_sentence(str(item.get("code", "")), item.get("numbers"))) for item in found]
-    told = [(item, sentence) for item, sentence in items if sentence]
-    if not told:
+    found = find_recommendations(job.reason_help)
+    if not found:
         sentence = reasons.help_sentence(job.reason, job.reason_numbers)
         return [parts.Help(title=sentence, effect="")] if sentence else []
-    pools = _pools_named(job, found)
-    return [_help(job, workspace, item, sentence, found, pools) for item, sentence in told]
+    return [_help(job, workspace, one, first=one is found[0]) for one in found]
 
 
-def _pools_named(job: Job, found: Sequence[dict[str, Any]]) -> Mapping[str, uuid.UUID]:
-    """The ids of the pools whose quota is to be raised, by the names that recommendations give them."""
-    names = sorted(
-        str((item.get("numbers") or {}).get("flavor", ""))
-        for item in found
-        if item.get("code") == "RAISE_QUOTA"
-    )
-    if not names:
-        return {}
-    pools, wrong = flavors_named(job.queue.cell, names)
-    known = [name for place, name in enumerate(names) if place not in wrong]
-    return {name: pool.pk for name, pool in zip(known, pools, strict=True)}
-
-
-def _help(
-    job: Job,
-    workspace: str,
-    item: dict[str, Any],
-    sentence: SafeString,
-    found: Sequence[dict[str, Any]],
-    pools: Mapping[str, uuid.UUID],
-) -> parts.Help:
-    code, first = str(item.get("code", "")), item is found[0]
-    if code.startswith(("ASK_", "LOOSEN_", "MAKE_")):
+def _help(job: Job, workspace: str, found: Recommendation, *, first: bool) -> parts.Help:
+    if found.code in advice.CHANGES:
         new = navigation.address("frontend:job-new", workspace=workspace)
         return parts.Help(
-            title=sentence,
+            title=found.sentence,
             effect=_("Opens a copy with this change in the form; this job stays until you cancel it."),
-            url=f"{new}?from={job.pk}&{advice.change_query(item, found)}",
+            url=f"{new}?from={job.pk}&{advice.change_query(found.items[0], job.reason_help)}",
             action=_("Try it"),
             primary=first,
         )
-    if code == "RAISE_QUOTA":
+    if found.code == "RAISE_QUOTA":
+        page = navigation.address("frontend:workspace-requests", workspace=workspace)
+        query = urlencode({"job": job.pk, "pool": found.flavor})
         return parts.Help(
-            title=sentence,
-            effect="",
-            url=_request_address(job, workspace, item, pools),
+            title=found.sentence,
+            effect=_("Opens a request with these amounts filled in."),
+            url=f"{page}?{query}#ask",
             action=_("Request quota"),
             primary=first,
         )
-    return parts.Help(title=sentence, effect="")
-
-
-def _request_address(job: Job, workspace: str, item: dict[str, Any], pools: Mapping[str, uuid.UUID]) -> str:
-    """The form for requests, with the quota that is short chosen."""
-    query: dict[str, object] = {"node": job.queue.node_id}
-    name = str((item.get("numbers") or {}).get("flavor", ""))
-    if name in pools:
-        query["flavor"] = pools[name]
-    return f"{navigation.address('frontend:workspace-requests', workspace=workspace)}?{urlencode(query)}#ask"
+    return parts.Help(title=found.sentence, effect="")

@@ -36,7 +36,7 @@ FILE: dict[str, Any] = {
 
 def followed(code: str, **numbers: object) -> dict[str, Any]:
     item = {"code": code, "numbers": numbers}
-    return advice.apply(FILE, parse_qs(advice.change_query(item, [item]))["change"][0])
+    return advice.apply_changes(FILE, parse_qs(advice.change_query(item, [item]))["change"][0])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,8 @@ def test_what_helps_only_together_is_done_together() -> None:
     cards = {"code": "ASK_FEWER_CARDS", "numbers": {"role": "worker", "cards": 2, "with": "LOOSEN_PLACEMENT"}}
     rule = {"code": "LOOSEN_PLACEMENT", "numbers": {"veto": "node-name", "with": "ASK_FEWER_CARDS"}}
     other = {"code": "MAKE_PREEMPTIBLE", "numbers": {}}
-    changed = advice.apply(FILE, parse_qs(advice.change_query(cards, [cards, rule, other]))["change"][0])
+    query = advice.change_query(cards, [cards, rule, other])
+    changed = advice.apply_changes(FILE, parse_qs(query)["change"][0])
     assert changed["roles"][0]["resources"]["gpu"]["cards"] == 2
     assert "node_name" not in changed["placement"]
     assert changed["preemptible"] is False
@@ -102,7 +103,7 @@ def test_what_helps_only_together_is_done_together() -> None:
      '[{"code": "ASK_FEWER_CARDS", "numbers": {"cards": -1}}]'],
 )  # fmt: skip
 def test_an_address_that_somebody_made_up_changes_nothing(text: str) -> None:
-    assert advice.apply(FILE, text) == FILE
+    assert advice.apply_changes(FILE, text) == FILE
 
 
 def test_a_recommendation_says_what_becomes_of_the_job() -> None:

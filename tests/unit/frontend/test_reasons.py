@@ -6,6 +6,7 @@ import pytest
 from django.utils import translation
 
 from frontend import reasons, words
+from frontend.recommendations import find_recommendations, recommendation_sentences, shorts_of
 from frontend.sentences import HELPS, SENTENCES, USUAL_HELP
 from scheduling.commit.reasons import FOREIGN_WORK
 from scheduling.engine.model.kinds import EvictRule, HelpCode, Reason
@@ -34,7 +35,7 @@ def test_numbers_are_bold_and_carry_their_unit() -> None:
         "Asked <b>9 GPUs</b>, free of nominal <b>4 GPUs</b> of <b>16 GPUs</b>, may borrow <b>0 GPUs</b> more."
     )
     memory = {"asked": 40960, "available": 512, "resource": "gpu.memory"}
-    assert "<b>40 GiB</b>" in reasons.reason_sentence("WAITING_FOR_QUOTA", memory)
+    assert "<b>40 GiB GPU memory</b>" in reasons.reason_sentence("WAITING_FOR_QUOTA", memory)
 
 
 def test_zero_is_a_number() -> None:
@@ -54,8 +55,44 @@ def test_moments_are_clock_times() -> None:
 
 def test_what_the_engine_found_comes_before_what_usually_helps() -> None:
     found = [{"code": "RAISE_QUOTA", "numbers": {"short": 5, "flavor": "a100", "resource": "gpu.cards"}}]
-    assert reasons.help_sentences("NO_ROOM", {}, found) == ["Request <b>5 GPUs</b> more of <b>a100</b>."]
-    assert reasons.help_sentences("NO_ROOM", {}, []) == ["Use smaller tasks, or loosen the placement rules."]
+    said = recommendation_sentences("NO_ROOM", {}, found)
+    assert said == ["Request more quota of <b>a100</b>: <b>5 GPUs</b>."]
+    usual = recommendation_sentences("NO_ROOM", {}, [])
+    assert usual == ["Use smaller tasks, or loosen the placement rules."]
+
+
+@pytest.mark.parametrize("code", ["RAISE_QUOTA", "WAIT_FOR_RELEASE"])
+def test_what_is_short_of_several_resources_is_one_recommendation(code: str) -> None:
+    shorts = {"gpu.cards": 32, "gpu.cores": 3200, "gpu.memory": 1280 * 1024}
+    found = [
+        {"code": code, "numbers": {"flavor": "a100", "resource": resource, "short": short, "also": "NO_ROOM",
+                                   "with": ",".join(name for name in shorts if name != resource)}}
+        for resource, short in shorts.items()
+    ]  # fmt: skip
+    other = {"code": code, "numbers": {"flavor": "l40s", "resource": "gpu.cards", "short": 1}}
+    (said, elsewhere) = find_recommendations([*found, other])
+    # Whole GPUs come with their compute, which is not said again; nothing else is needed beside it.
+    assert "<b>32 GPUs, 1,280 GiB GPU memory</b>" in said.sentence
+    assert "compute" not in said.sentence and "together" not in said.sentence
+    assert shorts_of(said.items) == shorts
+    assert (said.flavor, elsewhere.flavor) == ("a100", "l40s")
+
+
+def test_compute_without_whole_gpus_is_said_in_gpus() -> None:
+    found = [{"code": "RAISE_QUOTA", "numbers": {"short": 230, "flavor": "l40s", "resource": "gpu.cores"}}]
+    assert "<b>compute of 2.30 GPUs</b>" in recommendation_sentences("NO_ROOM", {}, found)[0]
+
+
+def test_a_recommendation_that_is_stored_wrongly_is_left_out() -> None:
+    assert find_recommendations([None, {}, {"code": "NEW"}, {"code": "RAISE_QUOTA", "numbers": 3}]) != []
+    assert recommendation_sentences("NO_ROOM", {}, [None, {}, {"code": "NEW"}])
+
+
+def test_several_names_are_separated_as_the_language_does() -> None:
+    numbers = {"models": "A100,H100"}
+    assert "<b>A100, H100</b>" in reasons.help_sentence("ASK_OTHER_MODEL", numbers)
+    with translation.override("zh-hans"):
+        assert "<b>A100，H100</b>" in reasons.help_sentence("ASK_OTHER_MODEL", numbers)
 
 
 def test_an_unknown_code_is_shown_as_it_is() -> None:

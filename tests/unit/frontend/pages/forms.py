@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 from typing import Any
 
 from django.test import Client
@@ -29,3 +30,64 @@ def post(client: Client, path: str, **form: Any) -> str:
         known.pop("role", None)  # there it is what is chosen
     version = {k: v for k, v in hidden(client, path, **known).items() if k == "version"}
     return client.post(path, {**version, **form}, follow=True).content.decode()
+
+
+class _Forms(HTMLParser):
+    """The fields of the forms of a page as a browser would send them, by the id of the form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: dict[str, dict[str, str]] = {}
+        self.addresses: dict[str, str] = {}
+        self._form = self._select = self._text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        form, name = self.forms.setdefault(given.get("form", self._form), {}), given.get("name", "")
+        match tag:
+            case "form":
+                self._form = given.get("id", "")
+                self.addresses[self._form] = given.get("action", "")
+            case "input" if name and given.get("type") in ("checkbox", "radio"):
+                form |= {name: given.get("value", "on")} if "checked" in given else {}
+            case "input" if name:
+                form[name] = given.get("value", "")
+            case "select":
+                self._select = name
+            case "option" if self._select and ("selected" in given or self._select not in form):
+                form[self._select] = given.get("value", "")
+            case "textarea":
+                self._text = name
+                form[name] = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        match tag:
+            case "form":
+                self._form = ""
+            case "select":
+                self._select = ""
+            case "textarea":
+                # A newline right behind the tag belongs to the tag.
+                form = self.forms[self._form]
+                form[self._text] = form[self._text].removeprefix("\n")
+                self._text = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._text:
+            self.forms[self._form][self._text] += data
+
+
+def fields_of(page: str, form: str) -> dict[str, str]:
+    """What a browser would send of the form with this id, as the page shows it."""
+    return _read(page).forms[form]
+
+
+def address_of(page: str, form: str) -> str:
+    """Where a browser would send the form with this id."""
+    return _read(page).addresses[form]
+
+
+def _read(page: str) -> _Forms:
+    parser = _Forms()
+    parser.feed(page)
+    return parser

@@ -14,8 +14,10 @@ from django.utils import translation
 
 from foundation.core import clock
 from frontend.pages.workspace import story
+from quotas.models import Queue
+from quotas.models.queue import Strategy
 from scheduling.engine.model import EvictRule
-from scheduling.models import Claim, Job, JobEvent, JobState
+from scheduling.models import WAITING_STATES, Allocation, Attempt, Claim, Job, JobEvent, JobState
 from tests.builders import jobs
 from tests.builders.world import World, world
 
@@ -158,6 +160,38 @@ def test_a_waiting_job_says_why_and_what_would_help(client: Client, w: World) ->
     assert "Asked <b>9 GPUs</b> of <b>a100</b>, available <b>2 GPUs</b>." in text
     assert "Ask for at most <b>2</b> GPUs per task" in text
     assert f"/w/team-a/jobs/new?from={job.pk}" in text
+
+
+def test_the_place_in_line_says_whether_others_may_come_first(client: Client, w: World) -> None:
+    first, high = jobs.job(w.queue, w.editor, "first"), jobs.priority_class("high", 10)
+    job = waiting(w, submitted_at=first.submitted_at + timedelta(seconds=5))
+    jobs.job(w.queue, w.editor, "urgent", priority=high, roles=[jobs.RoleOf(cards=4)])
+    jobs.job(w.queue, w.editor, "later", submitted_at=job.submitted_at + timedelta(seconds=5))
+    client.force_login(w.viewer)
+    text = page(client, f"/w/team-a/jobs/{job.pk}")
+    # The more urgent one and the earlier one are ahead, with 4 GPUs and 1.
+    assert "<b>3 of 4</b> in default" in text
+    assert "GPUs asked for ahead of it: 5." in text
+    assert "It may be overtaken" in text
+    Queue.unscoped.filter(pk=w.queue.pk).update(strategy=Strategy.STRICT)
+    strict = page(client, f"/w/team-a/jobs/{job.pk}")
+    assert "<b>3 of 4</b> in default" in strict and "It may be overtaken" not in strict
+
+
+def test_tasks_of_an_evicted_job_show_no_node_until_they_have_one_again(client: Client, w: World) -> None:
+    job = running(w, "evicted")
+    client.force_login(w.platform_admin)
+    assert "node-1" in page(client, f"/w/team-a/jobs/{job.pk}")
+    for state in WAITING_STATES:
+        Job.unscoped.filter(pk=job.pk).update(state=state)
+        text = page(client, f"/w/team-a/jobs/{job.pk}")
+        assert "node-1" not in text and "GPU 0" not in text, state
+        assert "1 × GPU" in text, state
+    Attempt.unscoped.filter(job=job).update(ended_at=clock.now())
+    Allocation.unscoped.filter(attempt__job=job).update(released_at=clock.now())
+    jobs.allocate(job, w.nodes[1])
+    again = page(client, f"/w/team-a/jobs/{job.pk}")
+    assert "node-2" in again and "node-1" not in again
 
 
 def test_a_running_job_says_what_it_holds_and_what_ends_with_it(client: Client, w: World) -> None:

@@ -1,0 +1,73 @@
+"""Which quota has to be raised so that a queue gets more."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clusters.models import Flavor
+from foundation.core.quantities import Resource
+from quotas.models import Queue
+from quotas.models.queue import AllocationMode
+from quotas.selectors.tree import TreeKey, TreeRows, build_tree, tree_rows
+from quotas.tree import QuotaTree
+from quotas.tree.limits import Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """The quota node that blocks a queue, and whether the workspace can pay for it.
+
+    `unassigned` is by resource what the workspace has and has given to none of its queues; None is unlimited.
+    """
+
+    node: uuid.UUID
+    unassigned: Mapping[Resource, Amount]
+    covered: bool
+
+
+def find_blocking_node(
+    queue: Queue, flavor: Flavor, shorts: Mapping[Resource, int], *, borrows: bool
+) -> Blocking:
+    """Find the node that has to get `shorts` more of a flavor, so that the queue can use that much more.
+
+    It is the queue where its workspace has that unassigned: the workspace's admins divide it. Otherwise it is
+    the workspace, if the queue can borrow there what the workspace gets; `borrows` says whether the job may.
+    Where neither holds it is the queue. The caller has checked that the viewer may see these quotas.
+    """
+    rows, keys = tree_rows(queue.cell_id), {each: (str(flavor.pk), each.value) for each in shorts}
+    workspace = next(node.parent_id for node in rows.nodes if node.pk == queue.node_id)
+    if workspace is None:
+        return Blocking(queue.node_id, {}, covered=True)
+    kept = _nominal(rows, workspace, flavor)
+    unassigned: dict[Resource, Amount] = {each: kept.get(each, 0) for each in shorts}
+    if all(has is None or has >= shorts[each] for each, has in unassigned.items()):
+        return Blocking(queue.node_id, unassigned, covered=True)
+    tree = build_tree(rows)
+    more = {keys[each]: short for each, short in shorts.items()}
+    if borrows and queue.allocation_mode == AllocationMode.DYNAMIC:
+        before = _reach(tree, queue.node_id, more)
+        with tree.raised(str(workspace), more):
+            after = _reach(tree, queue.node_id, more)
+        if all(_rose(before[key], after[key], short) for key, short in more.items()):
+            return Blocking(workspace, unassigned, covered=True)
+    return Blocking(queue.node_id, unassigned, covered=False)
+
+
+def _nominal(rows: TreeRows, node: uuid.UUID, flavor: Flavor) -> dict[Resource, Amount]:
+    quotas = rows.quotas.get(node, ())
+    return {Resource(quota.resource): quota.nominal for quota in quotas if quota.flavor_id == flavor.pk}
+
+
+def _reach(
+    tree: QuotaTree[TreeKey], node: uuid.UUID, keys: Mapping[TreeKey, int]
+) -> dict[TreeKey, tuple[Amount, Amount]]:
+    """What a node can use now and could use at most."""
+    return {key: (tree.available(str(node), key), tree.potential(str(node), key)) for key in keys}
+
+
+def _rose(before: tuple[Amount, Amount], after: tuple[Amount, Amount], by: int) -> bool:
+    return all(
+        new is None or (old is not None and new - old >= by) for old, new in zip(before, after, strict=True)
+    )
