@@ -6,16 +6,14 @@ from scheduling.engine.gang.parts import Gang
 from scheduling.engine.gang.standing import standing
 from scheduling.engine.gang.tasks import role_tasks
 from scheduling.engine.gang.where import binds
-from scheduling.engine.model import Job, Queue
+from scheduling.engine.model import Job
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.quota.assignment import Assignment
 from scheduling.engine.state.snapshot import Snapshot
 
 
-def alike(
-    snapshot: Snapshot, placer: Placer, queue: Queue, job: Job, assignment: Assignment
-) -> tuple[Board, int] | None:
+def alike(snapshot: Snapshot, placer: Placer, job: Job, assignment: Assignment) -> tuple[Board, int] | None:
     """The board of the one shape that a job's minimum consists of, and how many such tasks it lacks.
 
     None where there are several shapes, or where it matters how tasks stand to each other.
@@ -33,7 +31,7 @@ def alike(
         return None
     name, more = next(iter(missing.items()))
     role = next(role for role in job.roles if role.name == name)
-    tasks = role_tasks(snapshot, queue, job, role, given[name])
+    tasks = role_tasks(snapshot, job, role, given[name])
     if tasks is None or more > min(limits[name] - counts[name], len(tasks.free)):
         return None
     others = (entry for other, entry in given.items() if other != name)

@@ -73,6 +73,8 @@ class Attempt:
         for task in self.snapshot.held(job.id):
             for charge in task.charges:
                 used.setdefault((task.role, charge.resource), set()).add(charge.flavor)
+            if not task.charges and task.node:
+                used.setdefault((task.role, ""), set()).add(task.flavor)
         if not used:
             return None
         flavors = self.snapshot.flavors
@@ -126,6 +128,7 @@ def _as_before(tasks: Sequence[Allocation]) -> Assignment:
                 choices={
                     charge.resource: FlavorChoice(charge.flavor, Mode.FIT) for charge in sample[name].charges
                 },
+                place="" if sample[name].charges else sample[name].flavor,
             )
             for name in counts
         )

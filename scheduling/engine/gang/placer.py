@@ -10,14 +10,13 @@ from scheduling.engine.gang.bounds import seats_left
 from scheduling.engine.gang.counted import Counting
 from scheduling.engine.gang.domains import ANYWHERE, Area
 from scheduling.engine.gang.parts import Counts, Gang, Part
-from scheduling.engine.gang.refusals import no_room, too_few
+from scheduling.engine.gang.refusals import no_room, too_few, with_free_cards
 from scheduling.engine.gang.rooms import FullRooms
 from scheduling.engine.gang.standing import standing
 from scheduling.engine.gang.tasks import RoleTasks, role_tasks, summed_allocation
 from scheduling.engine.gang.where import Where, binds, slice_rule
 from scheduling.engine.model import Allocation, Job, Queue, Role, TopologyRule
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.clusters import clusters_of
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.preemption.seats import slots_of
 from scheduling.engine.quota.assignment import Assignment, Refusal
@@ -112,14 +111,11 @@ class _Seating:
         if isinstance(stands, Refusal):
             return stands
         assigned = {entry.role: entry for entry in assignment.roles}
-        held = (task.flavor for task in self._snapshot.held(self._job.id))
-        chosen = (name for entry in assignment.roles for name in entry.flavors)
-        clusters = clusters_of(self._snapshot.flavors, (*chosen, *held))
         for role in self._job.roles:
             given = assigned.get(role.name)
             if given is None:
                 continue
-            tasks = role_tasks(self._snapshot, self._queue, self._job, role, given, clusters)
+            tasks = role_tasks(self._snapshot, self._job, role, given)
             if tasks is not None:
                 self._tasks[role.name] = tasks
                 self._limits[role.name] += min(given.count, len(tasks.free))
@@ -191,7 +187,23 @@ class _Seating:
         if not all(self._part(child, more, area) for child in children):
             return False
         here = sorted(part.roles, key=lambda role: self._where.hardest((role,), more))
-        return all(self._role(role, more, area) for role in here)
+        return self._in_turn(here, more, area)
+
+    def _in_turn(self, roles: list[Role], more: Counts, area: Area) -> bool:
+        """Seat roles one after the other. One that finds no room beside those before it goes before them,
+        once: these may have other places where it has none."""
+        mark, refusal, moved = self._mark(), self._refusal, set[str]()
+        while True:
+            failed = next((role for role in roles if not self._role(role, more, area)), None)
+            if failed is None:
+                return True
+            refusal = self._refusal if not moved else refusal
+            if failed is roles[0] or failed.name in moved:
+                self._refusal = refusal
+                return False
+            self._undo(mark)
+            moved.add(failed.name)
+            roles = [failed, *(role for role in roles if role is not failed)]
 
     def _role(self, role: Role, more: Counts, area: Area) -> bool:
         number = more.get(role.name, 0)
@@ -277,8 +289,8 @@ class _Seating:
         if alone:
             self._full.note(entry.task, number, self._refusal)
         else:
-            # With other tasks of the job placed first, the room was also short by theirs.
-            self._refusal.told()
+            # The nodes that refuse are those beside the job's own tasks; what is free is told without these.
+            self._refusal = with_free_cards(board, self._refusal.told())
         return False
 
     def _seat(self, entry: RoleTasks, area: Area) -> int | None:

@@ -20,6 +20,14 @@ def no_room(board: Board, entry: RoleTasks, seated: int) -> Refusal:
     return Refusal.later(Reason.NO_ROOM, asked, tell)
 
 
+def with_free_cards(board: Board, refusal: Refusal) -> Refusal:
+    """The refusal, told with the cards that are free at the moment of asking."""
+    numbers, ways = refusal.numbers, refusal.help
+    return Refusal.later(
+        refusal.reason, numbers, lambda: Refusal(refusal.reason, {**numbers, **free_cards(board)}, ways)
+    )
+
+
 def no_domain(board: Board, entry: RoleTasks, rule: TopologyRule, most: int) -> Refusal:
     """No domain of the required level holds what must stand together; one has room for `most` at best."""
     numbers: Numbers = {**_asked(entry, most), "level": rule.level, **free_cards(board)}

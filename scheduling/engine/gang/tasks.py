@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from scheduling.engine.gang.counted import Stand
@@ -52,19 +51,9 @@ class RoleTasks:
         )
 
 
-def role_tasks(
-    snapshot: Snapshot,
-    queue: Queue,
-    job: Job,
-    role: Role,
-    assigned: RoleAssignment,
-    clusters: Collection[str] = (),
-) -> RoleTasks | None:
-    """The tasks of a role in the flavors that it was assigned; None where none of them is placed.
-
-    `clusters`: where the rest of the job stands, if it stands anywhere.
-    """
-    flavor = placing_flavor(snapshot, queue, assigned, clusters)
+def role_tasks(snapshot: Snapshot, job: Job, role: Role, assigned: RoleAssignment) -> RoleTasks | None:
+    """The tasks of a role in the flavors that it was assigned; None where none of them is placed."""
+    flavor = placing_flavor(snapshot, assigned)
     if flavor is None:
         return None
     task = resolve(role.request, job.rules_of(role), flavor)
@@ -80,20 +69,14 @@ def role_tasks(
     )
 
 
-def placing_flavor(
-    snapshot: Snapshot, queue: Queue, assigned: RoleAssignment, clusters: Collection[str] = ()
-) -> Flavor | None:
+def placing_flavor(snapshot: Snapshot, assigned: RoleAssignment) -> Flavor | None:
     """The flavor on whose nodes the tasks stand: that of the cards, else of the CPU, else the first.
 
-    Tasks that ask for nothing stand in the queue's first flavor with nodes, in the clusters of their job.
+    Tasks that ask for nothing stand in the flavor that the assignment names as their place.
     """
     names = [name for name in LEADING if name in assigned.choices]
     ordered = (*names, *sorted(name for name in assigned.choices if name not in names))
-    chosen = [assigned.choices[name].flavor for name in ordered]
-    if not chosen:
-        named = dict.fromkeys(name for group in queue.groups for name in group.flavors)
-        every = [name for name in named if name in snapshot.flavors]
-        chosen = [name for name in every if not clusters or snapshot.flavors[name].cluster in clusters]
+    chosen = [assigned.choices[name].flavor for name in ordered] or [assigned.place]
     known = (snapshot.flavors.get(name) for name in chosen)
     return next((f for f in known if f is not None and f.placed and not f.counted), None)
 

@@ -21,6 +21,7 @@ from scheduling.engine.model import (
     ResourceName,
     Role,
 )
+from scheduling.engine.placement.clusters import clusters_of
 from scheduling.engine.quota.assignment import (
     SEVERITY,
     Assignment,
@@ -128,7 +129,10 @@ class _Search:
         done: list[RoleAssignment] = []
         groups = companions(self._job.roles)
         for position, group in enumerate(groups):
-            self._serve(group, groups[position + 1 :])
+            if group.names:
+                self._serve(group, groups[position + 1 :])
+            else:
+                self._find_place(group, done)
             done.extend(self._assigned(group, role) for role in group.roles)
             if group.failed:
                 break
@@ -150,6 +154,25 @@ class _Search:
             return
         group.failed = True
         group.choices = {}
+
+    def _find_place(self, group: Companions, done: list[RoleAssignment]) -> None:
+        """Give roles that ask for nothing the first flavor with nodes that they may look at, in the cluster
+        of the roles before them."""
+        named = dict.fromkeys(name for each in self._resource_groups for name in each.flavors)
+        known = [flavor for name in named if (flavor := self._flavors.get(name)) is not None]
+        seated = [f for f in known if f.placed and not f.counted]
+        clusters = clusters_of(self._flavors, (name for role in done for name in role.flavors))
+        for flavor in seated:
+            here = not clusters or flavor.cluster in clusters
+            if here and all(self._may_stand(role, flavor) for role in group.roles):
+                group.place = flavor.id
+                return
+        if seated and any(self._size[role.name] for role in group.roles):
+            group.refusal = _nowhere(group.roles[0], self._size)
+            group.failed = True
+
+    def _may_stand(self, role: Role, flavor: Flavor) -> bool:
+        return self._allowed is None or self._allowed(role.name, "", flavor.id)
 
     def _search_group(
         self,
@@ -244,6 +267,7 @@ class _Search:
             tries=tuple(group.tries),
             refusal=refusal,
             torn=torn,
+            place=group.place,
         )
 
     # What a flavor is asked for, and whether it may be
@@ -312,20 +336,32 @@ class _Search:
 
     def _told(self, refusal: Refusal, later: list[Companions]) -> Shortage:
         key = FlavorResource(str(refusal.numbers["flavor"]), str(refusal.numbers["resource"]))
-        more = Later(int(refusal.numbers["asked"]), self._asked_later(key, later))
+        bound, free = self._asked_later(key, later)
+        more = Later(int(refusal.numbers["asked"]) + bound, free)
         return told(self._snapshot.quota, self._queue, self._job, self._terms, key, more)
 
-    def _asked_later(self, key: FlavorResource, later: list[Companions]) -> int:
-        flavor, total = self._flavors[key.flavor], 0
+    def _asked_later(self, key: FlavorResource, later: list[Companions]) -> tuple[int, int]:
+        """What later roles ask for that have no other flavor, and what the others could ask for."""
+        bound, free = 0, 0
         for group in later:
             found = self._resource_group(key.resource)
-            if (
-                found is not None
-                and key.flavor in found[1].flavors
-                and self._mismatch(group, flavor, found[1]) is None
-            ):
-                total += self._demand(group, flavor).get(key.resource, 0)
-        return total
+            if found is None or not self._may_get(group, key.resource, key.flavor, found[1]):
+                continue
+            amount = self._demand(group, self._flavors[key.flavor]).get(key.resource, 0)
+            others = (name for name in found[1].flavors if name != key.flavor)
+            if any(self._may_get(group, key.resource, name, found[1]) for name in others):
+                free += amount
+            else:
+                bound += amount
+        return bound, free
+
+    def _may_get(self, group: Companions, resource: ResourceName, name: str, among: ResourceGroup) -> bool:
+        """Whether roles may look at a flavor for a resource."""
+        allowed = self._allowed is None or any(
+            self._allowed(role.name, resource, name) for role in group.roles
+        )
+        suits = self._mismatch(group, self._flavors.get(name), among) is None
+        return allowed and name in among.flavors and suits
 
 
 def _unsuited(flavor: str, why: Mismatch, resource: ResourceName = "") -> Refusal:

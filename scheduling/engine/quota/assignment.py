@@ -125,7 +125,8 @@ class RoleAssignment:
     """The flavors of one role at one size. No choices where no flavor would do.
 
     `refusal` tells why the role does not fit now. `torn` says that its choices name several flavors with
-    nodes of their own: no task can stand in two of them.
+    nodes of their own: no task can stand in two of them. `place` is the flavor on whose nodes the tasks of a
+    role stand that asks for nothing, and so has no choices.
     """
 
     role: str
@@ -135,6 +136,7 @@ class RoleAssignment:
     tries: tuple[FlavorTry, ...] = ()
     refusal: Refusal | None = None
     torn: bool = False
+    place: str = ""
 
     @property
     def mode(self) -> Mode:
@@ -155,6 +157,8 @@ class RoleAssignment:
     @property
     def flavors(self) -> tuple[str, ...]:
         """The flavors in use, each once, in order of resources."""
+        if self.place:
+            return (self.place,)
         return tuple(dict.fromkeys(self.choices[name].flavor for name in sorted(self.choices)))
 
 

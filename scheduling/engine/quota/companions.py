@@ -15,12 +15,16 @@ NEUTRAL = Flavor(id="", card_memory=1)
 
 @dataclass(slots=True)
 class Companions:
-    """Roles that are served as one, the resources they name together, and what the search found."""
+    """Roles that are served as one, the resources they name together, and what the search found.
+
+    `place` is the flavor in which they stand if they name none.
+    """
 
     roles: list[Role]
     names: tuple[ResourceName, ...] = ()
     choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
     tries: list[FlavorTry] = field(default_factory=list)
+    place: str = ""
     refusal: Refusal | None = None
     failed: bool = False
 

@@ -334,7 +334,7 @@ class Nominator:
         )
 
         def like() -> Alike | None:
-            return alike(self._snapshot, self._session.placer, entry.queue, entry.job, entry.assignment)
+            return alike(self._snapshot, self._session.placer, entry.job, entry.assignment)
 
         return self._session.victims.find(preemptor, self._room(entry), like)
 
