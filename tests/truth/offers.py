@@ -21,7 +21,7 @@ from scheduling.engine.model import (
     Toleration,
     TolerationOperator,
 )
-from tests.truth.oracle.cell import CARD_MEMORY, CORES, CPU, MEMORY, Cell, least
+from tests.truth.oracle.cell import CARD_MEMORY, CARD_UNITS, CORES, CPU, MEMORY, Cell, least
 from tests.truth.oracle.facts import Facts
 from tests.truth.settle import Run, Unsettled
 
@@ -278,21 +278,33 @@ def _release(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
     key = (str(offer.numbers["flavor"]), str(offer.numbers["resource"]))
     job, short = cell.jobs[outcome.job], int(offer.numbers["short"])
     own_first = outcome.reason is Reason.WAITING_FOR_QUOTA
-    before, cell = _available(cell, job, key), run.cell()
-    freed = _available(cell, job, key)
+    free = _unused if "rule" in outcome.numbers else _available
+    before, cell = free(cell, job, key), run.cell()
+    freed = free(cell, job, key)
     while freed - before < short:
         gains = []
         for name, held in cell.holds.items():
-            gain = _available(cell.without(name), job, key) - freed if held[key] else 0
+            gain = free(cell.without(name), job, key) - freed if held[key] else 0
             if gain > 0:
                 gains.append(((cell.jobs[name].queue == job.queue) is not own_first, gain, name))
         if not gains:
             return False
         name = min(gains)[2]
         cell = cell.without(name)
-        freed = _available(cell, job, key)
+        freed = free(cell, job, key)
         run.end(name)
     return True
+
+
+def _unused(cell: Cell, job: Job, key: tuple[str, str]) -> int:
+    """What is unused of a quota in the whole tree, of which a rule asks to leave some: what a queue gives
+    back of its own is nothing to that. Of other quota what can be had."""
+    facts = Facts(cell, job)
+    root = facts.tree.root(facts.leaf)
+    owned = facts.tree.owned(root, key)
+    if owned is None or key[1] not in CARD_UNITS:
+        return _available(cell, job, key)
+    return owned - facts.tree.usage(root, key)
 
 
 def _available(cell: Cell, job: Job, key: tuple[str, str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -63,12 +62,6 @@ def _judge(session: Session, queue: Queue, job: Job, flavors: tuple[Hashable, ..
     dead = could_stand(snapshot, rule, queue, job)
     session.dead[flavors] = frozenset() if dead is None else dead
     session.never[flavors] = None if dead is not None else never_fits_outcome(snapshot, rule, queue, job)
-
-
-def dead_to_all(job: Job, dead: Dead) -> frozenset[str]:
-    """The flavors in which no role of a job could ever stand."""
-    counted = Counter(name for _, name in dead)
-    return frozenset(name for name, roles in counted.items() if roles == len(job.roles))
 
 
 def is_worked_out(session: Session, queue: Queue, job: Job) -> bool:

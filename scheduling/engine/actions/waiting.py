@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.equivalence import KEPT
-from scheduling.engine.actions.standing import dead_for, dead_to_all, is_worked_out, lasting_refusal
+from scheduling.engine.actions.standing import dead_for, is_worked_out, lasting_refusal
 from scheduling.engine.model import (
     Help,
     HelpCode,
@@ -113,7 +113,7 @@ def explain(
         return lasting
     denied = None
     if job.allowances or job.barred:
-        denied = session.allowances.denied(queue, job, dead_to_all(job, dead_for(session, queue, job)))
+        denied = session.allowances.denied(queue, job, dead_for(session, queue, job))
     if denied is not None:
         return Outcome(job=job.id, status=OutcomeStatus.WAITING, reason=denied.reason, numbers=denied.numbers)
     position = ahead + 1

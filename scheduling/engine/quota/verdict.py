@@ -90,21 +90,22 @@ def all_together(found: Sequence[Shortage]) -> Shortage:
     gravest = max(found, key=lambda each: _GRAVITY.index(each.reason))
     if len(found) == 1:
         return gravest
+    shorts = {str(each.numbers["resource"]): each.short for each in found}
     ways: list[Help] = []
     for way in gravest.help:
-        if way.code in (HelpCode.RAISE_QUOTA, HelpCode.WAIT_FOR_RELEASE):
-            ways += [_of_all(way, each, found) for each in found]
-        else:
-            ways.append(way)
+        together = way.code in (HelpCode.RAISE_QUOTA, HelpCode.WAIT_FOR_RELEASE)
+        ways += for_each(way, shorts) if together else (way,)
     return replace(gravest, help=tuple(ways))
 
 
-def _of_all(way: Help, each: Shortage, found: Sequence[Shortage]) -> Help:
-    """A way out for one of several resources that are lacking."""
-    own = str(each.numbers["resource"])
-    others = (str(other.numbers["resource"]) for other in found)
-    numbers = {**way.numbers, "flavor": each.numbers["flavor"], "resource": own, "short": each.short}
-    return Help(way.code, {**numbers, "with": ",".join(name for name in others if name != own)})
+def for_each(way: Help, shorts: Mapping[str, int]) -> tuple[Help, ...]:
+    """A way out for each of several resources of its flavor by what is short, `with` the others."""
+    ways = []
+    for name, short in shorts.items():
+        others = ",".join(other for other in shorts if other != name)
+        more = {"with": others} if others else {}
+        ways.append(Help(way.code, {**way.numbers, "resource": name, "short": short, **more}))
+    return tuple(ways)
 
 
 def exceeding(

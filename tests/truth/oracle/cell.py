@@ -34,6 +34,7 @@ class Rules:
     eviction_cap: int | None = 3
     spare_permille: int = 16
     grace_s: int = 60
+    hold_after_s: int = 3_600
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from scheduling.engine.model import (
@@ -107,7 +107,19 @@ def _lacking(told: Told) -> set[Reason]:
     cell, job, facts = told.cell, told.job, told.facts
     if facts.lack is Lack.NOTHING and len(job.roles) == 1:
         return {Reason.RESERVED_FOR_LARGER}
-    return {*(TOLD[lack] for lack in lacks(facts)), *({Reason.PROTECTED} if guards(cell, job) else set())}
+    found = {*(TOLD[lack] for lack in lacks(facts)), *({Reason.PROTECTED} if guards(cell, job) else set())}
+    return found | ({Reason.RESERVED_FOR_LARGER} if _is_held_back(told) else set())
+
+
+def _is_held_back(told: Told) -> bool:
+    """Whether a job for which others would leave is told to wait behind one of its queue that has waited so
+    long that its start is kept."""
+    other = told.cell.jobs.get(str(told.numbers.get("job")))
+    if other is None or other.queue != told.job.queue or other.state is not JobState.QUEUED:
+        return False
+    waits = other.submitted_at if other.evicted_at is None else other.evicted_at
+    since = waits + told.cell.rules.hold_after_s
+    return since <= told.cell.now and told.numbers.get("since") == int(since)
 
 
 def lacks(facts: Facts) -> set[Lack]:
@@ -302,10 +314,7 @@ def _quota(told: Told) -> Iterator[Fault]:
         yield from _spared(told, spare)
     else:
         yield from _own_and_borrowed(told, key, int(numbers["asked"]), short)
-        for offer in told.outcome.help:
-            true = {short for way in ways for short in _enough(facts, way, _key(offer.numbers))}
-            if "short" in offer.numbers and offer.numbers["short"] not in true:
-                yield told.fault(f"{offer.code.value} short", offer.numbers["short"], true)
+    yield from _offered(told, ways)
     yield from _capped(told)
 
 
@@ -315,9 +324,18 @@ def _spared(told: Told, spare: Spare) -> Iterator[Fault]:
     yield from told.number("unused", max(0, spare.unused))
     yield from told.number("evictions", told.job.evictions)
     yield from told.number("available", max(0, spare.unused - spare.keep))
+
+
+def _offered(told: Told, ways: Iterable[Way]) -> Iterator[Fault]:
+    """What each offer says is short of its own quota."""
+    known = list(ways)
     for offer in told.outcome.help:
-        if "short" in offer.numbers and int(offer.numbers["short"]) not in spare.enough:
-            yield told.fault(f"{offer.code.value} short", offer.numbers["short"], spare.enough)
+        said = offer.numbers.get("short")
+        if said is None:
+            continue
+        true = [_enough(told.facts, way, _key(offer.numbers)) for way in known]
+        if not any(said in amounts for amounts in true):
+            yield told.fault(f"{offer.code.value} short", said, true)
 
 
 def _own_and_borrowed(told: Told, key: tuple[str, str], amount: int, short: int) -> Iterator[Fault]:
@@ -362,15 +380,27 @@ def _denied(told: Told) -> Iterator[Fault]:
         yield told.fault("resource, held, user_limit", said, sorted(caps))
 
 
-def _enough(facts: Facts, way: Way, key: tuple[str, str]) -> Iterable[int | None]:
+def _enough(facts: Facts, way: Way, key: tuple[str, str]) -> Container[int]:
     """How much of one quota of a way has to come back: what is missing, and besides what a job that was
-    evicted is to leave unused."""
+    evicted is to leave unused. Nothing where nothing lacks."""
     missing, spare = _missing(facts, way, key), way.spare.get(key)
-    if missing is None or spare is None:
-        return (missing,)
-    rest = range(max(missing, spare.enough.start), max(missing, spare.enough.stop - 1) + 1)
+    if spare is None:
+        return () if missing is None else (missing,)
+    least, most = (max(missing or 0, amount) for amount in (spare.enough.start, spare.enough.stop - 1))
+    rest = range(least, most + 1)
     # Where its own queue is what has to give back, the rest is told when it is all that is missing.
-    return rest if way.lack is Lack.BORROWED else (missing, *rest)
+    return rest if way.lack is Lack.BORROWED or missing is None else _Either(missing, rest)
+
+
+@dataclass(frozen=True)
+class _Either:
+    """One amount, or one of a range."""
+
+    one: int
+    rest: range
+
+    def __contains__(self, amount: object) -> bool:
+        return amount == self.one or amount in self.rest
 
 
 def _room(told: Told) -> Iterator[Fault]:

@@ -7,13 +7,14 @@ promised to others of them, so that jobs admitted together stay within it togeth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from scheduling.engine.gang import smallest
 from scheduling.engine.model import (
     Allocation,
     Allowance,
     Barred,
+    Flavor,
     FlavorResource,
     Instant,
     Job,
@@ -22,8 +23,10 @@ from scheduling.engine.model import (
     Reason,
     ResourceName,
 )
+from scheduling.engine.placement.clusters import queue_clusters
+from scheduling.engine.placement.feasibility import Dead
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.quota.charges import asked_of, summed
+from scheduling.engine.quota.charges import asked_of, demand, summed
 from scheduling.engine.state.snapshot import Snapshot
 
 _Sums = Mapping[ResourceName, int]
@@ -38,7 +41,9 @@ class Allowances:
         self._sums: Counter[tuple[str, ResourceName]] = Counter()
         for job_id in sorted(snapshot.claims):
             claim, job = snapshot.claims[job_id], snapshot.jobs.get(job_id)
-            if job is not None and job.state is JobState.QUEUED and claim.until > now:
+            due = job is not None and job.state is JobState.QUEUED and claim.until > now
+            # What its caps do not hold any more is not given, and so is nothing that others have less by.
+            if job is not None and due and self.allows(job, claim.allocations):
                 self.give(job, claim.allocations)
 
     def give(self, job: Job, allocations: Iterable[Allocation]) -> None:
@@ -68,15 +73,47 @@ class Allowances:
                 found[name] = over
         return found
 
-    def denied(self, queue: Queue, job: Job, without: Collection[str] = ()) -> Refusal | None:
-        """Why no flavor of the queue is allowed, apart from some that do not count; None where one is."""
-        refused = {name: why for name, why in self.refused(queue, job).items() if name not in without}
-        known = sum(name in self._snapshot.flavors and name not in without for name in queue.flavors)
-        return next(iter(refused.values())) if refused and len(refused) >= known else None
+    def denied(self, queue: Queue, job: Job, dead: Dead = frozenset()) -> Refusal | None:
+        """Why the job is not allowed to start, whichever flavors of the queue its roles get in one cluster;
+        None where it is allowed somewhere. `dead` flavors of a role do not count."""
+        if not job.allowances and not job.barred:
+            return None
+        flavors = self._snapshot.flavors
+        known = [found for name in queue.flavors if (found := flavors.get(name)) is not None]
+        clusters = queue_clusters(flavors, queue) if len(job.roles) > 1 else ()
+        why: Refusal | None = None
+        for cluster in clusters or ("",):
+            near = [each for each in known if not (clusters and each.placed and each.cluster != cluster)]
+            living = {
+                role.name: [each for each in near if (role.name, each.id) not in dead] for role in job.roles
+            }
+            if not all(living.values()):
+                continue
+            refused = self._denied_among(job, living)
+            if refused is None:
+                return None
+            why = why or refused
+        return why
+
+    def _denied_among(self, job: Job, living: Mapping[str, Sequence[Flavor]]) -> Refusal | None:
+        """Why a role is allowed none of these flavors, or which cap is below the least that the job asks for
+        in those that are allowed."""
+        barred, counts = {item.flavor: item for item in job.barred}, smallest(job)
+        least: Counter[ResourceName] = Counter()
+        for role in job.roles:
+            allowed = [flavor for flavor in living[role.name] if flavor.id not in barred]
+            if not allowed:
+                return _spent(barred[living[role.name][0].id])
+            for cap in job.allowances:
+                each = min(demand(role.request, flavor).get(cap.resource, 0) for flavor in allowed)
+                least[cap.resource] += each * counts[role.name]
+        return self._beyond(job, least)
 
     def over(self, job: Job, usage: Mapping[FlavorResource, int]) -> Refusal | None:
         """The first cap that a job would go beyond with this use."""
-        asked = _by_resource(usage) if job.allowances else {}
+        return self._beyond(job, _by_resource(usage)) if job.allowances else None
+
+    def _beyond(self, job: Job, asked: _Sums) -> Refusal | None:
         own = self._given[job.id][1] if job.id in self._given else {}
         for cap in job.allowances:
             given = self._sums[cap.id, cap.resource] - own.get(cap.resource, 0)

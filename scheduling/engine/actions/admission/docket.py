@@ -17,8 +17,8 @@ from scheduling.engine.actions.admission.nominate import Ask, Kept, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.outright import Outright
 from scheduling.engine.actions.admission.reserve import reserve
-from scheduling.engine.actions.admission.shut import told_over_all
-from scheduling.engine.actions.admission.spare import short_of_spare, too_little_spare
+from scheduling.engine.actions.admission.shut import all_shut, shut_flavors, told_over_all
+from scheduling.engine.actions.admission.spare import too_little_spare
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
 from scheduling.engine.options import Nominate
@@ -59,7 +59,7 @@ class Docket:
         when it asks whether anybody else would have to leave for it.
         """
         shut = self._shut(queue, job)
-        if self._all_shut(queue, shut):
+        if all_shut(self._session, queue, shut):
             return self._refused_by_rules(queue, job, shut)
         behind, shunned = self._claims.behind(queue, job), frozenset(shut)
         with self._claims.without(behind):
@@ -110,7 +110,7 @@ class Docket:
     def foregone(self, queue: Queue, job: Job) -> Outcome | None:
         """The refusal of a job to which all flavors of its queue are shut, and stay so in this cycle."""
         shut = self._shut(queue, job)
-        return self._refused_by_rules(queue, job, shut) if self._all_shut(queue, shut) else None
+        return self._refused_by_rules(queue, job, shut) if all_shut(self._session, queue, shut) else None
 
     def may_start(self, queue: Queue, jobs: Iterable[Job]) -> bool:
         """Whether there may be room for one of these jobs beside everybody who is still there."""
@@ -118,11 +118,9 @@ class Docket:
         return any(self._outright.may_find_room(queue, job) for job in jobs)
 
     def _shut(self, queue: Queue, job: Job) -> Mapping[str, Refusal]:
-        """The flavors that a job is not allowed, or in which it would leave too little unused, and why."""
-        return {**self._short_of_spare(queue, job), **self._session.allowances.refused(queue, job)}
-
-    def _all_shut(self, queue: Queue, shut: Mapping[str, Refusal]) -> bool:
-        return bool(shut) and len(shut) == sum(name in self._snapshot.flavors for name in queue.flavors)
+        if job.evictions or job.drained:
+            self._outlook.present()
+        return shut_flavors(self._session, queue, job)
 
     def _refused_by_rules(self, queue: Queue, job: Job, shut: Mapping[str, Refusal]) -> Outcome:
         why = self._over_all(queue, job, shut, None) or next(iter(shut.values()))
@@ -134,11 +132,6 @@ class Docket:
         self, queue: Queue, job: Job, shut: Mapping[str, Refusal], rest: Refusal | None
     ) -> Refusal | None:
         return told_over_all(self._nominator.quota_of(queue, job), shut, rest)
-
-    def _short_of_spare(self, queue: Queue, job: Job) -> dict[str, Refusal]:
-        if job.evictions or job.drained:
-            self._outlook.present()
-        return short_of_spare(self._session, queue, job)
 
     def _at_once(
         self, queue: Queue, job: Job, shunned: frozenset[str], *, fresh: bool

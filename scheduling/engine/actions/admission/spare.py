@@ -7,22 +7,38 @@ A job that was drained lately does not borrow at all: it would take at once what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from foundation.core.quantities import Resource
+from quotas.tree import QuotaTree
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.gang import smallest
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Queue, Reason
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.quota.charges import asked_of
-from scheduling.engine.quota.verdict import may_borrow
+from scheduling.engine.quota.verdict import for_each, may_borrow
 
 if TYPE_CHECKING:
     from scheduling.engine.session import Session, Usage
 
 # Room is left in whole cards: less than one would keep a small cluster from being used in full.
 CARD: dict[str, int] = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100}
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A quota of which a job would leave too little unused: what it asks for, what is to stay unused and what
+    is unused now. With a nominal higher by `raised` its queue would not have to borrow."""
+
+    key: FlavorResource
+    asked: int
+    keep: int
+    unused: int
+    raised: int
+
+
 # By which rule a job waits, among the numbers of its reason.
 SPARE, DRAINED = "spare", "drained"
 
@@ -43,7 +59,7 @@ def short_of_spare(session: Session, queue: Queue, job: Job) -> dict[str, Refusa
     if not _counts(session, queue, job) or queue.resource_groups:
         return {}
     each = (
-        (name, _short(session, queue, job, usage, charged=False))
+        (name, _short(session, queue, job, usage, charged=False, of=CARD))
         for name, usage in _least(session, queue, job)
     )
     return {name: refusal for name, refusal in each if refusal is not None}
@@ -58,18 +74,20 @@ def kept_free(session: Session, queue: Queue, job: Job, key: FlavorResource) -> 
     return owned * session.config.preemption.spare_permille * job.evictions // (1000 * card) * card
 
 
-def _least(session: Session, queue: Queue, job: Job) -> Iterable[tuple[str, Usage]]:
-    """What the smallest size of a job is charged for cards in each flavor of its queue."""
+def _least(session: Session, queue: Queue, job: Job) -> Sequence[tuple[str, Usage]]:
+    """What the smallest size of a job is charged in each flavor of its queue."""
+    if session.snapshot.jobs.get(job.id) is not job:
+        # A job as it might be is not kept.
+        return _worked_out(session, queue, job)
     key = (queue.id, session.likes.asked_by(job))
-    known = session.least.get(key)
-    if known is None:
-        counts, flavors = smallest(job), map(session.snapshot.flavors.get, queue.flavors)
-        known = session.least[key] = [
-            (flavor.id, {key: n for key, n in asked_of(job, counts, flavor).items() if key.resource in CARD})
-            for flavor in flavors
-            if flavor is not None
-        ]
-    return known
+    if key not in session.least:
+        session.least[key] = _worked_out(session, queue, job)
+    return session.least[key]
+
+
+def _worked_out(session: Session, queue: Queue, job: Job) -> list[tuple[str, Usage]]:
+    counts, flavors = smallest(job), map(session.snapshot.flavors.get, queue.flavors)
+    return [(flavor.id, asked_of(job, counts, flavor)) for flavor in flavors if flavor is not None]
 
 
 def _counts(session: Session, queue: Queue, job: Job) -> bool:
@@ -82,13 +100,21 @@ def _counts(session: Session, queue: Queue, job: Job) -> bool:
 
 
 def _short(
-    session: Session, queue: Queue, job: Job, usage: Mapping[FlavorResource, int], *, charged: bool
+    session: Session,
+    queue: Queue,
+    job: Job,
+    usage: Usage,
+    *,
+    charged: bool,
+    of: Container[str] | None = None,
 ) -> Refusal | None:
+    """`of`: only of these resources it matters whether the job borrows."""
     tree, leaf = session.snapshot.quota, queue.quota_node
-    root = tree.root(leaf)
+    root, gaps = tree.root(leaf), list[_Gap]()
     for key, amount in usage.items():
         owned, more = tree.subtree_quota(root, key), 0 if charged else amount
-        if owned is None or not amount or not tree.borrows(leaf, key, more):
+        judged = of is None or key.resource in of
+        if owned is None or not amount or not judged or not tree.borrows(leaf, key, more):
             continue
         if job.drained:
             return _drained(key, amount, job)
@@ -97,29 +123,43 @@ def _short(
         # Where nothing is to be left, others may be asked to leave for it as for any borrower.
         if keep and unused - amount < keep:
             raised = tree.usage(leaf, key) + more - (tree.subtree_quota(leaf, key) or 0)
-            return _short_by(key, amount, keep, unused, job.evictions, queue.id, raised)
-    return None
+            gaps.append(_Gap(key, amount, keep, unused, raised))
+    if not gaps:
+        return None
+    return _told(gaps, {} if charged else _missing(tree, leaf, usage), queue, job)
 
 
-def _short_by(
-    key: FlavorResource, asked: int, keep: int, unused: int, evictions: int, queue: str, raised: int
-) -> Refusal:
-    """`raised` is by how much more nominal the queue would not have to borrow."""
-    where: dict[str, int | str] = {"flavor": key.flavor, "resource": key.resource}
+def _missing(tree: QuotaTree[FlavorResource], leaf: str, usage: Usage) -> dict[str, int]:
+    """By resource, what has to come back before quota lets a job in at all."""
+    found = ((key, amount, tree.available(leaf, key)) for key, amount in usage.items() if amount)
+    return {key.resource: amount - had for key, amount, had in found if had is not None and had < amount}
+
+
+def _told(gaps: Sequence[_Gap], missing: Mapping[str, int], queue: Queue, job: Job) -> Refusal:
+    """All that lacks in one flavor, by the numbers of the first quota that does."""
+    first = gaps[0]
+    where: dict[str, int | str] = {"flavor": first.key.flavor, "resource": first.key.resource}
     numbers: dict[str, int | str] = {
         **where,
         "rule": SPARE,
-        "asked": asked,
-        "available": max(0, unused - keep),
-        "keep_free": keep,
-        "unused": max(0, unused),
-        "evictions": evictions,
+        "asked": first.asked,
+        "available": max(0, first.unused - first.keep),
+        "keep_free": first.keep,
+        "unused": max(0, first.unused),
+        "evictions": job.evictions,
     }
-    ways = (
-        Help(HelpCode.WAIT_FOR_RELEASE, {**where, "short": asked + keep - unused}),
-        Help(HelpCode.RAISE_QUOTA, {"queue": queue, **where, "short": raised}),
+    lacks = {gap.key.resource: gap.asked + gap.keep - gap.unused for gap in gaps}
+    raised = {gap.key.resource: gap.raised for gap in gaps}
+    wait, more = (
+        Help(HelpCode.WAIT_FOR_RELEASE, where),
+        Help(HelpCode.RAISE_QUOTA, {"queue": queue.id, **where}),
     )
+    ways = (*for_each(wait, _largest(lacks, missing)), *for_each(more, _largest(raised, missing)))
     return Refusal(Reason.WAITING_FOR_BORROWED, numbers, ways)
+
+
+def _largest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in (*one, *other)}
 
 
 def _drained(key: FlavorResource, asked: int, job: Job) -> Refusal:

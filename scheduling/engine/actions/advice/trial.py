@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.nominate import Ask, Nominator, Victims
-from scheduling.engine.actions.admission.shut import told_over_all
+from scheduling.engine.actions.admission.shut import all_shut, shut_flavors, told_over_all
 from scheduling.engine.actions.admission.spare import too_little_spare
-from scheduling.engine.actions.standing import beyond_limits, dead_to_all, is_simple
+from scheduling.engine.actions.standing import beyond_limits, is_simple
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.model import FlavorResource, Job, JobState, Queue, Reason, StopPolicy
 from scheduling.engine.placement.feasibility import Dead, could_stand
@@ -82,8 +82,7 @@ class Trial(Possible):
             dead = possible
             if beyond_limits(session, queue, job, dead) is not None:
                 return Reason.EXCEEDS_MAX_QUOTA
-        denied = session.allowances.refused(queue, job)
-        if denied and session.allowances.denied(queue, job, dead_to_all(job, dead)) is not None:
+        if session.allowances.denied(queue, job, dead) is not None:
             return Reason.POLICY_DENIED
         if queue.stop_policy is not StopPolicy.NONE:
             return Reason.QUEUE_STOPPED
@@ -91,9 +90,15 @@ class Trial(Possible):
             return Reason.SUSPENDED
         if job.backoff_until is not None and job.backoff_until > session.now:
             return Reason.BACKOFF
-        refusal = self._refusal(queue, job, frozenset(denied), dead)
-        if refusal is not None and denied:
-            refusal = told_over_all(self._nominator.quota_of(queue, job, dead), denied, refusal)
+        shut = shut_flavors(session, queue, job)
+        refusal: Refusal | None = None
+        if not all_shut(session, queue, shut):
+            refusal = self._refusal(queue, job, frozenset(shut), dead)
+            if refusal is None:
+                return None
+        if shut:
+            quota = self._nominator.quota_of(queue, job, dead)
+            refusal = told_over_all(quota, shut, refusal) or next(iter(shut.values()))
         return None if refusal is None else refusal.reason
 
     def _refusal(self, queue: Queue, job: Job, shunned: frozenset[str], dead: Dead) -> Refusal | None:
