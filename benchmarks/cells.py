@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from foundation.core.quantities import Resource
 from scheduling.engine import AllocationPut, Delta, JobPut, Snapshot
@@ -181,6 +181,38 @@ def build(size: CellSize, seed: int = 42) -> Cell:
         snapshot.apply(Delta(tuple(_fill(cell, pool, nodes[pool.name]))))
     snapshot.apply(Delta(tuple(JobPut(job) for job in cell.gangs(size.gangs, NOW))))
     return cell
+
+
+def different_jobs(count: int, *, borrows: bool, nodes: int = 100) -> Snapshot:
+    """A full cell in which so many jobs of one user wait that all ask for another amount of CPU, in a queue
+    that owns half of the cards, or none of them."""
+    pool, whole = Pool("a100", GpuMode.WHOLE, 1.0), Kind(1, 1, CARDS)
+    stood = tuple(_nodes(pool, CellSize.of(nodes)))
+    own = {"full": CARDS * nodes, "many": 0 if borrows else CARDS * nodes // 2}
+    snapshot = Snapshot(
+        nodes=stood,
+        flavors=[Flavor(id=pool.name, node_labels={"pool": pool.name}, card_memory=CARD_MIB, mode=pool.mode)],
+        quota_nodes=[
+            QuotaNode(id="cell"),
+            *(
+                QuotaNode(id=name, parent="cell", quotas=tuple(_quotas(pool.name, cards)))
+                for name, cards in own.items()
+            ),
+        ],
+        queues=[Queue(id=name, quota_node=name, flavors=(pool.name,)) for name in own],
+    )
+    for node in stood:
+        job = Job(id=node.id, queue="full", user="full", roles=(role_of(whole, pool.mode),), submitted_at=NOW)
+        live = replace(job, state=JobState.LIVE, admitted_at=NOW, running_since=NOW)
+        task = _task(live, whole, 0, pool, node, range(CARDS))
+        snapshot.apply(Delta((JobPut(live), AllocationPut(task))))
+    asked = role_of(Kind(1, 1, 2), pool.mode)
+    for number in range(count):
+        role = replace(asked, request=replace(asked.request, cpu=1 + number))
+        at = Instant(NOW + number)
+        job = Job(id=f"w{number:06d}", queue="many", user="many", roles=(role,), submitted_at=at)
+        snapshot.apply(Delta((JobPut(job),)))
+    return snapshot
 
 
 # Inventory and quota

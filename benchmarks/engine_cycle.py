@@ -5,6 +5,9 @@ to rest: decisions take effect, and new gangs come for those that started, until
 as have to wait and a cycle decides nothing. Before each of the later cycles the last decisions take effect
 and one percent changes: running tasks end, gangs come, nodes change. The series repeats the measurement on
 smaller cells; time per n log n must not grow with them.
+
+Before that one user hands in jobs that all ask for something else, on a small cell that is full: inside what
+the queue owns, and as a borrower. No user may make a cycle long for everybody.
 """
 
 from __future__ import annotations
@@ -12,16 +15,16 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from benchmarks.cells import NOW, Cell, CellSize, build
+from benchmarks.cells import NOW, Cell, CellSize, build, different_jobs
 from benchmarks.churn import carried_out, churn, refill
 from benchmarks.report import Report, Row, limits, own_peak_rss_mib
 from foundation.core.garbage_collection import uncollected
-from scheduling.engine import Delta, EngineConfig, FairSharing, run_cycle
+from scheduling.engine import Delta, EngineConfig, FairSharing, UserShares, run_cycle
 from scheduling.engine.model import CycleResult, Instant
 
 CONFIG = EngineConfig(
@@ -29,9 +32,16 @@ CONFIG = EngineConfig(
     fair_sharing=FairSharing(),
     stopwatch=time.perf_counter,
 )
+# As the platform sets it up, for many jobs of one user.
+SHAPES_CONFIG = EngineConfig(
+    actions=("pressure", "stale_gang", "admit", "consolidate"),
+    fair_sharing=FairSharing(),
+    user_shares=UserShares(),
+)
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 CYCLE_S = 30
+SHAPES_CYCLES = 6
 MILLI = 1000
 
 
@@ -54,6 +64,7 @@ class Run:
 def run() -> Report:
     """The whole series, smallest cell first."""
     bounds = limits("engine-cycle")
+    shapes = list(_shapes(bounds["shapes"]))
     runs = [measure(nodes, bounds["settling"], bounds["cycles"]) for nodes in bounds["nodes"]]
     largest = runs[-1]
     rows = [
@@ -72,6 +83,7 @@ def run() -> Report:
             for action, seconds in largest.first.timings.items()
         ),
         *_series(runs, bounds["growth"]),
+        *shapes,
     ]
     seconds = largest.first_s + sum(largest.later)
     return Report(
@@ -130,6 +142,26 @@ def _cycle(cell: Cell, now: Instant) -> CycleResult:
 
 def _apply(cell: Cell, delta: Delta) -> None:
     cell.snapshot.apply(delta)
+
+
+def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[Row]:
+    """The cycles of cells in which one user's jobs all differ, in processor time; the smallest number first,
+    as the peak of memory is that of all before."""
+    for bound in bounds:
+        jobs = int(bound["jobs"])
+        for borrows in (False, True):
+            snapshot = different_jobs(jobs, borrows=borrows)
+            gc.collect()
+            taken = []
+            for number in range(SHAPES_CYCLES):
+                with uncollected():
+                    begun = time.process_time()
+                    run_cycle(snapshot, SHAPES_CONFIG, Instant(NOW + number))
+                    taken.append(time.process_time() - begun)
+            what = f"{jobs} different jobs of a {'borrower' if borrows else 'user'}"
+            yield Row(f"{what}: first cycle, s", taken[0], bound["first_s"])
+            yield Row(f"{what}: cycle, ms, median", MILLI * _median(taken[1:]), bound["warm_ms"])
+        yield Row(f"{jobs} different jobs: peak memory, MiB", own_peak_rss_mib(), bound["peak_mib"])
 
 
 def _series(runs: Sequence[Run], growth: float) -> list[Row]:

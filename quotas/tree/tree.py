@@ -159,6 +159,12 @@ class QuotaTree(Generic[K]):
             remaining -= node.local_available(key) or 0
         return node.height, False
 
+    def own_room(self, node_id: str, key: K) -> Amount:
+        """How much more has the borrow level 0: negative where too much is used, None for any amount."""
+        node = self._node(node_id)
+        quota = node.subtree.get(key, 0)
+        return None if node.parent is None or quota is None else quota - node.usage.get(key, 0)
+
     def inside(self, node_id: str, keys: Iterable[K]) -> bool:
         """Whether usage is above what the subtree owns for none of the keys."""
         return not self._node(node_id).above(keys)

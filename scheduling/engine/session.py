@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from scheduling.engine.actions.admission.allowances import Allowances
 from scheduling.engine.actions.equivalence import likes_of, refusals_of
-from scheduling.engine.actions.ranks import Kind, ranks_of
+from scheduling.engine.actions.ranks import QueueRanks, ranks_of
 from scheduling.engine.config import EngineConfig, resolve_config
 from scheduling.engine.model import (
     Considered,
@@ -115,7 +115,7 @@ class Session:
         """
         return job_key(self._criteria(queue))
 
-    def ranks(self, queue: Queue) -> Mapping[Kind, Line]:
+    def ranks(self, queue: Queue) -> QueueRanks:
         """The waiting jobs of a queue by what they are like, each rank in the queue's order.
 
         Raises:

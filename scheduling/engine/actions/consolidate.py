@@ -107,12 +107,15 @@ class Consolidate:
         """Those of a line that may be helped. Of each user only so many differently shaped ones are priced,
         so that nobody makes a cycle long by asking for each job in another way."""
         shapes: defaultdict[str, set[int]] = defaultdict(set)
-        for job in map(session.job, waiting):
-            known, like = shapes[job.user], session.likes.of(job)
-            if like not in known and len(known) >= SHAPES_PRICED:
+        jobs, likes, full = session.snapshot.jobs, session.likes, set[str]()
+        for job in map(jobs.__getitem__, waiting):
+            if job.user in full and likes.of(job) not in shapes[job.user]:
                 continue
             if self._may_be_helped(session, job):
-                known.add(like)
+                known = shapes[job.user]
+                known.add(likes.of(job))
+                if len(known) >= SHAPES_PRICED:
+                    full.add(job.user)
                 yield job
 
     def _may_be_helped(self, session: Session, job: Job) -> bool:
@@ -203,11 +206,14 @@ class Consolidate:
 def _wantings(session: Session, queue: Queue) -> Iterator[Wanting]:
     """The jobs of a queue that stay inside what it owns and find no room, of those that are alike the first;
     of a queue that starts in order alone its head, if it is such a job."""
-    lines = sorted(session.ranks(queue).values(), key=lambda line: line.entry(0))
+    ranks = session.ranks(queue).of_user.values()
     if queue.strategy is Strategy.STRICT_FIFO:
-        del lines[1:]
-    for line in lines:
-        wanting = _wanting(session, queue, session.job(line.at(0)))
+        first = sorted(own[0][0] for own in ranks)[:1]
+    else:
+        # Of thousands that differ few were told anything yet.
+        first = sorted(entry for own in ranks for entry, _ in own if entry[1] in session.outcomes)
+    for _, job_id in first:
+        wanting = _wanting(session, queue, session.job(job_id))
         if wanting is not None:
             yield wanting
 

@@ -38,10 +38,10 @@ def asked(job: Job) -> Hashable:
     )
 
 
-def equivalence(job: Job) -> Hashable:
-    """Equal for jobs of one queue that fit or fail together, when they stand in line in this order."""
+def _besides(job: Job) -> tuple[Hashable, ...]:
+    """Equal for jobs of one queue that ask for the same and fit or fail together, when they stand in line in
+    this order."""
     return (
-        asked(job),
         job.priority,
         job.evictions,
         job.drained,
@@ -62,19 +62,21 @@ class Likes:
         self._numbers: dict[Hashable, int] = {}
 
     def of(self, job: Job) -> int:
-        """Equal for two jobs whose `equivalence` is equal."""
+        """Equal for two jobs of one queue that fit or fail together, when they stand in line like this."""
         known = self._of.get(job.id)
         # Asked of every waiting job in every cycle.
         return known[1] if known is not None and known[0] is job else self._numbered(job)[1]
 
     def asked_by(self, job: Job) -> int:
         """Equal for two jobs for which `asked` is equal."""
-        return self._numbered(job)[2]
+        known = self._of.get(job.id)
+        return known[2] if known is not None and known[0] is job else self._numbered(job)[2]
 
     def _numbered(self, job: Job) -> tuple[Job, int, int]:
         known = self._of.get(job.id)
         if known is None or known[0] is not job:
-            known = self._of[job.id] = (job, self._number(equivalence(job)), self._number(asked(job)))
+            wanted = self._number(asked(job))
+            known = self._of[job.id] = (job, self._number((wanted, *_besides(job))), wanted)
         return known
 
     def _number(self, kind: Hashable) -> int:

@@ -39,6 +39,11 @@ class Wanting(NamedTuple):
         """What others would have to give up for it."""
         return frozenset(key for key, amount in self.usage.items() if amount)
 
+    @property
+    def preemptor(self) -> Preemptor:
+        """It as one for which others may be asked to leave."""
+        return Preemptor(job=self.job, queue=self.queue, usage=self.usage, contested=self.contested)
+
 
 class Way(NamedTuple):
     """Who leaves, what they give up, and what moves then open."""
@@ -50,6 +55,8 @@ class Way(NamedTuple):
 
 def make_way(session: Session, wanting: Wanting, gains: Gains) -> Way | None:
     """The first of the nodes that are cheapest to clear for which it works; changes nothing."""
+    if not session.victims.may_find(wanting.preemptor):
+        return None
     search = gains.search(float("inf"))
     roster, contested = session.victims.roster, wanting.contested
 
@@ -83,13 +90,7 @@ def _cleared(
         staying = [unit for unit in taken if all(task.id in snapshot.allocations for task in unit.tasks)]
         return search.try_with(wanting.queue, wanting.job, wanting.more, staying)
 
-    preemptor = Preemptor(
-        job=wanting.job,
-        queue=wanting.queue,
-        usage=wanting.usage,
-        contested=wanting.contested,
-    )
-    found = session.victims.find(preemptor, lambda: opened() is not None, budget=LOOKS, only=only)
+    found = session.victims.find(wanting.preemptor, lambda: opened() is not None, budget=LOOKS, only=only)
     if not found.targets:
         return None
     with snapshot.statement() as statement:

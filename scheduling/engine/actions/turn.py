@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush, nsmallest
-from typing import TYPE_CHECKING
+from heapq import heappop, heappush, merge
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
 
+from scheduling.engine.actions.ranks import Kind
 from scheduling.engine.model import Job, Outcome, Queue, Reason, Strategy
 from scheduling.engine.state.lines import Entry, Line
 
@@ -22,14 +23,15 @@ _Place = tuple[float, Entry]
 class _Rank:
     """Jobs of one user that are alike, in the queue's order; those before `at` had their turn.
 
-    `told`: what its jobs are told once their turn has come, where they are like one that waits.
+    `told`: what its jobs are told once their turn has come, where they are like one that waits. `leads` is
+    whether the ranks of its user that come after it are still left out.
     """
 
-    user: str
-    like: int
+    kind: Kind
     line: Line
     at: int = 0
     told: Mapping[str, Outcome] | None = None
+    leads: bool = False
 
     @property
     def over(self) -> bool:
@@ -37,8 +39,34 @@ class _Rank:
         return self.at == len(self.line)
 
 
+@dataclass(slots=True)
+class _Reached:
+    """How far down the ranks of one user a round has come: those before `at` take part, and those before
+    `seen` do so as well or are known to be none that is looked for."""
+
+    at: int = 0
+    seen: int = 0
+
+
+class Sought(Protocol):
+    """A property of jobs that all that are alike have, or none; it may come and go within a cycle."""
+
+    def renew(self) -> bool:
+        """Look at how things stand; whether some jobs may have it that never had it before."""
+
+    def ever(self, job: Job) -> bool:
+        """Whether a job has it, or may have had it at an earlier look."""
+
+    def now(self, job: Job) -> bool:
+        """Whether a job has it as things stand."""
+
+
 class Turn:
-    """One queue's place in the round: whose turn it is, and when the queue is done for this cycle."""
+    """One queue's place in the round: whose turn it is, and when the queue is done for this cycle.
+
+    Of the ranks of each user only those take part that have a job at the head or are the next to have one:
+    of thousands that differ a cycle tries a few.
+    """
 
     def __init__(
         self,
@@ -54,21 +82,24 @@ class Turn:
         self._unseen = unseen
         self._foregone = foregone
         self._session = session
-        self._ranks = [
-            _Rank(kind.user, kind.like, line)
-            for kind, line in session.ranks(queue).items()
-            if kind.ready_at is None or kind.ready_at <= session.now
-        ]
-        self._alike: defaultdict[int, list[int]] = defaultdict(list)
-        for number, rank in enumerate(self._ranks):
-            self._alike[rank.like].append(number)
+        self._known = session.ranks(queue)
+        self._ranks: list[_Rank] = []
+        # Ranks that take part, by number. Those that are over drop out of `_open`.
+        self._number: dict[Kind, int] = {}
+        self._open: dict[int, _Rank] = {}
+        self._answered: set[int] = set()
         # Heaps of the ranks by the place of their next job: those that are judged, and those that are told.
         # What a user used only grows within a cycle, so that no place is before the one that is noted.
-        self._ahead = [(self._place(rank), number) for number, rank in enumerate(self._ranks)]
-        heapify(self._ahead)
+        self._ahead: list[tuple[_Place, int]] = []
         self._passed: list[tuple[_Place, int]] = []
+        self._users = {user: _Reached() for user in self._known.of_user}
+        for user in self._users:
+            self._bring(user)
         self._tries_left = session.config.heads_per_queue
         self.head: Job | None = None
+        # The rank of the head and its place there, and the rank of the job that was last sought.
+        self._from: tuple[int, int] = (0, 0)
+        self._found = 0
         self._advance()
 
     def admitted(self) -> None:
@@ -91,37 +122,101 @@ class Turn:
         if self.head is None:
             return
         yield self.head
-        coming = (item for item in self._ahead if self._ranks[item[1]].told is None)
-        for place, _ in coming if self._tries_left is None else nsmallest(self._tries_left, coming):
-            yield self._session.job(place[1][1])
+        begun = sorted(place for place, number in self._ahead if self._ranks[number].told is None)
+        coming = merge(begun, *map(self._behind, self._users))
+        for _, (_, job_id) in islice(coming, self._tries_left):
+            yield self._session.job(job_id)
 
-    def first_where(self, fits: Callable[[Job], bool]) -> Job | None:
-        """The first job after the head that is like no other that was judged and for which something holds;
-        that is to hold for all that are alike or for none. None in a queue that starts in order alone."""
+    def first_where(self, sought: Sought) -> Job | None:
+        """The first job after the head that is like no other that was judged and has what is sought. None in
+        a queue that starts in order alone."""
         if self.head is None or self.queue.strategy is Strategy.STRICT_FIFO:
             return None
-        without, best = self._without_turn(), None
-        for rank in self._ranks:
-            while not rank.over and any(rank.line.entry(rank.at)[1] in those for those in without):
-                rank.at += 1
-            if rank.told is not None or rank.over:
+        if sought.renew():
+            for reached in self._users.values():
+                reached.seen = reached.at
+        for user in self._users:
+            self._seek(user, sought)
+        best: tuple[_Place, int] | None = None
+        without = self._without_turn()
+        for number, rank in tuple(self._open.items()):
+            if rank.told is not None:
+                del self._open[number]
                 continue
-            job = self._session.job(rank.line.entry(rank.at)[1])
-            if fits(job) and (best is None or self._place(rank) < best[0]):
-                best = self._place(rank), job
-        return None if best is None else best[1]
+            while not rank.over and any(rank.line.at(rank.at) in those for those in without):
+                rank.at += 1
+            if rank.over:
+                del self._open[number]
+            elif sought.now(self._session.job(rank.line.at(rank.at))):
+                place = self._place(rank), number
+                best = place if best is None else min(best, place)
+        if best is None:
+            return None
+        (_, (_, job_id)), self._found = best
+        return self._session.job(job_id)
 
     def bring_forward(self, job: Job) -> None:
-        """Let a job that `first_where` named stand at the head; the one that stood there follows it."""
+        """Let the job that `first_where` named last stand at the head; the one that stood there follows."""
         assert self.head is not None  # noqa: S101 - it was asked for beside a head
-        for number, rank in enumerate(self._ranks):
-            if rank.at and rank.line.entry(rank.at - 1)[1] == self.head.id:
-                rank.at -= 1
-                self._stand(self._ahead, number)
-        for rank in self._ranks:
-            if not rank.over and rank.line.entry(rank.at)[1] == job.id:
-                rank.at += 1
+        number, at = self._from
+        self._ranks[number].at = at
+        self._open[number] = self._ranks[number]
+        self._stand(self._ahead, number)
+        rank = self._ranks[self._found]
+        self._from = self._found, rank.at
+        rank.at += 1
         self.head = job
+
+    # Which ranks take part
+
+    def _bring(self, user: str) -> None:
+        """Let the next rank of a user take part, once the one before it has come to the head."""
+        reached, ranks = self._users[user], self._known.of_user[user]
+        while reached.at < len(ranks):
+            kind = ranks[reached.at][1]
+            reached.at += 1
+            if self._is_ready(kind) and kind not in self._number:
+                self._ranks[self._take_in(kind)].leads = True
+                return
+
+    def _take_in(self, kind: Kind) -> int:
+        """Let a rank take part, if it does not yet; its number."""
+        number = self._number.get(kind)
+        if number is None:
+            number = self._number[kind] = len(self._ranks)
+            self._ranks.append(_Rank(kind, self._known.lines[kind]))
+            self._open[number] = self._ranks[number]
+            self._stand(self._ahead, number)
+        return number
+
+    def _seek(self, user: str, sought: Sought) -> None:
+        """Take in the first rank of a user that has what is sought and does not take part yet."""
+        reached, ranks = self._users[user], self._known.of_user[user]
+        without, jobs = self._without_turn(), self._session.snapshot.jobs
+        reached.seen = max(reached.seen, reached.at)
+        for place in range(reached.seen, len(ranks)):
+            (_, job_id), kind = ranks[place]
+            job = jobs[job_id]
+            if not sought.ever(job) or not self._is_ready(kind) or kind in self._number:
+                reached.seen += reached.seen == place
+            elif any(job_id in those for those in without):
+                # What comes after it there may be the first.
+                self._take_in(kind)
+            elif sought.now(job):
+                self._take_in(kind)
+                return
+
+    def _behind(self, user: str) -> Iterator[_Place]:
+        """The places of the ranks of a user that do not take part yet, in order."""
+        load = self._load(user)
+        for entry, kind in islice(self._known.of_user[user], self._users[user].at, None):
+            if kind not in self._number and self._is_ready(kind):
+                yield load, entry
+
+    def _is_ready(self, kind: Kind) -> bool:
+        return kind.ready_at is None or kind.ready_at <= self._session.now
+
+    # Who is next
 
     def _goes_on(self, job: Job, outcome: Outcome) -> bool:
         """Note that a job waits; whether the next one of its queue may be looked at."""
@@ -131,9 +226,12 @@ class Turn:
             told = self._session.refusals.told(self.queue.id, like, outcome)
             if job.id in self._session.outcomes:
                 self._session.outcomes[job.id] = told[job.id]
-            for number in self._alike.pop(like, ()):
-                self._ranks[number].told = told
-                self._stand(self._passed, number)
+            if like not in self._answered:
+                self._answered.add(like)
+                for kind in filter(self._is_ready, self._known.alike.get(like, ())):
+                    number = self._take_in(kind)
+                    self._ranks[number].told = told
+                    self._stand(self._passed, number)
         if self._tries_left is not None:
             self._tries_left -= 1
         # Whom a limit of their own holds up does not hold up those behind.
@@ -162,6 +260,9 @@ class Turn:
         while self._ahead:
             noted, number = heappop(self._ahead)
             rank = self._ranks[number]
+            if rank.leads:
+                rank.leads = False
+                self._bring(rank.kind.user)
             # A rank stands here twice where its head was put back, or was brought forward.
             if rank.told is not None or rank.over:
                 continue
@@ -169,6 +270,7 @@ class Turn:
             if place > noted:
                 heappush(self._ahead, (place, number))
                 continue
+            self._from = number, rank.at
             rank.at += 1
             self._stand(self._ahead, number)
             return place, self._session.job(place[1][1])
@@ -183,7 +285,10 @@ class Turn:
     def _place(self, rank: _Rank) -> _Place:
         """Where the next job of a rank stands: who used less lately goes first, where that counts, and then
         it goes by the queue's order."""
-        return self._session.users.load(self.queue.id, rank.user) or 0.0, rank.line.entry(rank.at)
+        return self._load(rank.kind.user), rank.line.entry(rank.at)
+
+    def _load(self, user: str) -> float:
+        return self._session.users.load(self.queue.id, user) or 0.0
 
     def _pass_over(self, until: _Place | None) -> None:
         """Answer the jobs before a place (None: all) that are like one that waits."""

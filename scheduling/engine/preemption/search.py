@@ -14,7 +14,7 @@ from itertools import islice
 from scheduling.engine.model import FlavorResource, Instant
 from scheduling.engine.options import FairSharing, PreemptionOptions
 from scheduling.engine.placement.board import Board
-from scheduling.engine.preemption.askable import askable
+from scheduling.engine.preemption.askable import Askable, askable
 from scheduling.engine.preemption.candidates import Candidate, Roster, UserLoad
 from scheduling.engine.preemption.classical import ClassicalField, Offer
 from scheduling.engine.preemption.clearing import Clearing
@@ -88,11 +88,6 @@ class VictimSearch:
         how often it is looked whether the job fits, where that is less than the configured number.
         `whether`: any victims will do, not only those that lose least. `only`: no other jobs are asked.
         """
-        rules = preemptor.queue.preemption
-        if not may_push_anyone(rules.within_queue) and not may_push_anyone(rules.reclaim):
-            return TargetSet()
-        if self._all_too_dear(preemptor):
-            return TargetSet()
         effort = Effort(min(self.options.budget, self.options.budget if budget is None else budget))
         contest = Contest(
             roster=self.roster,
@@ -105,8 +100,8 @@ class VictimSearch:
             patience=self._patience(preemptor),
             only=only,
         )
-        asked = askable(contest, self.fair, self._reach)
-        if not asked.policies or asked.hopeless(contest):
+        asked = self._asked(contest)
+        if asked is None:
             return TargetSet()
         contest.policies = asked.policies
         like = None if room is None or alike is None else alike()
@@ -125,6 +120,29 @@ class VictimSearch:
                 steps=effort.steps,
                 exhausted=effort.exhausted,
             )
+
+    def may_find(self, preemptor: Preemptor) -> bool:
+        """Whether there could be victims at all, as rules and quotas tell before a job is looked at."""
+        contest = Contest(
+            roster=self.roster,
+            preemptor=preemptor,
+            trial=Trial(self.snapshot, None),
+            effort=Effort(self.options.budget),
+            share_loss_s=self._share_loss_s,
+            patience=self._patience(preemptor),
+        )
+        return self._asked(contest) is not None
+
+    def _asked(self, contest: Contest) -> Askable | None:
+        """Whom a preemptor could ask; None where that is nobody, or too few."""
+        preemptor = contest.preemptor
+        rules = preemptor.queue.preemption
+        if not may_push_anyone(rules.within_queue) and not may_push_anyone(rules.reclaim):
+            return None
+        if self._all_too_dear(preemptor):
+            return None
+        asked = askable(contest, self.fair, self._reach)
+        return asked if asked.policies and not asked.hopeless(contest) else None
 
     def _patience(self, preemptor: Preemptor) -> float:
         """Until when a preemptor heeds the protection of borrowed use.

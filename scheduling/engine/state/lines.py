@@ -25,11 +25,20 @@ WAITING = (JobState.QUEUED, JobState.SUSPENDED)
 class Line:
     """The waiting jobs of one queue in one order."""
 
+    __slots__ = ("_entries", "_ids", "_key")
+
     def __init__(self, key: JobKey, jobs: Iterable[Job]) -> None:
         self._key = key
         self._entries: list[Entry] = sorted((key(job), job.id) for job in jobs)
         # The same order; whole lines are read in every cycle.
         self._ids = [job_id for _, job_id in self._entries]
+
+    @classmethod
+    def of_sorted(cls, key: JobKey, entries: list[Entry]) -> Line:
+        """The line of entries that are in order; it keeps the list."""
+        line = cls(key, ())
+        line._entries, line._ids = entries, [job_id for _, job_id in entries]
+        return line
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ids)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.claims import Claims, stands
-from scheduling.engine.actions.admission.contender import Contender, Tree, estimate
+from scheduling.engine.actions.admission.contender import Contender, Inside, Tree, estimate
 from scheduling.engine.actions.admission.docket import Docket
 from scheduling.engine.actions.admission.drain import drain
 from scheduling.engine.actions.admission.nominate import Nominator, Victims
@@ -52,6 +52,7 @@ class _Run:
         self._victims = victims
         self._outlook = Outlook(session.snapshot)
         self._claims = Claims(session)
+        self._owners: dict[str, Inside] = {}
         nominator = Nominator(session, victims)
         self._docket = Docket(session, nominator, self._outlook, self._claims)
         self._settler = Settler(session, self._docket, self._outlook, victims)
@@ -125,7 +126,7 @@ class _Run:
             return head
         if lasting_refusal(session, turn.queue, turn.head) is not None:
             return replace(head, borrow_level=0)
-        owner = turn.first_where(lambda job: not estimate(session, tree, turn.queue, job).borrow_level)
+        owner = turn.first_where(self._inside(turn.queue))
         if owner is None:
             return head
         # What goes before it in its own queue keeps the start that it would keep at its turn.
@@ -133,6 +134,12 @@ class _Run:
             return replace(head, borrow_level=0)
         turn.bring_forward(owner)
         return estimate(session, tree, turn.queue, owner)
+
+    def _inside(self, queue: Queue) -> Inside:
+        known = self._owners.get(queue.id)
+        if known is None:
+            known = self._owners[queue.id] = Inside(self._session, queue)
+        return known
 
     def _is_over(self, turns: dict[str, Turn]) -> bool:
         """Whether the round ends here: only those have a turn who may find room, and there is none. What is

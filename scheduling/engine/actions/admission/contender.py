@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from scheduling.engine.session import Session, Usage
 
 Tree = QuotaTree[FlavorResource]
+UNLIMITED = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,53 @@ def estimate(session: Session, tree: Tree, queue: Queue, job: Job) -> Contender:
     usage, leaf = _first_choice(session, queue, job), queue.quota_node
     level = reach(tree, leaf, usage)
     return Contender(job=job, leaf=leaf, queue=queue.id, usage=usage, borrow_level=level)
+
+
+class Inside:
+    """Which jobs of one queue stay inside what it owns. Asked of thousands, so what is free there is worked
+    out once for each look, and the most that was free at any look is kept."""
+
+    def __init__(self, session: Session, queue: Queue) -> None:
+        self._session, self._queue = session, queue
+        self._now: dict[FlavorResource, float] = {}
+        self._most: dict[FlavorResource, float] = {}
+        # What the last job had too little of is mostly what the next one lacks.
+        self._scarce: FlavorResource | None = None
+
+    def renew(self) -> bool:
+        """Look at what is free; whether more is than at any look before."""
+        more = False
+        for key in self._now:
+            room = self._now[key] = self._room(key)
+            if room > self._most[key]:
+                self._most[key], more = room, True
+        return more
+
+    def ever(self, job: Job) -> bool:
+        """Whether a job would have stayed inside with the most that was free at any look."""
+        return self._fits(job, self._most)
+
+    def now(self, job: Job) -> bool:
+        """Whether it stays inside now."""
+        return self._fits(job, self._now)
+
+    def _fits(self, job: Job, rooms: dict[FlavorResource, float]) -> bool:
+        usage = _first_choice(self._session, self._queue, job)
+        scarce = self._scarce
+        if scarce is not None and scarce in usage and usage[scarce] > rooms[scarce]:
+            return False
+        for key, amount in usage.items():
+            if key not in rooms:
+                self._now[key] = self._most[key] = self._room(key)
+            if amount > rooms[key]:
+                self._scarce = key
+                return False
+        return True
+
+    def _room(self, key: FlavorResource) -> float:
+        # What is shown may be another state than at the look before: with those gone that are leaving.
+        room = self._session.snapshot.quota.own_room(self._queue.quota_node, key)
+        return UNLIMITED if room is None else room
 
 
 def _first_choice(session: Session, queue: Queue, job: Job) -> Usage:

@@ -110,6 +110,8 @@ def test_borrow_level_is_zero_exactly_inside_the_own_quota(
     alone = list(quotas.path(leaf)) == [leaf]
     level = quotas.borrow_level(leaf, KEY, amount)
     assert (level == 0) == (alone or not quotas.borrows(leaf, KEY, amount))
+    room = quotas.own_room(leaf, KEY)
+    assert (level == 0) == (room is None or amount <= room)
 
 
 @given(trees(), steps, st.integers(0, 7), limits)

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from scheduling.engine import Explain, FairSharing
-from scheduling.engine.actions import consolidate, gains, standing, waiting
+from scheduling.engine.actions import consolidate, gains, make_way, standing, waiting
+from scheduling.engine.actions.admission.contender import Inside
 from scheduling.engine.actions.admission.outright import Outright
 from scheduling.engine.model import Job, Reason
 from scheduling.engine.placement.feasibility import could_stand
@@ -19,10 +20,11 @@ SHAPES = 400
 WHOLE = replace(ADMIT, actions=("admit", "consolidate"), fair_sharing=FairSharing(), trace=False)
 
 
-def crowd(*more: Job, cards: int = 1) -> Stage:
+def crowd(*more: Job, cards: int = 1, nominal: int = 8) -> Stage:
     """A full node, and jobs of one user that each ask for another amount of CPU, the last for too much."""
     stage = Stage(
-        world([node("n1", 8)], [job("fill", "b", role(1, 8))], teams={"a": quotas(8), "b": quotas(8)}), WHOLE
+        world([node("n1", 8)], [job("fill", "b", role(1, 8))], teams={"a": quotas(nominal), "b": quotas(8)}),
+        WHOLE,
     )
     stage.cycle()
     shapes = [job(f"j{n:03}", "a", role(1, cards, cpu=100 + n), at=n, user="one") for n in range(SHAPES)]
@@ -108,3 +110,34 @@ def test_a_short_cycle_looks_for_room_for_as_many_as_it_could_try(calls: Counter
     stage.cycle()
     assert stage.config.heads_per_queue is not None
     assert calls["may_find_room"] <= stage.config.heads_per_queue + 1
+
+
+def test_a_queue_that_borrows_looks_for_a_job_that_does_not_through_each_shape_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: Counter[str] = Counter()
+    known = Inside.ever
+    monkeypatch.setattr(Inside, "ever", lambda self, job: (asked.update([job.id]), known(self, job))[1])
+    stage = crowd(nominal=0)
+    stage.cycle()
+    assert stage.outcome("j000").reason is Reason.WAITING_FOR_BORROWED
+    assert set(asked.values()) == {1}
+
+
+def test_who_may_ask_nobody_to_leave_looks_at_no_nodes_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+    known = gains.Gains.sets
+    monkeypatch.setattr(
+        gains.Gains,
+        "sets",
+        lambda self, hardest, job, *rest: (searched.append(job.id), known(self, hardest, job, *rest))[1],
+    )
+    asked: list[str] = []
+    make = make_way.make_way
+    monkeypatch.setattr(
+        consolidate,
+        "make_way",
+        lambda session, wanting, given: (asked.append(wanting.job.id), make(session, wanting, given))[1],
+    )
+    crowd().cycle()
+    assert asked and not searched

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduling.engine import Delta, EngineConfig, JobGone, JobPut, Snapshot, run_cycle
+from scheduling.engine.actions.ranks import QueueRanks
 from scheduling.engine.actions.turn import Turn
 from scheduling.engine.model import Instant, Job, Outcome, OutcomeStatus, Reason
 from scheduling.engine.order.users import Users
@@ -46,6 +49,76 @@ def test_without_a_bound_all_are_told_but_those_not_ready() -> None:
     turn.failed(waits("x1"))
     assert turn.head is None
     assert list(session.outcomes) == ["x2"]
+
+
+@dataclass
+class Among:
+    """What is sought are these jobs."""
+
+    names: set[str]
+
+    def renew(self) -> bool:
+        return False
+
+    def ever(self, job: Job) -> bool:
+        return job.id in self.names
+
+    now = ever
+
+
+def test_one_that_is_like_a_job_that_waits_is_passed_over_though_it_has_no_turn() -> None:
+    sizes = {"x1": 4, "y1": 3, "x2": 4, "z1": 2}
+    snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
+    session = Session(snapshot, EngineConfig(), NOW)
+    turn = Turn(session, snapshot.queues["a"], lambda: {"x2"})
+    turn.failed(waits("x1"))
+    assert turn.first_where(Among(set())) is None
+    turn.failed(waits("y1"))
+    turn.failed(waits("z1"))
+    assert turn.head is None
+
+
+def test_the_job_that_is_sought_goes_before_the_head_and_nobody_loses_the_turn() -> None:
+    sizes = {"x1": 4, "y1": 3, "x2": 4, "y2": 3, "z1": 2, "z2": 2}
+    snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
+    session = Session(snapshot, EngineConfig(heads_per_queue=None), NOW)
+    turn, heads = Turn(session, snapshot.queues["a"]), list[str]()
+    found = turn.first_where(Among({"z1", "z2"}))
+    assert found is not None and found.id == "z1"
+    turn.bring_forward(found)
+    while turn.head is not None:
+        heads.append(turn.head.id)
+        turn.admitted()
+    assert heads == ["z1", "x1", "y1", "x2", "y2", "z2"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)), max_size=40
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_the_ranks_that_are_kept_are_those_that_would_be_made_anew(
+    steps: list[tuple[int, int, int, int]],
+) -> None:
+    kept, config = cell(), EngineConfig()
+    line = kept.queues["a"]
+    Session(kept, config, NOW).ranks(line)
+    for number, user, cards, at in steps:
+        name = f"j{number}"
+        known = kept.jobs.get(name)
+        come = JobPut(replace(asking(name, cards + 1, at), user=f"u{user}"))
+        kept.apply(Delta((JobGone(name) if known is not None and at % 3 == 0 else come,)))
+        follows = Session(kept, config, NOW).ranks(line)
+        anew = Session(cell(*kept.jobs.values()), config, NOW).ranks(line)
+        assert _shown(follows, kept) == _shown(anew, kept)
+
+
+def _shown(ranks: QueueRanks, snapshot: Snapshot) -> object:
+    """The jobs of each rank, the ranks of each user in their order, and those that are alike."""
+    ids = {kind: tuple(lined) for kind, lined in ranks.lines.items()}
+    users = {user: [(entry, ids[kind]) for entry, kind in own] for user, own in ranks.of_user.items() if own}
+    return users, {frozenset(ids[kind] for kind in kinds) for kinds in ranks.alike.values()}
 
 
 def test_what_is_kept_follows_jobs_that_came_changed_and_left() -> None:
