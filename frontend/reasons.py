@@ -38,7 +38,18 @@ _LISTS = frozenset({"models", "profiles", "clusters"})
 # Plain counts; every other number is an amount of the resource.
 _COUNTS = frozenset(
     {
-        *("position", "waiting", "ahead", "victims", "attempts", "nodes", "cards", "tasks", "ahead_cards"),
+        *(
+            "position",
+            "waiting",
+            "ahead",
+            "victims",
+            "attempts",
+            "nodes",
+            "cards",
+            "tasks",
+            "ahead_cards",
+            "together",
+        ),
         *("jobs", "pods"),
         *("cards_per_task", "most_free_on_one_node", "free_cards"),
         *("used_hours", "budget_hours", "evictions", "capped"),

@@ -14,6 +14,14 @@ Sentences = tuple[str | Promise, ...]
 SENTENCES: dict[str, Sentences] = {
     "NEVER_FITS": (
         _(
+            "%(asked)s tasks of %(role)s have to run in one domain of %(level)s; even if every node of"
+            " %(flavor)s were empty, at most %(together)s could."
+        ),
+        _(
+            "%(asked)s tasks of %(role)s have to run together; even if every node of %(flavor)s were empty,"
+            " at most %(together)s could."
+        ),
+        _(
             "No node of %(flavor)s could hold a task of %(cards_per_task)s GPUs with the CPU and memory it"
             " asks for; the largest has %(most_free_on_one_node)s GPUs."
         ),

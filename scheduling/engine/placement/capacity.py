@@ -6,10 +6,13 @@ refusal at submission must be able to rely on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from scheduling.engine.model import Flavor
+from scheduling.engine.model import Flavor, TopologyRule
 from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.levels import levels_of, topology_labels
 from scheduling.engine.placement.placer import PlacementRule, Placer, placer_for
 from scheduling.engine.placement.question import Question, card_parts
 from scheduling.engine.placement.relations import exclusive_domains
@@ -17,6 +20,8 @@ from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
 
 PLENTY = np.iinfo(np.int64).max // 4
+# Added up as floating-point numbers, which are exact so far.
+MANY = 1_000_000
 # Boards of which it is kept what they could hold.
 KEPT = 4096
 
@@ -58,14 +63,23 @@ def empty_placer(fleet: Fleet, rule: PlacementRule) -> Placer:
     return placer_for(empty_fleet(fleet), rule)
 
 
-def most_when_empty(fleet: Fleet, rule: PlacementRule, task: TaskShape, flavor: Flavor) -> int:
-    """How many tasks of this shape the flavor could hold if everything else were gone."""
+def most_when_empty(
+    fleet: Fleet,
+    rule: PlacementRule,
+    task: TaskShape,
+    flavor: Flavor,
+    together: Sequence[TopologyRule] = (),
+) -> int:
+    """How many tasks of this shape the flavor could hold if everything else were gone; where they have to
+    stand `together`, in one domain of each of these rules."""
     placer = empty_placer(fleet, rule)
     board, memo = placer.board(task, flavor), placer.fleet.memo
     known = memo.get(_Most)
     if not isinstance(known, _Most) or len(known.of_board) > KEPT:
         known = memo[_Most] = _Most()
-    return known.of_board.setdefault(board, _Held(board)).together()
+    held = known.of_board.setdefault(board, _Held(board))
+    domains = (held.in_one_domain(each, topology_labels(each, [flavor])) for each in together)
+    return min((held.together(), *domains))
 
 
 class _Most:
@@ -95,6 +109,15 @@ class _Held:
             self._count(ALL_ROWS if now[:2] != self._seen[:2] else self._changed())
             self._seen, self._most = now, self._summed()
         return self._most
+
+    def in_one_domain(self, rule: TopologyRule, labels: Sequence[str]) -> int:
+        """How many the rows of one domain of the rule's level could hold at most; 0 where nobody has it."""
+        self.together()
+        if rule.level not in labels:
+            return 0
+        levels = levels_of(self._board.question.fleet, labels)
+        bounds = np.minimum(self._bounds, MANY)
+        return int(levels.sums(labels.index(rule.level), bounds).max(initial=0))
 
     def _changed(self) -> Ints:
         return self._board.question.fleet.touched_since(self._seen[2])

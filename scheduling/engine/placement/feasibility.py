@@ -17,6 +17,8 @@ from scheduling.engine.model import (
     Queue,
     Reason,
     Role,
+    TopologyMode,
+    TopologyRule,
 )
 from scheduling.engine.placement.capacity import PLENTY, empty_placer, most_when_empty
 from scheduling.engine.placement.clusters import CLUSTERS, queue_clusters
@@ -39,12 +41,14 @@ from scheduling.engine.state.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one flavor could give to one role if it were empty."""
+    """What one flavor could give to one role if it were empty; `level` is of what its tasks have to stand in
+    one domain."""
 
     flavor: Flavor
     task: TaskShape
     tolerated: bool
     most: int
+    level: str = ""
 
 
 def tolerates(job: Job, flavor: Flavor, role: Role | None = None) -> bool:
@@ -61,13 +65,26 @@ def offers(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job, role
         if flavor is None:
             continue
         task = resolve(role.request, job.rules_of(role), flavor)
-        tolerated = tolerates(job, flavor, role)
-        found.append(Offer(flavor, task, tolerated, _most(snapshot, rule, task, flavor) if tolerated else 0))
+        tolerated, most, together = tolerates(job, flavor, role), 0, _together(job, role)
+        if tolerated:
+            most = _most(snapshot, rule, task, flavor, together)
+        found.append(Offer(flavor, task, tolerated, most, together[-1].level if together else ""))
     return found
 
 
-def _most(snapshot: Snapshot, rule: PlacementRule, task: TaskShape, flavor: Flavor) -> int:
-    return most_when_empty(snapshot.fleet, rule, task, flavor) if flavor.placed else PLENTY
+def _most(
+    snapshot: Snapshot, rule: PlacementRule, task: TaskShape, flavor: Flavor, together: Sequence[TopologyRule]
+) -> int:
+    if not flavor.placed:
+        return PLENTY
+    # Of a counted flavor the search over its domains tells.
+    return most_when_empty(snapshot.fleet, rule, task, flavor, () if flavor.counted else together)
+
+
+def _together(job: Job, role: Role) -> tuple[TopologyRule, ...]:
+    """The levels of which all tasks of a role have to stand in one domain."""
+    named = (rule for rule in (job.topology, role.topology) if rule is not None and rule.level)
+    return tuple(rule for rule in named if rule.mode is TopologyMode.REQUIRED)
 
 
 Dead = frozenset[tuple[str, str]]
@@ -155,6 +172,8 @@ def _explained(
         return numbers | {REFUSED + FLAVOR_TAINT: int(question.members.sum())}, ()
     numbers |= refusals(board)
     if offer.most:
+        # Nodes could hold single tasks, but too few of them together.
+        numbers |= {"together": offer.most, **({"level": offer.level} if offer.level else {})}
         return numbers, (Help(HelpCode.ASK_FEWER_TASKS, {"role": role.name, "tasks": offer.most}),)
     ways = (
         *loosening(question, board.vetoes),

@@ -38,6 +38,19 @@ def test_numbers_are_bold_and_carry_their_unit() -> None:
     assert "<b>40 GiB GPU memory</b>" in reasons.reason_sentence("WAITING_FOR_QUOTA", memory)
 
 
+def test_a_gang_of_which_single_tasks_would_fit_is_not_told_that_no_node_holds_one() -> None:
+    numbers = {
+        "asked": 3, "together": 2, "role": "worker", "flavor": "a100", "cards_per_task": 4,
+        "most_free_on_one_node": 8, "available": 2, "limit": 2,
+    }  # fmt: skip
+    said = reasons.reason_sentence("NEVER_FITS", numbers)
+    assert said.startswith("<b>3</b> tasks of <b>worker</b> have to run together")
+    assert "at most <b>2</b> could" in said
+    assert "in one domain of <b>rack</b>" in reasons.reason_sentence(
+        "NEVER_FITS", {**numbers, "level": "rack"}
+    )
+
+
 def test_zero_is_a_number() -> None:
     assert "<b>0</b>" in reasons.reason_sentence("WAITING_FOR_QUOTA", {"asked": 1, "available": 0})
 
