@@ -25,6 +25,7 @@ from frontend.sentences import (
     THEN_STARTS,
     THEN_WAITS,
     TOLD_ELSEWHERE,
+    TOLERATE_TAINTS,
     TRIED,
     USUAL_HELP,
     Sentences,
@@ -56,18 +57,25 @@ _COUNTS = frozenset(
     }
 )
 
+_REFUSED = "refused."
+
 Numbers = Mapping[str, object]
 
 
 def reason_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
     """The sentence of a reason code with its numbers in bold; an unknown code is shown as it is."""
     sentences = (*TOLD_ELSEWHERE, *SENTENCES.get(code, ()))
-    return _sentence(sentences, numbers or {}) or format_html("<code>{}</code>", code)
+    return _sentence(sentences, _with_causes(numbers or {})) or format_html("<code>{}</code>", code)
 
 
 def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
     """What would help: `code` is a help code, or a reason code for what usually helps against it."""
-    sentence = _sentence(HELPS.get(code) or USUAL_HELP.get(code, ()), numbers or {})
+    given = dict(numbers or {})
+    sentences = HELPS.get(code) or USUAL_HELP.get(code, ())
+    if "veto" in given:
+        sentences = TOLERATE_TAINTS if given["veto"] == "taint" else sentences
+        given["rule"] = words.PLACEMENT_RULES.get(str(given["veto"]))
+    sentence = _sentence(sentences, given)
     after = _afterwards(code, numbers or {}) if code in TRIED and numbers else mark_safe("")
     return format_html("{} {}", sentence, after) if sentence and after else sentence
 
@@ -102,6 +110,20 @@ def _afterwards(code: str, numbers: Numbers) -> SafeString:
     else:
         then = escape(THEN_STARTS) if numbers.get("starts") else mark_safe("")
     return format_html("{} {}", beside, then) if beside and then else beside or then
+
+
+def _with_causes(numbers: Numbers) -> Numbers:
+    """The numbers, with why nodes refuse a task in words."""
+    found = {
+        name.removeprefix(_REFUSED): count
+        for name, count in numbers.items()
+        if name.startswith(_REFUSED) and isinstance(count, int)
+    }
+    causes = [
+        f"{words.VETOES.get(name, name)} ({formats.number(count)})"
+        for name, count in sorted(found.items(), key=lambda item: -item[1])
+    ]
+    return {**numbers, "refused": causes or None}
 
 
 def _sentence(sentences: Sentences, numbers: Numbers) -> SafeString:

@@ -81,6 +81,16 @@ def shorts_of(items: Iterable[Item]) -> dict[Resource, int]:
     }
 
 
+def amount_words(amounts: Mapping[Resource, int]) -> list[str]:
+    """Amounts of several resources with their units, without the compute that whole GPUs come with."""
+    whole = amounts.get(Resource.GPU_CORES) == 100 * amounts.get(Resource.GPU_CARDS, -1)
+    return [
+        reasons.amount(amount, resource)
+        for resource, amount in amounts.items()
+        if not (whole and resource is Resource.GPU_CORES)
+    ]
+
+
 def _together(item: Item, other: Item) -> bool:
     """Whether two recommendations are the same way out, of two resources of one pool."""
     code, numbers, others = item.get("code"), numbers_of(item), numbers_of(other)
@@ -98,10 +108,7 @@ def _numbers_of_all(group: Sequence[Item]) -> dict[str, object]:
     shorts = shorts_of(group)
     if len(group) == 1 or len(shorts) != len(group):
         return numbers
-    if shorts.get(Resource.GPU_CORES) == 100 * shorts.get(Resource.GPU_CARDS, 0):
-        # Whole GPUs come with their compute: nobody has to read that.
-        del shorts[Resource.GPU_CORES]
     said = {numbers_of(item).get("resource") for item in group}
-    numbers["short"] = [reasons.amount(short, resource) for resource, short in shorts.items()]
+    numbers["short"] = amount_words(shorts)
     numbers["with"] = ",".join(name for name in names_in(numbers.get("with")) if name not in said)
     return numbers

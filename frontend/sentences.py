@@ -22,9 +22,10 @@ SENTENCES: dict[str, Sentences] = {
             " at most %(together)s could."
         ),
         _(
-            "No node of %(flavor)s could hold a task of %(cards_per_task)s GPUs with the CPU and memory it"
-            " asks for; the largest has %(most_free_on_one_node)s GPUs."
+            "No node of %(flavor)s can hold a task of %(cards_per_task)s GPUs, even when empty."
+            " Nodes by cause: %(refused)s."
         ),
+        _("No node of %(flavor)s can hold a task, even when empty. Nodes by cause: %(refused)s."),
         _("It asks for %(asked)s per task; the largest node that matches has %(largest)s."),
         _("It asks for %(asked)s per task; a node of %(flavor)s has at most %(available)s."),
         _("No node could hold it even if every node were empty: %(detail)s"),
@@ -119,6 +120,12 @@ SENTENCES: dict[str, Sentences] = {
         _("The quota exists, but others use it and may not be preempted for this job."),
     ),
     "NO_ROOM": (
+        _("Quota is free, but only %(available)s of %(asked)s tasks have room together in one %(level)s."),
+        _(
+            "Room for %(available)s of %(asked)s tasks of %(cards_per_task)s GPUs. Most free GPUs on one"
+            " node: %(most_free_on_one_node)s, in all: %(free_cards)s."
+            " Nodes without room, by cause: %(refused)s."
+        ),
         _(
             "Room for %(available)s of %(asked)s tasks: each needs %(cards_per_task)s GPUs on one node, and"
             " the most free on one is %(most_free_on_one_node)s (free in all: %(free_cards)s)."
@@ -207,6 +214,9 @@ TOLD_ELSEWHERE: Sentences = (
     _("All tasks of a job run in one cluster, and none of these has room for all of them: %(clusters)s."),
 )
 
+# A taint is no rule of the job that could be removed.
+TOLERATE_TAINTS: Sentences = (_("Tolerate all taints of the nodes."),)
+
 # What would help, as the engine found out for this job.
 HELPS: dict[str, Sentences] = {
     "ASK_FEWER_CARDS": (
@@ -232,7 +242,7 @@ HELPS: dict[str, Sentences] = {
         _("Choose another MIG profile."),
     ),
     "LOOSEN_PLACEMENT": (
-        _("Remove the placement rule %(veto)s."),
+        _("Remove this placement rule: %(rule)s."),
         _("Loosen the placement rules."),
     ),
     "MAKE_PREEMPTIBLE": (

@@ -87,6 +87,43 @@ REASON_WORDS: dict[str, Word] = {
     "TASKS_GIVEN_UP": Word(_("Tasks given up"), "waiting"),
 }
 
+# Why nodes refuse a task, by the veto of the engine.
+VETOES: dict[str, str | Promise] = {
+    "node-ready": _("not ready"),
+    "cordon": _("cordoned"),
+    "node-pressure": _("under pressure"),
+    "node-name": _("another node name"),
+    "node-selector": _("node selector does not match"),
+    "node-affinity": _("node affinity does not match"),
+    "taint": _("taint not tolerated"),
+    "flavor-taint": _("taint of the pool not tolerated"),
+    "cards": _("too few GPUs"),
+    "gpu-mode": _("GPUs shared in another way"),
+    "mig-profile": _("no such MIG profile"),
+    "card-model": _("another GPU model"),
+    "card-health": _("too few healthy GPUs"),
+    "pods": _("no room for another pod"),
+    "cpu": _("too little CPU"),
+    "memory": _("too little memory"),
+    "extended": _("too little of a named resource"),
+    "card-cores": _("too little GPU compute"),
+    "card-memory": _("too little GPU memory"),
+    "port": _("port in use"),
+    "numa": _("no NUMA zone is large enough"),
+    "pod-affinity": _("pod affinity does not match"),
+    "pod-anti-affinity": _("pod anti-affinity excludes it"),
+}
+
+# Rules of placement that a user can give up.
+PLACEMENT_RULES: dict[str, str | Promise] = {
+    "node-name": _("node name"),
+    "node-selector": _("node selector"),
+    "node-affinity": _("required node affinity"),
+    "port": _("host port"),
+    "pod-affinity": _("required pod affinity"),
+    "pod-anti-affinity": _("required pod anti-affinity"),
+}
+
 RULES: dict[str, str | Promise] = {
     "IN_QUEUE_PRIORITY": _("priority within the queue"),
     "RECLAIM_NOMINAL": _("own quota taken back"),

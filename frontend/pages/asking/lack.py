@@ -6,12 +6,13 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from django.utils.translation import gettext as _
+
 from clusters.models import Flavor
 from foundation.core.errors import NotFound, PermissionDenied
 from foundation.core.quantities import Resource
-from frontend import reasons
 from frontend.pages.quotas import form
-from frontend.recommendations import find_recommendations, shorts_of
+from frontend.recommendations import amount_words, find_recommendations, shorts_of
 from quotas.selectors.blocking import find_blocking_node
 from scheduling.models import Job
 from scheduling.selectors.job import job_get
@@ -52,12 +53,12 @@ def read_lack(viewer: User, workspace: Tenant, job: str, pool: str) -> Lack | No
     lack = Lack(found, blocking.node, flavor, shorts)
     if blocking.covered:
         return lack
-    less = [
-        reasons.amount(has, resource)
+    less = {
+        resource: has
         for resource, has in blocking.unassigned.items()
         if has is not None and has < shorts[resource]
-    ]
-    return replace(lack, unassigned=", ".join(less))
+    }
+    return replace(lack, unassigned=_(", ").join(amount_words(less)))
 
 
 def fill_in(typed: form.Typed, lack: Lack) -> form.Typed:

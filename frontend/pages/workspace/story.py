@@ -120,7 +120,7 @@ def _evicting(actor: str, numbers: Numbers) -> str:
         return _("%(user)s suspends it; it gives back what it holds.") % {"user": actor}
     reason = why(rule, numbers)
     if reason:
-        return _("It gives back what it holds by the rule “%(rule)s”: %(reason)s.") % {
+        return _('It gives back what it holds by the rule "%(rule)s": %(reason)s.') % {
             "rule": words.rule_word(rule),
             "reason": reason,
         }
@@ -138,7 +138,7 @@ def _shrunk(actor: str, numbers: Numbers) -> str:
     reason = why(rule, numbers)
     if not reason:
         return _("It gives up tasks that it can spare, and goes on.")
-    return _("It gives up tasks that it can spare (%(tasks)s) by the rule “%(rule)s”: %(reason)s.") % {
+    return _('It gives up tasks that it can spare (%(tasks)s) by the rule "%(rule)s": %(reason)s.') % {
         "tasks": numbers.get("tasks", 1),
         "rule": words.rule_word(rule),
         "reason": reason,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 from django.utils import translation
+from django.utils.html import strip_tags
 
 from frontend import reasons, words
 from frontend.recommendations import find_recommendations, recommendation_sentences, shorts_of
 from frontend.sentences import HELPS, SENTENCES, USUAL_HELP
 from scheduling.commit.reasons import FOREIGN_WORK
 from scheduling.engine.model.kinds import EvictRule, HelpCode, Reason
+from scheduling.engine.placement.explain import CHOSEN_BY_USER, FLAVOR_TAINT
+from scheduling.engine.placement.vetoes import VETOES
 from scheduling.services.obstacles import CODES as OBSTACLES
 
 
@@ -49,6 +52,58 @@ def test_a_gang_of_which_single_tasks_would_fit_is_not_told_that_no_node_holds_o
     assert "in one domain of <b>rack</b>" in reasons.reason_sentence(
         "NEVER_FITS", {**numbers, "level": "rack"}
     )
+
+
+NODES = {"role": "main", "flavor": "a100", "cards_per_task": 4, "cards": 96, "free_cards": 96,
+         "most_free_on_one_node": 8}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        (
+            {"asked": 1, "available": 0, "refused.cpu": 10, "refused.node-selector": 12},
+            "No node of a100 can hold a task of 4 GPUs, even when empty."
+            " Nodes by cause: node selector does not match (12), too little CPU (10).",
+        ),
+        (
+            {"asked": 1, "available": 0, "cards_per_task": None, "refused.cordon": 2},
+            "No node of a100 can hold a task, even when empty. Nodes by cause: cordoned (2).",
+        ),
+    ],
+)
+def test_what_never_fits_names_what_the_nodes_lack(numbers: dict[str, object], text: str) -> None:
+    assert strip_tags(reasons.reason_sentence("NEVER_FITS", NODES | numbers)) == text
+
+
+def test_no_room_names_what_the_nodes_lack() -> None:
+    full = NODES | {
+        "asked": 2,
+        "available": 1,
+        "free_cards": 9,
+        "most_free_on_one_node": 5,
+        "refused.memory": 3,
+    }
+    assert strip_tags(reasons.reason_sentence("NO_ROOM", full)) == (
+        "Room for 1 of 2 tasks of 4 GPUs. Most free GPUs on one node: 5, in all: 9."
+        " Nodes without room, by cause: too little memory (3)."
+    )
+    apart = NODES | {"asked": 4, "available": 3, "level": "rack"}
+    assert "only 3 of 4 tasks have room together in one rack" in strip_tags(
+        reasons.reason_sentence("NO_ROOM", apart)
+    )
+
+
+def test_every_veto_of_the_engine_has_its_words() -> None:
+    assert set(words.VETOES) == {*(veto.name for veto in VETOES), FLAVOR_TAINT}
+    assert {*words.PLACEMENT_RULES, "taint"} == set(CHOSEN_BY_USER)
+
+
+def test_a_placement_rule_is_named_in_words_and_a_taint_is_tolerated() -> None:
+    said = reasons.help_sentence("LOOSEN_PLACEMENT", {"veto": "node-selector", "nodes": 12})
+    assert said == "Remove this placement rule: <b>node selector</b>."
+    taint = reasons.help_sentence("LOOSEN_PLACEMENT", {"veto": "taint", "nodes": 12, "starts": 1})
+    assert taint == "Tolerate all taints of the nodes. The job can then start."
 
 
 def test_zero_is_a_number() -> None:
