@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.replay_events import Line, Pool, check
+from benchmarks.replay_events import Line, Pool, check_events
 from benchmarks.report import Report, Row, limits
 from scheduling.offline.philly import Tenant, TraceJob, read_jobs, read_tenants
 from scheduling.offline.replay import ReplayReport, run_replay
@@ -72,7 +72,7 @@ def _checked(
         Line(each.t_s, each.event, each.job, each.tenant, each.gpus, each.nodes) for each in report.events
     )
     pool = Pool({tenant.name: tenant.nodes for tenant in tenants}, tenants[0].cards_per_node)
-    found, name = check(lines, pool), f"quota x {factor:g}, by its events"
+    found, name = check_events(lines, pool), f"quota x {factor:g}, by its events"
     return [
         Row(f"{name}, broken guarantees", len(found.owed), bounds["broken_guarantees"]),
         Row(f"{name}, needless evictions", len(found.needless), bounds["needless_evictions"]),

@@ -40,12 +40,12 @@ class Pool:
     nodes: Mapping[str, int]
     per_node: int = 8
 
-    def nominal(self, tenant: str) -> int:
-        """The cards that a tenant owns."""
+    def count_nominal(self, tenant: str) -> int:
+        """Return the number of cards that a tenant owns."""
         return self.nodes[tenant] * self.per_node
 
-    def places(self, gpus: int) -> list[int]:
-        """The cards that a job takes on each of its nodes: one node, or whole ones."""
+    def list_node_shares(self, gpus: int) -> list[int]:
+        """Return the cards that a job takes on each of its nodes: one node, or whole ones."""
         if gpus <= self.per_node:
             return [gpus]
         return [self.per_node] * -(-gpus // self.per_node)
@@ -112,12 +112,12 @@ class _Job:
     lost_s: int = 0
 
 
-def check(lines: Iterable[Line], pool: Pool) -> Findings:
-    """The findings on an event list in the order of time."""
+def check_events(lines: Iterable[Line], pool: Pool) -> Findings:
+    """Check an event list, in the order of time, and return the findings."""
     state = _State(pool)
     for at, together in groupby(lines, key=lambda line: line.t_s):
-        state.instant(at, list(together))
-    return state.findings()
+        state.replay_second(at, list(together))
+    return state.collect_findings()
 
 
 class _State:
@@ -133,8 +133,8 @@ class _State:
         self._owed_heads: dict[str, tuple[int, str]] = {}
         self._waited = self._ran = 0
 
-    def findings(self) -> Findings:
-        """What was found; stretches that are open at the end are not counted."""
+    def collect_findings(self) -> Findings:
+        """Return the findings; stretches that are open at the end are not counted."""
         found, jobs = self._found, self._jobs.values()
         found.jobs = len(jobs)
         found.evictions = sum(job.evictions for job in jobs)
@@ -145,8 +145,8 @@ class _State:
         found.queue_mean_s = round(self._waited / found.finished, 3) if found.finished else 0.0
         return found
 
-    def instant(self, at: int, lines: Sequence[Line]) -> None:
-        """All that happens in one second."""
+    def replay_second(self, at: int, lines: Sequence[Line]) -> None:
+        """Replay all events of one second."""
         for line in lines:
             if line.event == "finish":
                 self._finish(at, line)
@@ -194,7 +194,7 @@ class _State:
         return job
 
     def _hold(self, job: _Job, sign: int) -> None:
-        for node, cards in zip(job.nodes, self._pool.places(job.gpus), strict=True):
+        for node, cards in zip(job.nodes, self._pool.list_node_shares(job.gpus), strict=True):
             self._free[node] -= sign * cards
 
     def _used(self, tenant: str) -> int:
@@ -229,7 +229,9 @@ class _State:
     def _fits_own_nodes(self, tenant: str, gangs: Sequence[int]) -> bool:
         """Whether these stand together on the tenant's own nodes, packed largest first."""
         free = [self._pool.per_node] * self._pool.nodes[tenant]
-        needed = sorted((cards for gang in gangs for cards in self._pool.places(gang)), reverse=True)
+        needed = sorted(
+            (cards for gang in gangs for cards in self._pool.list_node_shares(gang)), reverse=True
+        )
         if sum(needed) > len(free) * self._pool.per_node:
             return False
         for cards in needed:
@@ -259,16 +261,16 @@ class _State:
         owners: set[str] = set()
         for line in starts:
             used[line.tenant] += line.gpus
-            if used[line.tenant] <= self._pool.nominal(line.tenant):
+            if used[line.tenant] <= self._pool.count_nominal(line.tenant):
                 owners.add(line.job)
                 if left.isdisjoint(line.nodes):
-                    for node, cards in zip(line.nodes, self._pool.places(line.gpus), strict=True):
+                    for node, cards in zip(line.nodes, self._pool.list_node_shares(line.gpus), strict=True):
                         before[node] -= cards
         for victim, nodes in vacated.items():
             takers = [line for line in starts if line.job != victim and not set(nodes).isdisjoint(line.nodes)]
             takers = [line for line in takers if line.job in owners] or takers
             taker = max(takers, key=lambda line: line.gpus, default=None)
-            if taker is not None and _fits(self._pool.places(taker.gpus), before):
+            if taker is not None and _fits(self._pool.list_node_shares(taker.gpus), before):
                 self._found.needless.append(Needless(at, victim, taker.job))
 
 
@@ -304,7 +306,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--nodes-per-tenant", nargs="+", default=[], metavar="NAME=N")
     parser.add_argument("--list", action="store_true", help="print each stretch and each needless eviction")
     options = parser.parse_args(arguments)
-    found = check(read_events(options.events), read_pool(options.tenants, options.nodes_per_tenant))
+    found = check_events(read_events(options.events), read_pool(options.tenants, options.nodes_per_tenant))
     listed = {"stretches": found.owed, "needless_evictions": found.needless} if options.list else {}
     sys.stdout.write(json.dumps({**found.to_json(), **listed}, indent=2) + "\n")
     return 1 if found.owed or found.needless or found.misplaced else 0

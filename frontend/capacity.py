@@ -141,7 +141,7 @@ class GpuTile:
         return round(max(0.0, min(self.foreign, 100 - self.allocated)), 2)
 
     @property
-    def unmeasured(self) -> bool:
+    def is_unmeasured(self) -> bool:
         """Whether something of the card is allocated and nothing is known of its use."""
         return self.used is None and self.allocated > 0
 
@@ -163,7 +163,7 @@ class GpuTile:
         if self.held:
             facts.append(_("held"))
         facts.append(_("%(amount)s %% allocated") % {"amount": number(self.allocated)})
-        if self.unmeasured:
+        if self.is_unmeasured:
             facts.append(_("utilization not measured"))
         elif self.used is not None and self.allocated:
             facts.append(_("%(amount)s %% used") % {"amount": number(self.used)})

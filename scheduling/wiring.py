@@ -56,7 +56,7 @@ def connect() -> None:
             vacate=defer_import("scheduling.services.vacate:queue_vacate"),
         )
     )
-    restarts.register(
+    restarts.register_answers(
         restarts.Answers(
             find=defer_import("scheduling.services.restarting:find_restarting"),
             hold=defer_import("scheduling.services.restarting:hold_restarting"),

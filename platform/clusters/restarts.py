@@ -41,13 +41,13 @@ class Answers:
 _registered: Final[list[Answers]] = []
 
 
-def register(answers: Answers) -> None:
-    """Called once, from scheduling's `AppConfig.ready()`."""
-    _registered[:] = [answers]
+def register_answers(given: Answers) -> None:
+    """Register the answers of scheduling; its `AppConfig.ready()` calls this once."""
+    _registered[:] = [given]
 
 
-def answers() -> Answers:
-    """Those of scheduling.
+def find_answers() -> Answers:
+    """Return the answers of scheduling.
 
     Raises: RuntimeError when nothing has registered, which a running platform never sees.
     """

@@ -68,7 +68,7 @@ class StillLent(ValueError):
 class LoanBook:
     """What each node keeps, which loans run, and what of them was passed on; changed by its methods.
 
-    Invariant: `own` of every node is zero or more. Running loans are ordered by their start.
+    Invariant: `count_own` of every node is zero or more. Running loans are ordered by their start.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class LoanBook:
             self._received[target] += amount
             self._received[source] -= amount
 
-    def own(self, node: NodeId) -> Amount:
-        """What a node has of its own, whether or not it keeps it now."""
+    def count_own(self, node: NodeId) -> Amount:
+        """Return what a node has of its own, whether or not it keeps it now."""
         kept = self.kept[node]
         return None if kept is None else kept - self._received[node]
 
@@ -178,7 +178,7 @@ class LoanBook:
             self.kept[node] = amount
         self._settle()
         for node in (*made, *limited):
-            if (self.own(node) or 0) < 0 or (node in limited and self._lent_out[node]):
+            if (self.count_own(node) or 0) < 0 or (node in limited and self._lent_out[node]):
                 raise StillLent(node, max(self._received[node], self._lent_out[node]))
 
     def _carry_out(
@@ -208,7 +208,7 @@ class LoanBook:
         if back:
             self._note_passed(target, source, -back)
             self._shift(source, target, back)
-        own = self.own(source)
+        own = self.count_own(source)
         if own is not None:
             at_hand = max(0, own - self._lent_out[source])
             if amount - back > at_hand:
@@ -221,7 +221,7 @@ class LoanBook:
         while changed:
             changed = False
             for (source, target), amount in list(self.passed.items()):
-                own = self.own(source)
+                own = self.count_own(source)
                 part = amount if own is None else min(amount, own - self._lent_out[source])
                 if part > 0:
                     self._note_passed(source, target, -part)
@@ -235,7 +235,7 @@ class LoanBook:
         A node that would have less than nothing of its own has passed it on: to those below it that `gained`,
         else to the one above it, else to whoever is around it.
         """
-        if all((self.own(node) or 0) >= 0 for node in self.parents):
+        if all((self.count_own(node) or 0) >= 0 for node in self.parents):
             return
         upwards, more = children_first(self.parents), gained()
         for node in reversed(upwards):
@@ -243,10 +243,10 @@ class LoanBook:
         for node in upwards:
             above = self.parents[node]
             if above is not None:
-                part = min(-(self.own(node) or 0), self.own(above) or 0)
+                part = min(-(self.count_own(node) or 0), self.count_own(above) or 0)
                 if part > 0:
                     self._note_passed(node, above, part)
-        owns = totals(self.parents, {node: self.own(node) for node in self.parents})
+        owns = totals(self.parents, {node: self.count_own(node) for node in self.parents})
         for node in upwards:
             above, has = self.parents[node], owns[node]
             if above is not None and has is not None and has < 0:
@@ -256,12 +256,12 @@ class LoanBook:
 
     def _pass_below(self, node: NodeId, most: Mapping[NodeId, int] | None = None) -> None:
         """Note that a node passed what it lacks on to those below it, to each not more than `most`."""
-        if (self.own(node) or 0) >= 0:
+        if (self.count_own(node) or 0) >= 0:
             return
-        owns = totals(self.parents, {each: self.own(each) for each in self.parents})
+        owns = totals(self.parents, {each: self.count_own(each) for each in self.parents})
         below = [each for each, above in self.parents.items() if above == node]
         for child in sorted(below, key=lambda each: (-(most or {}).get(each, 0), str(each))):
-            missing, has = -(self.own(node) or 0), owns[child]
+            missing, has = -(self.count_own(node) or 0), owns[child]
             part = missing if has is None else min(missing, has)
             if most is not None:
                 part = min(part, most.get(child, 0))

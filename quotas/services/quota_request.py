@@ -136,7 +136,7 @@ def quota_request_accept(
     except _CannotApply as failed:
         with row_scope.whole(), transaction.atomic():
             above = request_decider(request)
-            audit_log.failed(
+            audit_log.record_failure(
                 acting_user,
                 "quota-request.offer-gone",
                 entity="quota-request",

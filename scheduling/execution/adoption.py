@@ -27,7 +27,7 @@ from django.db.models import F, Q
 from clusters.backends.base import ClusterBackend, PodObservation, PodPhase, TaskRef
 from clusters.models import Cell, Cluster, ForeignOrigin, ForeignPod
 from clusters.services.grants import NoLongerFree
-from clusters.services.ownership import is_current
+from clusters.services.ownership import is_read_current
 from foundation.core import faults
 from foundation.sql.prepared import Kept
 from scheduling.execution.adopted_books import NotAdoptable, book
@@ -160,7 +160,7 @@ def hold_back(cluster: Cluster, attempts: Sequence[UnknownAttempt], *, now: date
     To be called before what the list lacks is noted: that may put a job back into the queue. Pods that were
     not made yet will not be.
     """
-    if attempts and not is_current(cluster):
+    if attempts and not is_read_current(cluster):
         return
     for attempt in attempts:
         Job.unscoped.filter(pk=attempt.job, state__in=(*_LIVE, JobState.EVICTING)).update(
@@ -222,7 +222,7 @@ def _adopt(cluster: Cluster, backend: ClusterBackend, attempt: UnknownAttempt, n
     cell = Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
     rows = Job.unscoped.select_for_update(of=("self",), no_key=True).select_related("queue", "workspace")
     job = rows.get(pk=attempt.job)
-    if not is_current(cluster):  # the pods may have gone since they were read
+    if not is_read_current(cluster):  # the pods may have gone since they were read
         return None
     if job.state == JobState.SUSPENDED:  # somebody resumed it since
         transition(job, JobState.QUEUED, code="resumed", now=now)

@@ -32,7 +32,7 @@ from clusters.models import Cluster, ClusterHealth
 from clusters.selectors.cluster import cluster_by_key
 from clusters.services.foreign import foreign_apply
 from clusters.services.inventory import inventory_sync, nodes_observe
-from clusters.services.ownership import backend_owned, is_current, nodes_open
+from clusters.services.ownership import backend_owned, is_read_current, nodes_open
 from foundation.core import clock, faults
 from foundation.messaging import leases, outbox
 from foundation.sql.prepared import KeptUpdate
@@ -127,7 +127,7 @@ def _apply(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch, now:
     owned = backend.capabilities.owned
     look_again = not batch.complete and owned and adoption.has_unknown(cluster, pods)
     listed = batch.complete or cluster.listed_at is not None
-    if cluster.opens_at is not None and cluster.opens_at <= now and listed and is_current(cluster):
+    if cluster.opens_at is not None and cluster.opens_at <= now and listed and is_read_current(cluster):
         nodes_open(cluster)
     faults.point("observe.before_cursor")
     # The cursor moves last: a crash before this line only means seeing the same things again. Nor does it

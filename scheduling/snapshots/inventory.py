@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from clusters.models import Device, Flavor, GpuMode, Node
-from clusters.services.node_life import is_schedulable
+from clusters.services.node_life import is_node_schedulable
 from foundation.core import clock
 from foundation.sql.prepared import Kept
 from scheduling.engine import model as em
@@ -50,7 +50,7 @@ def engine_node(node: Node, devices: Sequence[Device], rank: int, now: datetime)
         labels=node.labels,
         taints=tuple(_taint(taint) for taint in node.taints),
         ready=node.ready,
-        schedulable=is_schedulable(node, now),
+        schedulable=is_node_schedulable(node, now),
         # What belongs to the node itself will never be free; other work of others may end.
         cpu=max(node.cpu_millicores - node.cpu_standing, 0),
         memory=max(node.memory_mib - node.memory_standing, 0),

@@ -121,7 +121,7 @@ def _written_and_undone(tree: ast.Module) -> Iterator[int]:
 
 
 def test_what_is_written_about_a_refusal_outlives_the_transaction_that_it_undoes() -> None:
-    """`audit.record` is undone with the change; a refused attempt is told by `audit.failed` or `denied`."""
+    """`audit.record` is undone with the change; a refused attempt is told by `record_failure` or `denied`."""
     found = [
         f"{file}:{line}"
         for file, tree in trees().items()

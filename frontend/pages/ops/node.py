@@ -25,7 +25,7 @@ from frontend.pages.ops.node_cards import card_views, foreign_rows, hold_rows
 from frontend.pages.ops.node_story import pressure_words, told
 from frontend.pages.ops.nodes import taint_text
 from frontend.pages.ops.overview import CHART_EVERY, DEFAULT_RANGE
-from frontend.pages.ops.place import Scope, address, ops_frame, scope_of, stale_clusters, storable
+from frontend.pages.ops.place import Scope, address, find_stale_clusters, ops_frame, scope_of, storable
 from scheduling.selectors.holder import device_holds, node_holds
 from scheduling.selectors.holding import NodeEvent, node_events
 from telemetry.series import node_series, utilisation_now
@@ -114,7 +114,7 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
         "taints": [taint_text(taint) for taint in found.taints],
         "state": node_state(found.ready, found.cordoned, found.closed),
         "trouble": _trouble(found),
-        "outages": stale_clusters([found.cluster]),
+        "stale_clusters": find_stale_clusters([found.cluster]),
         "facts": _facts(found, len(allocations)),
         "cards": card_views(devices, holds, now),
         "holds": hold_rows(allocations, devices, holds),

@@ -102,7 +102,7 @@ def _context(request: HttpRequest, scope: Scope, query: NodeQuery) -> dict[str, 
     text = request.GET.urlencode()
     return {
         "page": page,
-        "outages": scope.outages,
+        "stale_clusters": scope.stale_clusters,
         "rows": [_row(node, scope, now.get(node.pk, ()), pods.get(node.pk, 0)) for node in page],
         "narrowed": bool(query.flavor or query.state or query.name),
         "all_url": reverse("frontend:ops-nodes"),

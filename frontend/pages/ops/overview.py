@@ -57,7 +57,7 @@ def _context(request: HttpRequest, scope: Scope) -> dict[str, object]:
     found = summary.overview_context(viewer(request), scope)
     return {
         **found,
-        "outages": scope.outages,
+        "stale_clusters": scope.stale_clusters,
         "facts": _facts(scope, *found["size"]),
         "range": chosen,
         "ranges": [

@@ -29,9 +29,9 @@ class Scope:
         return self.cluster.pk if self.cluster else None
 
     @property
-    def outages(self) -> Sequence[Cluster]:
-        """Those of the clusters shown that do not answer, or that another platform runs."""
-        return stale_clusters([self.cluster] if self.cluster else self.clusters)
+    def stale_clusters(self) -> Sequence[Cluster]:
+        """The clusters shown that do not answer, or that another platform runs."""
+        return find_stale_clusters([self.cluster] if self.cluster else self.clusters)
 
     @property
     def cluster_name(self) -> str:
@@ -49,8 +49,8 @@ class Scope:
         return address(navigation.address("frontend:ops-node", name=name), query)
 
 
-def stale_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
-    """Those of which only the past is known."""
+def find_stale_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
+    """Return the clusters of which only the past is known."""
     return [c for c in clusters if c.health in (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)]
 
 

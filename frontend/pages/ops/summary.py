@@ -87,7 +87,7 @@ def overview_context(who: User, scope: Scope) -> dict[str, Any]:
         ],
         "flavors": flavors,
         "foreign": any(row.foreign for row in flavors),
-        "others": foreign_sentences(foreign_holdings(viewer=who, cluster_id=cluster_id)),
+        "others": describe_foreign_holdings(foreign_holdings(viewer=who, cluster_id=cluster_id)),
         "stranded": stranded_sentences(stranded(nodes)),
         "tenants": tenants.tenant_rows(
             usages,
@@ -206,8 +206,8 @@ def stranded_sentences(found: Stranded) -> list[str]:
     return sentences
 
 
-def foreign_sentences(found: Iterable[ForeignHolding]) -> list[str]:
-    """Who holds cards that no job here holds: one sentence for each origin."""
+def describe_foreign_holdings(found: Iterable[ForeignHolding]) -> list[str]:
+    """Say who holds GPUs that no job here holds: one sentence for each origin."""
     sentences = []
     for holding in found:
         names = list(holding.namespaces.items())

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from clusters.models import Device, Flavor, Node
-from clusters.services.node_life import is_schedulable
+from clusters.services.node_life import is_node_schedulable
 from foundation.core import clock
 from foundation.core.actor import Actor
 from tenants.access import permissions
@@ -68,18 +68,18 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
 
 
 def _is_open(node: Node, now: datetime) -> bool:
-    return node.ready and is_schedulable(node, now)
+    return node.ready and is_node_schedulable(node, now)
 
 
 def _capacity(flavor: Flavor, devices: Sequence[Device], now: datetime) -> FlavorCapacity:
     closed = {device.node_id for device in devices if not _is_open(device.node, now)}
 
-    def usable(device: Device) -> bool:
+    def is_usable(device: Device) -> bool:
         node = device.node
         return node.pk not in closed and node.cpu_granted + node.cpu_foreign < node.cpu_millicores
 
     empty = [d for d in devices if d.healthy and not d.holders and not d.foreign_holders]
-    free = [device for device in empty if usable(device)]
+    free = [device for device in empty if is_usable(device)]
     by_node = Counter(device.node_id for device in free)
     by_rack = Counter((device.node.cluster_id, device.node.rack) for device in free)
     return FlavorCapacity(
@@ -94,7 +94,7 @@ def _capacity(flavor: Flavor, devices: Sequence[Device], now: datetime) -> Flavo
         stranded=len(empty) - len(free),
         one_node=max(by_node.values(), default=0),
         one_rack=max(by_rack.values(), default=0),
-        slices=sum(_slices(device) for device in devices if usable(device))
+        slices=sum(_slices(device) for device in devices if is_usable(device))
         if flavor.gpu_mode == "slice"
         else 0,
         foreign=sum(device.foreign_holders > 0 for device in devices),

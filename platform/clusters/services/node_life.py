@@ -24,14 +24,14 @@ def is_held(node: Node, now: datetime) -> bool:
     return node.held_until is not None and node.held_until > now
 
 
-def is_closed(node: Node, now: datetime) -> bool:
-    """Whether the node gets nothing new though nobody has cordoned it."""
+def is_node_closed(node: Node, now: datetime) -> bool:
+    """Return whether a node gets nothing new although nobody has cordoned it."""
     return node.closed or is_held(node, now)
 
 
-def is_schedulable(node: Node, now: datetime) -> bool:
-    """Whether a node that is ready may get something new, as the engine sees it too."""
-    return not (node.cordoned or is_closed(node, now))
+def is_node_schedulable(node: Node, now: datetime) -> bool:
+    """Return whether a node that is ready may get something new, as the engine sees it too."""
+    return not (node.cordoned or is_node_closed(node, now))
 
 
 def not_held(now: datetime) -> Q:

@@ -58,21 +58,22 @@ class Disowned(Conflict):
     title = gettext_lazy("This cluster is run by another platform, or is another cluster")
 
 
-def confirm_every() -> timedelta:
-    """How long a confirmation holds."""
+def read_confirm_interval() -> timedelta:
+    """Return how long a confirmation of the ownership of a cluster holds."""
     return timedelta(seconds=settings.ALLOTMENT_OWNER_CONFIRM_S)
 
 
 def ownership_confirm(*, cluster: Cluster, backend: ClusterBackend, take_over: str = "") -> None:
     """Make sure that this is the cluster it was and that this database runs it, and say so in the cluster.
 
-    Asked again after `confirm_every`. `take_over` is the id of an installation that is to be replaced.
+    The cluster is asked again after `read_confirm_interval`. `take_over` is the id of an installation that is
+    to be replaced.
     Raises: Disowned; BackendUnavailable.
     """
     if not backend.capabilities.owned:
         return
     age = None if cluster.owner_at is None else clock.now() - cluster.owner_at
-    fresh = age is not None and timedelta(0) <= age < confirm_every()
+    fresh = age is not None and timedelta(0) <= age < read_confirm_interval()
     if fresh and not take_over and cluster.health != ClusterHealth.DISOWNED:
         return
     _renew(cluster, backend, ownership_check(cluster=cluster, backend=backend, take_over=take_over))
@@ -165,11 +166,11 @@ def owned_note(*, cluster: Cluster) -> None:
 def take_over_begin(cluster: Cluster) -> None:
     """Use a cluster that was taken over only when whoever ran it before must have noticed.
 
-    The other one may be running still: it believes for `confirm_every` that it runs the cluster, and calls
-    that it has begun take a while. To be called before the owner is written, inside a transaction.
+    The other one may be running still: it believes for `read_confirm_interval` that it runs the cluster, and
+    calls that it has begun take a while. To be called before the owner is written, inside a transaction.
     """
     _close(cluster, closed=True)
-    _read_anew(cluster, opens_at=clock.now() + 2 * confirm_every())
+    _read_anew(cluster, opens_at=clock.now() + 2 * read_confirm_interval())
 
 
 def _read_anew(cluster: Cluster, **fields: Any) -> None:
@@ -178,9 +179,9 @@ def _read_anew(cluster: Cluster, **fields: Any) -> None:
     cluster.refresh_from_db()
 
 
-def is_current(cluster: Cluster) -> bool:
-    """Whether what was read of a cluster, from its cursor on and under the lease of its epoch, is the latest:
-    no other process has taken the lease or applied what is newer since."""
+def is_read_current(cluster: Cluster) -> bool:
+    """Return whether what was read of a cluster, from its cursor on and under the lease of its epoch, is the
+    latest: no other process has taken the lease or applied what is newer since."""
     read = {"epoch": cluster.epoch, "cursor": cluster.cursor}
     return Cluster.unscoped.filter(pk=cluster.pk, **read).exists()
 
@@ -215,7 +216,7 @@ def cluster_restarting(*, acting_user: Actor, cluster: Cluster) -> Sequence[Rest
     except BackendUnavailable as error:
         raise ClusterUnreachable(str(error)) from error
     labels = ((pod["metadata"].get("labels") or {}) for pod in pods)
-    return restarts.answers().find(cluster, {said.get(_LABEL_JOB, "") for said in labels})
+    return restarts.find_answers().find(cluster, {said.get(_LABEL_JOB, "") for said in labels})
 
 
 def cluster_take_over(
@@ -243,7 +244,7 @@ def cluster_take_over(
         )  # fmt: skip
         if hold:
             Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
-            restarts.answers().hold(acting_user, cluster, hold)
+            restarts.find_answers().hold(acting_user, cluster, hold)
         # Attempts and epochs of this database may count from lower values again than those on pods.
         Cell.unscoped.filter(pk=cluster.cell_id).update(epoch=F("epoch") + EPOCHS_AHEAD)
         owned_note(cluster=cluster)

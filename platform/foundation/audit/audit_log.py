@@ -69,7 +69,7 @@ def denied(
     return row
 
 
-def failed(
+def record_failure(
     acting_user: Actor,
     action: str,
     *,
@@ -92,7 +92,7 @@ def failed(
 
 @contextmanager
 def outlive_rollback() -> Iterator[None]:
-    """Write what `failed` appends within the block at its end, however it ends."""
+    """Write what `record_failure` appends within the block at its end, however it ends."""
     waiting: list[AuditRecord] = []
     token = _outliving.set(waiting)
     try:

@@ -135,7 +135,7 @@ def test_what_nobody_noted_is_worked_out(where: str) -> None:
         {},
     )
     loans.complete(lambda: {NODE[where]: 3})
-    assert all((loans.own(node) or 0) >= 0 for node in TREE)
+    assert all((loans.count_own(node) or 0) >= 0 for node in TREE)
     loans.end(A_LOAN)
     assert kept(loans) == {"west": 3, "a2": 2, "b": 4}
 
@@ -199,12 +199,12 @@ def end(loans: LoanBook, pk: uuid.UUID) -> None:
     assert changed(before, loans) <= between(before)
     for node in TREE:
         most = sum(amount for (source, _), amount in before.passed.items() if source == node)
-        assert (loans.own(node) or 0) >= (before.own(node) or 0) - most
+        assert (loans.count_own(node) or 0) >= (before.count_own(node) or 0) - most
 
 
 def changed(before: LoanBook, after: LoanBook) -> set[str]:
     """Who has more or less of their own."""
-    return {name for name in NAMES if before.own(NODE[name]) != after.own(NODE[name])}
+    return {name for name in NAMES if before.count_own(NODE[name]) != after.count_own(NODE[name])}
 
 
 def between(loans: LoanBook) -> set[str]:
@@ -214,4 +214,4 @@ def between(loans: LoanBook) -> set[str]:
 def check(loans: LoanBook, total: int) -> None:
     assert sum(amount or 0 for amount in loans.kept.values()) == total
     assert min(amount or 0 for amount in loans.kept.values()) >= 0
-    assert min(loans.own(node) or 0 for node in TREE) >= 0
+    assert min(loans.count_own(node) or 0 for node in TREE) >= 0

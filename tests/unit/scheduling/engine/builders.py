@@ -13,6 +13,7 @@ from scheduling.engine.model import (
     Flavor,
     GpuMode,
     GpuRequest,
+    HelpCode,
     Instant,
     Job,
     JobState,
@@ -154,6 +155,11 @@ def started(result: CycleResult) -> list[str]:
 def outcome(result: CycleResult, job_id: str) -> Outcome:
     """How one job left the cycle."""
     return next(item for item in result.outcomes if item.job == job_id)
+
+
+def ways_of(found: Outcome) -> dict[HelpCode, dict[str, object]]:
+    """What is recommended to a waiting job, by code."""
+    return {way.code: dict(way.numbers) for way in found.help}
 
 
 def commit(snapshot: Snapshot, result: CycleResult) -> None:

@@ -9,7 +9,6 @@ import pytest
 from scheduling.engine import Delta, EngineConfig, JobPut, never_fits
 from scheduling.engine.model import (
     AffinityOperator,
-    CycleResult,
     Expression,
     GpuMode,
     HelpCode,
@@ -31,12 +30,9 @@ from tests.unit.scheduling.engine.builders import (
     queue,
     quotas,
     role,
+    ways_of,
     world,
 )
-
-
-def helps(result: CycleResult, name: str) -> dict[HelpCode, dict[str, object]]:
-    return {way.code: dict(way.numbers) for way in outcome(result, name).help}
 
 
 def test_more_cards_than_any_node_has() -> None:
@@ -44,13 +40,15 @@ def test_more_cards_than_any_node_has() -> None:
     found = outcome(result, "j")
     assert found.reason is Reason.NEVER_FITS
     assert found.numbers["refused.cards"] == 2
-    assert helps(result, "j") == {HelpCode.ASK_FEWER_CARDS: {"role": "worker", "cards": 4, "starts": 1}}
+    assert ways_of(outcome(result, "j")) == {
+        HelpCode.ASK_FEWER_CARDS: {"role": "worker", "cards": 4, "starts": 1}
+    }
 
 
 def test_another_model_than_the_flavor_has() -> None:
     result = cycle(world([node("n1")], [job("j", "a", role(models=("H100",)))]))
     assert outcome(result, "j").reason is Reason.NEVER_FITS
-    assert helps(result, "j")[HelpCode.ASK_OTHER_MODEL] == {
+    assert ways_of(outcome(result, "j"))[HelpCode.ASK_OTHER_MODEL] == {
         "models": "A100",
         "role": "worker",
         "starts": 1,
@@ -60,7 +58,7 @@ def test_another_model_than_the_flavor_has() -> None:
 def test_more_cpu_than_any_node_has() -> None:
     result = cycle(world([node("n1")], [job("j", "a", role(cpu=65_000))]))
     assert outcome(result, "j").numbers["refused.cpu"] == 1
-    assert helps(result, "j")[HelpCode.ASK_LESS] == {
+    assert ways_of(outcome(result, "j"))[HelpCode.ASK_LESS] == {
         "flavor": "a100", "resource": "cpu", "limit": 64_000, "role": "worker", "starts": 1,
     }  # fmt: skip
 
@@ -68,14 +66,18 @@ def test_more_cpu_than_any_node_has() -> None:
 def test_a_gang_larger_than_the_cluster() -> None:
     result = cycle(world([node("n1"), node("n2")], [job("j", "a", role(3, 4))]))
     assert outcome(result, "j").numbers["available"] == 2
-    assert helps(result, "j")[HelpCode.ASK_FEWER_TASKS] == {"role": "worker", "tasks": 2, "starts": 1}
+    assert ways_of(outcome(result, "j"))[HelpCode.ASK_FEWER_TASKS] == {
+        "role": "worker",
+        "tasks": 2,
+        "starts": 1,
+    }
 
 
 def test_a_selector_that_nothing_matches() -> None:
     rules = PlacementRules(node_selector={"disk": "ssd"})
     result = cycle(world([node("n1"), node("n2")], [job("j", rules=rules)]))
     assert outcome(result, "j").reason is Reason.NEVER_FITS
-    assert helps(result, "j")[HelpCode.LOOSEN_PLACEMENT] == {
+    assert ways_of(outcome(result, "j"))[HelpCode.LOOSEN_PLACEMENT] == {
         "veto": "node-selector",
         "nodes": 2,
         "starts": 1,
@@ -109,7 +111,7 @@ def test_more_than_the_queue_could_ever_get() -> None:
     found = outcome(result, "j")
     assert found.reason is Reason.EXCEEDS_MAX_QUOTA
     assert (found.numbers["asked"], found.numbers["limit"]) == (4, 3)
-    assert helps(result, "j")[HelpCode.RAISE_QUOTA]["short"] == 1
+    assert ways_of(outcome(result, "j"))[HelpCode.RAISE_QUOTA]["short"] == 1
 
 
 def test_two_roles_that_exceed_together() -> None:
@@ -126,7 +128,7 @@ def test_a_non_preemptible_job_hears_that_it_could_borrow() -> None:
     )
     result = cycle(snapshot)
     assert outcome(result, "j").reason is Reason.EXCEEDS_MAX_QUOTA
-    assert HelpCode.MAKE_PREEMPTIBLE in helps(result, "j")
+    assert HelpCode.MAKE_PREEMPTIBLE in ways_of(outcome(result, "j"))
 
 
 def test_own_quota_used_up() -> None:
@@ -141,7 +143,7 @@ def test_own_quota_used_up() -> None:
         "nominal": 2,
         "limit": 2,
     }
-    assert helps(result, "two")[HelpCode.WAIT_FOR_RELEASE]["short"] == 1
+    assert ways_of(outcome(result, "two"))[HelpCode.WAIT_FOR_RELEASE]["short"] == 1
 
 
 def test_the_numbers_speak_of_the_whole_gang() -> None:
@@ -157,7 +159,7 @@ def test_the_numbers_speak_of_the_whole_gang() -> None:
         "used": 5,
         "limit": 10,
     }
-    assert helps(result, "two")[HelpCode.WAIT_FOR_RELEASE]["short"] == 3
+    assert ways_of(outcome(result, "two"))[HelpCode.WAIT_FOR_RELEASE]["short"] == 3
 
 
 def test_quota_for_the_whole_gang_comes_before_room_for_its_first_role() -> None:
@@ -192,7 +194,11 @@ def test_quota_is_free_but_nodes_are_fragmented() -> None:
         "cards": 10,
         "free_cards": 2,
     }
-    assert helps(result, "j")[HelpCode.ASK_FEWER_TASKS] == {"role": "worker", "tasks": 2, "starts": 1}
+    assert ways_of(outcome(result, "j"))[HelpCode.ASK_FEWER_TASKS] == {
+        "role": "worker",
+        "tasks": 2,
+        "starts": 1,
+    }
 
 
 def test_in_a_strict_line() -> None:

@@ -11,7 +11,6 @@ from scheduling.engine import PreemptionOptions, QuotaPut
 from scheduling.engine.model import (
     Fungibility,
     HelpCode,
-    Job,
     Outcome,
     PlacementRules,
     QuotaNode,
@@ -28,6 +27,7 @@ from tests.unit.scheduling.engine.builders import (
     queue,
     quotas,
     role,
+    ways_of,
     world,
 )
 
@@ -55,22 +55,15 @@ def two_kinds(fill: int, **far: int) -> Stage:
     return stage
 
 
-def told(stage: Stage, asked: Job) -> Outcome:
-    """What a job is told that lines up now."""
-    stage.submit(asked)
-    stage.cycle()
-    return stage.outcome(asked.id)
-
-
 def shorts(found: Outcome) -> dict[HelpCode, object]:
-    return {way.code: way.numbers.get("short") for way in found.help}
+    return {code: numbers.get("short") for code, numbers in ways_of(found).items()}
 
 
 class TestEvicted:
     """A flavor that is shut to an evicted job is still one in which it could run."""
 
     def test_it_is_told_the_rule_of_the_flavor_that_suits_it(self) -> None:
-        found = told(two_kinds(17), job("again", "a", role(1, 2, models=("A100",)), at=5, evictions=1))
+        found = two_kinds(17).ask(job("again", "a", role(1, 2, models=("A100",)), at=5, evictions=1))
         assert (found.reason, found.numbers["rule"]) == (Reason.WAITING_FOR_BORROWED, "spare")
         assert {k: found.numbers[k] for k in ("flavor", "asked", "unused", "keep_free", "evictions")} == {
             "flavor": "near", "asked": 2, "unused": 3, "keep_free": 2, "evictions": 1,
@@ -89,20 +82,20 @@ class TestEvicted:
         assert ("again" in stage.running()) is starts
 
     def test_quota_that_is_used_up_comes_before_the_rule(self) -> None:
-        found = told(two_kinds(19), job("again", "a", role(1, 2, models=("A100",)), at=5, evictions=1))
+        found = two_kinds(19).ask(job("again", "a", role(1, 2, models=("A100",)), at=5, evictions=1))
         assert found.reason is Reason.WAITING_FOR_QUOTA
         assert "rule" not in found.numbers
 
     def test_where_all_flavors_are_shut_each_is_judged_by_itself(self) -> None:
         """The near one is full, and the far one has too few cards for a task."""
         stage = two_kinds(17, far=1)
-        found = told(stage, job("again", "a", role(1, 4, models=("A100",)), at=5, evictions=3))
+        found = stage.ask(job("again", "a", role(1, 4, models=("A100",)), at=5, evictions=3))
         assert found.reason is Reason.WAITING_FOR_QUOTA
         assert found.numbers["flavor"] == "near"
 
     def test_more_than_is_ever_borrowed_is_no_question_of_room_left_unused(self) -> None:
         stage = two_kinds(9)
-        found = told(stage, job("again", "a", role(3, 8, models=("A100",)), at=5, evictions=1))
+        found = stage.ask(job("again", "a", role(3, 8, models=("A100",)), at=5, evictions=1))
         assert found.reason in (Reason.EXCEEDS_MAX_QUOTA, Reason.NEVER_FITS)
         assert "rule" not in found.numbers
 
@@ -146,7 +139,7 @@ class TestAtTheCap:
             ADMIT,
         )
         stage.cycle()
-        found = told(stage, job("next", "a", role(1, 6), at=5, evictions=3))
+        found = stage.ask(job("next", "a", role(1, 6), at=5, evictions=3))
         assert found.reason is Reason.WAITING_FOR_QUOTA
         numbers = found.numbers
         keys = ("used", "counted", "nominal", "available")
@@ -163,7 +156,7 @@ class TestShort:
         stage.cycle()
         used = tuple(charge for held in stage.snapshot.held("old") for charge in held.charges)
         stage.put(QuotaPut(QuotaNode(id="a", parent="root", quotas=quotas(2), usage=used)))
-        found = told(stage, job("new", "a", role(1, 2), at=5))
+        found = stage.ask(job("new", "a", role(1, 2), at=5))
         assert (found.reason, found.numbers["available"]) == (Reason.WAITING_FOR_QUOTA, 0)
         assert shorts(found) == {HelpCode.WAIT_FOR_RELEASE: 6, HelpCode.RAISE_QUOTA: 6}
 
@@ -174,7 +167,7 @@ class TestShort:
             ADMIT,
         )
         stage.cycle()
-        found = told(stage, job("a2", "a", role(1, 6), at=5))
+        found = stage.ask(job("a2", "a", role(1, 6), at=5))
         assert found.reason is Reason.WAITING_FOR_BORROWED
         keys = ("own_free", "borrowable", "available", "nominal", "used", "limit")
         assert [found.numbers[k] for k in keys] == [3, 2, 5, 4, 1, 8]
@@ -240,7 +233,7 @@ class TestSeveral:
         )
         stage = Stage(snapshot, ADMIT)
         stage.cycle()
-        found = told(stage, job("j", "a", role(1, 2), at=5))
+        found = stage.ask(job("j", "a", role(1, 2), at=5))
         assert (found.reason, found.numbers["flavor"]) == (Reason.WAITING_FOR_BORROWED, "far")
 
 
@@ -248,7 +241,7 @@ class TestElastic:
     def test_it_waits_for_what_its_smallest_size_lacks(self) -> None:
         stage = Stage(world([node("n1", 8)], [job("old", "a", role(1, 3))], teams={"a": quotas(5)}), ADMIT)
         stage.cycle()
-        found = told(stage, job("elastic", "a", role(2, 3, least=1), at=5))
+        found = stage.ask(job("elastic", "a", role(2, 3, least=1), at=5))
         assert found.reason is Reason.WAITING_FOR_QUOTA
         assert (found.numbers["asked"], found.numbers["available"]) == (3, 2)
         assert shorts(found)[HelpCode.WAIT_FOR_RELEASE] == 1

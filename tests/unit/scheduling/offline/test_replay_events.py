@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.replay_events import Findings, Line, Pool, check
+from benchmarks.replay_events import Findings, Line, Pool, check_events
 from scheduling.offline.philly import Tenant, TraceJob
 from scheduling.offline.replay import run_replay
 
@@ -14,7 +14,7 @@ POOL = Pool({"a": 2, "b": 1})
 
 def found(*events: tuple[int, str, str, int, str]) -> Findings:
     """The findings on (second, event, job, cards, nodes); a job's name begins with its tenant."""
-    return check(
+    return check_events(
         [Line(at, what, job, job[0], cards, tuple(nodes.split())) for at, what, job, cards, nodes in events],
         POOL,
     )
@@ -79,7 +79,7 @@ def test_it_agrees_with_what_the_replay_counts(policy: str) -> None:
     lines = [
         Line(each.t_s, each.event, each.job, each.tenant, each.gpus, each.nodes) for each in report.events
     ]
-    findings = check(lines, POOL)
+    findings = check_events(lines, POOL)
     assert findings.queue_mean_s == report.queue.mean
     assert (findings.finished, findings.evictions) == (60, report.preemptions)
     assert findings.lost_gpu_hours == report.lost_gpu_hours

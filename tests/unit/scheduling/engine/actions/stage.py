@@ -18,11 +18,13 @@ from scheduling.engine import (
     Snapshot,
     run_cycle,
 )
+from scheduling.engine.actions.advice.changes import follow
 from scheduling.engine.model import (
     Claim,
     CycleResult,
     Decision,
     DecisionKind,
+    Help,
     Instant,
     Job,
     JobState,
@@ -83,6 +85,22 @@ class Stage:
         """How a job left the last cycle."""
         assert self.last is not None
         return next(found for found in self.last.outcomes if found.job == job)
+
+    def ask(self, asked: Job) -> Outcome:
+        """What a job is told that lines up now."""
+        self.submit(asked)
+        self.cycle()
+        return self.outcome(asked.id)
+
+    def starts_with(self, asked: Job, *ways: Help) -> bool:
+        """Whether a job starts in the next cycle once all of these recommendations are followed."""
+        for way in ways:
+            changed = follow(asked, way)
+            assert changed is not None
+            asked = changed
+        self.put(JobPut(asked))
+        self.cycle()
+        return asked.id in self.running()
 
     def running(self) -> set[str]:
         """The jobs that hold something and were not told to leave."""

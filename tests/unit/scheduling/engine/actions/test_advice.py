@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.engine import EngineConfig, JobPut, never_fits
+from scheduling.engine import EngineConfig, never_fits
 from scheduling.engine.actions.advice import cycle as advice
-from scheduling.engine.actions.advice.changes import follow
 from scheduling.engine.actions.advice.trial import Trial
 from scheduling.engine.model import (
     GpuMode,
     Help,
     HelpCode,
     Job,
-    Outcome,
     PlacementRules,
     Queue,
     Reason,
@@ -29,24 +27,9 @@ from tests.unit.scheduling.engine.builders import (
     queue,
     quotas,
     role,
+    ways_of,
     world,
 )
-
-
-def advised(found: Outcome) -> dict[HelpCode, dict[str, object]]:
-    """The tried recommendations of an outcome."""
-    return {way.code: dict(way.numbers) for way in found.help if way.code not in (HelpCode.WAIT_FOR_RELEASE,)}
-
-
-def starts_with(stage: Stage, asked: Job, *ways: Help) -> bool:
-    """Whether a job starts in the next cycle once all of these are followed."""
-    for way in ways:
-        changed = follow(asked, way)
-        assert changed is not None
-        asked = changed
-    stage.put(JobPut(asked))
-    stage.cycle()
-    return asked.id in stage.running()
 
 
 class TestNeverFits:
@@ -54,24 +37,24 @@ class TestNeverFits:
         whole = node("n1", 4, device={"mode": GpuMode.WHOLE})
         asked = job("j", "a", role(1, 1, cores=30, card_memory=8_192))
         snapshot = world([whole], [asked], flavors=[flavor(mode=GpuMode.WHOLE)])
-        assert HelpCode.ASK_LESS not in advised(outcome(cycle(snapshot), "j"))
+        assert HelpCode.ASK_LESS not in ways_of(outcome(cycle(snapshot), "j"))
 
     def test_cards_are_those_of_a_node_that_the_other_rules_allow(self) -> None:
         """The node of eight cards is not the one that the job names."""
         asked = job("j", "a", role(1, 6), rules=PlacementRules(node_name="small"))
         stage = Stage(world([node("small", 2), node("large", 8)], [asked]), ADMIT)
         stage.cycle()
-        ways = advised(stage.outcome("j"))
+        ways = ways_of(stage.outcome("j"))
         assert ways[HelpCode.ASK_FEWER_CARDS] == {"role": "worker", "cards": 2, "starts": 1}
         assert ways[HelpCode.LOOSEN_PLACEMENT] == {"veto": "node-name", "nodes": 1, "starts": 1}
-        assert starts_with(stage, asked, Help(HelpCode.ASK_FEWER_CARDS, ways[HelpCode.ASK_FEWER_CARDS]))  # type: ignore[arg-type]
+        assert stage.starts_with(asked, Help(HelpCode.ASK_FEWER_CARDS, ways[HelpCode.ASK_FEWER_CARDS]))  # type: ignore[arg-type]
 
     def test_the_number_of_tasks_is_not_forgotten(self) -> None:
         """One node has eight cards, but four tasks of eight cards need four of them."""
         asked = job("j", "a", role(4, 8))
         stage = Stage(world([node("n1", 8), node("n2", 4), node("n3", 4)], [asked]), ADMIT)
         stage.cycle()
-        assert advised(stage.outcome("j"))[HelpCode.ASK_FEWER_CARDS]["cards"] == 4
+        assert ways_of(stage.outcome("j"))[HelpCode.ASK_FEWER_CARDS]["cards"] == 4
 
     def test_two_rules_that_are_wrong_together_name_each_other(self) -> None:
         rules = PlacementRules(node_selector={"disk": "ssd"})
@@ -83,17 +66,17 @@ class TestNeverFits:
             HelpCode.ASK_OTHER_MODEL: "LOOSEN_PLACEMENT",
             HelpCode.LOOSEN_PLACEMENT: "ASK_OTHER_MODEL",
         }
-        assert starts_with(stage, asked, *ways)
+        assert stage.starts_with(asked, *ways)
 
     def test_what_would_only_let_it_wait_for_something_else_says_for_what(self) -> None:
         busy = node("n1", device={"holders": 1})
         result = cycle(world([busy], [job("j", "a", role(1, 6))]))
-        assert advised(outcome(result, "j"))[HelpCode.ASK_FEWER_CARDS]["also"] == "NO_ROOM"
+        assert ways_of(outcome(result, "j"))[HelpCode.ASK_FEWER_CARDS]["also"] == "NO_ROOM"
 
     def test_a_refused_submission_is_advised_by_what_would_let_it_start_some_day(self) -> None:
         refused = never_fits(world([node("n1", 4), node("n2", 2)]), job("new", "a", role(2, 5)))
         assert refused is not None
-        assert advised(refused) == {HelpCode.ASK_FEWER_CARDS: {"role": "worker", "cards": 2}}
+        assert ways_of(refused) == {HelpCode.ASK_FEWER_CARDS: {"role": "worker", "cards": 2}}
 
 
 class TestForNow:
@@ -107,9 +90,9 @@ class TestForNow:
         stage.submit(asked)
         stage.cycle()
         assert stage.outcome("gang").reason is Reason.NO_ROOM
-        way = advised(stage.outcome("gang"))[HelpCode.ASK_FEWER_CARDS]
+        way = ways_of(stage.outcome("gang"))[HelpCode.ASK_FEWER_CARDS]
         assert way == {"role": "worker", "cards": 1, "starts": 1}
-        assert starts_with(stage, asked, Help(HelpCode.ASK_FEWER_CARDS, way))  # type: ignore[arg-type]
+        assert stage.starts_with(asked, Help(HelpCode.ASK_FEWER_CARDS, way))  # type: ignore[arg-type]
 
     def test_nothing_is_advised_that_does_not_start_now(self) -> None:
         busy = node("n1", device={"holders": 1})
@@ -123,20 +106,20 @@ class TestQuota:
         stage.cycle()
         stage.submit(job("one", "a", role(1, 1), at=5), job("two", "a", role(1, 2), at=6))
         stage.cycle()
-        assert "starts" in advised(stage.outcome("one"))[HelpCode.RAISE_QUOTA]
-        assert advised(stage.outcome("two"))[HelpCode.RAISE_QUOTA]["also"] == "NO_ROOM"
+        assert "starts" in ways_of(stage.outcome("one"))[HelpCode.RAISE_QUOTA]
+        assert ways_of(stage.outcome("two"))[HelpCode.RAISE_QUOTA]["also"] == "NO_ROOM"
 
     def test_a_trial_leaves_the_quota_as_it_was(self) -> None:
         snapshot = world([node("n1", 4)], [job("j", "a", role(1, 4))], teams={"a": quotas(2), "b": quotas(1)})
         key = next(q.key for q in quotas(2))
         before = snapshot.quota.limits("a", key), snapshot.quota.available("a", key)
-        assert HelpCode.RAISE_QUOTA in advised(outcome(cycle(snapshot), "j"))
+        assert HelpCode.RAISE_QUOTA in ways_of(outcome(cycle(snapshot), "j"))
         assert (snapshot.quota.limits("a", key), snapshot.quota.available("a", key)) == before
 
     def test_a_stopped_queue_stays_a_condition(self) -> None:
         held = [queue("a", stop_policy=StopPolicy.HOLD)]
         snapshot = world([node("n1")], [job("j", "a", role(1, 4))], teams={"a": quotas(2)}, queues=held)
-        assert advised(outcome(cycle(snapshot), "j"))[HelpCode.RAISE_QUOTA]["also"] == "QUEUE_STOPPED"
+        assert ways_of(outcome(cycle(snapshot), "j"))[HelpCode.RAISE_QUOTA]["also"] == "QUEUE_STOPPED"
 
     def test_to_be_preemptible_is_advised_where_it_starts(self) -> None:
         snapshot = world(
@@ -144,7 +127,7 @@ class TestQuota:
             [job("j", "a", role(1, 4), preemptible=False)],
             teams={"a": quotas(2), "b": quotas(9)},
         )
-        assert "starts" in advised(outcome(cycle(snapshot), "j"))[HelpCode.MAKE_PREEMPTIBLE]
+        assert "starts" in ways_of(outcome(cycle(snapshot), "j"))[HelpCode.MAKE_PREEMPTIBLE]
 
 
 class TestBounds:
@@ -175,7 +158,7 @@ class TestBounds:
             result = stage.cycle()
             most = max(most, len(made))
         assert 0 < most <= 64 + 16 + 16
-        assert all(advised(found) for found in result.outcomes)
+        assert all(ways_of(found) for found in result.outcomes)
 
     def test_what_was_tried_is_not_tried_again_while_nothing_changes(self, made: list[str]) -> None:
         stage = self.shapes(4)
@@ -191,10 +174,10 @@ class TestBounds:
         stage.cycle()
         stage.submit(job("j", "a", role(1, 6), at=5))
         stage.cycle()
-        assert advised(stage.outcome("j"))[HelpCode.ASK_FEWER_CARDS]["also"] == "NO_ROOM"
+        assert ways_of(stage.outcome("j"))[HelpCode.ASK_FEWER_CARDS]["also"] == "NO_ROOM"
         stage.apply_end("fill")
         stage.cycle()
-        assert advised(stage.outcome("j"))[HelpCode.ASK_FEWER_CARDS] == {
+        assert ways_of(stage.outcome("j"))[HelpCode.ASK_FEWER_CARDS] == {
             "role": "worker",
             "cards": 4,
             "starts": 1,
@@ -204,7 +187,7 @@ class TestBounds:
         stage = self.shapes(3)
         stage.config = EngineConfig(actions=("admit",), advise_for="j001")
         stage.cycle()
-        assert [bool(advised(stage.outcome(f"j{n:03}"))) for n in range(3)] == [False, True, False]
+        assert [bool(ways_of(stage.outcome(f"j{n:03}"))) for n in range(3)] == [False, True, False]
 
     def test_jobs_that_are_alike_are_told_the_same(self) -> None:
         stage = Stage(world([node("n1", 4)], [job(f"j{n}", "a", role(1, 6), at=n) for n in range(3)]), ADMIT)

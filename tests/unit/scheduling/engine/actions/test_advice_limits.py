@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.engine import JobPut
-from scheduling.engine.actions.advice.changes import follow
-from scheduling.engine.model import Allowance, Barred, HelpCode, Outcome, PlacementRules, Reason, StopPolicy
+from scheduling.engine.model import Allowance, Barred, HelpCode, PlacementRules, Reason, StopPolicy
 from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage
 from tests.unit.scheduling.engine.builders import (
     cycle,
@@ -15,13 +13,9 @@ from tests.unit.scheduling.engine.builders import (
     queue,
     quotas,
     role,
+    ways_of,
     world,
 )
-
-
-def advised(found: Outcome) -> dict[HelpCode, dict[str, object]]:
-    """The recommendations of an outcome."""
-    return {way.code: dict(way.numbers) for way in found.help}
 
 
 def test_a_cap_comes_before_a_queue_that_is_on_hold() -> None:
@@ -30,7 +24,7 @@ def test_a_cap_comes_before_a_queue_that_is_on_hold() -> None:
     queues = [queue("a", stop_policy=StopPolicy.HOLD)]
     found = outcome(cycle(world([node("n1", 4)], [asked], queues=queues)), "j")
     assert found.reason is Reason.NEVER_FITS
-    assert advised(found)[HelpCode.ASK_FEWER_CARDS]["also"] == Reason.POLICY_DENIED
+    assert ways_of(found)[HelpCode.ASK_FEWER_CARDS]["also"] == Reason.POLICY_DENIED
 
 
 def test_a_budget_is_what_comes_next_where_the_other_flavor_is_too_small() -> None:
@@ -43,7 +37,7 @@ def test_a_budget_is_what_comes_next_where_the_other_flavor_is_too_small() -> No
         flavors=[flavor(kind, node_labels={"kind": kind}) for kind in kinds],
     )
     found = outcome(cycle(snapshot), "j")
-    assert advised(found)[HelpCode.ASK_FEWER_CARDS]["also"] == Reason.POLICY_DENIED
+    assert ways_of(found)[HelpCode.ASK_FEWER_CARDS]["also"] == Reason.POLICY_DENIED
 
 
 def test_what_is_left_of_a_combination_does_what_it_says() -> None:
@@ -57,8 +51,5 @@ def test_what_is_left_of_a_combination_does_what_it_says() -> None:
     stage.cycle()
     together = [way for way in stage.outcome("j").help if way.numbers.get("with")]
     assert len(together) > 1
-    for way in together:
-        asked = follow(asked, way) or asked
-    stage.put(JobPut(asked))
-    stage.cycle()
-    assert ("j" in stage.running()) is all("starts" in way.numbers for way in together)
+    starts = all("starts" in way.numbers for way in together)
+    assert stage.starts_with(asked, *together) is starts
