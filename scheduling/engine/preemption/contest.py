@@ -160,12 +160,16 @@ class Contest:
 
     def stream(self, queue: str, segment: int, policy: Policy) -> Iterator[Candidate]:
         """The candidates of one segment of a queue that may be asked to leave, in order."""
+        if not self._lends(queue):
+            return
         limit = highest_priority(self.preemptor.job, policy)
         for candidate in self.roster.of(queue)[segment]:
             if candidate.job.priority > limit and self.roster.by_priority:
                 return
             if self.may_ask(candidate, policy):
                 yield candidate
+            elif not candidate.leaving and self._bearable.get(queue) == 0:
+                return  # Nothing of this queue may be thrown away, and whoever comes next is not leaving.
 
     def may_ask(self, candidate: Candidate, policy: Policy) -> bool:
         """Whether a candidate still holds something that is needed, and its job may be pushed out."""

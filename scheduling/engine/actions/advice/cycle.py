@@ -12,30 +12,43 @@ from scheduling.engine.actions.equivalence import TRIED, Kind, Told
 if TYPE_CHECKING:
     from scheduling.engine.session import Session
 
-# How many trials a cycle makes for kinds of jobs that have no recommendations yet: as many as look at so many
-# nodes together, within bounds. A quarter of that is for those that were tried in an earlier state.
-NODES_TRIED = 8_000
+# How many trials a cycle may make: one for so many turns, or as many as look at so many nodes together where
+# that is more, within bounds. So they take a small part of the time of a cycle, or little time.
+TURNS_PER_TRIAL = 20
+NODES_ALWAYS, NODES_TRIED = 600, 8_000
 LEAST, MOST = 4, 512
+# What is not used is saved for so many cycles. Half of it is kept for jobs that have no recommendations yet;
+# with the rest those are tried again that were tried in an earlier state.
+SAVED = 4
 
 
 def trials(session: Session) -> int:
-    """After how many trials no further kind of job gets recommendations in a cycle."""
-    return max(LEAST, min(MOST, NODES_TRIED // max(1, len(session.snapshot.fleet))))
+    """How many trials a cycle may make on average."""
+    nodes, turns = max(1, len(session.snapshot.fleet)), session.counters["tried"]
+    most = max(LEAST, min(MOST, NODES_TRIED // nodes))
+    return max(1, min(most, max(NODES_ALWAYS // nodes, turns // TURNS_PER_TRIAL)))
 
 
 def advise(session: Session) -> None:
     """Try the recommendations of jobs that wait, and tell what works to all that are alike."""
     session.snapshot.show(later=False)
-    trial, state, most = Trial(session), session.snapshot.version, trials(session)
+    trial, state, kept = Trial(session), session.snapshot.version, session.snapshot.kept
+    each = trials(session)
+    known = kept.get(Trial)
+    # What one job took beyond the bound is made up for in the cycles that follow.
+    most = min(SAVED * each, known + each if isinstance(known, int) else SAVED * each)
+    if session.config.advise_for is not None:
+        most = MOST
     for kind, told in _new(session):
         if trial.made >= most:
             break
         _try(session, trial, kind, told, state)
-    most = trial.made + most // 4
     for kind, told in _tried_before(session, state):
-        if trial.made >= most:
+        if trial.made >= most - SAVED * each // 2:
             break
         _try(session, trial, kind, told, state)
+    if session.config.advise_for is None:
+        kept[Trial] = most - trial.made
 
 
 def _new(session: Session) -> Iterator[tuple[Kind, Told]]:

@@ -154,11 +154,23 @@ class TestBounds:
         monkeypatch.setattr(advice, "MOST", 64)
         stage, most = self.shapes(60), 0
         for _ in range(12):
-            made.clear()
+            before = len(made)
             result = stage.cycle()
-            most = max(most, len(made))
-        assert 0 < most <= 64 + 16 + 16
+            most = max(most, len(made) - before)
+        assert 0 < most <= advice.SAVED * 64 + 16
+        assert len(made) <= (12 + advice.SAVED) * 64 + 16
         assert all(ways_of(found) for found in result.outcomes)
+
+    def test_they_are_a_small_part_of_what_a_cycle_tries(
+        self, made: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(advice, "NODES_ALWAYS", 1)
+        stage, cycles, turns = self.shapes(60), 40, 0
+        for number in range(cycles):
+            stage.submit(job(f"new{number:03}", "b", at=number))  # the state of the cell is another one
+            turns += stage.cycle().counters["tried"]
+        allowed = turns / advice.TURNS_PER_TRIAL
+        assert 0.5 * allowed <= len(made) <= (1 + advice.SAVED / cycles) * allowed + 16
 
     def test_what_was_tried_is_not_tried_again_while_nothing_changes(self, made: list[str]) -> None:
         stage = self.shapes(4)
