@@ -127,6 +127,7 @@ def resolve_config(config: EngineConfig) -> Toolbox:
         ),
         devices=plugins.device_pickers.get(config.devices),
         topology=config.topology,
+        beside_own=config.room.beside_own,
     )
     return Toolbox(
         actions=tuple(plugins.actions.get(name) for name in config.actions),

@@ -125,12 +125,15 @@ class RoomOptions:
     With `other_flavors` the queue's other flavors are tried before anybody is asked to leave. With
     `judge_again` a job whose places in a counted flavor went to an earlier one of the same round is judged
     once more, in the flavors that it had. With `leave_unreplaced` a job that lost a node, and finds no
-    place for what stood there, leaves as a whole; off, it stays as it is and is tried again.
+    place for what stood there, leaves as a whole; off, it stays as it is and is tried again. With
+    `beside_own` a task goes, of nodes that are equally good, to the one where most tasks are of its own
+    queue, so that what a queue borrowed can be given back node by node; off, to the first.
     """
 
     other_flavors: bool = True
     judge_again: bool = True
     leave_unreplaced: bool = True
+    beside_own: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +148,10 @@ class ConsolidationOptions:
     their priority and age. With `with_evictions` a job that stays inside its queue's nominal, and finds no
     room by evictions or moves alone, may get it by both together, of each queue the first of up to
     `jobs_tried` shapes: `ways_tried` sets of nodes are tried, each with a search for victims.
-    `preemptible_only` moves others for preemptible jobs alone, `for_growth` also for the next task of an
-    elastic job that runs. KAI-Scheduler does the last two and not the first.
+    With `instead_of_evictions` such a job that lacks nothing but room, and would be given it by evictions,
+    is given it by moves where these lose less work; the cycle ends with them, so that the places to which
+    jobs move stay free. `preemptible_only` moves others for preemptible jobs alone, `for_growth` also for
+    the next task of an elastic job that runs. KAI-Scheduler does the last two and neither of the others.
     """
 
     moves_per_cycle: int = 100
@@ -157,6 +162,7 @@ class ConsolidationOptions:
     cheapest_first: bool = True
     with_evictions: bool = True
     ways_tried: int = 4
+    instead_of_evictions: bool = True
     preemptible_only: bool = False
     for_growth: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scheduling.engine.actions.admission.allowances import Allowances
 from scheduling.engine.actions.equivalence import likes_of, refusals_of
@@ -33,6 +33,9 @@ from scheduling.engine.plugins.sets import Toolbox
 from scheduling.engine.preemption.search import VictimSearch
 from scheduling.engine.state.lines import JobKey, Line
 from scheduling.engine.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from scheduling.engine.actions.gains import Gain
 
 STICKY: Order = Preempting()
 T = TypeVar("T")
@@ -70,6 +73,8 @@ class Session:
         self._cycle_key = candidate_key(self.tools.cycle_order)
         self._taught = _placer(snapshot, self.tools)
         self._victims: VictimSearch | None = None
+        # The job for which the admission ended, and the moves that are to open room for it.
+        self.moves: tuple[Queue, Job, Gain] | None = None
 
     def queues(self) -> Iterator[Queue]:
         """All queues by id."""

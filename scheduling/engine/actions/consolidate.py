@@ -62,6 +62,9 @@ class Consolidate:
     def run(self, session: Session) -> None:
         """Waiting jobs in the cycle's order; each that can be helped gets a claim."""
         session.counters["moved"] += 0
+        if session.moves is not None:
+            self._move(session, *session.moves)
+            return
         failed: set[Hashable] = set()
         gains, options = Gains(session), session.config.consolidation
         for queue, job in self._waiting(session):

@@ -56,14 +56,15 @@ class Case(NamedTuple):
 
 
 class Gains:
-    """The search of one cycle. `searches` counts the jobs for which movers were looked at."""
+    """The search of one cycle. `searches` counts the jobs for which movers were looked at, `effort` is what
+    is left of the cycle's, which several searches may share."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, effort: Effort | None = None) -> None:
         self._session = session
         self._attempt = attempt_of(session)
         self._bounds = Bounds(session.snapshot, session.placer, session.likes)
         self._vain: set[tuple[Board, int, float]] = set()
-        self.effort = Effort(session.config.consolidation.effort)
+        self.effort = effort or Effort(session.config.consolidation.effort)
         self.searches = 0
 
     @cached_property

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
 
+import numpy as np
+
 from scheduling.engine.gang.bounds import seats_left
 from scheduling.engine.gang.counted import Counting
 from scheduling.engine.gang.domains import ANYWHERE, Area
@@ -20,10 +22,13 @@ from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.preemption.seats import slots_of
 from scheduling.engine.quota.assignment import Assignment, Refusal
+from scheduling.engine.state.fleet import Ints
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Mark, Statement
 
 _SeatIn = Callable[[Area], bool]
+# Of so many equally good nodes at most it is asked who stands there.
+EQUALS_SEEN = 64
 
 
 class Extent(StrEnum):
@@ -297,11 +302,19 @@ class _Seating:
         """Seat one task; the row where it stands, None where no row takes it."""
         index = self._seated[entry.role.name]
         for rows in area.tries():
-            seat = self._placer.choose(entry.task, entry.flavor, rows)
+            seat = self._placer.choose(entry.task, entry.flavor, rows, self._beside_own)
             if seat is not None:
                 self._hold(entry.allocation(self._queue, self._job, seat, entry.free[index]))
                 return seat.row
         return None
+
+    def _beside_own(self, equals: Ints) -> int:
+        """Of equally good rows the one where most tasks are of the job's queue; the first of equals."""
+        rows, fleet = equals[:EQUALS_SEEN], self._snapshot.fleet
+        if not fleet.used_pods[rows].any():
+            return int(rows[0])
+        own = [self._snapshot.tasks_on(fleet.nodes[row].id, self._queue.id) for row in rows.tolist()]
+        return int(rows[np.argmax(own / np.maximum(1, fleet.used_pods[rows]))])
 
     def _hold(self, allocation: Allocation) -> None:
         self._statement.allocate(allocation)

@@ -81,10 +81,11 @@ class Board:
         """How many cards of the flavor such a task could use, and how many of them have room for it now."""
         return self._tallied().free_cards()
 
-    def best(self, within: Bools | None = None) -> int | None:
-        """The row with the highest total, the first of equals; None when nothing fits.
+    def best(self, within: Bools | None = None, among: Callable[[Ints], int] | None = None) -> int | None:
+        """The row with the highest total; None when nothing fits.
 
-        `within`, a mask `[rows]`, confines the answer to some rows; scores are those among all rows.
+        `within`, a mask `[rows]`, confines the answer to some rows; scores are those among all rows. Of
+        equals `among` names one, and without it the first is taken.
 
         A single score needs no weighing: normalising is strictly increasing on whole numbers 0–100,
         so it cannot change which row wins or ties.
@@ -98,7 +99,11 @@ class Board:
         total = self._single if len(self._scores) == 1 else self._weighed()
         if within is not None:
             total = np.where(within, total, INFEASIBLE)
-        return int(total.argmax())
+        best = int(total.argmax())
+        if among is None:
+            return best
+        equals = np.flatnonzero(total == total[best])
+        return best if len(equals) == 1 else among(equals)
 
     def seated(self, row: int, *, full: bool) -> None:
         """Such a task was just seated on a row, and it is known whether it took the last room there for them:

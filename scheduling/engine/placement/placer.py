@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from scheduling.engine.model import DeviceSlice, Flavor, ZoneShare
@@ -17,7 +17,7 @@ from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.placement.workload import Workload
 from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
 from scheduling.engine.plugins.registry import ConfigError
-from scheduling.engine.state.fleet import Bools, Fleet
+from scheduling.engine.state.fleet import Bools, Fleet, Ints
 from scheduling.engine.topology.request import TopologyOptions
 
 # Shapes whose boards are kept. Beyond that the one that was made first goes; it can be made again.
@@ -28,12 +28,13 @@ NOTHING_USUAL = Workload()
 @dataclass(frozen=True, slots=True)
 class PlacementRule:
     """The plug-ins that placement works with: vetoes in order, weighted scores per policy, cards; and how
-    counted flavors choose domains."""
+    counted flavors choose domains. `beside_own` as in `RoomOptions`."""
 
     vetoes: tuple[Veto, ...]
     policies: tuple[tuple[str, tuple[tuple[Score, int], ...]], ...]
     devices: DevicePicker
     topology: TopologyOptions = field(default_factory=TopologyOptions)
+    beside_own: bool = True
 
     @property
     def learning(self) -> tuple[str, ...]:
@@ -91,10 +92,19 @@ class Placer:
             self._boards[task] = board
         return board
 
-    def choose(self, task: TaskShape, flavor: Flavor, within: Bools | None = None) -> Seat | None:
-        """The best place for one task now, or None when no node (of the rows marked `within`) takes it."""
+    def choose(
+        self,
+        task: TaskShape,
+        flavor: Flavor,
+        within: Bools | None = None,
+        among: Callable[[Ints], int] | None = None,
+    ) -> Seat | None:
+        """The best place for one task now, or None when no node (of the rows marked `within`) takes it.
+
+        `among` names one of equally good rows; without it the first is taken.
+        """
         board = self.board(task, flavor)
-        row = board.best(within)
+        row = board.best(within, among if self.rule.beside_own else None)
         if row is None:
             return None
         question, zones = aligned(board.question, row)

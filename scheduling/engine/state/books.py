@@ -6,7 +6,7 @@ where a copy of everything would cost milliseconds.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
@@ -68,6 +68,7 @@ class Books:
         # The tasks of a gang share their charges, and to hash these takes longer than to book them.
         self._price: tuple[tuple[Charge, ...], Mapping[FlavorResource, int]] = ((), {})
         self._holders: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._tasks_on: Counter[tuple[str, str]] = Counter()
         for key in sorted(self.allocations):
             self._index(key, self.allocations[key])
         self._settle()
@@ -83,6 +84,7 @@ class Books:
         twin.leaving, twin._sorted = dict(self.leaving), dict(self._sorted)
         twin._held = defaultdict(dict, {job: dict(held) for job, held in self._held.items()})
         twin._holders = defaultdict(dict, {queue: dict(jobs) for queue, jobs in self._holders.items()})
+        twin._tasks_on = self._tasks_on.copy()
         twin.survey()
         return twin
 
@@ -115,6 +117,10 @@ class Books:
     def holders(self, queue_id: str) -> tuple[str, ...]:
         """The ids of the jobs that hold something of a queue's quota, sorted."""
         return tuple(sorted(self._holders.get(queue_id, ())))
+
+    def tasks_on(self, node_id: str, queue_id: str) -> int:
+        """How many tasks on a node hold a queue's quota."""
+        return self._tasks_on[node_id, queue_id]
 
     # Booking
 
@@ -266,10 +272,15 @@ class Books:
         self._sorted.pop(allocation.job, None)
         self._held[allocation.job][task] = allocation
         self._holders[allocation.queue][allocation.job] = None
+        self._tasks_on[allocation.node, allocation.queue] += 1
 
     def _unindex(self, task: str, allocation: Allocation) -> None:
         self.leaving.pop(task, None)
         self._sorted.pop(allocation.job, None)
+        here = (allocation.node, allocation.queue)
+        self._tasks_on[here] -= 1
+        if not self._tasks_on[here]:
+            del self._tasks_on[here]
         held = self._held[allocation.job]
         del held[task]
         if not held:

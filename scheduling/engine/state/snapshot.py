@@ -171,6 +171,10 @@ class Snapshot:
         """The ids of the jobs that hold something of a queue's quota, sorted."""
         return self._books.holders(queue_id)
 
+    def tasks_on(self, node_id: str, queue_id: str) -> int:
+        """How many tasks on a node hold a queue's quota."""
+        return self._books.tasks_on(node_id, queue_id)
+
     def short(self) -> list[str]:
         """The ids of live jobs that hold places for fewer tasks than they want, in no particular order."""
         return self._books.short(self.watch.tasks)

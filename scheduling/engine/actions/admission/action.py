@@ -103,6 +103,9 @@ class _Run:
             decided = len(self._session.decisions)
             contender = order.pop()
             self._hear(turns[contender.queue], contender.job)
+            if self._session.moves is not None:
+                self._session.counters["unheard"] += sum(turn.head is not None for turn in turns.values())
+                return
             if len(self._session.decisions) == decided != full_at:
                 full_at = decided
                 if self._is_over(turns):

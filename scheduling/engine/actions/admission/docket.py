@@ -12,6 +12,7 @@ from scheduling.engine.actions.admission.awaiting import Awaiting
 from scheduling.engine.actions.admission.backfill import Backfill
 from scheduling.engine.actions.admission.claims import Claims
 from scheduling.engine.actions.admission.entry import Entry, gated
+from scheduling.engine.actions.admission.instead import cheaper_moves
 from scheduling.engine.actions.admission.ledger import Ledger
 from scheduling.engine.actions.admission.nominate import Ask, Kept, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
@@ -20,6 +21,7 @@ from scheduling.engine.actions.admission.reserve import reserve
 from scheduling.engine.actions.admission.shut import all_shut, shut_flavors, told_over_all
 from scheduling.engine.actions.admission.spare import too_little_spare
 from scheduling.engine.gang import FullRooms
+from scheduling.engine.gang.moves import Effort
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
 from scheduling.engine.options import Nominate
 from scheduling.engine.order.orders import Preempting
@@ -48,6 +50,7 @@ class Docket:
         self._backfill = Backfill(session, nominator, outlook)
         self._awaiting = Awaiting(session.snapshot, outlook)
         self._outright = Outright(session)
+        self._effort = Effort(session.config.consolidation.effort)
         self.ledger = Ledger(session, outlook)
 
     # Each job judged at its turn
@@ -82,7 +85,7 @@ class Docket:
                 self._backfill.reserve(entry)
                 if shut:
                     entry = replace(entry, refusal=self._over_all(queue, job, shut, entry.refusal))
-            return self._settled(entry)
+            return self._settled(entry, may_move=not behind)
 
     def keep_start(self, queue: Queue, job: Job) -> Refusal | None:
         """Keep a start for a job that does not fit before another of its queue has its turn; where that
@@ -186,13 +189,18 @@ class Docket:
                 statement.allocate(allocation)
             return self._backfill.refusal(entry)
 
-    def _settled(self, entry: Entry) -> Outcome:
+    def _settled(self, entry: Entry, *, may_move: bool) -> Outcome:
+        """`may_move`: the snapshot shows all that others were promised, so that nobody moves there."""
         if entry.fits or entry.targets:
             kept = too_little_spare(self._session, entry, charged=False)
             if kept is not None:
                 return self.ledger.refuse(entry, kept, Verdict.RESERVED)
             if entry.targets and (refusal := self._too_soon(entry)) is not None:
                 return self.ledger.refuse(entry, refusal, Verdict.GATED)
+            gain = cheaper_moves(self._session, entry, self._effort) if entry.targets and may_move else None
+            if gain is not None:
+                self._session.moves = entry.queue, entry.job, gain
+                return self.ledger.refuse(entry, Refusal(Reason.NO_ROOM), Verdict.NO_ROOM)
             verdict = Verdict.PREEMPTING if entry.targets else Verdict.DEFERRED
             self._backfill.served(entry)
             self._backfill.taken(entry.placed)

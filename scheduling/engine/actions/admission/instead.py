@@ -1,0 +1,33 @@
+"""Moves in the place of evictions, where they throw away less work.
+
+On scattered free cards a job that is owed room often finds a node that a few jobs, which began a short while
+ago, could leave for free places elsewhere, while those who may be evicted have run for days.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduling.engine.actions.admission.entry import Entry
+from scheduling.engine.actions.gains import Gain, Gains
+from scheduling.engine.gang.moves import Effort
+from scheduling.engine.quota.assignment import Mode
+
+if TYPE_CHECKING:
+    from scheduling.engine.session import Session
+
+
+def cheaper_moves(session: Session, entry: Entry, effort: Effort) -> Gain | None:
+    """The moves that open room for a job with victims and lose less than these; None where none do.
+
+    Only for a job that stays inside its queue's nominal and lacks nothing but room: the quota that a victim
+    would give up is not what a move gives.
+    """
+    options = session.config.consolidation
+    if not options.instead_of_evictions or "consolidate" not in session.config.actions:
+        return None
+    if entry.mode is not Mode.FIT or entry.assignment.borrow_level or session.snapshot.holds(entry.job.id):
+        return None
+    gain = Gains(session, effort).of(entry.queue, entry.job)
+    lost = entry.found.numbers.get("gpu_seconds", 0)
+    return gain if gain is not None and gain.gpu_seconds < float(lost) else None
