@@ -1,7 +1,7 @@
 """Recommendations as people read them: one for each way out.
 
-The engine names each resource that is short by itself. More quota of one of them is of no use without the
-others, so what goes together is one recommendation here, with all amounts.
+The engine names each resource that is short by itself, and each of several changes that help only together.
+One of them is of no use without the others, so what goes together is one recommendation here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from foundation.core.quantities import Resource
@@ -17,6 +18,7 @@ from frontend import reasons
 
 Item = Mapping[str, Any]
 
+_AFTERWARDS: Final = ("with", "also", "starts")
 _OF_AMOUNTS: Final = frozenset({"RAISE_QUOTA", "WAIT_FOR_RELEASE"})
 
 
@@ -46,7 +48,7 @@ def find_recommendations(found: Iterable[Any]) -> list[Recommendation]:
         seen.update(places)
         group = [items[each] for each in places]
         code = str(item.get("code", ""))
-        sentence = reasons.help_sentence(code, _numbers_of_all(group))
+        sentence = _sentence(code, group)
         if sentence:
             made.append(Recommendation(code, group, sentence))
     return made
@@ -92,13 +94,30 @@ def amount_words(amounts: Mapping[Resource, int]) -> list[str]:
 
 
 def _together(item: Item, other: Item) -> bool:
-    """Whether two recommendations are the same way out, of two resources of one pool."""
-    code, numbers, others = item.get("code"), numbers_of(item), numbers_of(other)
-    return (
-        code in _OF_AMOUNTS
-        and other.get("code") == code
-        and others.get("flavor") == numbers.get("flavor")
-        and others.get("resource") in names_in(numbers.get("with"))
+    """Whether two recommendations are one way out: of two resources of one pool, or two changes of a job."""
+    code, numbers, others = str(item.get("code")), numbers_of(item), numbers_of(other)
+    names = names_in(numbers.get("with"))
+    if code in _OF_AMOUNTS:
+        same = other.get("code") == code and others.get("flavor") == numbers.get("flavor")
+        return same and others.get("resource") in names
+    return str(other.get("code")) in names and bool(names_in(others.get("with")))
+
+
+def _sentence(code: str, group: Sequence[Item]) -> SafeString:
+    if code in _OF_AMOUNTS or len(group) == 1:
+        return reasons.help_sentence(code, _numbers_of_all(group))
+    said = {str(item.get("code")) for item in group}
+    *changes, last = (
+        (str(item.get("code")), {key: n for key, n in numbers_of(item).items() if key not in _AFTERWARDS})
+        for item in group
+    )
+    numbers = dict(numbers_of(group[0]))
+    numbers["with"] = ",".join(name for name in names_in(numbers.get("with")) if name not in said)
+    # What becomes of the job is said once, behind the last change.
+    then = {key: numbers[key] for key in _AFTERWARDS if key in numbers}
+    parts = [reasons.help_sentence(*change) for change in changes]
+    return format_html_join(
+        " ", "{}", ((part,) for part in [*parts, reasons.help_sentence(last[0], last[1] | then)])
     )
 
 

@@ -220,11 +220,11 @@ TOLERATE_TAINTS: Sentences = (_("Tolerate all taints of the nodes."),)
 # What would help, as the engine found out for this job.
 HELPS: dict[str, Sentences] = {
     "ASK_FEWER_CARDS": (
-        _("Ask for at most %(cards)s GPUs per task."),
+        _("Ask for fewer GPUs per task: at most %(cards)s."),
         _("Ask for fewer GPUs per task."),
     ),
     "ASK_FEWER_TASKS": (
-        _("Run at most %(tasks)s tasks."),
+        _("Run fewer tasks: at most %(tasks)s."),
         _("Run fewer tasks."),
     ),
     "ASK_LESS": (
@@ -234,12 +234,12 @@ HELPS: dict[str, Sentences] = {
         _("Ask for less."),
     ),
     "ASK_OTHER_MODEL": (
-        _("Choose a card model that exists: %(models)s."),
-        _("Choose another card model."),
+        _("Select an available GPU model: %(models)s."),
+        _("Select another GPU model."),
     ),
     "ASK_OTHER_PROFILE": (
-        _("Choose a MIG profile that exists: %(profiles)s."),
-        _("Choose another MIG profile."),
+        _("Select an available MIG profile: %(profiles)s."),
+        _("Select another MIG profile."),
     ),
     "LOOSEN_PLACEMENT": (
         _("Remove this placement rule: %(rule)s."),

@@ -48,7 +48,8 @@ def read_lack(viewer: User, workspace: Tenant, job: str, pool: str) -> Lack | No
     shorts = shorts_of(wanted.items) if wanted else {}
     if not found.is_waiting or flavor is None or not shorts:
         return None
-    borrows = found.preemptible and "capped" not in found.reason_numbers
+    # One that was evicted, or drained lately, cannot borrow more for now, whoever has it.
+    borrows = found.preemptible and not {"capped", "rule"} & found.reason_numbers.keys()
     blocking = find_blocking_node(found.queue, flavor, shorts, borrows=borrows)
     lack = Lack(found, blocking.node, flavor, shorts)
     if blocking.covered:

@@ -39,51 +39,51 @@ class _Gate:
 _GATES: Final = (
     _Gate(
         "fit",
-        gettext_lazy("Could ever fit"),
+        gettext_lazy("Node capacity"),
         ("NEVER_FITS",),
-        gettext_lazy("the nodes could hold it, were they empty"),
+        gettext_lazy("large enough when empty"),
     ),
     _Gate(
         "policy",
-        gettext_lazy("Policy and priority"),
+        gettext_lazy("Policy"),
         ("POLICY_DENIED",),
-        gettext_lazy("within the workspace's rules"),
+        gettext_lazy("allowed"),
     ),
     _Gate(
         "open",
-        gettext_lazy("Free to start"),
+        gettext_lazy("Queue and job state"),
         ("QUEUE_STOPPED", "SUSPENDED", "BACKOFF"),
-        gettext_lazy("the queue is open and nobody holds the job back"),
+        gettext_lazy("queue is active; job isn't suspended"),
     ),
     _Gate(
         "turn",
-        gettext_lazy("Its turn"),
+        gettext_lazy("Queue order"),
         ("BEHIND_HEAD", "IN_LINE"),
-        gettext_lazy("the engine has looked at it"),
+        gettext_lazy("evaluated by the scheduler"),
     ),
     _Gate(
         "quota",
-        gettext_lazy("Own quota"),
+        gettext_lazy("Nominal quota"),
         ("EXCEEDS_MAX_QUOTA", "WAITING_FOR_QUOTA"),
-        gettext_lazy("enough is free"),
+        gettext_lazy("sufficient"),
     ),
     _Gate(
         "cohort",
         gettext_lazy("Borrowing"),
         ("WAITING_FOR_BORROWED",),
-        gettext_lazy("not needed, or possible"),
+        gettext_lazy("not required or available"),
     ),
     _Gate(
         "room",
-        gettext_lazy("Room on the nodes"),
+        gettext_lazy("Node resources"),
         ("NO_ROOM", "RESERVED_FOR_LARGER"),
-        gettext_lazy("there are nodes with room"),
+        gettext_lazy("available"),
     ),
     _Gate(
         "preemption",
         gettext_lazy("Preemption"),
         ("WAITING_FOR_PREEMPTED", "PROTECTED"),
-        gettext_lazy("nobody has to leave for it"),
+        gettext_lazy("not required"),
     ),
 )
 
@@ -105,7 +105,7 @@ def _check(job: Job, gate: _Gate, place: int, held: int | None, quota: str) -> p
         title = str(gate.title)
     if held is None:
         return parts.Check(
-            title=title, text=quota if gate.key == "quota" else _("not looked at yet"), passed=None
+            title=title, text=quota if gate.key == "quota" else _("not evaluated"), passed=None
         )
     if place == held:
         sentence = reasons.reason_sentence(job.reason, job.reason_numbers)
@@ -115,7 +115,7 @@ def _check(job: Job, gate: _Gate, place: int, held: int | None, quota: str) -> p
         short = job.reason == "WAITING_FOR_BORROWED"
         return parts.Check(title=title, text=quota, passed=None if place > held else not short)
     if place > held:
-        return parts.Check(title=title, text=_("looked at once the gates above are open"), passed=None)
+        return parts.Check(title=title, text=_("evaluated after the checks above pass"), passed=None)
     return parts.Check(title=title, text=str(gate.passed), passed=True)
 
 
@@ -175,9 +175,9 @@ def _help(job: Job, workspace: str, found: Recommendation, *, first: bool) -> pa
         new = navigation.address("frontend:job-new", workspace=workspace)
         return parts.Help(
             title=found.sentence,
-            effect=_("Opens a copy with this change in the form; this job stays until you cancel it."),
+            effect=_("Opens a changed copy in the form; this job stays until you cancel it."),
             url=f"{new}?from={job.pk}&{advice.change_query(found.items[0], job.reason_help)}",
-            action=_("Try it"),
+            action=_("Try this change"),
             primary=first,
         )
     if found.code == "RAISE_QUOTA":

@@ -108,13 +108,13 @@ def test_an_address_that_somebody_made_up_changes_nothing(text: str) -> None:
 
 def test_a_recommendation_says_what_becomes_of_the_job() -> None:
     start = help_sentence("ASK_FEWER_CARDS", {"role": "w", "cards": 2, "starts": 1})
-    assert start == "Ask for at most <b>2</b> GPUs per task. The job can then start."
+    assert start == "Ask for fewer GPUs per task: at most <b>2</b>. The job can then start."
     waits = help_sentence("ASK_FEWER_CARDS", {"cards": 2, "also": "NO_ROOM"})
     assert "The job can then start." not in waits and "The job then still waits:" in waits
     both = help_sentence("LOOSEN_PLACEMENT", {"veto": "node-name", "with": "ASK_FEWER_CARDS"})
     assert "Effective only together with the other changes listed here." in both
     some_day = help_sentence("ASK_FEWER_CARDS", {"cards": 2})
-    assert some_day == "Ask for at most <b>2</b> GPUs per task."
+    assert some_day == "Ask for fewer GPUs per task: at most <b>2</b>."
 
 
 def test_an_evicted_job_is_told_its_rule() -> None:

@@ -146,6 +146,23 @@ def test_what_is_short_of_several_resources_is_one_recommendation(code: str) -> 
     assert (said.flavor, elsewhere.flavor) == ("a100", "l40s")
 
 
+def test_changes_that_help_only_together_are_one_recommendation() -> None:
+    codes = ("LOOSEN_PLACEMENT", "ASK_OTHER_MODEL", "ASK_FEWER_CARDS")
+    numbers: tuple[dict[str, object], ...] = ({"veto": "node-selector"}, {"models": "A100"}, {"cards": 4})
+    found = [
+        {"code": code, "numbers": own | {"also": "NO_ROOM", "with": ",".join({*codes} - {code})}}
+        for code, own in zip(codes, numbers, strict=True)
+    ]
+    (one,) = find_recommendations(found)
+    assert strip_tags(one.sentence) == (
+        "Remove this placement rule: node selector. Select an available GPU model: A100."
+        " Ask for fewer GPUs per task: at most 4. The job then still waits: No room on the nodes."
+    )
+    assert list(one.items) == found
+    # One that says so without the others is still told as one of several.
+    assert "Effective only together" in find_recommendations(found[:1])[0].sentence
+
+
 def test_compute_without_whole_gpus_is_said_in_gpus() -> None:
     found = [{"code": "RAISE_QUOTA", "numbers": {"short": 230, "flavor": "l40s", "resource": "gpu.cores"}}]
     assert "<b>compute of 2.30 GPUs</b>" in recommendation_sentences("NO_ROOM", {}, found)[0]

@@ -144,7 +144,7 @@ def test_suspend_and_resume(client: Client, w: World) -> None:
     client.force_login(w.editor)
     client.post(f"/w/team-a/jobs/{job.pk}/suspend")
     text = page(client, f"/w/team-a/jobs/{job.pk}")
-    assert "Why does it not run?" in text
+    assert "Status details" in text
     assert f'data-dialog-open="resume-{job.pk}"' in text
     client.post(f"/w/team-a/jobs/{job.pk}/resume")
     job.refresh_from_db()
@@ -155,10 +155,10 @@ def test_a_waiting_job_says_why_and_what_would_help(client: Client, w: World) ->
     job = waiting(w)
     client.force_login(w.editor)
     text = page(client, f"/w/team-a/jobs/{job.pk}")
-    assert "Why does it wait?" in text
+    assert "Pending reason" in text
     assert "Quota of default" in text
     assert "Asked <b>9 GPUs</b> of <b>a100</b>, available <b>2 GPUs</b>." in text
-    assert "Ask for at most <b>2</b> GPUs per task" in text
+    assert "Ask for fewer GPUs per task: at most <b>2</b>." in text
     assert f"/w/team-a/jobs/new?from={job.pk}" in text
 
 
@@ -172,10 +172,10 @@ def test_the_place_in_line_says_whether_others_may_come_first(client: Client, w:
     # The more urgent one and the earlier one are ahead, with 4 GPUs and 1.
     assert "<b>3 of 4</b> in default" in text
     assert "GPUs asked for ahead of it: 5." in text
-    assert "It may be overtaken" in text
+    assert "May be overtaken" in text
     Queue.unscoped.filter(pk=w.queue.pk).update(strategy=Strategy.STRICT)
     strict = page(client, f"/w/team-a/jobs/{job.pk}")
-    assert "<b>3 of 4</b> in default" in strict and "It may be overtaken" not in strict
+    assert "<b>3 of 4</b> in default" in strict and "May be overtaken" not in strict
 
 
 def test_tasks_of_an_evicted_job_show_no_node_until_they_have_one_again(client: Client, w: World) -> None:
