@@ -230,6 +230,19 @@ def _other_model(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
     return _put(run, replace(job, roles=tuple(map(other, job.roles))))
 
 
+def _other_profile(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+    job, profile = run.snapshot.jobs[outcome.job], str(offer.numbers["profiles"]).split(",")[0]
+    named = offer.numbers.get("role", outcome.numbers.get("role"))
+
+    def other(role: Role) -> Role:
+        gpu = role.request.gpu
+        if gpu is None or named not in (None, role.name):
+            return role
+        return replace(role, request=replace(role.request, gpu=replace(gpu, profile=profile)))
+
+    return _put(run, replace(job, roles=tuple(map(other, job.roles))))
+
+
 _LOOSER: Mapping[str, Mapping[str, Any]] = {
     "node-name": {"node_name": None},
     "node-selector": {"node_selector": {}},
@@ -322,6 +335,7 @@ _EDITS: Mapping[HelpCode, Edit] = {
     HelpCode.ASK_FEWER_TASKS: _fewer_tasks,
     HelpCode.ASK_LESS: _less,
     HelpCode.ASK_OTHER_MODEL: _other_model,
+    HelpCode.ASK_OTHER_PROFILE: _other_profile,
     HelpCode.LOOSEN_PLACEMENT: _loosen,
     HelpCode.MAKE_PREEMPTIBLE: _preemptible,
     HelpCode.OPEN_QUEUE: _open,

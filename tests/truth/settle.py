@@ -15,6 +15,7 @@ from scheduling.engine import (
     Delta,
     JobGone,
     JobPut,
+    NodePut,
     QuotaPut,
     Snapshot,
     run_cycle,
@@ -120,6 +121,11 @@ class Run:
         known = {each.id: each for each in self.snapshot.quota_nodes()}
         self.put(QuotaPut(replace(node, usage=known[node.id].usage)))
 
+    def cordon(self, name: str) -> None:
+        """A node takes no more tasks; those that it has stay."""
+        node = next(each for each in self.snapshot.nodes() if each.id == name)
+        self.put(NodePut(replace(node, schedulable=False)))
+
     def cell(self) -> Cell:
         """What the last cycle saw, as plain data."""
         snapshot = self.snapshot
@@ -206,6 +212,8 @@ def run_of(world: World) -> Run:
         if number == len(world.waves) - 1:
             for node in world.lowered:
                 run.limit(node)
+            for name in world.cordoned:
+                run.cordon(name)
             for job in world.ended:
                 run.end(job)
         run.put(*map(JobPut, wave))

@@ -45,7 +45,11 @@ def _smaller(world: World) -> Iterator[World]:
         yield replace(world, waves=(tuple(job for wave in world.waves for job in wave),))
     for name in world.ended:
         yield replace(world, ended=tuple(other for other in world.ended if other != name))
+    for name in world.cordoned:
+        yield replace(world, cordoned=tuple(other for other in world.cordoned if other != name))
     for node in world.nodes:
+        if node.id in world.cordoned:
+            continue
         yield replace(world, nodes=tuple(other for other in world.nodes if other.id != node.id))
     yield from _of_quota(world)
     yield from _of_parts(world)
@@ -117,7 +121,7 @@ def _with_quota(world: World, node: QuotaNode, other: QuotaNode | None) -> World
 _PLAIN_JOB: tuple[dict[str, Any], ...] = (
     {"rules": PlacementRules()}, {"priority": 0}, {"min_run_s": None}, {"max_run_s": None},
     {"evictions": 0}, {"preemptible": True}, {"checkpoint_interval_s": None}, {"backoff_until": None},
-    {"state": JobState.QUEUED}, {"user": ""},
+    {"state": JobState.QUEUED}, {"user": ""}, {"topology": None},
 )  # fmt: skip
 
 
@@ -157,6 +161,10 @@ def _plainer_node(node: Node) -> Iterator[Node]:
         yield replace(node, taints=())
     if not node.schedulable:
         yield replace(node, schedulable=True)
+    for facts in ({"ready": True}, {"pods": None}, {"used_cpu": 0}, {"used_memory": 0}):
+        plain = replace(node, **facts)
+        if plain != node:
+            yield plain
     if len(node.devices) > 1:
         yield replace(node, devices=node.devices[: len(node.devices) // 2])
         yield replace(node, devices=node.devices[:-1])

@@ -15,7 +15,7 @@ from itertools import product
 
 from scheduling.engine.model import AllocationMode, Flavor, Job, Node, Queue
 from tests.truth.oracle.cell import CARD_UNITS, Cell, Key
-from tests.truth.oracle.places import Task, counts_of, emptied, stands, task_of
+from tests.truth.oracle.places import Task, areas, counts_of, emptied, stands, task_of
 from tests.truth.oracle.quota import Amount, Tree, holds, least_of
 
 UNCAPPED = 10**12
@@ -176,7 +176,8 @@ class Facts:
         gravest = max((*short.values(), *(Lack.BORROWED for _ in spare)), default=Lack.NOTHING)
         if gravest is not Lack.LIMIT and self.denied(flavors, asked):
             gravest = Lack.POLICY
-        if gravest is Lack.NOTHING and not stands(tasks, counts, self.cell.nodes):
+        here = areas(self.job, self.cell.nodes)
+        if gravest is Lack.NOTHING and not any(stands(tasks, counts, area) for area in here):
             gravest = Lack.ROOM
         return Way(flavors, tasks, counts, asked, gravest, short, spare)
 
@@ -199,7 +200,7 @@ class Facts:
         for at, (task, count) in enumerate(zip(tasks, counts, strict=True)):
             key = (at, task.flavor.id, count)
             if key not in known:
-                known[key] = stands((task,), (count,), self.empty)
+                known[key] = any(stands((task,), (count,), area) for area in areas(self.job, self.empty))
             if not known[key]:
                 return False
         return True

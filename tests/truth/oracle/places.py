@@ -24,6 +24,7 @@ from scheduling.engine.model import (
     TaintEffect,
     Toleration,
     TolerationOperator,
+    TopologyMode,
 )
 from tests.truth.oracle.cell import CARD_MEMORY, CARDS, CORES, CPU, MEMORY, least, rules_of
 
@@ -72,8 +73,9 @@ def task_of(job: Job, role: Role, flavor: Flavor) -> Task:
     request, gpu = role.request, role.request.gpu
     whole, derived, cores, memory = False, False, 0, 0
     if gpu is not None and gpu.mode is GpuMode.MIG:
-        raise Undecided("MIG instances")
-    if gpu is not None:
+        # An instance is taken as it is, and charged by its name.
+        whole, (cores, memory) = True, _instance(gpu.profile, flavor)
+    elif gpu is not None:
         whole = gpu.mode is GpuMode.WHOLE or (gpu.cores or 0) >= flavor.card_cores
         percent = gpu.memory_percent or 0
         memory = -(-flavor.card_memory * percent // 100) if gpu.memory is None else gpu.memory
@@ -100,6 +102,17 @@ def task_of(job: Job, role: Role, flavor: Flavor) -> Task:
         models=() if gpu is None else gpu.models,
         profile="" if gpu is None else gpu.profile,
         extended=tuple((item.resource, item.amount) for item in request.extended if item.amount),
+    )
+
+
+def _instance(profile: str, flavor: Flavor) -> tuple[int, int]:
+    """Core units, rounded up, and MiB of a MIG instance, by its name (`3g.40gb`)."""
+    parts, gigabytes = profile.removesuffix("gb").split("g.")
+    share = min(int(parts), flavor.mig_slices)
+    memory = int(gigabytes) * 1024
+    return (
+        -(-flavor.card_cores * share // flavor.mig_slices),
+        min(memory, flavor.card_memory) if flavor.card_memory else memory,
     )
 
 
@@ -143,14 +156,19 @@ def member(node: Node, flavor: Flavor) -> bool:
 
 def of_mode(task: Task, card: Device) -> bool:
     """Whether a card is handed out in the way that the task asks for."""
-    modes = WHOLE_FROM if task.mode is GpuMode.WHOLE else (GpuMode.SLICE,)
+    modes = WHOLE_FROM if task.mode is GpuMode.WHOLE else (task.mode,)
     return task.flavor.mode in modes and card.mode in modes
+
+
+def of_profile(task: Task, card: Device) -> bool:
+    """Whether a card is such an instance as the task asks for, if it asks for one."""
+    return of_mode(task, card) and (not task.profile or card.profile == task.profile)
 
 
 def of_model(task: Task, card: Device) -> bool:
     """Whether a card is of a model that the task accepts and the flavor has."""
     wanted = card.model in task.models or not task.models
-    return of_mode(task, card) and wanted and task.flavor.card_model in ("", card.model)
+    return of_profile(task, card) and wanted and task.flavor.card_model in ("", card.model)
 
 
 def refuses(task: Task, node: Node) -> str:
@@ -166,6 +184,7 @@ def refuses(task: Task, node: Node) -> str:
         ("taint", all(tolerated(taint, tolerations) for taint in node.taints)),
         ("cards", len(cards) >= task.cards),
         ("gpu-mode", sum(of_mode(task, card) for card in cards) >= task.cards),
+        ("mig-profile", sum(of_profile(task, card) for card in cards) >= task.cards),
         ("card-model", sum(of_model(task, card) for card in cards) >= task.cards),
         ("node-ready", node.ready),
         ("cordon", node.schedulable),
@@ -264,6 +283,21 @@ def most(task: Task, nodes: Iterable[Node], wanted: int) -> int:
         if found == wanted:
             break
     return found
+
+
+def areas(job: Job, nodes: Sequence[Node]) -> list[Sequence[Node]]:
+    """The sets of nodes in one of which all tasks of a job have to stand: all nodes, or those of one domain
+    where the job requires a level of topology.
+
+    Raises: Undecided, for rules of single roles and for parts of jobs.
+    """
+    if job.sub_gangs or any(role.topology is not None for role in job.roles):
+        raise Undecided("parts that have to stand together")
+    rule = job.topology
+    if rule is None or rule.mode is not TopologyMode.REQUIRED or not rule.level:
+        return [nodes]
+    names = {node.labels[rule.level] for node in nodes if rule.level in node.labels}
+    return [[node for node in nodes if node.labels.get(rule.level) == name] for name in sorted(names)]
 
 
 # Several roles together

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.model import (
     AllocationMode,
     Job,
     JobState,
+    Node,
     Numbers,
     Outcome,
     Reason,
@@ -17,7 +18,17 @@ from scheduling.engine.model import (
 )
 from tests.truth.oracle.cell import Cell, least
 from tests.truth.oracle.facts import Facts, Lack, Spare, Way
-from tests.truth.oracle.places import Task, member, most, most_on, of_model, refuses, roomy_cards, task_of
+from tests.truth.oracle.places import (
+    Task,
+    areas,
+    member,
+    most,
+    most_on,
+    of_model,
+    refuses,
+    roomy_cards,
+    task_of,
+)
 
 TOLD: Mapping[Lack, Reason] = {
     Lack.NOTHING: Reason.RESERVED_FOR_LARGER,
@@ -119,7 +130,7 @@ def _is_held_back(told: Told) -> bool:
         return False
     waits = other.submitted_at if other.evicted_at is None else other.evicted_at
     since = waits + told.cell.rules.hold_after_s
-    return since <= told.cell.now and told.numbers.get("since") == int(since)
+    return since <= told.cell.now and told.numbers.get("since", int(since)) == int(since)
 
 
 def lacks(facts: Facts) -> set[Lack]:
@@ -195,12 +206,17 @@ def _never(told: Told) -> Iterator[Fault]:
         return
     task = task_of(told.job, role, flavor)
     tolerated = not any(name == "refused.flavor-taint" for name in numbers)
-    room = most(task, facts.empty, 10_000) if tolerated else 0
-    for name in ("available", "limit"):
+    room = _most(told, task, facts.empty, 10_000) if tolerated else 0
+    for name in ("available", "limit", "together"):
         yield from told.number(name, room)
     yield from _cards(told, task, empty=True)
     if tolerated:
         yield from _refusals(told, task, empty=True)
+
+
+def _most(told: Told, task: Task, nodes: Sequence[Node], wanted: int) -> int:
+    """How many like tasks stand together, up to a number."""
+    return max((most(task, area, wanted) for area in areas(told.job, nodes)), default=0)
 
 
 def _cards(told: Told, task: Task, *, empty: bool) -> Iterator[Fault]:
@@ -415,13 +431,13 @@ def _room(told: Told) -> Iterator[Fault]:
     for name in ("asked", "limit"):
         yield from told.number(name, least(role))
     task = task_of(told.job, role, flavor)
-    room = most(task, told.cell.nodes, least(role))
+    room = _most(told, task, told.cell.nodes, least(role))
     said = numbers.get("available")
     alone = len(told.job.roles) == 1
     if said is not None and not (int(said) == room if alone else int(said) <= room):
         yield told.fault("available", said, room)
     yield from _cards(told, task, empty=False)
-    if alone and not room:
+    if alone and not room and told.job.topology is None:
         yield from _refusals(told, task, empty=False)
 
 

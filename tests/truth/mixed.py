@@ -1,0 +1,110 @@
+"""Random cells as clusters are: foreign pods on cards, cordoned and broken nodes, MIG instances, several
+clusters in one cell, nodes that take few pods, and gangs that have to stand in one zone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scheduling.engine.model import (
+    Device,
+    Flavor,
+    GpuMode,
+    GpuRequest,
+    Job,
+    Node,
+    Queue,
+    Request,
+    Role,
+    TopologyMode,
+    TopologyRule,
+)
+from tests.truth.draw import Draw, World
+
+# The instances of one card, and a profile that no node has.
+CUTS = (("3g.40gb", "3g.40gb"), ("3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb"), ("1g.10gb",) * 7)
+NOWHERE = "7g.80gb"
+ZONE = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
+
+
+class Mixed(Draw):
+    """One such world in the making."""
+
+    def world(self) -> World:
+        self.clusters = ("", "east") if self.chance(0.4) else ("",)
+        world = super().world()
+        cordoned = tuple(node.id for node in world.nodes if self.chance(0.15))
+        return replace(world, cordoned=cordoned)
+
+    def _flavor(self, number: int) -> Flavor:
+        found = replace(super()._flavor(number), cluster=self.random.choice(self.clusters))
+        if self.chance(0.3):
+            return replace(found, mode=GpuMode.MIG, card_model="Xb", card_memory=80_000, policy="compact")
+        return found
+
+    def _node(self, number: int, flavors: tuple[Flavor, ...]) -> Node:
+        node = super()._node(number, flavors)
+        flavor = next(each for each in flavors if each.id == node.labels["pool"])
+        if flavor.mode is GpuMode.MIG:
+            node = replace(node, devices=self._instances(node.id))
+        if self.chance(0.4):
+            node = self._with_foreign_pods(node)
+        pods = self.random.randint(2, 6) + node.used_pods if self.chance(0.15) else None
+        ready, schedulable = not self.chance(0.05), node.schedulable and not self.chance(0.08)
+        return replace(node, cluster=flavor.cluster, ready=ready, schedulable=schedulable, pods=pods)
+
+    def _instances(self, node: str) -> tuple[Device, ...]:
+        """The MIG instances of one or two cards, cut differently."""
+        profiles = [name for _ in range(self.random.randint(1, 2)) for name in self.random.choice(CUTS)]
+        return tuple(
+            Device(
+                uuid=f"{node}-{index}",
+                index=index,
+                model="Xb",
+                mode=GpuMode.MIG,
+                cores=-(-100 * int(profile[0]) // 7),
+                memory=int(profile[3:5]) * 1_024,
+                profile=profile,
+            )
+            for index, profile in enumerate(profiles)
+        )
+
+    def _with_foreign_pods(self, node: Node) -> Node:
+        """The node with pods that nobody here started: some have whole cards, one may have a part."""
+        taken = self.random.randint(0, len(node.devices))
+        cards = [
+            replace(card, used_cores=card.cores, used_memory=card.memory, holders=1, exclusive=True)
+            if index < taken
+            else card
+            for index, card in enumerate(node.devices)
+        ]
+        if taken < len(cards) and cards[taken].mode is GpuMode.SLICE:
+            cards[taken] = replace(cards[taken], used_cores=30, used_memory=8_000, holders=1)
+        return replace(
+            node,
+            devices=tuple(cards),
+            used_cpu=self.random.choice((0, node.cpu // 2)),
+            used_memory=self.random.choice((0, node.memory // 2)),
+            used_pods=taken + 1,
+        )
+
+    def _job(self, name: str, wave: int, queues: tuple[Queue, ...], flavors: tuple[Flavor, ...]) -> Job:
+        job = super()._job(name, wave, queues, flavors)
+        queue = next(each for each in queues if each.id == job.queue)
+        cut = any(each.mode is GpuMode.MIG and each.id in queue.flavors for each in flavors)
+        if self.chance(0.6 if cut else 0.03):
+            job = replace(job, roles=tuple(map(self._on_instances, job.roles)))
+        if sum(role.replicas for role in job.roles) > 1 and self.chance(0.3):
+            job = replace(job, topology=ZONE)
+        return job
+
+    def _on_instances(self, role: Role) -> Role:
+        if role.request.gpu is None:
+            return role
+        profile = self.random.choice((*CUTS[1], NOWHERE))
+        gpu = GpuRequest(
+            cards=self.random.choice((1, 1, 2)),
+            mode=GpuMode.MIG,
+            profile=profile,
+            models=role.request.gpu.models,
+        )
+        return replace(role, request=Request(cpu=role.request.cpu, memory=role.request.memory, gpu=gpu))
