@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 
-from clusters.backends.base import HOLD, BoundPod, BoundPods
+from clusters.backends.base import HOLD, BoundPods, PodOnNode
 from clusters.models import Cluster
 from foundation.core.installation import installation_id
 from foundation.sql.prepared import Kept
@@ -40,7 +40,7 @@ def find_own_pods(cluster: Cluster, bound: BoundPods) -> frozenset[str]:
     return frozenset(pod.uid for pod, hold in pairs if hold is not None and _is_it(pod, hold))
 
 
-def _is_it(pod: BoundPod, hold: tuple[Any, ...]) -> bool:
+def _is_it(pod: PodOnNode, hold: tuple[Any, ...]) -> bool:
     """Whether a pod is the one that a hold was given for.
 
     Before the answer to its making is noted, its uid is not known: then it is known by what it says of its
@@ -52,6 +52,7 @@ def _is_it(pod: BoundPod, hold: tuple[Any, ...]) -> bool:
         return False
     if ensured_at is not None:
         return bool(uid == pod.uid)
-    said = [pod.labels.get(label) for label in (LABEL_JOB, LABEL_ATTEMPT)]
-    ours = pod.installation in ("", str(installation_id())) and pod.labels.get(HOLD, str(own)) == str(own)
+    read = pod.read()
+    said = [read.labels.get(label) for label in (LABEL_JOB, LABEL_ATTEMPT)]
+    ours = read.installation in ("", str(installation_id())) and read.labels.get(HOLD, str(own)) == str(own)
     return ours and said == [str(part) for part in meant] and pod.uid != uid

@@ -7,11 +7,11 @@ learnt from `observe`, at least once and in any order; nothing is concluded from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 GANG_FOLDER: Final = "/etc/allotment"
 EPOCH: Final = "allotment.io/epoch"
@@ -302,6 +302,17 @@ class BoundPod:
     installation: str = ""
 
 
+class PodOnNode(NamedTuple):
+    """A pod on a node by its name, with what reads the rest: of the platform's own pods, which most are,
+    nobody asks what they keep."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    read: Callable[[], BoundPod]
+
+
 @dataclass(frozen=True, slots=True)
 class BoundPods:
     """Pods on nodes that came or changed since a cursor, and the uids of those that hold nothing now.
@@ -309,7 +320,7 @@ class BoundPods:
     `complete`: these are all there are.
     """
 
-    pods: tuple[BoundPod, ...] = ()
+    pods: tuple[PodOnNode, ...] = ()
     gone: frozenset[str] = frozenset()
     complete: bool = False
 

@@ -86,7 +86,7 @@ class _Compared(NamedTuple):
 
 def _compare(cluster: Cluster, bound: BoundPods, find_own: FindOwn) -> _Compared:
     own = frozenset(find_own(cluster, bound))
-    theirs = [pod for pod in bound.pods if pod.uid not in own]
+    theirs = [pod.read() for pod in bound.pods if pod.uid not in own]
     known = {row.uid: row for row in _rows(cluster, bound)}
     there = {pod.uid for pod in theirs}
     gone = known.keys() - there if bound.complete else known.keys() & (bound.gone | own)

@@ -16,6 +16,7 @@ from clusters.backends.base import (
     DeviceGrant,
     NodeFact,
     NodeObservation,
+    PodOnNode,
 )
 from clusters.models import Cluster, Device, Flavor, ForeignOrigin, GpuMode, Node
 from clusters.models import ForeignPod as Row
@@ -49,11 +50,14 @@ def node(flavor: Flavor) -> Node:
     return clusters.node(flavor, cards=4, cpu=64_000, memory=262_144)
 
 
-def pod(name: str = "a", **fields: Any) -> BoundPod:
-    return BoundPod(uid=f"uid-{name}", namespace="theirs", name=name, node="node-1", **fields)
+def pod(name: str = "a", **fields: Any) -> PodOnNode:
+    known = f"uid-{name}", "theirs", name, fields.pop("node", "node-1")
+    uid, namespace, name, node = known
+    bound = BoundPod(uid=uid, namespace=namespace, name=name, node=node, **fields)
+    return PodOnNode(*known, lambda: bound)
 
 
-def tell(cluster: Cluster, *pods: BoundPod, gone: Iterable[str] = (), complete: bool = False) -> int:
+def tell(cluster: Cluster, *pods: PodOnNode, gone: Iterable[str] = (), complete: bool = False) -> int:
     """Apply a batch as the next one."""
     cluster.refresh_from_db()
     return foreign_apply(cluster=cluster, bound=BoundPods(pods, frozenset(gone), complete))
@@ -215,6 +219,17 @@ def test_what_turns_out_to_be_ours_is_counted_no_longer(node: Node) -> None:
     foreign_apply(cluster=node.cluster, bound=BoundPods((pod(cards={"": 2}),)), find_own=own_a)
     assert not Row.unscoped.exists()
     assert sum(foreign for _, foreign in held(node)) == 0
+
+
+def test_what_own_pods_keep_is_not_even_read(node: Node) -> None:
+    def read() -> BoundPod:
+        raise AssertionError("the amounts of an own pod were read")
+
+    own = PodOnNode("uid-a", "ours", "a", "node-1", read)
+    node.cluster.refresh_from_db()
+    bound = BoundPods((own, pod("b", cards={"": 1})))
+    assert foreign_apply(cluster=node.cluster, bound=bound, find_own=own_a) == 1
+    assert Row.unscoped.get().name == "b"
 
 
 def test_a_pod_may_be_told_before_its_node(flavor: Flavor) -> None:

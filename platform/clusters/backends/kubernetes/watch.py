@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 import structlog
@@ -25,6 +26,7 @@ from clusters.backends.base import (
     NodeObservation,
     Observation,
     ObservedBatch,
+    PodOnNode,
     in_order,
 )
 from clusters.backends.kubernetes import pods
@@ -98,7 +100,9 @@ def _everything(api: Api) -> ObservedBatch:
     # From the version of the first list on all is watched: what changed meanwhile is told again.
     others, version = api.listing(PODS, **_OTHERS)
     batch, ours = _lists(api, version)
-    return replace(batch, bound=BoundPods(_bound_pods([*others, *ours]), complete=True))
+    # The objects of others are as many as the cluster has pods: they are not kept until they are counted.
+    theirs = tuple(_named(item, partial(_same, bound_pod(item))) for item in others if _holds(item))
+    return replace(batch, bound=BoundPods(theirs + _bound_pods(ours), complete=True))
 
 
 def _with_lists(api: Api, changed: ObservedBatch) -> ObservedBatch:
@@ -120,9 +124,18 @@ def _lists(api: Api, version: str) -> tuple[ObservedBatch, list[Json]]:
     return ObservedBatch(in_order(seen), f"{version}.{nodes_version}", complete=True), ours
 
 
-def _bound_pods(items: Iterable[Json]) -> tuple[BoundPod, ...]:
+def _bound_pods(items: Iterable[Json]) -> tuple[PodOnNode, ...]:
     """Those that hold something: from the moment they have a node until their containers have ended."""
-    return tuple(bound_pod(item) for item in items if _holds(item))
+    return tuple(_named(item, partial(bound_pod, item)) for item in items if _holds(item))
+
+
+def _named(item: Json, read: Callable[[], BoundPod]) -> PodOnNode:
+    metadata = item["metadata"]
+    return PodOnNode(metadata["uid"], metadata["namespace"], metadata["name"], item["spec"]["nodeName"], read)
+
+
+def _same(pod: BoundPod) -> BoundPod:
+    return pod
 
 
 def _holds(item: Json) -> bool:
@@ -153,13 +166,10 @@ def _changes(api: Api, pods_version: str, nodes_version: str) -> ObservedBatch:
         if _is_observed(api, change.item)
     ]
     seen += [_node(api, change.item, change.at, change.gone) for change in nodes_seen.found]
-    held, gone = list[BoundPod](), set[str]()
-    for change in changed:
-        if change.gone or not _holds(change.item):
-            gone.add(change.item["metadata"]["uid"])
-        else:
-            held.append(bound_pod(change.item))
-    bound = BoundPods(tuple(held), frozenset(gone))
+    there = [change.item for change in changed if not change.gone]
+    held = _bound_pods(there)
+    gone = {change.item["metadata"]["uid"] for change in changed} - {pod.uid for pod in held}
+    bound = BoundPods(held, frozenset(gone))
     cursor = f"{pods_seen.version}.{nodes_seen.version}"
     return ObservedBatch(in_order(seen), cursor, again_s=_again_s(api, pods_seen), bound=bound)
 
