@@ -46,11 +46,14 @@ def plan_warnings(plan: QuotaPlan) -> list[QuotaWarning]:
     names = node_names(nodes.union(*(queues[pk] for pk in nodes)))
     found: dict[tuple[uuid.UUID, uuid.UUID], QuotaWarning] = {}
     for (pk, flavor_id), flavor in changed.items():
-        # What a node cannot have its queues cannot have: one warning at the node stands for them.
-        for node in [pk] if _missing(tree, pk, flavor_id) else queues[pk]:
-            missing = _missing(tree, node, flavor_id)
-            if missing:
-                found[node, flavor_id] = _no_job_starts(node, flavor, missing, names[node])
+        lacking = {node: missing for node in queues[pk] if (missing := _missing(tree, node, flavor_id))}
+        own = _missing(tree, pk, flavor_id)
+        if own and len(lacking) == len(queues[pk]):
+            # One warning at the node stands for all of its queues. A node that has nothing itself may have a
+            # queue that is unlimited: what is unlimited there is not the node's to lend.
+            lacking = {pk: own}
+        for node, missing in lacking.items():
+            found[node, flavor_id] = _no_job_starts(node, flavor, missing, names[node])
     return [*found.values(), *_more_than_exists(plan, names)]
 
 

@@ -140,6 +140,21 @@ def test_a_queue_that_may_not_borrow_what_its_workspace_has_is_named() -> None:
     assert [(w.node_id, list(w.resources)) for w in found.warnings] == [(here.queue.node_id, [CPU, RAM])]
 
 
+def test_a_folder_whose_queues_have_unlimited_cpu_is_not_warned_about() -> None:
+    """The root keeps no CPU and memory for itself; what its queues have without limit is enough."""
+    here = Growing()
+    Quota.unscoped.filter(node=here.root, resource__in=(CPU, RAM)).update(nominal=0)
+    quotas.gpu_quota(here.queue.node, here.flavor, 2)
+    Quota.unscoped.filter(node__is_queue=True, resource__in=(CPU, RAM)).update(nominal=None)
+    cards = QuotaAmount(here.flavor, Resource.GPU_CARDS, 40)
+
+    assert here.preview(cards, node=here.root, on_top=True).warnings == []
+
+    Quota.unscoped.filter(node=here.queue.node, resource=CPU).update(nominal=0, borrowing_limit=0)
+    found = here.preview(cards, node=here.root, on_top=True)
+    assert [(w.node_id, list(w.resources)) for w in found.warnings] == [(here.queue.node_id, [CPU])]
+
+
 def test_what_whole_gpus_come_to_lets_a_job_start_and_warns_of_nothing() -> None:
     here = Growing()
     amounts = amounts_of_gpus(here.node, here.flavor, 2)
