@@ -90,9 +90,11 @@ def _same(before: Outcome, after: Outcome, offers: tuple[Help, ...]) -> bool:
     if before.reason is Reason.NEVER_FITS and offers[0].code is HelpCode.LOOSEN_PLACEMENT:
         rule = f"refused.{offers[0].numbers['veto']}"
         return rule in after.numbers
-    if before.reason not in KEYED:
-        return True
-    return all(before.numbers.get(name) == after.numbers.get(name) for name in ("flavor", "resource"))
+    # Guaranteed run times are told with the quota that lacks besides, where one does.
+    keyed = before.reason in KEYED or "resource" in before.numbers
+    return not keyed or all(
+        before.numbers.get(name) == after.numbers.get(name) for name in ("flavor", "resource")
+    )
 
 
 # What each offer means
