@@ -8,8 +8,8 @@ from functools import partial
 from typing import Final
 
 from benchmarks import api, commands, engine_cycle, kube, packing, packing_quality, pipeline, replay
-from benchmarks.postgres import MissingProgram
-from benchmarks.report import run_command
+from benchmarks.support.postgres import MissingProgram
+from benchmarks.support.report import run_command
 from scheduling.offline.errors import InputError
 
 BENCHMARKS: Final[dict[str, Callable[[Sequence[str]], int]]] = {

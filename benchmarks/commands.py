@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from benchmarks.report import Report, Row, limits
+from benchmarks.support.report import Report, Row, limits
 
 COMMANDS: Final = ("--help", "cluster list", "job list --workspace none", "quota export", "cycle-dump --help")
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from benchmarks.cells import NOW, Cell, CellSize, build, different_jobs
-from benchmarks.churn import carried_out, churn, refill
-from benchmarks.report import Report, Row, limits, own_peak_rss_mib
+from benchmarks.support.cells import NOW, Cell, CellSize, build, different_jobs
+from benchmarks.support.churn import carried_out, churn, refill
+from benchmarks.support.report import Report, Row, limits, own_peak_rss_mib
 from foundation.core.garbage_collection import uncollected
 from scheduling.engine import Delta, EngineConfig, FairSharing, UserShares, run_cycle
 from scheduling.engine.model import CycleResult, Instant

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.report import Report, Row, limits, show
+from benchmarks.support.report import Report, Row, limits, show
 from scheduling.engine.model import Node
 from scheduling.offline.openb import Arrivals, Pod, read_arrivals, read_nodes, read_pods, scaled
 from scheduling.offline.pack import OFFERED, PackReport, run_pack

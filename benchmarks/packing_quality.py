@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.report import limits
+from benchmarks.support.report import limits
 from scheduling.offline.openb import read_arrivals, read_nodes, read_pods, scaled
 from scheduling.offline.pack import run_pack
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.replay_events import Line, Pool, check_events
-from benchmarks.report import Report, Row, limits
+from benchmarks.support.replay_events import Line, Pool, check_events
+from benchmarks.support.report import Report, Row, limits
 from scheduling.offline.philly import Tenant, TraceJob, read_jobs, read_tenants
 from scheduling.offline.replay import ReplayReport, run_replay
 

@@ -13,12 +13,12 @@ from foundation.core.lazy_import import defer_import
 from foundation.messaging import outbox
 from foundation.monitoring import health, metrics
 from quotas.hooks import job_effects, request_evidence
-from scheduling import metrics as scheduling_metrics
 from scheduling.models import PriorityGrant, WorkspacePolicy
+from scheduling.monitoring import metrics as scheduling_metrics
 from scheduling.selectors.pending import pending_demand
 from scheduling.selectors.use import use_evidence
-from scheduling.services import feasibility
-from scheduling.tenant_tree import JobTreeWatcher
+from scheduling.services.jobs import feasibility
+from scheduling.services.tenant_tree import JobTreeWatcher
 from tenants.access import row_policies
 from tenants.hooks import tree_effects
 
@@ -46,11 +46,11 @@ def connect() -> None:
     metrics.register("foundation", metrics.own_figures)
     metrics.register("scheduling", scheduling_metrics.figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
-    feasibility.register(defer_import("scheduling.potential:misfit"))
+    feasibility.register(defer_import("scheduling.services.jobs.potential:misfit"))
     tree_effects.register("scheduling", JobTreeWatcher())
     job_effects.register(
         job_effects.Answers(
-            foresee=defer_import("scheduling.quota_effect:foresee"),
+            foresee=defer_import("scheduling.services.quota_effect:foresee"),
             drain=defer_import("scheduling.services.drain:quota_drain"),
             pending=pending_demand,
             vacate=defer_import("scheduling.services.vacate:queue_vacate"),

@@ -10,7 +10,7 @@ import pytest
 from django.utils import translation
 from hypothesis import Phase, settings
 
-from foundation.core.installation import installation_id
+from foundation.models.installation import installation_id
 
 pytest_plugins = [
     "tests.fixtures.compose",

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from allotment.supervisor.broker import broker_program
 from allotment.supervisor.child import spawn
-from benchmarks.postgres import PostgresServer, running_postgres
-from benchmarks.running import free_port, wait_ready
+from benchmarks.support.postgres import PostgresServer, running_postgres
+from benchmarks.support.running import free_port, wait_ready
 
 Tell = Callable[[str], None]
 _DATABASE: Final = "allotment"

@@ -21,8 +21,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.api.asking import Answered, ask_all, share, warm_up
 from benchmarks.api.installation import Installation, WrongSize, installation
 from benchmarks.api.requests import KINDS
-from benchmarks.processor import seconds_of, seconds_of_family
-from benchmarks.report import Report, Row, limits, show
+from benchmarks.support.processor import seconds_of, seconds_of_family
+from benchmarks.support.report import Report, Row, limits, show
 
 _SIZES: Final = ("tenants", "queues", "jobs")
 

@@ -11,7 +11,7 @@ import json
 import sys
 from typing import Any, Final
 
-from benchmarks.world import root_folder, simulated  # isort: skip (it sets Django up)
+from benchmarks.support.world import root_folder, simulated  # isort: skip (it sets Django up)
 from benchmarks.api.filling import fill
 from clusters.models import Cell, Flavor
 from foundation.core.actor import SYSTEM
@@ -20,7 +20,7 @@ from foundation.core.quantities import Resource
 from quotas.models import Queue, QueueFlavor, Quota, QuotaNode
 from quotas.services.quota import quota_node_ensure
 from scheduling.models import Job, PriorityClass
-from scheduling.services.job import job_submit
+from scheduling.services.jobs.job import job_submit
 from scheduling.spec import parse_job
 from tenants.models import Member, Role, Tenant, TenantKind, User
 from tenants.services.access_key import access_key_create

@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from benchmarks.control_plane import ControlPlane
 from benchmarks.kube.waiting import wait
+from benchmarks.support.control_plane import ControlPlane
 
 Json = dict[str, Any]
 _BARE: Final = "bare"

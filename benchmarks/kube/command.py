@@ -13,15 +13,15 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from benchmarks.control_plane import ControlPlane, running_control_plane, running_nodes
 from benchmarks.kube.cluster import Administrator, Bindings
 from benchmarks.kube.figures import Figures, Size, report, size_of
 from benchmarks.kube.user import User
 from benchmarks.kube.waiting import say
-from benchmarks.postgres import PostgresServer
-from benchmarks.processor import children, seconds_of, seconds_of_family
-from benchmarks.report import Report, limits, show
-from benchmarks.running import Running, platform_on_postgres
+from benchmarks.support.control_plane import ControlPlane, running_control_plane, running_nodes
+from benchmarks.support.postgres import PostgresServer
+from benchmarks.support.processor import children, seconds_of, seconds_of_family
+from benchmarks.support.report import Report, limits, show
+from benchmarks.support.running import Running, platform_on_postgres
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.report import Report, Row
+from benchmarks.support.report import Report, Row
 
 Bounds = Mapping[str, Any]
 

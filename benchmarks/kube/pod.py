@@ -21,7 +21,7 @@ from clusters.gpu.named import named_by_node  # noqa: E402
 from scheduling.execution.peers import peers_of  # noqa: E402
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_EPOCH, LABEL_JOB  # noqa: E402
 from scheduling.models import Job, JobRole, Task  # noqa: E402
-from scheduling.naming import gang_name, pod_name  # noqa: E402
+from scheduling.models.pod_names import gang_name, pod_name  # noqa: E402
 
 
 def pod(namespace: str) -> dict[str, object]:

@@ -12,7 +12,7 @@ import urllib3
 
 from benchmarks.kube.cluster import Bindings
 from benchmarks.kube.waiting import wait
-from benchmarks.running import Running
+from benchmarks.support.running import Running
 
 _THREADS: Final = 4
 _MOST: Final = 500  # jobs of one request

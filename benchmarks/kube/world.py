@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from django.core.management import call_command
 
-from benchmarks.world import root_folder  # isort: skip (it sets Django up)
+from benchmarks.support.world import root_folder  # isort: skip (it sets Django up)
 from clusters.models import BackendKind, Cell, Flavor
 from clusters.services.cluster import cluster_add
 from clusters.services.flavor import flavor_add, flavors_found
@@ -23,7 +23,7 @@ from foundation.core.quantities import Resource
 from quotas.services.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.models import PriorityClass
-from scheduling.services.priority_grant import priority_grant
+from scheduling.services.jobs.priority_grant import priority_grant
 from tenants.models import Role, Tenant, TenantKind, User
 from tenants.services.access_key import access_key_create
 from tenants.services.account import user_create

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from benchmarks.pipeline import kueue_baseline, plain
-from benchmarks.report import Report, show
+from benchmarks.support.report import Report, show
 
 _PLAIN: Final = "plain"
 _KUEUE: Final = "kueue-baseline"

@@ -23,10 +23,10 @@ from urllib.parse import urlsplit
 import psycopg
 
 from benchmarks.pipeline.kueue_shape import CLASSES, Planned, planned
-from benchmarks.postgres import PostgresServer
-from benchmarks.processor import seconds_of_family
-from benchmarks.report import Report, Row, limits
-from benchmarks.running import DATABASE, Running, platform_on_postgres
+from benchmarks.support.postgres import PostgresServer
+from benchmarks.support.processor import seconds_of_family
+from benchmarks.support.report import Report, Row, limits
+from benchmarks.support.running import DATABASE, Running, platform_on_postgres
 
 _TICK_S: Final = 0.5
 _MOST: Final = 500

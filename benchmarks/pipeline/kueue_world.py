@@ -13,7 +13,7 @@ import sys
 
 from django.core.management import call_command
 
-from benchmarks.world import MEMORY_MIB, root_folder, simulated  # isort: skip (it sets Django up)
+from benchmarks.support.world import MEMORY_MIB, root_folder, simulated  # isort: skip (it sets Django up)
 from benchmarks.pipeline.kueue_shape import CLASSES
 from clusters.models import Cell, Flavor
 from foundation.core.actor import SYSTEM
@@ -22,8 +22,8 @@ from quotas.models import PreemptOthers, PreemptWithin
 from quotas.services.queue import queue_create
 from quotas.services.queue_settings import queue_update
 from quotas.services.quota import QuotaAmount, quota_set
-from scheduling.services.priority_class import priority_class_create
-from scheduling.services.priority_grant import priority_grant
+from scheduling.services.jobs.priority_class import priority_class_create
+from scheduling.services.jobs.priority_grant import priority_grant
 from tenants.models import Role, Tenant, TenantKind, User
 from tenants.services.access_key import access_key_create
 from tenants.services.account import user_create

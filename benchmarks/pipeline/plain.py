@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.report import Report, Row, limits
-from benchmarks.running import Running, large_team, platform
+from benchmarks.support.report import Report, Row, limits
+from benchmarks.support.running import Running, large_team, platform
 
 _CLIENTS = 4
 _DEADLINE_S = 180

@@ -19,10 +19,10 @@ from frontend.pages.frame import frame, login_required, viewer
 from frontend.words import role_word
 from tenants.access import permissions
 from tenants.access.permissions import Permission
+from tenants.access.rights import Effective, Right, effective_list
 from tenants.models import Member, Tenant, User
 from tenants.selectors.account import group_named, user_named
 from tenants.selectors.member import member_get, member_list
-from tenants.selectors.rights import Effective, Right, effective_list
 from tenants.selectors.role import built_in_list, role_list, role_named
 from tenants.selectors.tenant import workspace_get
 from tenants.services.member import member_remove, member_set

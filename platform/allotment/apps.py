@@ -8,8 +8,8 @@ from typing import Any
 from django.apps import AppConfig
 from django.conf import settings
 
-from allotment.accounts import OPERATOR, SIGN_IN_FILE
 from allotment.celery import app as celery_app
+from allotment.setup.accounts import OPERATOR, SIGN_IN_FILE
 from tenants.hooks.signals import password_changed
 
 
@@ -22,7 +22,8 @@ class AllotmentConfig(AppConfig):
 
     def ready(self) -> None:
         """Says what readiness means for the parts that only the composition root knows."""
-        from allotment import checks, sign_ins  # noqa: PLC0415 (both read models)
+        from allotment.requests import sign_ins  # noqa: PLC0415 (both read models)
+        from allotment.setup import checks  # noqa: PLC0415 (both read models)
 
         checks.register()
         sign_ins.register()

@@ -6,7 +6,7 @@ import gc
 
 import django
 
-from allotment.startup import load_settings
+from allotment.processes.startup import load_settings
 from foundation.sql.row_scope import close_by_default
 
 load_settings()
@@ -15,7 +15,7 @@ django.setup(set_prefix=False)
 
 from django.urls import get_resolver  # noqa: E402 (reads the settings)
 
-from allotment.web import OneThreadHandler  # noqa: E402 (reads the settings)
+from allotment.requests.web import OneThreadHandler  # noqa: E402 (reads the settings)
 
 application = OneThreadHandler()
 # Every page is loaded now, not while somebody waits for the first. What is loaded by then stays: a search for

@@ -23,9 +23,9 @@ from celery.signals import (
 )
 from kombu.entity import Exchange, Queue
 
-from allotment.deathsig import die_with_parent
-from allotment.schedule import beat_schedule
-from allotment.startup import load_settings
+from allotment.processes.kill_on_parent_exit import die_with_parent
+from allotment.processes.schedule import beat_schedule
+from allotment.processes.startup import load_settings
 
 load_settings()
 
@@ -76,7 +76,7 @@ app.conf.update(
     broker_transport_options=_broker_options(settings.ALLOTMENT_BROKER_URL),
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,  # Celery's own hundred end after 50 minutes, and the worker with them
-    worker_consumer="allotment.consumer:LastingConsumer",
+    worker_consumer="allotment.processes.consumer:LastingConsumer",
     visibility_timeout=VISIBILITY_TIMEOUT_S,
     result_backend=None,
     CELERY_DB_REUSE_MAX=_TASKS_PER_CONNECTION,

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from allotment.startup import USAGE_ERROR, choose_settings, fail, load_settings
+from allotment.processes.startup import USAGE_ERROR, choose_settings, fail, load_settings
 
 OFFLINE: Final = {
     "pack": "Pack a trace of pods onto nodes and measure allocation and fragmentation",

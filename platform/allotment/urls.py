@@ -27,7 +27,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("frontend.urls")),
 ]
 
-handler400 = "allotment.errors.bad_request"
-handler403 = "allotment.errors.permission_denied"
-handler404 = "allotment.errors.not_found"
-handler500 = "allotment.errors.server_error"
+handler400 = "allotment.requests.errors.bad_request"
+handler403 = "allotment.requests.errors.permission_denied"
+handler404 = "allotment.requests.errors.not_found"
+handler500 = "allotment.requests.errors.server_error"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.core.wsgi import get_wsgi_application
 
-from allotment.startup import load_settings
+from allotment.processes.startup import load_settings
 from foundation.sql.row_scope import close_by_default
 
 load_settings()

@@ -9,9 +9,9 @@ class TelemetryConfig(AppConfig):
 
     def ready(self) -> None:
         from quotas.hooks import request_evidence  # noqa: PLC0415 (models are loaded only from here on)
-        from scheduling import measured  # noqa: PLC0415 (as above)
+        from scheduling.hooks import measured_use  # noqa: PLC0415 (as above)
         from telemetry.series.idle_hours import idle_evidence  # noqa: PLC0415 (as above)
         from telemetry.series.now import memory_now  # noqa: PLC0415 (as above)
 
         request_evidence.register("idle", idle_evidence)
-        measured.register(memory_now)
+        measured_use.register(memory_now)

@@ -28,8 +28,8 @@ from scheduling.api.serializers import (
 from scheduling.api.views import accepted
 from scheduling.models import Job
 from scheduling.selectors.job import job_get
-from scheduling.services.job import job_cancel, job_priority, job_resume, job_submit, job_suspend
-from scheduling.services.job_read import job_read
+from scheduling.services.jobs.job import job_cancel, job_priority, job_resume, job_submit, job_suspend
+from scheduling.services.jobs.job_read import job_read
 from scheduling.spec import to_mapping
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView

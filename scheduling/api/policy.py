@@ -16,7 +16,7 @@ from scheduling.policy.allowed import CHOICES
 from scheduling.policy.fields import FIELDS
 from scheduling.policy.stating import Statement
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
-from scheduling.services.workspace_policy import policy_delete, policy_set
+from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import StrictSerializer

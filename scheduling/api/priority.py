@@ -19,8 +19,8 @@ from scheduling.selectors.priority_grant import (
     priority_grant_get,
     priority_grant_list,
 )
-from scheduling.services.priority_class import VALUE_MAX, priority_class_create, priority_class_update
-from scheduling.services.priority_grant import priority_grant, priority_revoke
+from scheduling.services.jobs.priority_class import VALUE_MAX, priority_class_create, priority_class_update
+from scheduling.services.jobs.priority_grant import priority_grant, priority_revoke
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import StrictSerializer, named_by

@@ -15,7 +15,7 @@ from scheduling.api.serializers import ResizeRequestSerializer, ResizeSerializer
 from scheduling.selectors.job import job_get
 from scheduling.selectors.resize import resize_list
 from scheduling.selectors.task import task_get
-from scheduling.services.resize import slice_memory_resize
+from scheduling.services.resizing.resize import slice_memory_resize
 from scheduling.spec.memory import read_memory
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView

@@ -13,7 +13,7 @@ from foundation.core.bounded_parsing import Bounds
 from foundation.web import problems as problem_bodies
 from foundation.web.parsers import BoundedJsonParser
 from scheduling.api.job_file import JobFileSerializer
-from scheduling.services.job_batch import Entry, jobs_submit
+from scheduling.services.jobs.job_batch import Entry, jobs_submit
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer

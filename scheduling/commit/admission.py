@@ -18,9 +18,9 @@ from foundation.sql.prepared import Kept, KeptUpdate
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey, ledger_reserve
 from quotas.tree import QuotaTree, at_least
-from scheduling import measures
 from scheduling.commit.batch import CHUNK, Batch, task_key
 from scheduling.engine import model as em
+from scheduling.lifecycle.transitions import admit
 from scheduling.models import (
     Allocation,
     Attempt,
@@ -32,8 +32,8 @@ from scheduling.models import (
     TaskState,
     UserUsage,
 )
-from scheduling.naming import pod_name
-from scheduling.transitions import admit
+from scheduling.models.pod_names import pod_name
+from scheduling.monitoring import counters
 
 _TASKS: Final = Kept(
     lambda jobs: Task.unscoped.filter(job__pk__any_of=jobs).values_list("pk", "job_id", "role__name", "index")
@@ -193,7 +193,7 @@ def write(batch: Batch, *, in_use: bool = False) -> None:
 def _count_waits(batch: Batch) -> None:
     for _, key, number, *_ in batch.attempts:
         if number == 1:
-            measures.WAIT.observe((batch.now - batch.admitted[key].submitted_at).total_seconds())
+            counters.WAIT.observe((batch.now - batch.admitted[key].submitted_at).total_seconds())
 
 
 def _count_users(batch: Batch) -> None:

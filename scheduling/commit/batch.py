@@ -17,7 +17,7 @@ from quotas.services.ledger import LedgerKey
 from quotas.tree import QuotaTree
 from scheduling.commit.limits import Limits
 from scheduling.engine import model as em
-from scheduling.journal import Step, tell_jobs
+from scheduling.lifecycle.journal import Step, tell_jobs
 from scheduling.models import Claim, Decision, DecisionKind, Job, JobEvent
 from scheduling.snapshots import CellSnapshot
 

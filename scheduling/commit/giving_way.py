@@ -15,16 +15,16 @@ from django.db.models import Q
 from foundation.audit import audit_log
 from foundation.core.actor import SYSTEM
 from foundation.sql.prepared import Kept
-from scheduling import standing
 from scheduling.commit.batch import CHUNK, Batch
 from scheduling.commit.bundles import Bundle
 from scheduling.engine import model as em
-from scheduling.engine_config import engine_config
+from scheduling.engine_input import job_history
+from scheduling.engine_input.config import engine_config
+from scheduling.lifecycle.job_lifecycle import mark_evicting, note_removal
+from scheduling.lifecycle.retry import after_eviction
+from scheduling.lifecycle.transitions import advance
 from scheduling.models import Claim, DecisionKind, Job, JobState
-from scheduling.services.lifecycle import mark_evicting, note_removal
-from scheduling.services.retry import after_eviction
 from scheduling.snapshots import with_names
-from scheduling.transitions import advance
 
 LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 GIVING: Final = (em.DecisionKind.EVICT, em.DecisionKind.SHRINK, em.DecisionKind.MIGRATE)
@@ -121,7 +121,7 @@ def _promise(batch: Batch, job: Job, places: tuple[em.Allocation, ...], leaving:
         job=str(job.pk), allocations=places, leaving=leaving, until=em.Instant(until.timestamp())
     )
     batch.unclaimed.discard(job.pk)
-    batch.claims[job.pk] = Claim(job=job, content=standing.claim_content(claim), expires_at=until)
+    batch.claims[job.pk] = Claim(job=job, content=job_history.claim_content(claim), expires_at=until)
 
 
 def _places(batch: Batch, decision: em.Decision) -> tuple[em.Allocation, ...]:

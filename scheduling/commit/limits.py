@@ -9,7 +9,7 @@ from datetime import datetime
 
 from foundation.core.quantities import Resource
 from quotas.selectors.tree import TreeKey
-from scheduling.allowances import Allowances
+from scheduling.engine_input.allowances import Allowances
 from scheduling.models import Job
 
 

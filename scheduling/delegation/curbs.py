@@ -14,8 +14,8 @@ from typing import Final
 
 from foundation.core.quantities import Resource
 from scheduling import engine
-from scheduling.allowances import Allowances
 from scheduling.engine import model as em
+from scheduling.engine_input.allowances import Allowances
 from scheduling.models import Job, JobState
 
 _DENIED: Final = "POLICY_DENIED"

@@ -21,9 +21,9 @@ from clusters.models import Cell, Cluster
 from scheduling.commit.batch import write_decisions
 from scheduling.commit.reasons import Wait, note_reason
 from scheduling.delegation.curbs import Unwanted
+from scheduling.lifecycle.job_lifecycle import begin_eviction
+from scheduling.lifecycle.transitions import StaleJob, advance
 from scheduling.models import Job, JobRole, JobState
-from scheduling.services.lifecycle import begin_eviction
-from scheduling.transitions import StaleJob, advance
 
 log = structlog.get_logger(__name__)
 LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)

@@ -12,8 +12,8 @@ from foundation.sql import row_scope
 from quotas.models import Queue, QueueFlavor, QuotaNode
 from quotas.selectors.tree import engine_rows
 from quotas.selectors.workspace_limits import QuotaRow
-from scheduling.delegation.delegated import delegated_queues
 from scheduling.models import PriorityClass
+from scheduling.snapshots.delegated import delegated_queues
 
 
 @row_scope.whole()

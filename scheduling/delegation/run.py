@@ -30,12 +30,12 @@ from foundation.sql import row_scope
 from quotas.models import QueueFlavor
 from scheduling.commit.reasons import Wait
 from scheduling.delegation.curbs import Curbs
-from scheduling.delegation.delegated import delegated_queues
 from scheduling.delegation.following import Look, store
 from scheduling.delegation.projection import projection_of
 from scheduling.delegation.seating import seat
 from scheduling.delegation.workloads import workload_of
 from scheduling.models import TERMINAL_STATES, Job, JobRole, JobState
+from scheduling.snapshots.delegated import delegated_queues
 from scheduling.snapshots.inventory import engine_flavors
 
 log = structlog.get_logger(__name__)

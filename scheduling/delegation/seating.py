@@ -26,8 +26,8 @@ from scheduling.commit import admission
 from scheduling.commit.batch import Batch, write_decisions, write_events
 from scheduling.commit.limits import Limits
 from scheduling.engine import model as em
-from scheduling.engine_config import engine_config
-from scheduling.engine_jobs import engine_job
+from scheduling.engine_input.config import engine_config
+from scheduling.engine_input.jobs import engine_job
 from scheduling.models import Job, JobRole
 from scheduling.snapshots import CellSnapshot, with_names
 from scheduling.snapshots.elsewhere import Seeker, seats_snapshot

@@ -12,7 +12,7 @@ from foundation.core.quantities import Resource
 from scheduling import engine
 from scheduling.delegation.curbs import Curbs, Unwanted, spent
 from scheduling.engine import model as em
-from scheduling.engine_jobs import engine_job
+from scheduling.engine_input.jobs import engine_job
 from scheduling.models import GpuRequestMode, Job, JobRole
 
 _MOST: Final = 40

@@ -27,9 +27,9 @@ from scheduling.commit import admission
 from scheduling.commit.batch import Batch, write_decisions, write_events
 from scheduling.commit.limits import Limits
 from scheduling.engine import model as em
-from scheduling.engine_jobs import engine_job
+from scheduling.engine_input.jobs import engine_job
 from scheduling.models import Allocation, GpuRequestMode, Job, JobRole
-from scheduling.naming import pod_name
+from scheduling.models.pod_names import pod_name
 from scheduling.snapshots import CellSnapshot
 from scheduling.snapshots.inventory import engine_flavors
 

@@ -33,9 +33,9 @@ from foundation.sql.prepared import Kept
 from scheduling.execution.adopted_books import NotAdoptable, book
 from scheduling.execution.progress import pods_apply
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_JOB
+from scheduling.lifecycle.job_lifecycle import begin_eviction
+from scheduling.lifecycle.transitions import StaleJob, advance, transition
 from scheduling.models import TERMINAL_STATES, Allocation, Job, JobState, Task
-from scheduling.services.lifecycle import begin_eviction
-from scheduling.transitions import StaleJob, advance, transition
 
 log = structlog.get_logger(__name__)
 _PORTION: Final = 500

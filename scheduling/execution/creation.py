@@ -20,11 +20,11 @@ from clusters.backends.base import PUT_OFF, UNKNOWN, Outcome, PodObservation, Po
 from clusters.models import Cluster, ClusterHealth, ForeignPod
 from foundation.core import clock
 from foundation.sql.bulk import Guard, locking_in_order, update_rows
-from scheduling import measures
 from scheduling.execution.progress import pods_apply
+from scheduling.lifecycle.job_lifecycle import begin_eviction
+from scheduling.lifecycle.transitions import StaleJob
 from scheduling.models import Allocation, Job, JobState, Task, TaskState
-from scheduling.services.lifecycle import begin_eviction
-from scheduling.transitions import StaleJob
+from scheduling.monitoring import counters
 
 log = structlog.get_logger(__name__)
 ASKED_AT_MOST: Final = 10
@@ -101,7 +101,7 @@ def send_back(allocation: Allocation, outcome: Outcome, now: datetime) -> bool:
     job = Job.unscoped.select_related("queue").get(pk=allocation.attempt.job_id)
     if job.state not in _LIVE:
         return False
-    measures.STARTS_REFUSED.add(cluster=allocation.node.cluster.name, code=outcome.code)
+    counters.STARTS_REFUSED.add(cluster=allocation.node.cluster.name, code=outcome.code)
     try:
         with transaction.atomic():
             begin_eviction(

@@ -25,11 +25,11 @@ from foundation.core import clock, faults
 from foundation.messaging import leases, outbox
 from foundation.sql.bulk import Guard, locking_in_order, update_rows
 from foundation.sql.prepared import Kept, KeptUpdate
-from scheduling import measures
 from scheduling.execution import creation, gangs, resizing
 from scheduling.execution.task_specs import task_specs
-from scheduling.journal import Pod, tell_pods
+from scheduling.lifecycle.journal import Pod, tell_pods
 from scheduling.models import Allocation
+from scheduling.monitoring import counters
 
 log = structlog.get_logger(__name__)
 # What is noted between two batches costs as much time for few as for many, and nothing is made meanwhile.
@@ -140,7 +140,7 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
         if backend.capabilities.gangs:
             gangs.note_gathered(zip(wanted, specs, strict=True))
         faults.point("execute.before_ensure")
-        with measures.EXECUTION.timed(cluster=cluster.name, step="ensure"):
+        with counters.EXECUTION.timed(cluster=cluster.name, step="ensure"):
             outcomes = backend.ensure_many(specs)
         faults.point("execute.after_ensure")
         pairs = list(zip(wanted, outcomes, strict=True))
@@ -184,7 +184,7 @@ def _remove(cluster: Cluster, backend: ClusterBackend, unwanted: Sequence[Any], 
     for allocation in unwanted:
         asked_s = GRACE_S if allocation.grace is None else int(allocation.grace)
         by_grace[0 if _is_given_up(allocation) else asked_s].append(allocation)
-    with measures.EXECUTION.timed(cluster=cluster.name, step="remove"):
+    with counters.EXECUTION.timed(cluster=cluster.name, step="remove"):
         done = [pk for grace_s, some in sorted(by_grace.items()) for pk in _removed(backend, some, grace_s)]
     faults.point("execute.after_remove")
     with transaction.atomic():

@@ -20,7 +20,7 @@ from foundation.core import clock, faults
 from foundation.messaging import outbox
 from scheduling.execution.task_specs import LABEL_JOB
 from scheduling.models import Allocation, Attempt
-from scheduling.naming import gang_name
+from scheduling.models.pod_names import gang_name
 
 log = structlog.get_logger(__name__)
 _BATCH: Final = 200

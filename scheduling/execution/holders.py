@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from clusters.backends.base import HOLD, BoundPods, PodOnNode
 from clusters.models import Cluster
-from foundation.core.installation import installation_id
+from foundation.models.installation import installation_id
 from foundation.sql.prepared import Kept
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_JOB
 from scheduling.models import Allocation

@@ -36,13 +36,13 @@ from clusters.services.ownership import backend_owned, is_read_current, nodes_op
 from foundation.core import clock, faults
 from foundation.messaging import leases, outbox
 from foundation.sql.prepared import KeptUpdate
-from scheduling import measures
 from scheduling.execution import adoption, holders, pod_events
 from scheduling.execution.cluster_health import health_check, health_note
 from scheduling.execution.execute import RETRY_S
 from scheduling.execution.progress import pods_apply
 from scheduling.execution.tidied import tidied
 from scheduling.models import Allocation, Attempt, TaskState
+from scheduling.monitoring import counters
 
 log = structlog.get_logger(__name__)
 # Small: embedded, each transaction holds the one write lock that submissions wait for. Elsewhere the rows
@@ -88,7 +88,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             now = clock.now()
             listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
             everything = not cluster.cursor or _others_are_old(cluster, now)
-            with measures.EXECUTION.timed(cluster=cluster.name, step="observe"):
+            with counters.EXECUTION.timed(cluster=cluster.name, step="observe"):
                 batch = backend.observe(None if listing and everything else cluster.cursor, whole=listing)
         except BackendUnavailable as error:
             health_note(cluster, ClusterHealth.UNREACHABLE, str(error))

@@ -14,7 +14,7 @@ from typing import Final
 from clusters.backends.base import GANG_FOLDER
 from scheduling.execution import frameworks
 from scheduling.models import Job, Task
-from scheduling.naming import gang_name, pod_name
+from scheduling.models.pod_names import gang_name, pod_name
 
 MASTER_PORT: Final = 23456
 PEERS: Final = "peers"

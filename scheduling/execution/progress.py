@@ -22,13 +22,13 @@ from foundation.sql.prepared import Kept
 from scheduling.execution import restart
 from scheduling.execution.changes import Changes
 from scheduling.execution.endings import ending_message, ending_numbers
-from scheduling.journal import Pod, tell_pods
+from scheduling.lifecycle.job_lifecycle import ask_removal, end_attempts, eviction, finish, no_reason, settle
+from scheduling.lifecycle.journal import Pod, tell_pods
+from scheduling.lifecycle.retry import after_failed_task, after_failure, never_starts, rule_for
+from scheduling.lifecycle.transitions import Move, transition_all
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
-from scheduling.services.lifecycle import ask_removal, end_attempts, eviction, finish, no_reason, settle
 from scheduling.services.obstacles import TERMINATING
 from scheduling.services.release import give_back
-from scheduling.services.retry import after_failed_task, after_failure, never_starts, rule_for
-from scheduling.transitions import Move, transition_all
 
 log = structlog.get_logger(__name__)
 

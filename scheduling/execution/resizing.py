@@ -13,7 +13,7 @@ from foundation.core import clock, faults
 from foundation.messaging import outbox
 from foundation.sql.prepared import Kept
 from scheduling.models import DeviceSlice, MemoryResize, ResizeState
-from scheduling.services.resize_settle import resize_settle
+from scheduling.services.resizing.resize_settle import resize_settle
 
 _BATCH: Final = 50
 _ASK_AGAIN_S: Final = 1.0

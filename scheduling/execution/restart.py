@@ -14,9 +14,9 @@ from django.db.models import F, QuerySet
 
 from clusters.backends.base import PodObservation, PodPhase
 from scheduling.execution.endings import ending_message, ending_numbers
+from scheduling.lifecycle.retry import IN_PLACE, after_failed_task
+from scheduling.lifecycle.transitions import note
 from scheduling.models import Allocation, JobState, Task, TaskState
-from scheduling.services.retry import IN_PLACE, after_failed_task
-from scheduling.transitions import note
 
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ACTIVE: Final = (TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING)

@@ -13,7 +13,7 @@ from clusters.backends.base import EPOCH, HOLD, DeviceGrant, Gang, TaskRef, Task
 from foundation.sql.prepared import Kept
 from scheduling.execution.peers import Peers, peers_of
 from scheduling.models import Allocation, DeviceSlice, Task
-from scheduling.naming import gang_name
+from scheduling.models.pod_names import gang_name
 
 LABEL_JOB: Final = "allotment.io/job"
 LABEL_ATTEMPT: Final = "allotment.io/attempt"

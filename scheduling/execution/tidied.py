@@ -12,7 +12,7 @@ from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
 from foundation.sql.bulk import locking_in_order
 from foundation.sql.prepared import Kept, KeptUpdate
-from scheduling.journal import Pod, tell_pods
+from scheduling.lifecycle.journal import Pod, tell_pods
 from scheduling.models import TERMINAL_STATES, Allocation, TaskState
 
 _AT_REST: Final[Kept[tuple[Any, ...]]] = Kept(

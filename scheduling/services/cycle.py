@@ -17,11 +17,12 @@ from foundation.core.garbage_collection import uncollected
 from foundation.messaging import leases, outbox
 from foundation.monitoring import health
 from foundation.sql.prepared import Kept
-from scheduling import commit, engine, measures
+from scheduling import commit, engine
 from scheduling.commit import Committed
-from scheduling.delegation.delegated import elsewhere
 from scheduling.engine.model import Instant
-from scheduling.engine_config import brief_config, engine_config
+from scheduling.engine_input.config import brief_config, engine_config
+from scheduling.monitoring import counters
+from scheduling.snapshots.delegated import elsewhere
 from scheduling.snapshots.kept import borrow, is_trusted, keep
 from scheduling.snapshots.kept_jobs import TRUSTED_FOR
 
@@ -61,21 +62,21 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         faults.point("cycle.leased")
         begun = time.monotonic()
         others, cell = elsewhere(cell_id), _name(cell_id)
-        with measures.SNAPSHOT.timed(cell=cell):
+        with counters.SNAPSHOT.timed(cell=cell):
             taken, kept = borrow(cell_id, but=others, briefly=briefly)
         config = brief_config() if briefly else engine_config()
-        with measures.DECISION.timed(cell=cell):
+        with counters.DECISION.timed(cell=cell):
             result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
         faults.point("cycle.before_commit")
         try:
-            with measures.COMMIT.timed(cell=cell):
+            with counters.COMMIT.timed(cell=cell):
                 done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
         except leases.LeaseLost as error:
             log.warning("cycle abandoned", cell=str(cell_id), why=str(error))
             outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
             return None
     _took_s[cell_id] = time.monotonic() - begun
-    measures.CYCLE.observe(_took_s[cell_id], cell=cell)
+    counters.CYCLE.observe(_took_s[cell_id], cell=cell)
     (_idle.discard if done.admitted else _idle.add)(cell_id)
     faults.point("cycle.after_commit")
     if kept is not None:

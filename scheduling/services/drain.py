@@ -10,11 +10,11 @@ from foundation.core.actor import Actor
 from quotas.hooks.job_effects import Overhang
 from quotas.models import QuotaNode
 from scheduling.engine.model import EvictRule
+from scheduling.lifecycle.job_lifecycle import begin_eviction
+from scheduling.lifecycle.transitions import StaleJob
 from scheduling.models import Job, JobState
-from scheduling.quota_effect import jobs_to_drain
-from scheduling.services.lifecycle import begin_eviction
+from scheduling.services.quota_effect import jobs_to_drain
 from scheduling.snapshots import cell_snapshot
-from scheduling.transitions import StaleJob
 
 _RUNS = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 

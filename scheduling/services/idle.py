@@ -9,11 +9,11 @@ from datetime import datetime
 import structlog
 from django.db import transaction
 
+from scheduling.lifecycle.job_lifecycle import begin_eviction
+from scheduling.lifecycle.transitions import StaleJob
 from scheduling.models import DeviceSlice, Job, JobState
 from scheduling.policy import combine
 from scheduling.selectors.workspace_policy import path_policies
-from scheduling.services.lifecycle import begin_eviction
-from scheduling.transitions import StaleJob
 from tenants.models import Tenant
 
 log = structlog.get_logger(__name__)

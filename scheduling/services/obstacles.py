@@ -17,8 +17,8 @@ from django.db.models import Q, QuerySet
 
 from clusters.models import ClusterHealth
 from foundation.sql.prepared import Kept
+from scheduling.lifecycle.transitions import note
 from scheduling.models import Allocation, Job, JobEvent, JobState, TaskState
-from scheduling.transitions import note
 
 IMAGE_PULL_FAILED: Final = "IMAGE_PULL_FAILED"
 CONTAINER_NOT_CREATED: Final = "CONTAINER_NOT_CREATED"

@@ -13,7 +13,7 @@ from foundation.messaging import outbox
 from foundation.sql.prepared import Kept, KeptUpdate
 from quotas.services.ledger import LedgerKey, charges, ledger_free
 from scheduling.models import Allocation, DeviceSlice
-from scheduling.services.resize_settle import resizes_end
+from scheduling.services.resizing.resize_settle import resizes_end
 
 _PARTS: Final = Kept(
     lambda allocations: DeviceSlice.unscoped.filter(

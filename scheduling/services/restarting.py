@@ -14,9 +14,9 @@ from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.sql import row_scope
+from scheduling.lifecycle.job_lifecycle import begin_eviction, end_claims
+from scheduling.lifecycle.transitions import transition
 from scheduling.models import Allocation, Job, JobState
-from scheduling.services.lifecycle import begin_eviction, end_claims
-from scheduling.transitions import transition
 
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _PORTION: Final = 500

@@ -12,9 +12,9 @@ from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from quotas.models import Budget, BudgetAction
 from quotas.selectors.budget import BudgetUse, budget_uses
 from scheduling.engine.model import EvictRule
+from scheduling.lifecycle.job_lifecycle import begin_eviction
+from scheduling.lifecycle.transitions import StaleJob
 from scheduling.models import Allocation, Job, JobState
-from scheduling.services.lifecycle import begin_eviction
-from scheduling.transitions import StaleJob
 
 log = structlog.get_logger(__name__)
 _RUNS = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)

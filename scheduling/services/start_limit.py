@@ -18,13 +18,13 @@ from django.db.models.functions import Coalesce
 from clusters.models import ClusterHealth
 from foundation.messaging import outbox
 from foundation.sql.prepared import Kept
+from scheduling.lifecycle.job_lifecycle import begin_eviction, note_removal
+from scheduling.lifecycle.transitions import StaleJob, advance
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.policy import combine
 from scheduling.policy.stating import START_LEAST_S
 from scheduling.selectors.workspace_policy import path_policies
-from scheduling.services.lifecycle import begin_eviction, note_removal
 from scheduling.services.obstacles import START_LIMIT, given_up_note
-from scheduling.transitions import StaleJob, advance
 from tenants.models import Tenant
 
 log = structlog.get_logger(__name__)

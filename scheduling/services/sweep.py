@@ -16,6 +16,8 @@ from clusters.models import ADMITS_ITSELF, Cell, Cluster
 from foundation.core import clock, faults
 from foundation.messaging import outbox
 from foundation.sql.prepared import Kept
+from scheduling.lifecycle.job_lifecycle import begin_eviction, settle
+from scheduling.lifecycle.transitions import StaleJob
 from scheduling.models import (
     Allocation,
     Attempt,
@@ -26,11 +28,9 @@ from scheduling.models import (
     ResizeState,
 )
 from scheduling.services import unusable
-from scheduling.services.lifecycle import begin_eviction, settle
 from scheduling.services.obstacles import obstacles_note
-from scheduling.services.resize_settle import resize_give_up
+from scheduling.services.resizing.resize_settle import resize_give_up
 from scheduling.services.start_limit import end_slow_starts
-from scheduling.transitions import StaleJob
 
 log = structlog.get_logger(__name__)
 _RECHECK: Final = timedelta(seconds=15)

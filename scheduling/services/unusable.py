@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 
 from foundation.sql.prepared import Kept
 from scheduling.engine import model as em
-from scheduling.engine_jobs import toleration
+from scheduling.engine_input.jobs import toleration
 from scheduling.models import Allocation, JobState
 
 NODE_GRACE: Final = timedelta(seconds=30)

@@ -15,7 +15,7 @@ from typing import Final
 
 from django.db import transaction
 
-from scheduling.engine_config import USER_SHARES
+from scheduling.engine_input.config import USER_SHARES
 from scheduling.models import Allocation, UserUsage
 
 Who = tuple[uuid.UUID, uuid.UUID]

@@ -9,9 +9,9 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError
 from foundation.messaging import outbox
 from quotas.models import Queue
-from scheduling import transitions
+from scheduling.lifecycle import transitions
+from scheduling.lifecycle.job_lifecycle import end_claims
 from scheduling.models import HOLDING_STATES, WAITING_STATES, Job
-from scheduling.services.lifecycle import end_claims
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from clusters.models import Device
 from foundation.sql import row_scope
 from scheduling import engine
-from scheduling.delegation.delegated import NOWHERE, Elsewhere
-from scheduling.engine_jobs import watched_workspaces
+from scheduling.engine_input.job_history import claims_of, has_left, pasts_of, places_of_movers, usage_of
+from scheduling.engine_input.jobs import watched_workspaces
 from scheduling.models import Allocation, DeviceSlice, Job, JobRole
+from scheduling.snapshots.delegated import NOWHERE, Elsewhere
 from scheduling.snapshots.elsewhere import Parts
 from scheduling.snapshots.holds import allocations_of
 from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes, with_tasks
 from scheduling.snapshots.jobs import SEEN, allowances_of, below_cap, jobs_of, limited, most_cards
 from scheduling.snapshots.taken import CellSnapshot, names_in
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
-from scheduling.standing import claims_of, has_left, pasts_of, places_of_movers, usage_of
 
 
 @dataclass(frozen=True, slots=True)

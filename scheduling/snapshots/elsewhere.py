@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from clusters.models import Cluster, Device
 from foundation.sql import row_scope
 from scheduling import engine
-from scheduling.delegation.delegated import Elsewhere
 from scheduling.engine import model as em
-from scheduling.engine_jobs import watched_workspaces
+from scheduling.engine_input.jobs import watched_workspaces
 from scheduling.models import Allocation, DeviceSlice, Job
+from scheduling.snapshots.delegated import Elsewhere
 from scheduling.snapshots.holds import allocations_of
 from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes, with_tasks
 from scheduling.snapshots.taken import CellSnapshot, names_in

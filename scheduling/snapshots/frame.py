@@ -11,10 +11,10 @@ from clusters.models import Cell
 from foundation.sql.prepared import Kept
 from scheduling import engine
 from scheduling.engine import model as em
+from scheduling.engine_input.job_history import claims_of, usage_of
 from scheduling.snapshots.inventory import engine_flavors
 from scheduling.snapshots.taken import Contradiction, pool_names
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
-from scheduling.standing import claims_of, usage_of
 
 _MARKS: Final = Kept(
     lambda cell: Cell.unscoped.filter(pk=cell).values_list("inventory_version", "cycle_number")

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from foundation.core.quantities import Resource
 from scheduling.engine import model as em
-from scheduling.engine_jobs import placement_rules
+from scheduling.engine_input.jobs import placement_rules
 from scheduling.models import Allocation, DeviceSlice
 
 HOLD: Final = (

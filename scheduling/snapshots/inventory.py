@@ -14,7 +14,7 @@ from clusters.services.node_life import is_node_schedulable
 from foundation.core import clock
 from foundation.sql.prepared import Kept
 from scheduling.engine import model as em
-from scheduling.engine_jobs import toleration
+from scheduling.engine_input.jobs import toleration
 
 _FLAVORS: Final = Kept(lambda cell: Flavor.unscoped.filter(cluster__cell_id=cell).order_by("id"))
 

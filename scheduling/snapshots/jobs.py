@@ -11,10 +11,10 @@ from typing import Final
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from foundation.sql.prepared import Kept
-from scheduling.allowances import Allowances
 from scheduling.engine import model as em
-from scheduling.engine_config import engine_config
-from scheduling.engine_jobs import Past, RoleRow, engine_job
+from scheduling.engine_input.allowances import Allowances
+from scheduling.engine_input.config import engine_config
+from scheduling.engine_input.jobs import Past, RoleRow, engine_job
 from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
 from tenants.models import Tenant
 

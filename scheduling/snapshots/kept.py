@@ -20,17 +20,17 @@ from foundation.core import clock
 from foundation.sql import row_scope
 from foundation.sql.read_transaction import one_moment
 from scheduling import engine
-from scheduling.allowances import Allowances
-from scheduling.delegation.delegated import NOWHERE, Elsewhere
 from scheduling.engine import model as em
+from scheduling.engine_input.allowances import Allowances
+from scheduling.engine_input.job_history import places_of_movers
 from scheduling.snapshots.cold import cell_snapshot
+from scheduling.snapshots.delegated import NOWHERE, Elsewhere
 from scheduling.snapshots.frame import Frame
 from scheduling.snapshots.jobs import allowances_of, below_cap, most_cards
 from scheduling.snapshots.kept_holds import KeptHolds
 from scheduling.snapshots.kept_jobs import TRUSTED_FOR, KeptJobs
 from scheduling.snapshots.kept_nodes import KeptNodes, unlike_rows
 from scheduling.snapshots.taken import CellSnapshot, Contradiction
-from scheduling.standing import places_of_movers
 
 log = structlog.get_logger(__name__)
 

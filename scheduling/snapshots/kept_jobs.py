@@ -14,13 +14,13 @@ from django.db.models.functions import Cast
 
 from foundation.core import clock
 from foundation.sql.prepared import Kept
-from scheduling.allowances import Allowances
 from scheduling.engine import model as em
-from scheduling.engine_config import engine_config
-from scheduling.engine_jobs import Past, RoleRow, engine_job, watched_workspaces
+from scheduling.engine_input.allowances import Allowances
+from scheduling.engine_input.config import engine_config
+from scheduling.engine_input.job_history import has_left, has_parts, pasts_of
+from scheduling.engine_input.jobs import Past, RoleRow, engine_job, watched_workspaces
 from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
 from scheduling.snapshots.jobs import SEEN, limited
-from scheduling.standing import has_left, has_parts, pasts_of
 
 PORTION: Final = 500
 """Rows that are loaded by their keys at a time: SQLite bounds the parameters of a statement."""

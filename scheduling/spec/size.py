@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.errors import FieldError, TooLarge
 from scheduling.models import Job
-from scheduling.naming import gang_name, pod_name
+from scheduling.models.pod_names import gang_name, pod_name
 from scheduling.spec.section import Section
 from scheduling.spec.types import RoleSpec
 

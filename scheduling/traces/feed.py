@@ -11,7 +11,7 @@ from typing import Any, Final
 from clusters.backends.simulated.faults import set_speed
 from clusters.models import Cluster
 from foundation.core.errors import AllotmentError
-from scheduling.services.job import job_submit
+from scheduling.services.jobs.job import job_submit
 from scheduling.spec import JobSpec, parse_job
 from scheduling.traces.philly import Rejected, Trace, TraceJob
 from scheduling.traces.places import QUEUE, Pool

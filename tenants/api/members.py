@@ -14,6 +14,7 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.sql.versions import etag, if_match
 from foundation.web.listing import Column
 from tenants.access.permissions import Permission
+from tenants.access.rights import Effective, effective_list
 from tenants.api.pages import list_of, listed, listed_by
 from tenants.api.place import PlaceView
 from tenants.api.query import ListQuery, NoQuery, read_query
@@ -30,7 +31,6 @@ from tenants.api.shapes import (
 from tenants.api.tenants import body_of
 from tenants.selectors.account import group_named, user_named
 from tenants.selectors.member import member_get, member_list
-from tenants.selectors.rights import Effective, effective_list
 from tenants.selectors.role import role_get, role_list, role_named
 from tenants.services.member import member_remove, member_set
 from tenants.services.role import role_create, role_delete, role_update

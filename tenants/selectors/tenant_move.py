@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from foundation.core.actor import Actor
 from tenants.access.permissions import Permission
+from tenants.access.rights import Right, rights_on
 from tenants.hooks import tree_effects
 from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant
-from tenants.selectors.rights import Right, rights_on
 from tenants.services.tenant_move import tenant_move_check
 
 

@@ -14,9 +14,9 @@ from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.sql.versions import advance, require_current
 from tenants.access import permissions
 from tenants.access.permissions import Permission
+from tenants.access.rights import role_points
 from tenants.models import Group, GroupMember, Member, User
 from tenants.models.names import clean_name, same_name
-from tenants.selectors.rights import role_points
 from tenants.services.last_admin import last_admin_kept
 
 

@@ -12,8 +12,8 @@ from foundation.sql.versions import advance
 from tenants.access import permissions
 from tenants.access.permission_points import ROLE_PERMISSIONS, points_of
 from tenants.access.permissions import Permission
+from tenants.access.rights import role_points
 from tenants.models import PLATFORM_ROLES, CustomRole, Group, Member, Role, Tenant, User
-from tenants.selectors.rights import role_points
 from tenants.services.last_admin import last_admin_kept
 from tenants.services.tree import require_live
 

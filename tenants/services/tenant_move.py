@@ -15,9 +15,9 @@ from foundation.sql import row_scope
 from foundation.sql.versions import advance, require_current
 from tenants.access import grants, permissions
 from tenants.access.permissions import Permission
+from tenants.access.rights import role_points
 from tenants.hooks import tree_effects
 from tenants.models import CustomRole, Member, Tenant
-from tenants.selectors.rights import role_points
 from tenants.services import tree
 from tenants.services.role import role_copy
 

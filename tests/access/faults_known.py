@@ -17,7 +17,7 @@ SAMPLE: Final[dict[str, str]] = {
     ),
     "tenants.services.tenant:tenant_rename:require:1": "PATCH api/v1/tenants/{tenant}",
     "tenants.services.member:member_set:require_cover:1": "POST api/v1/tenants/{tenant}/members as editor",
-    "scheduling.services.acting:require_stop:require:1": (
+    "scheduling.services.jobs.acting:require_stop:require:1": (
         "POST api/v1/workspaces/{ws}/jobs/{job}/cancel of another"
     ),
     "frontend.pages.quotas.page:workspace_quota:login_required:1": "GET w/{workspace}/quota",

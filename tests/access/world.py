@@ -33,8 +33,8 @@ from quotas.models import (
 from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import quota_set
 from quotas.services.quota_plan import Keep, QuotaAmount
+from scheduling.lifecycle.transitions import note
 from scheduling.models import Job, JobState, PriorityGrant, WorkspacePolicy
-from scheduling.transitions import note
 from tenants.models import AccessKey, Member, Role, Tenant, User
 from tenants.services.access_key import access_key_create
 from tenants.services.tenant import tenant_archive

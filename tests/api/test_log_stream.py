@@ -21,7 +21,7 @@ from scheduling.api import log_stream
 from scheduling.models import Job
 from scheduling.selectors.log_follow import LogFollower
 from scheduling.selectors.logs import LogLine, LogQuery
-from scheduling.services.job import job_cancel
+from scheduling.services.jobs.job import job_cancel
 from tenants.models import Member, Role, Tenant, User
 from tests.api.conftest import As
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
-from allotment.one_time_passwords import OPEN
+from allotment.requests.one_time_passwords import OPEN
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from foundation.core.errors import PermissionDenied

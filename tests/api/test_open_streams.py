@@ -17,9 +17,9 @@ from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from foundation.core.errors import AllotmentError
 from scheduling.api import stream
+from scheduling.lifecycle.transitions import note
 from scheduling.models import Job
 from scheduling.selectors import feed
-from scheduling.transitions import note
 from tenants.api import audit as audit_views
 from tenants.api.live_stream import LiveStream
 from tenants.models import AccessKey, CustomRole, Group, Member, Tenant, User

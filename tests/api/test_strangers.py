@@ -14,8 +14,8 @@ from django.core.cache import cache
 from django.db import DatabaseError
 from django.test import Client, RequestFactory
 
-from allotment import denial_counts, denials
-from allotment.denial_counts import ADDRESSES_MAX, OF_USER, Caller, DenialCounts
+from allotment.requests import denial_counts, denials
+from allotment.requests.denial_counts import ADDRESSES_MAX, OF_USER, Caller, DenialCounts
 from allotment.settings import environment
 from allotment.supervisor.programs import embedded_plan
 from foundation.audit import audit_log

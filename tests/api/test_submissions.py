@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from foundation.models import AuditRecord, Hint
 from scheduling.models import Job, JobEvent, Task
-from scheduling.services import job_batch, job_check
+from scheduling.services.jobs import job_batch, job_check
 from tests.api.conftest import As
 from tests.builders import jobs
 from tests.builders.world import World

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.kubernetes import shares
 from clusters.gpu import hami
 from clusters.models import BackendKind, GpuMode

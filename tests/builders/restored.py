@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from django.core.management import call_command
 from django.db import transaction
 
-from foundation.core.installation import installation_id
+from foundation.models.installation import installation_id
 from scheduling.snapshots import kept
 from tests.builders.kube_stage import KubeStage
 

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from foundation.core import clock
 from foundation.core.errors import Conflict
 from scheduling.models import TERMINAL_STATES, Allocation, Job, JobState
-from scheduling.services.job import job_cancel, job_resume, job_suspend
+from scheduling.services.jobs.job import job_cancel, job_resume, job_suspend
 from tests.builders.kube_stage import KubeStage
 from tests.chaos import servers
 from tests.chaos.actors import Actor, Order

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
 
-from benchmarks.control_plane import ControlPlane, Server, wait_ready
+from benchmarks.support.control_plane import ControlPlane, Server, wait_ready
 
 
 class ServerFault(StrEnum):

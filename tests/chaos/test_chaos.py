@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from pytest_django import Settings
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.kubernetes import api
 from scheduling.models import MemoryResize
 from tests.builders import jobs

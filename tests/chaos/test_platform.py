@@ -20,7 +20,7 @@ import httpx
 import psycopg
 import pytest
 
-from benchmarks.running import Running, large_team, platform
+from benchmarks.support.running import Running, large_team, platform
 from tests.chaos.commit_laws import assert_every_commit_kept_the_laws, commits_looked_at, watch_commits
 from tests.fixtures.books import books
 from tests.fixtures.wait import descendants, wait_until

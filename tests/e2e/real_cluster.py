@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.control_plane import ControlPlane, find_programs, running_nodes
-from benchmarks.running import Running, platform
+from benchmarks.support.control_plane import ControlPlane, find_programs, running_nodes
+from benchmarks.support.running import Running, platform
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json, node_allocates
 from tests.fixtures.wait import wait_until

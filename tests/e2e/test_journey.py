@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from benchmarks.running import Running, large_team, platform
+from benchmarks.support.running import Running, large_team, platform
 from tests.fixtures.browser import chromium_path, page_of
 
 pytestmark = pytest.mark.browser

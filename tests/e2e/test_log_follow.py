@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from benchmarks.running import Running, large_team, platform
+from benchmarks.support.running import Running, large_team, platform
 from tests.e2e.test_journey import SOON_MS, sign_in, submit
 from tests.fixtures.browser import chromium_path, page_of
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.gpu import hami
 from tests.e2e.real_cluster import CARDS, CUT, MEMORY_MIB, MIG, MODEL, Installation, installation
 from tests.fixtures.postgres import PostgresServer

@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.models import Cluster as ClusterRow
 from clusters.services.flavor import flavor_add, flavors_found
 from foundation.core.actor import SYSTEM
-from foundation.core.installation import installation_id
 from foundation.models import Installation
+from foundation.models.installation import installation_id
 from scheduling.models import Job
-from scheduling.services.job import job_cancel, job_submit
+from scheduling.services.jobs.job import job_cancel, job_submit
 from scheduling.spec import parse_job
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.kube.figures import Figures, Size, report, size_of
-from benchmarks.report import Row, limits
+from benchmarks.support.report import Row, limits
 
 BOUNDS = limits("kube")
 

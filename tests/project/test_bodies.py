@@ -10,9 +10,9 @@ import pytest
 from django.core.exceptions import RequestAborted
 from django.test import override_settings
 
-from allotment import bodies
-from allotment.bodies import Body, BodyBudget, TooManyBodies, TooSlow, read_body
-from allotment.web import OneThreadHandler
+from allotment.requests import bodies
+from allotment.requests.bodies import Body, BodyBudget, TooManyBodies, TooSlow, read_body
+from allotment.requests.web import OneThreadHandler
 from foundation.core.errors import TooLarge
 
 LIMIT = 1000

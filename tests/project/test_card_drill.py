@@ -19,8 +19,8 @@ from typing import Final
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from benchmarks.control_plane import ControlPlane, running_nodes
-from benchmarks.postgres import MissingProgram
+from benchmarks.support.control_plane import ControlPlane, running_nodes
+from benchmarks.support.postgres import MissingProgram
 from tests.fixtures.card_watch import CardWatch
 from tests.fixtures.need import need
 from tests.fixtures.platforms import Platform

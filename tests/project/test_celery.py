@@ -12,7 +12,7 @@ from kombu import Connection
 
 from allotment import celery as workers
 from allotment.celery import QUEUES, VISIBILITY_TIMEOUT_S, app
-from allotment.schedule import beat_schedule
+from allotment.processes.schedule import beat_schedule
 from allotment.supervisor import programs
 from foundation.messaging import due_hints
 from tests.fixtures.postgres import PostgresServer

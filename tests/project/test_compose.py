@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from allotment.celery import QUEUES
-from benchmarks.postgres import PostgresServer
+from benchmarks.support.postgres import PostgresServer
 from tests.fixtures.compose import ROOT, VARIABLES, Installation, compose_services, fresh_installation
 from tests.fixtures.valkey import ValkeyServer
 from tests.fixtures.wait import wait_until

@@ -18,10 +18,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks import control_plane
-from benchmarks.control_plane import ControlPlane, find_programs, running_nodes
-from benchmarks.postgres import MissingProgram, PostgresServer
-from benchmarks.running import free_port
+from benchmarks.support import control_plane
+from benchmarks.support.control_plane import ControlPlane, find_programs, running_nodes
+from benchmarks.support.postgres import MissingProgram, PostgresServer
+from benchmarks.support.running import free_port
 from tests.fixtures.compose import ROOT, VARIABLES, Installation, fresh_installation
 from tests.fixtures.kubelet import Cluster
 from tests.fixtures.need import need

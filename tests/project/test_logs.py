@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import structlog
 
-from allotment.logs import NoProbes, logging_config
+from allotment.processes.logs import NoProbes, logging_config
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from celery.bootsteps import CLOSE, RUN
 from celery.worker.consumer import Consumer
 from kombu import Connection
 
-from allotment import consumer
 from allotment.celery import app
-from allotment.consumer import LastingConsumer
+from allotment.processes import consumer
+from allotment.processes.consumer import LastingConsumer
 from allotment.supervisor import broker
 from allotment.supervisor.child import spawn
 from tests.fixtures.valkey import ValkeyServer
@@ -168,5 +168,5 @@ def test_a_failure_while_it_stops_is_not_the_beginning_of_another_reading(
 
 
 def test_workers_read_so_and_never_give_the_broker_up() -> None:
-    assert app.conf.worker_consumer == "allotment.consumer:LastingConsumer"
+    assert app.conf.worker_consumer == "allotment.processes.consumer:LastingConsumer"
     assert app.conf.broker_connection_max_retries is None

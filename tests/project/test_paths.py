@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment import paths
+from allotment.processes import paths
 
 
 def test_home_is_dot_allotment_where_we_stand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

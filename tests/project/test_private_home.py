@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from allotment.private_home import make_home_private
+from allotment.processes.private_home import make_home_private
 from allotment.settings import environment
 from allotment.supervisor import preflight
 

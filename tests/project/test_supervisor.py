@@ -162,7 +162,7 @@ def test_grandchildren_end_with_an_orderly_stop(start: Start) -> None:
 
 FORKING = """
 import os, time
-from allotment.deathsig import die_with_parent
+from allotment.processes.kill_on_parent_exit import die_with_parent
 parent = os.getpid()
 for _ in range(3):
     if os.fork() == 0:

@@ -22,7 +22,7 @@ import httpx
 import pytest
 
 from allotment.supervisor.programs import embedded_plan
-from benchmarks.running import free_port
+from benchmarks.support.running import free_port
 from tests.fixtures.need import need
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.valkey import ValkeyServer
@@ -198,7 +198,7 @@ class Load(threading.Thread):
 def test_old_processes_work_on_the_new_schema_and_are_replaced_one_by_one(
     installation: Installation, postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    token = json.loads(installation.run("before", "-m", "benchmarks.world", "4", "8", "10"))["token"]
+    token = json.loads(installation.run("before", "-m", "benchmarks.support.world", "4", "8", "10"))["token"]
     parts = ("cycles", "worker", "relay", "beat", "web")
     for part in parts:
         installation.start("before", part)

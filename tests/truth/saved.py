@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from scheduling.dump import FORMAT
 from scheduling.engine import Snapshot
+from scheduling.snapshots.dump import FORMAT
 from tests.truth.report import Tally, judged
 from tests.truth.settle import Run
 

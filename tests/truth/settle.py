@@ -31,7 +31,7 @@ from scheduling.engine.model import (
     Outcome,
     QuotaNode,
 )
-from scheduling.engine_config import engine_config
+from scheduling.engine_input.config import engine_config
 from tests.truth.oracle.cell import Cell
 from tests.truth.worlds import World
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduling.dump import dump
 from scheduling.engine.model import Help, HelpCode, Outcome, Reason
+from scheduling.snapshots.dump import dump
 from tests.truth.known import KNOWN
 from tests.truth.offers import take
 from tests.truth.oracle.verdict import judge

@@ -28,7 +28,7 @@ from scheduling.policy import Effective, Limit
 from scheduling.policy.fields import FIELDS
 from scheduling.policy.stating import IDLE_LEAST_S, IDLE_MOST_S, START_MOST_S, Statement
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
-from scheduling.services.workspace_policy import policy_delete, policy_set
+from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
 from scheduling.spec import load_text
 from tenants.access import permissions
 from tenants.access.permissions import Permission

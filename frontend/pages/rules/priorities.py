@@ -24,13 +24,13 @@ from scheduling.selectors.priority_grant import (
     priority_grant_get,
     priority_grant_list,
 )
-from scheduling.services.priority_class import (
+from scheduling.services.jobs.priority_class import (
     DEFAULT,
     VALUE_MAX,
     priority_class_create,
     priority_class_update,
 )
-from scheduling.services.priority_grant import priority_grant, priority_revoke
+from scheduling.services.jobs.priority_grant import priority_grant, priority_revoke
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

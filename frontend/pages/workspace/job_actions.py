@@ -16,7 +16,7 @@ from frontend.pages.frame import login_required, problem_of, viewer
 from frontend.pages.workspace.addresses import job_address
 from scheduling.models import Job
 from scheduling.selectors.job import job_get
-from scheduling.services import job as service
+from scheduling.services.jobs import job as service
 from tenants.selectors.tenant import workspace_get
 
 

@@ -23,8 +23,8 @@ from scheduling.models import GpuRequestMode, Job, MemoryResize, ResizeState, Ta
 from scheduling.selectors.job import job_get
 from scheduling.selectors.resize import resizes_under_way, resizing_clusters
 from scheduling.selectors.task import TaskRow, task_by_id
-from scheduling.services.acting import require_stop
-from scheduling.services.resize import Resizable, resizable, slice_memory_resize
+from scheduling.services.jobs.acting import require_stop
+from scheduling.services.resizing.resize import Resizable, resizable, slice_memory_resize
 from tenants.selectors.tenant import workspace_get
 
 Facts = list[tuple[str, object]]

@@ -28,8 +28,8 @@ from quotas.selectors.queue import queue_list
 from scheduling.models import Job, PriorityClass
 from scheduling.selectors.job import job_get
 from scheduling.selectors.priority import priority_class_list
-from scheduling.services.job import job_submit
-from scheduling.services.job_read import job_read
+from scheduling.services.jobs.job import job_submit
+from scheduling.services.jobs.job_read import job_read
 from scheduling.spec import load_text
 from scheduling.spec import to_mapping as job_mapping
 from tenants.access import permissions

@@ -18,10 +18,10 @@ from frontend.recommendations import recommendation_sentences
 from quotas.selectors.pool import Pool
 from quotas.selectors.quota import QuotaRow, workspace_quota
 from scheduling.policy import Filled
-from scheduling.preview import preview
 from scheduling.selectors.pending import flavor_suits
-from scheduling.services.job_check import job_check
-from scheduling.services.job_read import job_read
+from scheduling.services.jobs.job_check import job_check
+from scheduling.services.jobs.job_preview import preview
+from scheduling.services.jobs.job_read import job_read
 from scheduling.spec import JobSpec, RoleSpec
 from tenants.models import Tenant, User
 

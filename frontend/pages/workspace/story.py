@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from frontend import formats, parts, reasons, words
 from frontend.pages.workspace.eviction import why
 from scheduling.models import JobEvent
-from scheduling.services.resize_settle import NOT_CONFIRMED
+from scheduling.services.resizing.resize_settle import NOT_CONFIRMED
 
 Numbers = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from django.db import transaction
 
-from allotment.accounts import OPERATOR, SIGN_IN_FILE
+from allotment.setup.accounts import OPERATOR, SIGN_IN_FILE
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated.seed import DEMO, build_cluster
 from clusters.models import BackendKind, Cell, Cluster, Flavor, GpuMode, PlacementPolicy

@@ -22,7 +22,7 @@ from clusters.models import Device, SimulatedCluster
 from foundation.core import clock
 from foundation.models import Heartbeat
 from scheduling.models import WAITING_STATES, Job, JobRole
-from scheduling.services.job import job_submit
+from scheduling.services.jobs.job import job_submit
 from scheduling.spec import parse_job
 from tenants.models import Tenant, User
 

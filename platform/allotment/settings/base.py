@@ -8,8 +8,8 @@ from pathlib import Path
 
 from django.utils.translation import gettext_lazy as _
 
-from allotment import paths
-from allotment.logs import configure_structlog, logging_config
+from allotment.processes import paths
+from allotment.processes.logs import configure_structlog, logging_config
 from allotment.settings import environment as env
 from allotment.settings.oidc import *
 
@@ -63,9 +63,9 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "foundation.web.rate_limit_middleware.RateLimitMiddleware",
-    "allotment.denials.DenialMiddleware",
+    "allotment.requests.denials.DenialMiddleware",
     "tenants.sign_in.middleware.PasswordAttemptMiddleware",
-    "allotment.one_time_passwords.OneTimePasswordMiddleware",
+    "allotment.requests.one_time_passwords.OneTimePasswordMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",  # last: it answers in place of a locked-out login
 ]

@@ -5,8 +5,8 @@ The server listens on the loopback address only, which is why plain HTTP is righ
 
 from __future__ import annotations
 
-from allotment import paths
-from allotment.private_home import create_privately
+from allotment.processes import paths
+from allotment.processes.private_home import create_privately
 from allotment.settings import environment as env
 from allotment.settings.base import *
 

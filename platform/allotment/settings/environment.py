@@ -1,7 +1,7 @@
 """Reads the environment, typed and checked, and names the variable in every complaint.
 
 A wrong variable must cost one line, not a traceback: each reader raises `SettingError`, which the
-entry points turn into that line (`allotment.startup`).
+entry points turn into that line (`allotment.processes.startup`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from allotment.private_home import make_home_private
+from allotment.processes.private_home import make_home_private
 
 ENV: Final = environ.Env()
 SECRET_KEY_LENGTH: Final = 50

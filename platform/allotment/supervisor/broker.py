@@ -6,7 +6,7 @@ import importlib
 import socket
 from pathlib import Path
 
-from allotment import paths
+from allotment.processes import paths
 from allotment.supervisor.child import Program
 from allotment.supervisor.errors import StartError
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from allotment import paths
-from allotment.private_home import create_privately
+from allotment.processes import paths
+from allotment.processes.private_home import create_privately
 from allotment.supervisor import broker, preflight, readiness
 from allotment.supervisor.console import banner, say
 from allotment.supervisor.errors import StartError

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from allotment.private_home import make_home_private
+from allotment.processes.private_home import make_home_private
 from allotment.supervisor.errors import StartError
 
 DEFAULT_PORT: Final = 8080

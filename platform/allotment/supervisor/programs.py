@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from allotment import paths
-from allotment.startup import DEFAULT_SETTINGS
+from allotment.processes import paths
+from allotment.processes.startup import DEFAULT_SETTINGS
 from allotment.supervisor.broker import broker_program
 from allotment.supervisor.child import Program
 

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 
-from allotment.deathsig import die_with_parent
+from allotment.processes.kill_on_parent_exit import die_with_parent
 
 
 def main(arguments: list[str]) -> None:

@@ -17,8 +17,8 @@ from clusters.models import Cell, Cluster, ForeignOrigin, ForeignPod, Node
 from clusters.services.foreign_sums import foreign_settle
 from clusters.services.node_marks import nodes_changed
 from foundation.core import clock
-from foundation.core.installation import installation_id
 from foundation.messaging import outbox
+from foundation.models.installation import installation_id
 from foundation.sql.prepared import Kept, KeptUpdate
 
 log = structlog.get_logger(__name__)

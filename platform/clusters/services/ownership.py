@@ -31,8 +31,8 @@ from foundation.audit import audit_log
 from foundation.core import clock, faults
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, Refused
-from foundation.core.installation import installation_id
 from foundation.messaging import outbox
+from foundation.models.installation import installation_id
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from scheduling.api.serializers import JobDetailSerializer, JobSerializer, listed
 from scheduling.selectors.job import JobFilter, job_get, job_list
-from scheduling.services.job import job_cancel, job_submit
-from scheduling.services.job_read import job_read
+from scheduling.services.jobs.job import job_cancel, job_submit
+from scheduling.services.jobs.job_read import job_read
 from scheduling.spec import load_text
 from tenants.management.results import USAGE, acting_user, refusals, write_json
 from tenants.management.verbs import shown

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import time_machine
 
-from allotment.accounts import SIGN_IN_FILE
 from allotment.demo import philly
 from allotment.demo.setup import demo_setup
 from allotment.demo.workload import workload_tick
+from allotment.setup.accounts import SIGN_IN_FILE
 from clusters.models import Device, Node
 from foundation.core import clock
 from quotas.models import Queue, Quota

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.kubernetes.pods import MANAGED
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.wait import wait_until

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import (
     ClusterBackend,
     DeviceGrant,

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.models import Cluster, ClusterHealth, Node
 from foundation.models import AuditRecord
 from tenants.models import Role

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import OutcomeKind
 from clusters.backends.delegation import (
     Cohort,

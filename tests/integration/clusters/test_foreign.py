@@ -31,7 +31,7 @@ from clusters.services.grants import (
 )
 from clusters.services.inventory import nodes_observe
 from foundation.core import clock
-from foundation.core.installation import installation_id
+from foundation.models.installation import installation_id
 from scheduling.engine import model as em
 from scheduling.snapshots import empty_snapshot
 from tests.builders import clusters

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane, running_controllers
-from benchmarks.postgres import MissingProgram
+from benchmarks.support.control_plane import ControlPlane, running_controllers
+from benchmarks.support.postgres import MissingProgram
 from clusters.backends.base import Gang, GangRef, OutcomeKind, TaskRef, TaskSpec, TenantLimits
 from clusters.backends.kubernetes import api as calls
 from clusters.backends.kubernetes.api import Api, OutcomeUnknown
 from clusters.backends.kubernetes.namespaces import namespace_labels
 from clusters.backends.registry import backend_for
-from foundation.core.installation import installation_id
+from foundation.models.installation import installation_id
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.need import need
 from tests.fixtures.wait import wait_until

@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import (
     BackendUnavailable,
     NodeObservation,
@@ -23,7 +23,7 @@ from clusters.backends.kubernetes import api, logs, watch
 from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.pods import manifest
 from clusters.gpu import hami
-from foundation.core.installation import installation_id
+from foundation.models.installation import installation_id
 from tests.fixtures.kubelet import Cluster, Json
 from tests.integration.clusters.conftest import Harness
 

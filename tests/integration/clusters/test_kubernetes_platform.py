@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import DeviceGrant, TaskRef, TaskSpec
 from clusters.backends.kubernetes.namespaces import account, namespace_labels, policy
 from clusters.backends.kubernetes.pods import MANAGED, manifest

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import DeviceGrant, Outcome, OutcomeKind, PodPhase, TaskSpec
 from clusters.gpu import hami
 from clusters.gpu.live_memory import ANSWER, WANTED, Answer, AnswerState, parse_answer

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import Gang, OutcomeKind, TaskSpec
 from scheduling.spec import load_text, parse_job
 from tests.fixtures.kubelet import Cluster, Json

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane, running_controllers
-from benchmarks.postgres import MissingProgram
+from benchmarks.support.control_plane import ControlPlane, running_controllers
+from benchmarks.support.postgres import MissingProgram
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.need import need
 from tests.fixtures.wait import wait_until

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import OutcomeKind
 from clusters.backends.kubernetes.pods import MANAGED
 from clusters.gpu import live_memory, reserved

@@ -9,14 +9,14 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.kubernetes.backend import KubernetesBackend
 from clusters.models import Cluster, ClusterHealth, Node
 from clusters.services.ownership import cluster_take_over
 from foundation.core.errors import PermissionDenied
-from foundation.core.installation import installation_id
 from foundation.models import AuditRecord, Installation
+from foundation.models.installation import installation_id
 from scheduling.models import JobState
 from tenants.models import Role
 from tests.builders import jobs, tenancy

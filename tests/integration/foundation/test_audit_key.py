@@ -15,7 +15,7 @@ from django.conf import LazySettings
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
-from allotment.checks import check_audit_head
+from allotment.setup.checks import check_audit_head
 from foundation.audit import audit_log, chain, chain_heads
 from foundation.audit.chain import Break
 from foundation.core.actor import SYSTEM

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.db import IntegrityError, transaction
 
-from foundation.core.installation import installation_id
 from foundation.models import Installation
+from foundation.models.installation import installation_id
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,7 @@ from django.db import DatabaseError, close_old_connections, connection, connecti
 from pytest_django import DjangoDbBlocker
 
 from allotment.settings import environment
-from benchmarks import postgres
+from benchmarks.support import postgres
 from foundation.monitoring import health
 from tests.fixtures.need import need
 from tests.fixtures.wait import wait_until

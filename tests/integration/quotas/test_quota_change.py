@@ -15,8 +15,8 @@ from quotas.services.errors import BelowUse, ExceedsParent
 from quotas.services.quota import Keep, NodeAmounts, QuotaAmount, Shrink, quota_change, quota_set
 from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_revert import quota_revert
-from scheduling import quota_effect
 from scheduling.models import Job, JobState
+from scheduling.services import quota_effect
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
 

@@ -17,8 +17,9 @@ from quotas.services.quota import NodeAmounts, QuotaAmount, quota_set
 from quotas.services.quota_preview import QuotaPreview, quota_preview
 from quotas.services.quota_short import amounts_of_gpus
 from quotas.services.quota_warnings import MORE_THAN_EXISTS, NO_JOB_STARTS
-from scheduling import quota_effect, snapshots
+from scheduling import snapshots
 from scheduling.models import GpuRequestMode
+from scheduling.services import quota_effect
 from tenants.models import User
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world

@@ -21,10 +21,10 @@ from foundation.messaging import outbox
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply
+from scheduling.lifecycle.job_lifecycle import begin_stopping
 from scheduling.models import TERMINAL_STATES, Allocation, Attempt, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
-from scheduling.services.job import job_cancel, job_resume, job_submit, job_suspend
-from scheduling.services.lifecycle import begin_stopping
+from scheduling.services.jobs.job import job_cancel, job_resume, job_submit, job_suspend
 from scheduling.services.sweep import sweep
 from scheduling.spec import parse_job
 from tenants.models import Role

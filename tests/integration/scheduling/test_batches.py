@@ -18,9 +18,9 @@ from scheduling.execution.changes import Changes, NotLocked
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply
+from scheduling.lifecycle.transitions import IllegalTransition, Move, StaleJob, transition_all
 from scheduling.models import Allocation, Attempt, Job, JobEvent, JobState, Task, TaskState
 from scheduling.services.cycle import cycle_run
-from scheduling.transitions import IllegalTransition, Move, StaleJob, transition_all
 from tenants.models import Role
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy
 from tests.integration.scheduling.books import assert_books, assert_jobs

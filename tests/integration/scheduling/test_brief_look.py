@@ -14,10 +14,10 @@ from foundation.messaging.outbox import Topic, hint
 from foundation.models import Hint
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
+from scheduling.lifecycle.transitions import advance
 from scheduling.models import Job, JobState
 from scheduling.services import cycle
 from scheduling.snapshots import cell_snapshot, kept
-from scheduling.transitions import advance
 from tests.builders import jobs
 from tests.builders.stage import Stage, state
 

@@ -14,10 +14,10 @@ from foundation.messaging import leases
 from quotas.models import LedgerEntry
 from scheduling.commit import commit_cycle
 from scheduling.engine import model as em
+from scheduling.lifecycle.transitions import IllegalTransition, StaleJob, transition
 from scheduling.models import Allocation, DeviceSlice, Job, JobEvent, JobState, TaskState
 from scheduling.services.cycle import cycle_run
 from scheduling.snapshots import cell_snapshot
-from scheduling.transitions import IllegalTransition, StaleJob, transition
 from tests.builders import jobs
 from tests.builders.world import World, world
 

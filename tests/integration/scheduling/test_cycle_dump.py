@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 from foundation.core import clock
 from scheduling import engine
 from scheduling.engine.model import Instant
-from scheduling.engine_config import engine_config
+from scheduling.engine_input.config import engine_config
 from scheduling.snapshots import cell_snapshot
 from tests.builders import jobs
 from tests.builders.world import world

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.core.management import call_command
 
-from allotment import deep_check
-from benchmarks.control_plane import ControlPlane
+from allotment.setup import deep_check
+from benchmarks.support.control_plane import ControlPlane
 from clusters.models import Device, Node
 from quotas.models import LedgerEntry
 from scheduling.models import Allocation

@@ -13,9 +13,9 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from foundation.core import clock
+from scheduling.lifecycle.transitions import note
 from scheduling.models import JobEvent
 from scheduling.selectors.feed import EventFeed, event_latest
-from scheduling.transitions import note
 from tenants.models import AccessKey, Member
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world

@@ -21,7 +21,7 @@ PROBE = """
 import dataclasses, json
 from scheduling.engine import BUILTIN, EngineConfig, Snapshot, run_cycle, with_entry_points
 from scheduling.engine.model import Flavor, Instant, Job, Node, Queue, Quota, QuotaNode, Request, Role
-from scheduling.engine_config import engine_config
+from scheduling.engine_input.config import engine_config
 
 def cycle(labels, **facts):
     role = Role(name="worker", replicas=1, request=Request(cpu=1000))

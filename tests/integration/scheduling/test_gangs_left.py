@@ -10,10 +10,10 @@ import time_machine
 from clusters.backends.base import Capabilities, GangRef, Outcome
 from clusters.backends.simulated.backend import SimulatedBackend
 from scheduling.execution.gangs import note_left
+from scheduling.lifecycle.job_lifecycle import begin_eviction
 from scheduling.models import Attempt, Job, JobState
-from scheduling.naming import gang_name
-from scheduling.services.job import job_cancel
-from scheduling.services.lifecycle import begin_eviction
+from scheduling.models.pod_names import gang_name
+from scheduling.services.jobs.job import job_cancel
 from tests.builders import jobs
 from tests.builders.stage import Stage, state
 

@@ -17,10 +17,10 @@ from scheduling import engine
 from scheduling.commit import Committed, commit_cycle
 from scheduling.engine import model as em
 from scheduling.engine.model import Instant
-from scheduling.engine_config import engine_config
+from scheduling.engine_input.config import engine_config
+from scheduling.lifecycle.job_lifecycle import finish
 from scheduling.models import Allocation, Claim, Decision, DecisionKind, Job, JobEvent, JobState
-from scheduling.services.job import job_cancel, job_suspend
-from scheduling.services.lifecycle import finish
+from scheduling.services.jobs.job import job_cancel, job_suspend
 from scheduling.services.sweep import sweep
 from scheduling.snapshots import CellSnapshot, cell_snapshot
 from tests.builders import jobs

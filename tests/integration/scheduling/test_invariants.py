@@ -36,12 +36,12 @@ from quotas.models import Queue, Quota, StopPolicy
 from scheduling import engine
 from scheduling.commit import commit_cycle
 from scheduling.engine.model import Instant
-from scheduling.engine_config import engine_config
+from scheduling.engine_input.config import engine_config
 from scheduling.execution import observe
 from scheduling.execution.execute import execute_cluster
 from scheduling.models import TERMINAL_STATES, Allocation, GpuRequestMode, Job, JobState
 from scheduling.services.cycle import cycle_run
-from scheduling.services.job import job_cancel, job_resume, job_suspend
+from scheduling.services.jobs.job import job_cancel, job_resume, job_suspend
 from scheduling.services.sweep import sweep
 from scheduling.snapshots import cell_snapshot, kept
 from tenants.models import Role

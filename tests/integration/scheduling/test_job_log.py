@@ -12,8 +12,8 @@ from django.test import Client
 
 from foundation.monitoring import counters
 from scheduling.execution.observe import observe_cluster
+from scheduling.lifecycle.job_lifecycle import begin_eviction
 from scheduling.models import JobState
-from scheduling.services.lifecycle import begin_eviction
 from tests.builders import jobs
 from tests.builders.stage import Stage, state
 from tests.builders.world import world
@@ -38,7 +38,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
             if isinstance(record.msg, dict):
                 found.append(dict(record.msg))
 
-    logger, handler = logging.getLogger("scheduling.journal"), Keep()
+    logger, handler = logging.getLogger("scheduling.lifecycle.journal"), Keep()
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     counters._counted.clear()
@@ -105,7 +105,7 @@ def test_looking_again_tells_nothing_again(lines: Lines, django_capture_on_commi
 def test_steps_are_counted_where_their_lines_are_not_shown(
     lines: Lines, django_capture_on_commit_callbacks: Any
 ) -> None:
-    logging.getLogger("scheduling.journal").setLevel(logging.WARNING)
+    logging.getLogger("scheduling.lifecycle.journal").setLevel(logging.WARNING)
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False):
         stage = Stage()
         for name in ("one", "two"):

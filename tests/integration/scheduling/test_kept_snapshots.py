@@ -20,11 +20,11 @@ from foundation.core import clock
 from quotas.models import Budget, BudgetAction, Queue, QuotaNode, UserLimit
 from scheduling import engine
 from scheduling.engine.model import Instant
-from scheduling.engine_config import engine_config
+from scheduling.engine_input.config import engine_config
+from scheduling.lifecycle.transitions import advance
 from scheduling.models import WAITING_STATES, Job
 from scheduling.services.user_usage import user_usage_sample
 from scheduling.snapshots import cell_snapshot, kept
-from scheduling.transitions import advance
 from tests.builders import jobs, quotas
 from tests.integration.scheduling.test_invariants import Pipeline
 

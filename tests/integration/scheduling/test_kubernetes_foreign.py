@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.gpu import hami
 from clusters.models import Device, ForeignPod, Node
 from foundation.core import clock

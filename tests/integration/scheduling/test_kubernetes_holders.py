@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.models import Device, ForeignOrigin, ForeignPod
-from foundation.core.installation import installation_id
+from foundation.models.installation import installation_id
 from scheduling.models import Allocation, Job, JobState
 from tests.builders import jobs
 from tests.builders.kube_stage import KubeStage, kube_stage

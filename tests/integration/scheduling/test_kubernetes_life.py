@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.gpu import hami
 from clusters.models import Device, NodeEvent
 from quotas.models import LedgerEntry

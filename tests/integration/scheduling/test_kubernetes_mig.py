@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.models import Device, GpuMode
 from clusters.services.cluster import cluster_sync
 from clusters.services.flavor import flavor_add, flavors_found

@@ -10,12 +10,12 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import override_settings
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.kubernetes.namespaces import namespace_labels
 from clusters.backends.kubernetes.pods import MANAGED
 from foundation.core.errors import Invalid
-from foundation.core.installation import installation_id
 from foundation.models import AuditRecord
+from foundation.models.installation import installation_id
 from scheduling.models import Allocation, Job, JobState
 from scheduling.services.govern import govern
 from tenants.models.names import clean_slug

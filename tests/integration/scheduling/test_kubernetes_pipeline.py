@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import Gang
 from clusters.backends.kubernetes.gangs import gang_ensure
 from clusters.backends.registry import backend_for
@@ -16,8 +16,8 @@ from clusters.gpu import hami
 from scheduling.execution.gangs import note_left
 from scheduling.execution.task_specs import task_specs
 from scheduling.models import Allocation, GpuRequestMode, Job, JobState
-from scheduling.naming import gang_name
-from scheduling.services.job import job_cancel
+from scheduling.models.pod_names import gang_name
+from scheduling.services.jobs.job import job_cancel
 from tests.builders import jobs
 from tests.builders.kube_stage import KubeStage, kube_stage
 from tests.builders.stage import state

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.models import ClusterHealth
 from scheduling.execution import cluster_health
 from scheduling.models import JobRole, JobState

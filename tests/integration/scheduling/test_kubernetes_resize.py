@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from scheduling.models import GpuRequestMode, JobState, MemoryResize, ResizeState, Task
-from scheduling.services.resize import slice_memory_resize
+from scheduling.services.resizing.resize import slice_memory_resize
 from tests.builders import jobs
 from tests.builders.kube_stage import KubeStage, kube_stage
 from tests.builders.stage import state

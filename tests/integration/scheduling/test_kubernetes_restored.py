@@ -16,14 +16,14 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.models import Cluster, ClusterHealth, Device, ForeignOrigin, ForeignPod, Node
 from foundation.core import clock
-from foundation.core.installation import installation_id
+from foundation.models.installation import installation_id
 from quotas.models import LedgerEntry, Quota
 from scheduling.models import Allocation, Attempt, GpuRequestMode, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
-from scheduling.services.job import job_resume, job_suspend
+from scheduling.services.jobs.job import job_resume, job_suspend
 from tests.builders import jobs, tenancy
 from tests.builders.kube_stage import KubeStage, kube_stage
 from tests.builders.restored import restored, take_over

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import time_machine
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.kubernetes import watch
 from clusters.backends.kueue.amounts import CORES, GPU_MEMORY
 from clusters.backends.kueue.names import name_of
@@ -28,7 +28,7 @@ from quotas.models import Queue, Quota
 from scheduling.delegation.following import REST_S, UNSEATED_S
 from scheduling.delegation.run import delegation_listen, delegation_run
 from scheduling.models import Allocation, GpuRequestMode, Job, JobRole, JobState
-from scheduling.services.job import job_resume, job_submit, job_suspend
+from scheduling.services.jobs.job import job_resume, job_submit, job_suspend
 from scheduling.spec import parse_job
 from tenants.models import Role
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy

@@ -11,8 +11,8 @@ import time_machine
 from clusters.backends.base import PodObservation, PodPhase, TaskRef
 from foundation.core import clock
 from scheduling.execution.progress import pods_apply
+from scheduling.lifecycle.job_lifecycle import begin_eviction
 from scheduling.models import Allocation, Job, JobState
-from scheduling.services.lifecycle import begin_eviction
 from tests.builders import jobs
 from tests.builders.stage import Stage, state
 

@@ -22,7 +22,7 @@ from scheduling.models import Allocation, Job, JobState, Task, WorkspacePolicy
 from scheduling.selectors.event import job_cause
 from scheduling.services import obstacles
 from scheduling.services import sweep as sweeping
-from scheduling.services.job import job_cancel
+from scheduling.services.jobs.job import job_cancel
 from tests.builders import jobs
 from tests.builders.stage import Stage, state
 

@@ -16,9 +16,9 @@ from foundation.models import Hint
 from quotas.models import LedgerEntry, Queue, StopPolicy
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
+from scheduling.lifecycle.job_lifecycle import begin_eviction, begin_stopping
 from scheduling.models import Allocation, Attempt, DeviceSlice, GpuRequestMode, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
-from scheduling.services.lifecycle import begin_eviction, begin_stopping
 from scheduling.services.sweep import sweep
 from tests.builders import jobs, pipeline
 from tests.builders.stage import Stage, state

@@ -11,10 +11,10 @@ from foundation.core.quantities import Resource
 from foundation.models import Hint
 from quotas.models import Quota
 from scheduling.models import Decision, Job, JobState
-from scheduling.preview import preview
 from scheduling.services.cycle import cycle_run
-from scheduling.services.job import job_submit
-from scheduling.services.job_check import job_check
+from scheduling.services.jobs.job import job_submit
+from scheduling.services.jobs.job_check import job_check
+from scheduling.services.jobs.job_preview import preview
 from scheduling.spec import JobSpec, parse_job
 from tests.builders import jobs, quotas
 from tests.builders.world import World, world

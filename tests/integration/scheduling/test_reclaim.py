@@ -15,7 +15,7 @@ from foundation.models import AuditRecord
 from quotas.models import LedgerEntry, Queue
 from scheduling.models import Attempt, Claim, Decision, DecisionKind, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
-from scheduling.services.job import job_cancel
+from scheduling.services.jobs.job import job_cancel
 from scheduling.services.sweep import sweep
 from scheduling.snapshots import cell_snapshot
 from tenants.models import Role, User

@@ -18,7 +18,7 @@ from foundation.audit import audit_log
 from foundation.core.errors import AllotmentError, Conflict, Invalid, NotFound, PermissionDenied, Refused
 from foundation.models import Hint
 from quotas.models import AllocationMode, LedgerEntry, Queue, Quota, UserLimit
-from scheduling import measured
+from scheduling.hooks import measured_use
 from scheduling.models import (
     Allocation,
     GpuRequestMode,
@@ -30,9 +30,9 @@ from scheduling.models import (
     Task,
     WorkspacePolicy,
 )
-from scheduling.services.job import job_cancel, job_resume, job_suspend
-from scheduling.services.resize import resizable, slice_memory_resize
-from scheduling.services.resize_settle import resize_give_up, resize_settle
+from scheduling.services.jobs.job import job_cancel, job_resume, job_suspend
+from scheduling.services.resizing.resize import resizable, slice_memory_resize
+from scheduling.services.resizing.resize_settle import resize_give_up, resize_settle
 from scheduling.snapshots.kept import KeptCell
 from tenants.models import Role
 from tests.builders import jobs, pipeline, tenancy
@@ -103,7 +103,7 @@ def stage(db: None) -> Iterator[Slices]:
 def used(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
     """What tasks are measured to use, by device id."""
     told: dict[Any, int] = {}
-    monkeypatch.setattr(measured, "_sources", [lambda _: told])
+    monkeypatch.setattr(measured_use, "_sources", [lambda _: told])
     return told
 
 

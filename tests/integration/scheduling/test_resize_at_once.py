@@ -18,8 +18,8 @@ from quotas.models import LedgerEntry
 from scheduling.execution.progress import pods_apply
 from scheduling.models import Allocation, GpuRequestMode, JobState, MemoryResize, ResizeState, Task
 from scheduling.services.cycle import cycle_run
-from scheduling.services.resize import slice_memory_resize
-from scheduling.services.resize_settle import resize_settle
+from scheduling.services.resizing.resize import slice_memory_resize
+from scheduling.services.resizing.resize_settle import resize_settle
 from tests.builders import jobs, pipeline
 from tests.builders.stage import Stage, state
 from tests.fixtures.postgres import PostgresServer

@@ -10,7 +10,7 @@ import time_machine
 from clusters.models import Cluster, SimulatedPod
 from scheduling.execution import observe
 from scheduling.models import Allocation, Job, JobState
-from scheduling.services.job import job_cancel
+from scheduling.services.jobs.job import job_cancel
 from tests.builders.stage import Stage, state
 
 pytestmark = pytest.mark.django_db

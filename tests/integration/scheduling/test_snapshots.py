@@ -12,10 +12,10 @@ from foundation.core import clock
 from quotas.selectors.tree import TreeRows, engine_rows
 from scheduling import snapshots
 from scheduling.engine import model as em
+from scheduling.engine_input.job_history import claim_content
 from scheduling.models import Allocation, Attempt, Claim, Job, JobState, Task, TaskState, UserUsage
 from scheduling.snapshots import tree
 from scheduling.snapshots.jobs import below_cap
-from scheduling.standing import claim_content
 from tests.builders import jobs, quotas
 from tests.builders.world import World, world
 

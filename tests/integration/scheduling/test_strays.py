@@ -9,7 +9,7 @@ from clusters.backends.registry import backend_for
 from clusters.models import SimulatedPod
 from scheduling.execution.task_specs import task_specs
 from scheduling.models import Allocation, Job, JobState
-from scheduling.services.job import job_cancel
+from scheduling.services.jobs.job import job_cancel
 from tests.builders.stage import Stage, state
 
 pytestmark = pytest.mark.django_db

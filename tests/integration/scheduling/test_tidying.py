@@ -18,7 +18,7 @@ from scheduling.execution.observe import observe_cluster
 from scheduling.execution.tidied import tidied
 from scheduling.models import Allocation, Job, JobState
 from scheduling.services.cycle import cycle_run
-from scheduling.services.job import job_cancel
+from scheduling.services.jobs.job import job_cancel
 from tests.builders.stage import Stage, state
 
 pytestmark = pytest.mark.django_db

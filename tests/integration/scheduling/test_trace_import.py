@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.running import Running, large_team, platform
+from benchmarks.support.running import Running, large_team, platform
 from tests.fixtures.books import books
 from tests.fixtures.wait import wait_until
 

@@ -8,7 +8,7 @@ import pytest
 import time_machine
 
 from foundation.core import clock
-from scheduling.engine_config import USER_SHARES
+from scheduling.engine_input.config import USER_SHARES
 from scheduling.models import Job, JobState, UserUsage
 from scheduling.services.cycle import cycle_run
 from scheduling.services.user_usage import user_usage_sample

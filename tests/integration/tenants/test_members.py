@@ -12,8 +12,8 @@ from foundation.core.errors import Conflict, Invalid, NotFound, PermissionDenied
 from foundation.models import AuditRecord
 from tenants.access import grants, permissions
 from tenants.access.permissions import Permission
+from tenants.access.rights import Effective, effective_list
 from tenants.models import CustomRole, Member, Role, Tenant, User
-from tenants.selectors.rights import Effective, effective_list
 from tenants.services.account import user_set_active
 from tenants.services.group import group_add, group_create, group_delete, group_remove, group_update
 from tenants.services.member import member_remove, member_set

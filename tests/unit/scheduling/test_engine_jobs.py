@@ -10,7 +10,7 @@ import pytest
 from foundation.core import clock
 from quotas.models import Queue
 from scheduling.engine import model as em
-from scheduling.engine_jobs import (
+from scheduling.engine_input.jobs import (
     ASKED,
     asked_job,
     engine_job,

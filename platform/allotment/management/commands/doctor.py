@@ -18,7 +18,7 @@ from clusters.health import check_clusters
 from foundation.core.lazy_import import defer_import
 from foundation.monitoring.health import CheckResult, run_checks
 
-_DEEP: Final = defer_import("allotment.deep_check:deep_checks")
+_DEEP: Final = defer_import("allotment.setup.deep_check:deep_checks")
 
 
 class Command(BaseCommand):

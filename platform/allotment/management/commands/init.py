@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from allotment.first_use import ADMIN, CELL, ROOT, FirstUse, Installation, Part, installation_init
+from allotment.setup.first_use import ADMIN, CELL, ROOT, FirstUse, Installation, Part, installation_init
 from tenants.management.results import USAGE, read_password, refusals, write_json
 
 _NEXT = "next: allotment cluster add NAME --path KUBECONFIG"

@@ -42,7 +42,7 @@ from clusters.backends.kubernetes.api import Api
 from clusters.backends.kubernetes.breaker import Breaker
 from clusters.backends.kubernetes.connection import open_client
 from clusters.models import Cluster
-from foundation.core.installation import installation_id
+from foundation.models.installation import installation_id
 
 _CHECKED: Final = "/api/v1/namespaces/default"
 _CHECK_S: Final = 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.replay_events import Findings, Line, Pool, check_events
+from benchmarks.support.replay_events import Findings, Line, Pool, check_events
 from scheduling.offline.philly import Tenant, TraceJob
 from scheduling.offline.replay import run_replay
 

@@ -14,7 +14,7 @@ from clusters.backends.kubernetes.pods import manifest
 from foundation.core.errors import Invalid, TooLarge
 from scheduling.execution.peers import Peers, peers_of
 from scheduling.models import Job, JobRole, Task
-from scheduling.naming import gang_name
+from scheduling.models.pod_names import gang_name
 from scheduling.spec import JobSpec, parse_job
 from scheduling.spec.size import FILE_BYTES_MAX, POD_BYTES_MAX
 

@@ -17,7 +17,7 @@ import pytest
 from scheduling.engine import EngineConfig, PreemptionOptions
 from scheduling.engine.model import DecisionKind, GpuMode, PreemptionPolicy, PreemptOthers, Role
 from scheduling.engine.model import PreemptWithin as Within
-from scheduling.engine_config import engine_config
+from scheduling.engine_input.config import engine_config
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role, world
 from tests.unit.scheduling.engine.properties.laws import EXAMPLES

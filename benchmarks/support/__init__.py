@@ -1,0 +1,1 @@
+"""Worlds, servers and reports that the benchmarks share."""

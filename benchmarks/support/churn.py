@@ -1,0 +1,100 @@
+"""What happens to a cell between two cycles: decisions take effect, jobs end and come, nodes change."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import replace
+
+from benchmarks.support.cells import Cell
+from scheduling.engine import (
+    AllocationGone,
+    AllocationPut,
+    Change,
+    ClaimGone,
+    ClaimPut,
+    Delta,
+    JobGone,
+    JobPut,
+    NodePut,
+)
+from scheduling.engine.model import (
+    Claim,
+    CycleResult,
+    Decision,
+    DecisionKind,
+    Instant,
+    JobState,
+)
+
+CLAIM_S = 300
+# What these release is gone before the next cycle.
+LEFT = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
+
+
+def carried_out(cell: Cell, result: CycleResult, now: Instant) -> Delta:
+    """The decisions of a cycle as facts; who was told to leave is gone at once."""
+    left = [d for d in result.decisions if d.kind in LEFT]
+    gone = dict.fromkeys(key for decision in left for key in decision.released)
+    facts = (fact for decision in result.decisions for fact in _facts(cell, decision, gone, now))
+    return Delta((*(AllocationGone(key) for key in gone), *facts))
+
+
+def refill(cell: Cell, now: Instant) -> Delta:
+    """As many gangs come as started, so that the line stays as long as it was."""
+    waiting = sum(job.state is JobState.QUEUED for job in cell.snapshot.jobs.values())
+    return Delta(tuple(JobPut(job) for job in cell.gangs(max(0, cell.size.gangs - waiting), now)))
+
+
+def churn(cell: Cell, now: Instant, share: float = 0.01) -> Delta:
+    """About `share` of the running tasks end, as large a part of the gangs comes anew, nodes change."""
+    snapshot, draw = cell.snapshot, cell.draw
+    running = [job.id for job in snapshot.jobs.values() if job.state is JobState.LIVE]
+    wanted, changes = round(share * len(snapshot.allocations)), list[Change]()
+    for job_id in draw.sample(running, min(len(running), wanted)):
+        held = snapshot.held(job_id)
+        if wanted <= 0:
+            break
+        wanted -= len(held)
+        changes += [AllocationGone(task.id) for task in held]
+        changes.append(JobGone(job_id))
+    changes += [JobPut(job) for job in cell.gangs(max(1, round(share * cell.size.gangs)), now)]
+    return Delta((*_nodes(cell, share), *changes))
+
+
+def _nodes(cell: Cell, share: float) -> Iterator[Change]:
+    """Half of the nodes that change are closed or opened, the others get another label."""
+    fleet, draw = cell.snapshot.fleet, cell.draw
+    for number, row in enumerate(draw.sample(range(len(fleet)), max(2, round(share * len(fleet))))):
+        node = fleet.export(row)
+        if number % 2:
+            yield NodePut(replace(node, labels={**node.labels, "checked": str(draw.randrange(9))}))
+        else:
+            yield NodePut(replace(node, schedulable=not node.schedulable))
+
+
+def _facts(cell: Cell, decision: Decision, gone: Container[str], now: Instant) -> Iterator[Change]:
+    job = cell.snapshot.jobs[decision.job]
+    match decision.kind:
+        case DecisionKind.ADMIT:
+            yield ClaimGone(job.id)
+            yield JobPut(replace(job, state=JobState.LIVE, admitted_at=now, running_since=now))
+        case DecisionKind.EVICT:
+            yield JobPut(
+                replace(
+                    job,
+                    state=JobState.QUEUED,
+                    evictions=job.evictions + 1,
+                    admitted_at=None,
+                    running_since=None,
+                )
+            )
+        case DecisionKind.PARK if decision.allocations:
+            leaving = tuple(key for key in decision.released if key not in gone)
+            until = Instant(now + CLAIM_S)
+            yield ClaimPut(Claim(job=job.id, allocations=decision.allocations, leaving=leaving, until=until))
+        case DecisionKind.PARK:
+            yield ClaimGone(job.id)
+        case _:
+            pass
+    if decision.kind is not DecisionKind.PARK:
+        yield from (AllocationPut(task) for task in decision.allocations)

@@ -1,0 +1,149 @@
+"""Starting the embedded platform for a measurement, and ending it with everything it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.support.postgres import PostgresServer, running_postgres
+from benchmarks.support.processor import children, seconds_of_family
+
+DATABASE: Final = "allotment"
+_POSTGRES: Final = {"shared_buffers": "512MB", "max_wal_size": "4GB", "random_page_cost": "1.1"}
+_READY_S = 90
+_STOP_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A platform that answers at `url`; `token` is an editor's access key, `environment` its variables, `pid`
+    that of its supervisor."""
+
+    url: str
+    token: str
+    home: Path
+    environment: dict[str, str]
+    pid: int
+
+    def parts(self) -> dict[str, int]:
+        """The processes that run now: web, cycles, worker, relay and broker, each with its id."""
+        named = [(_part(pid), pid) for pid in children(self.pid)]
+        return {part: pid for part, pid in named if part}
+
+    def spent(self) -> dict[str, float]:
+        """Processor seconds so far of each of its processes, with their children."""
+        return {part: seconds_of_family(pid) for part, pid in self.parts().items()}
+
+
+def _part(pid: int) -> str:
+    """Which part of the platform a process is, "" if it has ended; Celery writes titles of its own."""
+    try:
+        title = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or before it was read
+        title = ""
+    if not title:
+        return ""
+    words = {"uvicorn": "web", "relay": "relay", "cycles@": "cycles", "celery": "worker"}
+    return next((part for word, part in words.items() if word in title), "broker")
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def large_team(*, nodes: int, cards: int, speed: float = 1.0) -> tuple[object, ...]:
+    """The world of one team that may use a whole simulated cluster."""
+    return "benchmarks.support.world", nodes, cards, speed
+
+
+@contextmanager
+def platform(*, world: Sequence[object], environment: Mapping[str, str] | None = None) -> Iterator[Running]:
+    """Run `allotment up` in a temporary home without demo users, in a world that a module makes.
+
+    `world`: the module and its arguments; it prints `{"token": …}`. `environment` is added to the platform's
+    own.
+    Raises: RuntimeError when it is not ready in 90 s.
+    """
+    with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
+        port = free_port()
+        variables = {
+            **os.environ,
+            "ALLOTMENT_HOME": folder,
+            "ALLOTMENT_DEMO": "off",
+            "ALLOTMENT_RATE_READS": "0",  # what is measured is the platform, not its limits
+            "ALLOTMENT_RATE_WRITES": "0",
+            "PORT": str(port),
+            "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
+            **(environment or {}),
+        }
+        token = _prepare(variables, world)
+        with (Path(folder) / "up.log").open("wb") as log:
+            up = subprocess.Popen(
+                [sys.executable, "-m", "allotment.cli", "up"], env=variables, stdout=log, stderr=log
+            )
+        try:
+            url = f"http://127.0.0.1:{port}"
+            wait_ready(f"{url}/readyz/platform", up, Path(folder) / "up.log")
+            yield Running(url, token, Path(folder), variables, up.pid)
+        finally:
+            up.send_signal(signal.SIGINT)
+            try:
+                up.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                up.kill()
+                up.wait()
+
+
+@contextmanager
+def platform_on_postgres(*, world: Sequence[object]) -> Iterator[tuple[Running, PostgresServer]]:
+    """`platform` over a PostgreSQL server of its own, as large as a small installation's."""
+    with running_postgres(_POSTGRES) as server:
+        with server.connect() as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+        environment = {"ALLOTMENT_DATABASE_URL": server.url(DATABASE), "ALLOTMENT_LOG_LEVEL": "WARNING"}
+        with platform(world=world, environment=environment) as running:
+            yield running, server
+
+
+def _prepare(environment: dict[str, str], world: Sequence[object]) -> str:
+    command = [sys.executable, "-m", *map(str, world)]
+    made = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    token: str = json.loads(made.stdout)["token"]
+    return token
+
+
+def wait_ready(address: str, up: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the address answers 200. Raises: RuntimeError when it does not, or the process ends."""
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        if up.poll() is not None:
+            raise RuntimeError(f"the platform ended with status {up.returncode}:\n{log.read_text()}")
+        if _answers(address):
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"the platform was not ready within {_READY_S} s")
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False  # not listening, or not ready yet

@@ -1,0 +1,1 @@
+"""What happens around every HTTP request: bodies, errors, denials, sign-ins."""

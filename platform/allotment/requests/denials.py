@@ -1,0 +1,135 @@
+"""Writes down every denied attempt, of the API and of the console, in one place.
+
+Denied is: not signed in or with a wrong key (401), not allowed (403), and the address of a tenant that the
+caller may not see, which answers as if there were none (404). A page that sends strangers to sign in denies
+nobody. The record is written after the answer is made, so a change that was rolled back leaves it standing.
+
+What a caller is denied over and over is counted in each minute (`allotment.requests.denial_counts`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from django.db import DatabaseError, InterfaceError
+from django.http import HttpRequest, HttpResponse
+
+from allotment.requests.denial_counts import Caller, DenialCounts, Repeated
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import Origin, SystemActor, origin
+from foundation.sql import row_scope
+from foundation.web.rate_limit import address_of
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+
+log = structlog.get_logger(__name__)
+_ALWAYS: Final = frozenset({401, 403})
+_NAMES: Final = ("ws", "workspace", "tenant")
+_ENTITY_ID_MAX: Final = 64
+NOBODY: Final = SystemActor("anonymous")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The user of an earlier request, as the audit names one."""
+
+    pk: uuid.UUID
+    name: str
+
+    def get_username(self) -> str:
+        return self.name
+
+
+class DenialMiddleware:
+    """See the module; it stands below the middleware that names the request."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+        self._counts = DenialCounts()
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        for repeated in self._counts.take_finished_counts(clock.now()):
+            _note_repeated(repeated)
+        if response.status_code in _ALWAYS or response.status_code == 404 or is_untried(request):
+            self._note(request, response)
+        return response
+
+    @row_scope.whole()
+    def _note(self, request: HttpRequest, response: HttpResponse) -> None:
+        user = getattr(request, "user", None)
+        actor = user if isinstance(user, User) else None
+        tenant = _tenant(request)
+        if response.status_code == 404 and (
+            tenant is None or actor is None or permissions.may(actor, Permission.TENANT_VIEW, tenant)
+        ):
+            return
+        caller = Caller(actor.pk, actor.username) if actor else Caller(address=address_of(request))
+        if not self._counts.is_recorded(caller, clock.now()):
+            return
+        match = request.resolver_match
+        audit_log.denied(
+            actor or NOBODY,
+            entity="route",
+            entity_id=(match.view_name if match else "")[:_ENTITY_ID_MAX],
+            tenant_id=tenant.pk if tenant else None,
+            attempt={
+                "method": request.method,
+                "path": request.path[:300],  # without the query, which may hold anything
+                "status": response.status_code,
+                "code": _code(response),
+            },
+        )
+
+
+def is_untried(request: HttpRequest | None) -> bool:
+    """Whether a sign-in was refused by a lock, without a look at the password."""
+    locked = getattr(request, "axes_locked_out", False)
+    return bool(locked) and getattr(request, "axes_failures_since_start", None) is None
+
+
+@row_scope.whole()
+def _note_repeated(repeated: Repeated) -> None:
+    # Not of the request that happens to come next.
+    caller = repeated.caller
+    token = origin.set(Origin(address=caller.address))
+    try:
+        audit_log.denied(
+            _Known(caller.user_id, caller.username) if caller.user_id else NOBODY,
+            entity="route",
+            entity_id="",
+            tenant_id=None,
+            attempt={"repeated": repeated.number, "minute": repeated.minute.isoformat()},
+        )
+    except (DatabaseError, InterfaceError) as error:
+        # Whoever comes next, a probe for instance, has nothing to do with it.
+        log.warning("denials are not written", address=caller.address, number=repeated.number, why=str(error))
+    finally:
+        origin.reset(token)
+
+
+def _code(response: Any) -> str:
+    data = getattr(response, "data", None)
+    return str(data.get("code", "")) if isinstance(data, dict) else ""
+
+
+def _tenant(request: HttpRequest) -> Tenant | None:
+    """The tenant that the address names, whether or not the caller may see it."""
+    values = request.resolver_match.kwargs if request.resolver_match else {}
+    for name in _NAMES:
+        if name in values and "\x00" not in str(values[name]):
+            return _found(str(values[name]))
+    return None
+
+
+def _found(ref: str) -> Tenant | None:
+    try:
+        return Tenant.unscoped.filter(pk=uuid.UUID(ref)).first()
+    except ValueError:
+        return Tenant.unscoped.filter(slug=ref).first()

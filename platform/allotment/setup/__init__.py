@@ -1,0 +1,1 @@
+"""Setting up an installation and checking it."""

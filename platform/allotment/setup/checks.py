@@ -1,0 +1,75 @@
+"""Broker, relay and first set-up, for the readiness addresses and `allotment doctor`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kombu.exceptions import KombuError
+
+from allotment.celery import app
+from allotment.setup.first_use import find_admins
+from clusters.models import Cell, Cluster, Flavor
+from foundation.audit import chain_heads
+from foundation.monitoring import health
+from foundation.monitoring.health import CheckResult
+from foundation.sql import row_scope
+from tenants.models import Tenant
+
+_BROKER_S: Final = 0.8
+"""A probe of Kubernetes waits for one second, and a broker that is frozen must not fail the probes of web."""
+
+
+def broker() -> CheckResult:
+    """Whether the broker answers, asked once."""
+    limits = {"socket_timeout": _BROKER_S, "socket_connect_timeout": _BROKER_S}
+    try:
+        with app.connection_for_read(transport_options=limits) as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=_BROKER_S)
+            transport = str(connection.transport.driver_type)
+    except (OSError, KombuError) as error:
+        return CheckResult("broker", False, str(error), "is ALLOTMENT_BROKER_URL right, and the server up?")
+    return CheckResult("broker", True, transport)
+
+
+def check_installation() -> CheckResult:
+    """Fails until the installation has been set up; names the command that comes next."""
+    with row_scope.whole():
+        parts = {
+            "platform admin": bool(find_admins()),
+            "cell": Cell.unscoped.exists(),
+            "root tenant": Tenant.unscoped.filter(parent=None).exists(),
+        }
+        missing = [part for part, there in parts.items() if not there]
+        if missing:
+            return CheckResult(
+                "installation", False, f"no {', no '.join(missing)} yet", "run: allotment init"
+            )
+        if not Cluster.unscoped.exists():
+            return CheckResult("installation", True, "no cluster yet; next: allotment cluster add")
+        if not Flavor.unscoped.exists():
+            return CheckResult("installation", True, "no flavor yet; next: allotment flavor discover CLUSTER")
+    return CheckResult("installation", True, "set up")
+
+
+def check_audit_head() -> CheckResult:
+    """Fails when the audit chain lacks the head that was last noted outside the database."""
+    noted = chain_heads.noted_head()
+    if noted is None:
+        return CheckResult("audit", True, f"no head noted in {chain_heads.heads_file()}")
+    if chain_heads.is_in_chain(noted):
+        return CheckResult("audit", True, f"has its head {noted.number}, which was noted last")
+    return CheckResult(
+        "audit",
+        False,
+        f"lacks its head {noted.number}, which was noted in {chain_heads.heads_file()}",
+        "records were removed; after restoring an older database run: allotment audit-verify --accept",
+    )
+
+
+def register() -> None:
+    """Adds the checks; called once, when the apps are loaded."""
+    health.register("broker", broker)
+    relay = health.heartbeat_check("relay", within_s=30, help_text="is `allotment relay` running?")
+    health.register("relay", relay)
+    health.register("installation", check_installation)
+    health.register("audit", check_audit_head)

@@ -1,0 +1,170 @@
+"""What jobs of a cell bring with them into a cycle: promises, earlier attempts, and past use."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+from django.db.models import Count, Max, QuerySet
+
+from foundation.core import clock
+from foundation.sql.prepared import Kept
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.engine_input.jobs import Past, RoleRow
+from scheduling.models import (
+    HOLDING_STATES,
+    Attempt,
+    Claim,
+    Job,
+    JobRole,
+    JobState,
+    Task,
+    TaskState,
+    UserUsage,
+)
+
+log = structlog.get_logger(__name__)
+
+PREEMPTED: Final = (
+    em.EvictRule.IN_QUEUE_PRIORITY,
+    em.EvictRule.RECLAIM_NOMINAL,
+    em.EvictRule.RECLAIM_WHILE_BORROWING,
+    em.EvictRule.FAIR_SHARE,
+    em.EvictRule.CONSOLIDATION,
+)
+"""Rules by which a job loses its place for another: what its cap on evictions counts."""
+
+DRAINED_FOR: Final = timedelta(minutes=10)
+"""So long a job that was drained does not borrow: whoever it was drained for comes first."""
+_DRAINED: Final = em.EvictRule.QUEUE_DRAINED.value
+
+
+def _evictions(jobs: list[uuid.UUID]) -> QuerySet[Attempt, tuple[uuid.UUID, int, datetime | None]]:
+    lost = Attempt.unscoped.filter(
+        job__pk__any_of=jobs,
+        job__state__in=(JobState.QUEUED, *HOLDING_STATES),
+        end_reason__in=[rule.value for rule in PREEMPTED],
+    )
+    return lost.order_by().values_list("job_id").annotate(Count("id"), Max("ended_at"))
+
+
+def _emptied(jobs: list[uuid.UUID], since: datetime) -> QuerySet[Attempt, tuple[uuid.UUID, datetime | None]]:
+    return Attempt.unscoped.filter(
+        job__pk__any_of=jobs, job__state=JobState.QUEUED, end_reason=_DRAINED, ended_at__gt=since
+    ).values_list("job_id", "ended_at")
+
+
+def _finished(jobs: list[uuid.UUID]) -> QuerySet[Task, tuple[uuid.UUID, uuid.UUID, int]]:
+    finished = Task.unscoped.filter(
+        job__pk__any_of=jobs, job__state__in=HOLDING_STATES, state=TaskState.SUCCEEDED
+    )
+    return finished.order_by().values_list("job_id", "role_id").annotate(Count("id"))
+
+
+_EVICTIONS: Final = Kept(_evictions)
+_EMPTIED: Final = Kept(_emptied)
+_FINISHED: Final = Kept(_finished)
+# Few, of all cells together; a cell's jobs are many.
+_PROMISED: Final = Kept(lambda: Claim.unscoped.order_by().values_list("job_id"))
+_CLAIMS: Final = Kept(
+    lambda jobs, cell: Claim.unscoped.filter(
+        job__pk__any_of=jobs,
+        job__queue__cell_id=cell,
+        job__state__in=(JobState.QUEUED, JobState.EVICTING),
+    ).order_by("job_id")
+)
+_USAGE: Final = Kept(
+    lambda cell: UserUsage.unscoped.filter(queue__cell_id=cell, queue__user_shares=True).order_by(
+        "queue_id", "user_id"
+    )
+)
+
+
+def claim_content(claim: em.Claim) -> dict[str, Any]:
+    """A promise as it is stored."""
+    content: dict[str, Any] = engine.encode(claim)
+    return content
+
+
+def claims_of(cell_id: uuid.UUID) -> dict[str, em.Claim]:
+    """The promises of a cell by job id."""
+    found: dict[str, em.Claim] = {}
+    for row in _CLAIMS.for_any([job_id for (job_id,) in _PROMISED()], cell_id):
+        try:
+            claim = engine.decode(em.Claim, row.content)
+        except engine.CodecError as error:
+            # Written by another release: the job takes its turn like everybody else.
+            log.warning("claim cannot be read", job=str(row.job_id), why=str(error))
+            continue
+        found[claim.job] = replace(claim, until=em.Instant(row.expires_at.timestamp()))
+    return found
+
+
+def places_of_movers(snapshot: engine.Snapshot) -> Iterator[em.Allocation]:
+    """Where jobs that are being moved will stand, held for them until they have left and are back in line.
+
+    A claim speaks for a job that waits; a mover still leaves, and its new place must not go to another
+    meanwhile. Of quota only what its tasks have given back already: the rest they still hold.
+    """
+    for job_id, claim in snapshot.claims.items():
+        job = snapshot.jobs.get(job_id)
+        if job is None or job.state is not em.JobState.LEAVING:
+            continue
+        for place in claim.allocations:
+            held = place.id in snapshot.allocations
+            yield replace(place, job=f"{job_id} (moving)", charges=() if held else place.charges)
+
+
+def has_left(job: Job) -> bool:
+    """Whether an attempt of a job that waits or holds something has ended."""
+    return job.attempt_number > (job.state != JobState.QUEUED)
+
+
+def has_parts(job: Job, roles: Iterable[JobRole | RoleRow]) -> bool:
+    """Whether a job holds something and has several tasks, of which some may have finished before others."""
+    return job.holds and sum(role.replicas for role in roles) > 1
+
+
+def pasts_of(
+    promised: frozenset[str], *, left: Collection[uuid.UUID], in_parts: Collection[uuid.UUID]
+) -> Mapping[uuid.UUID, Past]:
+    """Evictions, drains, finished tasks and promises of the jobs that have any; `left` are those of which an
+    attempt has ended, `in_parts` at least those that `has_parts` tells. Three queries at most."""
+    again = sorted(left)
+    evictions = {pk: (count, last) for pk, count, last in _EVICTIONS.for_any(again)}
+    emptied = _EMPTIED.for_any(again, clock.now() - DRAINED_FOR)
+    ends = sorted((at, job_id) for job_id, at in emptied if at is not None)
+    drained = {job_id: ended_at + DRAINED_FOR for ended_at, job_id in ends}
+    ended: defaultdict[uuid.UUID, dict[uuid.UUID, int]] = defaultdict(dict)
+    for job_id, role_id, count in _FINISHED.for_any(sorted(in_parts)):
+        ended[job_id][role_id] = count
+    jobs = {*evictions, *drained, *ended, *(uuid.UUID(job_id) for job_id in promised)}
+    return {
+        pk: Past(
+            evictions=evictions[pk][0] if pk in evictions else 0,
+            evicted_at=evictions[pk][1] if pk in evictions else None,
+            ended=ended.get(pk, {}),
+            promised=str(pk) in promised,
+            drained_until=drained.get(pk),
+        )
+        for pk in jobs
+    }
+
+
+def usage_of(cell_id: uuid.UUID) -> list[em.UserUsage]:
+    """What users used lately in the queues of a cell."""
+    return [
+        em.UserUsage(
+            queue=str(row.queue_id),
+            user=str(row.user_id),
+            at=em.Instant(row.at.timestamp()),
+            consumed=tuple(em.ResourceAmount(name, amount) for name, amount in sorted(row.consumed.items())),
+        )
+        for row in _USAGE(cell_id)
+    ]

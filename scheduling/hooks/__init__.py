@@ -1,0 +1,1 @@
+"""Where the packages above register what scheduling asks of them."""

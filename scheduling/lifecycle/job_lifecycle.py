@@ -1,0 +1,225 @@
+"""How a running job leaves: told to stop, evicted, and settled when its pods are confirmed gone.
+
+Quota and cards stay held through `evicting` and `stopping`. They come back one by one as each pod's
+end is observed; the job moves on when the last one is.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import Q
+
+from foundation.messaging import outbox
+from foundation.sql.bulk import Guard, update_rows
+from scheduling.lifecycle.retry import after_eviction
+from scheduling.lifecycle.transitions import Move, transition, transition_all
+from scheduling.models import (
+    TERMINAL_STATES,
+    Allocation,
+    Attempt,
+    Claim,
+    Job,
+    JobState,
+    Task,
+    TaskState,
+)
+
+BACKOFF_BASE_S: Final = 60
+BACKOFF_LIMIT_S: Final = 3600
+_BATCH: Final = 500
+_UNFINISHED: Final = (TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING)
+
+
+def begin_stopping(*, job: Job, now: datetime, actor: str = "") -> None:
+    """Tell a job that holds cards to end; it becomes `cancelled` when every pod is gone.
+
+    Raises: IllegalTransition, StaleJob.
+    """
+    transition(
+        job,
+        JobState.STOPPING,
+        code="stopping",
+        now=now,
+        actor=actor,
+        end_reason="CANCELLED",
+        after_eviction="",
+        **no_reason(job),
+    )
+    end_claims([job])  # a job that is being moved was promised its new place
+    ask_removal([job], now)
+
+
+def begin_eviction(
+    *,
+    job: Job,
+    rule: str,
+    then: JobState,
+    now: datetime,
+    actor: str = "",
+    numbers: Mapping[str, Any] | None = None,
+    backoff: bool = False,
+) -> None:
+    """Make a job give back what it holds; it becomes `then` when every pod is gone.
+
+    `rule` is the code of what evicts it. With `backoff` it waits before its next try, doubling from
+    one minute to one hour.
+    Raises: IllegalTransition, StaleJob.
+    """
+    mark_evicting(job=job, rule=rule, then=then, now=now, actor=actor, numbers=numbers, backoff=backoff)
+    ask_removal([job], now)
+
+
+def mark_evicting(
+    *,
+    job: Job,
+    rule: str,
+    then: JobState,
+    now: datetime,
+    actor: str = "",
+    numbers: Mapping[str, Any] | None = None,
+    backoff: bool = False,
+) -> None:
+    """The first half of `begin_eviction`, for whoever has the pods of several jobs removed together.
+
+    Raises: IllegalTransition, StaleJob.
+    """
+    move = eviction(job=job, rule=rule, then=then, now=now, numbers=numbers, backoff=backoff)
+    transition_all([move], now=now, actor=actor)
+
+
+def eviction(
+    *,
+    job: Job,
+    rule: str,
+    then: JobState,
+    now: datetime,
+    numbers: Mapping[str, Any] | None = None,
+    backoff: bool = False,
+) -> Move:
+    """The move that begins an eviction; see `begin_eviction`."""
+    if rule != "TASK_FAILED":
+        then = after_eviction(job, then)
+    fields: dict[str, Any] = {"after_eviction": then.value, "end_reason": rule, **no_reason(job)}
+    if backoff:
+        fields["failures"] = job.failures + 1
+        pause = min(BACKOFF_BASE_S * 2**job.failures, BACKOFF_LIMIT_S)
+        fields["backoff_until"] = now + timedelta(seconds=pause)
+    told = {"rule": rule, **(numbers or {})}
+    return Move(job=job, to=JobState.EVICTING, code="evicting", numbers=told, fields=fields)
+
+
+def no_reason(job: Job) -> dict[str, Any]:
+    """The fields that take back what kept the job so far, if anything did."""
+    return {"reason": "", "reason_numbers": {}, "reason_help": []} if job.reason else {}
+
+
+def ask_removal(jobs: Collection[Job], now: datetime) -> None:
+    """Have every pod of the jobs removed; what they hold comes back as each is confirmed gone."""
+    if not jobs:
+        return
+    Task.unscoped.filter(job__in=jobs, state__in=_UNFINISHED).update(state=TaskState.LEAVING)
+    for cluster_id in sorted(note_removal(Q(attempt__job__in=jobs), now)):
+        outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+
+
+def note_removal(which: Q, now: datetime) -> set[uuid.UUID]:
+    """Mark the pods of those allocations as unwanted; the caller hints at the clusters returned."""
+    present = Allocation.unscoped.filter(which, removed_at__isnull=True)
+    # In the order in which workers note what they did with them.
+    locked = present.select_for_update(of=("self",), no_key=True).order_by("pk")
+    held = list(locked.values_list("task_id", flat=True))
+    for start in range(0, len(held), _BATCH):
+        tasks = Task.unscoped.filter(pk__in=held[start : start + _BATCH])
+        tasks.filter(state__in=_UNFINISHED).update(state=TaskState.LEAVING)
+    present.filter(restarting=True).update(restarting=False)  # not to be made again after all
+    live = present.filter(removal_asked_at__isnull=True)
+    clusters = set(live.values_list("node__cluster_id", flat=True))
+    live.update(removal_asked_at=now)
+    return clusters
+
+
+def settle(jobs: Iterable[Job], *, now: datetime) -> list[Job]:
+    """Move on those leaving jobs of which nothing is left; returns them.
+
+    Called in the transaction that noted the end of their pods.
+    """
+    leaving = [job for job in jobs if job.state in (JobState.EVICTING, JobState.STOPPING)]
+    if not leaving:
+        return []
+    present = Allocation.unscoped.filter(attempt__job__in=leaving, removed_at__isnull=True)
+    held = set(present.values_list("attempt__job_id", flat=True))
+    free = [job for job in leaving if job.pk not in held]
+    reasons = {job: job.end_reason for job in free}
+    by_target: defaultdict[JobState, list[Job]] = defaultdict(list)
+    for job in free:
+        stopped = job.state == JobState.STOPPING
+        by_target[JobState.CANCELLED if stopped else JobState(job.after_eviction)].append(job)
+    for target, group in by_target.items():
+        if target in TERMINAL_STATES:
+            finish(group, target, now=now)
+        else:
+            _go_back(group, target, now)
+    end_attempts(reasons, now=now)
+    return free
+
+
+def _go_back(jobs: Sequence[Job], target: JobState, now: datetime) -> None:
+    """Put jobs that gave everything back into the queue again, or aside."""
+    queued = target == JobState.QUEUED
+    fields: dict[str, Any] = {
+        "after_eviction": "",
+        "end_reason": "",
+        "admitted_at": None,
+        "started_at": None,
+        "deadline_at": None,
+        "reason": "PENDING_EVALUATION" if queued else "SUSPENDED",
+        "reason_numbers": {},
+        "reason_help": [],
+        "reason_at": now,
+    }
+    code = "requeued" if queued else "suspended"
+    moves = [
+        Move(job=job, to=target, code=code, numbers={"rule": job.end_reason}, fields=fields) for job in jobs
+    ]
+    transition_all(moves, now=now)
+    Task.unscoped.filter(job__in=jobs).update(
+        state=TaskState.WAITING, exit_code=None, message="", started_at=None, finished_at=None
+    )
+    if not queued:
+        end_claims(jobs)
+    for cell_id in sorted({job.queue.cell_id for job in jobs}):
+        outbox.hint(outbox.Topic.CYCLE, cell_id)
+
+
+def finish(jobs: Sequence[Job], to: JobState, *, now: datetime) -> None:
+    """Bring jobs to their terminal state."""
+    fields = {"finished_at": now, "reason": "", "reason_numbers": {}, "reason_help": []}
+    moves = [
+        Move(
+            job=job,
+            to=to,
+            code=to.value,
+            numbers={"rule": job.end_reason} if job.end_reason else {},
+            fields=fields,
+        )
+        for job in jobs
+    ]
+    transition_all(moves, now=now)
+    end_claims(jobs)
+
+
+def end_claims(jobs: Sequence[Job]) -> None:
+    """Take back what the jobs were promised, if anything: they will not come for it."""
+    Claim.unscoped.filter(job__in=jobs).delete()
+
+
+def end_attempts(reasons: Mapping[Job, str], *, now: datetime) -> None:
+    """Close the live attempts of jobs, each for its reason."""
+    rows = [(job.pk, reason) for job, reason in reasons.items()]
+    live = Guard(where={"ended_at": None})
+    update_rows(Attempt, ("end_reason",), rows, key="job", alike={"ended_at": now}, guard=live)

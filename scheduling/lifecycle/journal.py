@@ -1,0 +1,76 @@
+"""The life of each job in the logs of the processes that handle it, and in the counters of `/metrics`.
+
+One line per step, once it is committed: `job` with the job's id and the code of its event, `pod` with the
+pod's name as well. The lines of a request carry its id.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import structlog
+from django.db import transaction
+
+from scheduling.monitoring import counters
+
+log = structlog.get_logger(__name__)
+_TOLD: Final = {
+    "rule": "rule", "reason": "reason", "code": "cause", "attempt": "attempt", "exit_code": "exit_code",
+    "message": "message",
+}  # fmt: skip
+"""What a line tells of the numbers of an event, and under which name; the rest is in the job's story."""
+
+
+class Step(NamedTuple):
+    """What happened to a job: the code of its event, who did it, and its numbers."""
+
+    job: uuid.UUID
+    code: str
+    actor: str = ""
+    numbers: Mapping[str, Any] = {}
+
+
+class Pod(NamedTuple):
+    """A pod, the job that it is of, and its node where that is part of what happened."""
+
+    job: uuid.UUID
+    namespace: str
+    name: str
+    node: str = ""
+
+
+def tell_jobs(steps: Iterable[Step]) -> None:
+    """Log and count these steps when the present transaction is committed."""
+    told = list(steps)
+    if told:
+        transaction.on_commit(partial(_tell_jobs, told), robust=True)
+
+
+def tell_pods(what: str, pods: Iterable[Pod], **more: str) -> None:
+    """Log what happened to these pods when the present transaction is committed."""
+    told = list(pods) if log.isEnabledFor(logging.INFO) else []
+    if told:
+        transaction.on_commit(partial(_tell_pods, what, told, more), robust=True)
+
+
+def _tell_jobs(steps: list[Step]) -> None:
+    for code, count in Counter(step.code for step in steps).items():
+        counters.EVENTS.add(count, code=code)
+    if not log.isEnabledFor(logging.INFO):
+        return
+    for step in steps:
+        told = {key: step.numbers[name] for name, key in _TOLD.items() if step.numbers.get(name) is not None}
+        if step.actor:
+            told["by"] = step.actor
+        log.info("job", job=str(step.job), step=step.code, **told)
+
+
+def _tell_pods(what: str, pods: list[Pod], more: dict[str, str]) -> None:
+    for job, namespace, name, node in pods:
+        where = {"node": node} if node else {}
+        log.info("pod", job=str(job), step=what, pod=f"{namespace}/{name}", **where, **more)

@@ -1,0 +1,178 @@
+"""The job's state machine: `Job.state` is changed here and nowhere else.
+
+One compare-and-set on `job.version`, one event, nothing else. Whoever loses the race learns it as
+`StaleJob` and looks again; no lock is held while deciding. Many jobs are moved together by whoever has
+locked them, each still compared.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import F
+from django.utils.translation import gettext as _
+
+from foundation.core.errors import Conflict
+from foundation.sql.bulk import Guard, insert_rows, update_rows
+from scheduling.lifecycle.journal import Step, tell_jobs
+from scheduling.models import Job, JobEvent, JobState
+
+_S = JobState
+ALLOWED: Final[dict[str, frozenset[JobState]]] = {
+    _S.SUBMITTED: frozenset({_S.QUEUED, _S.CANCELLED}),
+    _S.QUEUED: frozenset({_S.ADMITTED, _S.SUSPENDED, _S.CANCELLED, _S.FAILED}),
+    _S.SUSPENDED: frozenset({_S.QUEUED, _S.CANCELLED}),
+    _S.ADMITTED: frozenset({_S.STARTING, _S.RUNNING, _S.SUCCEEDED, _S.EVICTING, _S.STOPPING}),
+    _S.STARTING: frozenset({_S.RUNNING, _S.SUCCEEDED, _S.EVICTING, _S.STOPPING}),
+    _S.RUNNING: frozenset({_S.SUCCEEDED, _S.EVICTING, _S.STOPPING}),
+    _S.EVICTING: frozenset({_S.QUEUED, _S.SUSPENDED, _S.FAILED, _S.STOPPING}),
+    _S.STOPPING: frozenset({_S.CANCELLED}),
+    _S.SUCCEEDED: frozenset(),
+    _S.FAILED: frozenset(),
+    _S.CANCELLED: frozenset(),
+}
+
+
+class StaleJob(Conflict):
+    """The job was changed by somebody else since it was read."""
+
+    code = "STALE_JOB"
+
+
+class IllegalTransition(Conflict):
+    """The state machine has no such arrow."""
+
+    code = "ILLEGAL_TRANSITION"
+
+
+def note(
+    job: Job, code: str, *, now: datetime, actor: str = "", numbers: Mapping[str, Any] | None = None
+) -> JobEvent:
+    """Add a line to the job's story."""
+    tell_jobs([Step(job.pk, code, actor, numbers or {})])
+    return JobEvent.unscoped.create(job=job, at=now, code=code, actor=actor, numbers=dict(numbers or {}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One job's way to the state `to`: the code and numbers of its event, and fields set together with it."""
+
+    job: Job
+    to: JobState
+    code: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def transition(
+    job: Job,
+    to: JobState,
+    *,
+    code: str,
+    now: datetime,
+    actor: str = "",
+    numbers: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> None:
+    """Move `job` to the state `to`, setting `fields` in the same statement, and note the event `code`.
+
+    Must run inside the transaction of everything the move implies.
+    Raises: IllegalTransition; StaleJob when `job.version` is no longer current.
+    """
+    move = Move(job=job, to=to, code=code, numbers=numbers or {}, fields=fields)
+    transition_all([move], now=now, actor=actor)
+
+
+def transition_all(moves: Sequence[Move], *, now: datetime, actor: str = "") -> None:
+    """Move many jobs that the caller has locked: a statement for those that set the same fields.
+
+    Raises: IllegalTransition; StaleJob when one of them is no longer current, and then none may be moved.
+    """
+    alike: defaultdict[tuple[str, ...], list[Move]] = defaultdict(list)
+    for move in moves:
+        if move.to not in ALLOWED[move.job.state]:
+            states = {"state": move.job.state, "to": move.to.value}
+            raise IllegalTransition(_("A job that is %(state)s cannot become %(to)s.") % states)
+        alike[tuple(sorted(move.fields))].append(move)
+    for names, group in alike.items():
+        _write(names, group)
+    events = []
+    for move in moves:
+        job = move.job
+        job.state, job.version = move.to, job.version + 1
+        for name, value in move.fields.items():
+            setattr(job, name, value)
+        events.append(JobEvent(job=job, at=now, code=move.code, actor=actor, numbers=dict(move.numbers)))
+    insert_rows(events)
+    tell_jobs(Step(move.job.pk, move.code, actor, move.numbers) for move in moves)
+
+
+def _write(names: Sequence[str], moves: Sequence[Move]) -> None:
+    first = moves[0].fields
+    shared = [name for name in names if all(move.fields[name] == first[name] for move in moves)]
+    own = [name for name in names if name not in shared]
+    unchanged = Guard(same=("version", "state"))
+    written = update_rows(
+        Job,
+        ("state", "version", *own),
+        [
+            (m.job.pk, m.to, m.job.version + 1, *(m.fields[name] for name in own), m.job.version, m.job.state)
+            for m in moves
+        ],
+        alike={name: first[name] for name in shared},
+        guard=unchanged,
+    )
+    for move in moves:
+        if move.job.pk not in written:
+            raise StaleJob(_("The job %(name)s was changed meanwhile.") % {"name": move.job.name})
+
+
+def advance(
+    job: Job,
+    *,
+    code: str,
+    now: datetime,
+    actor: str = "",
+    numbers: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> None:
+    """Change `fields` of `job` but not its state, and note it: whoever read it before has to look again.
+
+    Raises: StaleJob when `job.version` is no longer current.
+    """
+    if not Job.unscoped.filter(pk=job.pk, version=job.version, state=job.state).update(
+        version=F("version") + 1, **fields
+    ):
+        raise StaleJob(_("The job %(name)s was changed meanwhile.") % {"name": job.name})
+    job.version += 1
+    for name, value in fields.items():
+        setattr(job, name, value)
+    note(job, code, now=now, actor=actor, numbers=numbers)
+
+
+def admit(jobs: Iterable[Job], *, now: datetime) -> set[uuid.UUID]:
+    """Admit those that are still as they were read; returns the ids of these.
+
+    The one move that does not raise and notes no event: a cycle admits many jobs at once and writes their
+    events with the rest. The caller has locked the rows.
+    """
+    waiting = Guard(same=("version",), where={"state": JobState.QUEUED})
+    return update_rows(
+        Job,
+        ("version", "attempt_number"),
+        [(job.pk, job.version + 1, job.attempt_number + 1, job.version) for job in jobs],
+        alike={
+            "state": JobState.ADMITTED,
+            "admitted_at": now,
+            "reason": "",
+            "reason_numbers": {},
+            "reason_help": [],
+            "reason_at": now,
+        },
+        guard=waiting,
+    )

@@ -1,0 +1,1 @@
+"""Counters and figures of scheduling for the metrics page."""

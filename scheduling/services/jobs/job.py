@@ -1,0 +1,223 @@
+"""Submitting jobs, and what a user may do with them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from foundation.audit import audit_log
+from foundation.core import clock, faults
+from foundation.core.errors import Conflict
+from foundation.messaging import outbox
+from foundation.sql.bulk import insert_rows
+from scheduling.lifecycle import job_lifecycle, transitions
+from scheduling.lifecycle.journal import Step, tell_jobs
+from scheduling.lifecycle.transitions import transition
+from scheduling.models import (
+    TERMINAL_STATES,
+    Job,
+    JobEvent,
+    JobState,
+    PriorityClass,
+)
+from scheduling.policy import Effective
+from scheduling.services.jobs.acting import act_on, require_stop
+from scheduling.services.jobs.job_check import granted_priority, job_check
+from scheduling.services.jobs.job_rows import create_rows
+from scheduling.spec import JobSpec
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+
+# What is submitted within this time is decided together: what comes first would take the cards that something
+# more urgent, or larger, wants a moment later.
+_TOGETHER_S: Final = 0.25
+
+
+def job_submit(
+    *,
+    acting_user: User,
+    workspace: Tenant,
+    spec: JobSpec,
+    now: datetime | None = None,
+    policy: Effective | None = None,
+) -> Job:
+    """Accept a job into its queue; the engine looks at it in the next cycle. Its roles are at hand.
+
+    `policy`: as for `Checks`. Raises: as `job_check`; NameTaken.
+    """
+    checked = job_check(acting_user=acting_user, workspace=workspace, spec=spec, policy=policy)
+    rows = checked.rows(now or clock.now())
+    # The checks read outside the transaction: embedded, it takes the one write lock, and holding that
+    # while the engine looks at the inventory would make submissions wait for each other.
+    with transaction.atomic():
+        job = create_rows(rows)
+        note_submissions(acting_user, [job])
+        faults.point("submit.before_commit")
+    faults.point("submit.after_commit")
+    job.workspace = workspace
+    return job
+
+
+def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
+    """Tell the story, the audit and the engine of new jobs, within the transaction that wrote them."""
+    name = acting_user.get_username()
+    story = [JobEvent(job=job, at=job.submitted_at, code="submitted", actor=name) for job in jobs]
+    insert_rows(story)
+    tell_jobs(Step(job.pk, "submitted", name) for job in jobs)
+    after = [(job, {"name": job.name, "queue": job.queue.name}) for job in jobs]
+    audit_log.record_many(
+        acting_user,
+        "job.submit",
+        entity="job",
+        changes=[audit_log.Change(job.pk, job.workspace_id, after=values) for job, values in after],
+    )
+    for cell_id in sorted({job.queue.cell_id for job in jobs}):
+        outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_TOGETHER_S)
+
+
+def job_cancel(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
+    """End a job: at once while it waits, and when its last pod is gone if it holds something.
+
+    Raises: PermissionDenied, NotFound; Conflict when it has ended already; PreconditionFailed when it is
+    not at the version `expected`.
+    """
+    require_stop(acting_user, job)
+    act_on(job, expected, lambda: _cancel(acting_user, job))
+    return job
+
+
+def _cancel(user: User, job: Job) -> None:
+    if job.state in TERMINAL_STATES:
+        raise Conflict(_("The job has ended already."), code="JOB_ENDED")
+    if job.state == JobState.STOPPING:
+        return
+    now = clock.now()
+    if job.is_waiting:
+        _leave_queue(job, JobState.CANCELLED, "cancelled", user, now, finished_at=now, end_reason="CANCELLED")
+    else:
+        job_lifecycle.begin_stopping(job=job, now=now, actor=user.get_username())
+    _record(user, "job.cancel", job)
+
+
+def job_suspend(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
+    """Take a job out of the race until someone resumes it; what it holds is given back.
+
+    Raises: PermissionDenied, NotFound; Conflict when it is suspended, leaving or ended.
+    """
+    require_stop(acting_user, job)
+    act_on(job, expected, lambda: _suspend(acting_user, job))
+    return job
+
+
+def _suspend(user: User, job: Job) -> None:
+    now, name = clock.now(), user.get_username()
+    if job.state == JobState.QUEUED:
+        reason = {
+            "reason": "SUSPENDED",
+            "reason_numbers": {"user": name},
+            "reason_help": [],
+            "reason_at": now,
+        }
+        _leave_queue(job, JobState.SUSPENDED, "suspended", user, now, **reason)
+    elif job.state in (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING):
+        job_lifecycle.begin_eviction(job=job, rule="USER", then=JobState.SUSPENDED, now=now, actor=name)
+    else:
+        raise Conflict(_("Only a queued or running job can be suspended."), code="NOT_SUSPENDABLE")
+    _record(user, "job.suspend", job)
+
+
+def job_resume(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
+    """Put a suspended job back into its queue, at the place its first submission gives it.
+
+    Raises: PermissionDenied, NotFound; Conflict when it is not suspended.
+    """
+    require_stop(acting_user, job)
+    act_on(job, expected, lambda: _resume(acting_user, job))
+    return job
+
+
+def _resume(user: User, job: Job) -> None:
+    if job.state != JobState.SUSPENDED:
+        raise Conflict(_("Only a suspended job can be resumed."), code="NOT_SUSPENDED")
+    now = clock.now()
+    transition(
+        job,
+        JobState.QUEUED,
+        code="resumed",
+        now=now,
+        actor=user.get_username(),
+        reason="PENDING_EVALUATION",
+        reason_numbers={},
+        reason_help=[],
+        reason_at=now,
+    )
+    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
+    _record(user, "job.resume", job)
+
+
+def job_priority(*, acting_user: User, job: Job, priority_class: str, expected: int | None = None) -> Job:
+    """Give a waiting job another priority class; its place in the queue follows.
+
+    Raises: PermissionDenied, NotFound; Invalid for an unknown class; Refused for one that is not granted;
+    Conflict when the job does not wait.
+    """
+    require_stop(acting_user, job)
+    permissions.require(acting_user, Permission.JOB_SUBMIT, job.workspace)
+    priority = granted_priority(job.workspace, priority_class)
+    act_on(job, expected, lambda: _reprioritise(acting_user, job, priority))
+    return job
+
+
+def _reprioritise(user: User, job: Job, priority: PriorityClass) -> None:
+    if not job.is_waiting:
+        message = _("Only the priority of a waiting job can be changed.")
+        raise Conflict(message, code="NOT_WAITING")
+    before = job.priority_class.name
+    transitions.advance(
+        job,
+        code="priority",
+        now=clock.now(),
+        actor=user.get_username(),
+        numbers={"from": before, "to": priority.name},
+        priority_class=priority,
+        priority=priority.value,
+    )
+    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
+    _record(
+        user,
+        "job.priority",
+        job,
+        before={"priority_class": before},
+        after={"priority_class": priority.name},
+    )
+
+
+def _leave_queue(job: Job, to: JobState, code: str, user: User, now: datetime, **fields: Any) -> None:
+    cleared: dict[str, Any] = {"reason": "", "reason_numbers": {}, "reason_help": []}
+    transition(job, to, code=code, now=now, actor=user.get_username(), **(cleared | fields))
+    # What was promised to it goes to others, and whoever stood behind it moves up.
+    job_lifecycle.end_claims([job])
+    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
+
+
+def _record(
+    user: User,
+    action: str,
+    job: Job,
+    after: dict[str, Any] | None = None,
+    before: dict[str, Any] | None = None,
+) -> None:
+    audit_log.record(
+        user,
+        action,
+        entity="job",
+        entity_id=job.pk,
+        tenant_id=job.workspace_id,
+        before=before,
+        after=after or {"name": job.name},
+    )

@@ -1,0 +1,120 @@
+"""Submitting many jobs to one workspace at once: a sweep over parameters is one request, not a thousand.
+
+Each job stands for itself, and what one is refused for does not stop the others. What all of them are checked
+against is read once, and all that may be written is written together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import IntegrityError, transaction
+
+from foundation.core import clock
+from foundation.core.errors import AllotmentError
+from foundation.sql import row_scope
+from scheduling.models import TERMINAL_STATES, Job
+from scheduling.services.jobs.job import note_submissions
+from scheduling.services.jobs.job_check import Checks, Submission
+from scheduling.services.jobs.job_read import reading_of
+from scheduling.services.jobs.job_rows import Rows, create_many, name_taken
+from tenants.models import Tenant, User
+
+_TRIES: Final = 3
+
+
+@dataclass(slots=True)
+class Entry:
+    """One job file of a batch, and what became of it: `job` or `error`, and neither in a rehearsal."""
+
+    body: Any
+    checked: Submission | None = None
+    job: Job | None = None
+    error: AllotmentError | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that was asked for, as far as there is one."""
+        if self.checked is not None:
+            return self.checked.spec.name
+        name = self.body.get("name") if isinstance(self.body, dict) else None
+        return name if isinstance(name, str) else ""
+
+
+def jobs_submit(
+    *,
+    acting_user: User,
+    workspace: Tenant,
+    bodies: Iterable[Any],
+    now: datetime | None = None,
+    rehearse: bool = False,
+) -> list[Entry]:
+    """Accept the job files that may be, in their order; says of each what became of it.
+
+    `rehearse`: check, and write nothing.
+    Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
+    """
+    entries = [Entry(body) for body in bodies]
+    with row_scope.together():
+        _check(entries, Checks(acting_user, workspace))
+        _refuse_taken(entries, workspace)
+    if not rehearse:
+        _write(entries, acting_user, workspace, now or clock.now())
+    return entries
+
+
+def _check(entries: Sequence[Entry], checks: Checks) -> None:
+    ahead = tasks = 0
+    for entry in entries:
+        try:
+            spec = reading_of(entry.body, checks.policy).spec
+            entry.checked = checks.check(spec, ahead=ahead, tasks_ahead=tasks)
+        except AllotmentError as error:
+            entry.error = error
+        else:
+            ahead += 1
+            tasks += spec.task_count
+
+
+def _refuse_taken(entries: Sequence[Entry], workspace: Tenant) -> None:
+    """Refuse every name that a live job has, or an earlier entry."""
+    asked = [entry.name for entry in entries if entry.error is None]
+    live = Job.unscoped.filter(workspace=workspace, name__in=asked).exclude(state__in=TERMINAL_STATES)
+    taken = set(live.order_by().values_list("name", flat=True))
+    for entry in entries:
+        if entry.error is not None:
+            continue
+        if entry.name in taken:
+            entry.error = name_taken(entry.name)
+        taken.add(entry.name)
+
+
+def _write(entries: Sequence[Entry], acting_user: User, workspace: Tenant, now: datetime) -> None:
+    """Write what was not refused; somebody may take a name at the same moment, then that one is left out.
+
+    Raises: IntegrityError when names are taken faster than they can be looked up.
+    """
+    for tries in range(_TRIES):
+        good = [(entry, entry.checked) for entry in entries if entry.checked and not entry.error]
+        accepted = [(entry, checked.rows(now)) for entry, checked in good]
+        try:
+            _write_all(acting_user, [rows for _, rows in accepted])
+        except IntegrityError:
+            if tries == _TRIES - 1:
+                raise
+            _refuse_taken(entries, workspace)
+            continue
+        for entry, rows in accepted:
+            rows.job.workspace = workspace
+            entry.job = rows.job
+        return
+
+
+@transaction.atomic
+def _write_all(acting_user: User, many: Sequence[Rows]) -> None:
+    if many:
+        create_many(many)
+        note_submissions(acting_user, [rows.job for rows in many])

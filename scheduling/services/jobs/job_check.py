@@ -1,0 +1,244 @@
+"""What a job is checked against before it may be submitted; nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.db.models import Count, Sum
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from foundation.core.errors import FieldError, Invalid, Refused
+from foundation.sql import row_scope
+from foundation.sql.prepared import Kept
+from quotas.models import Queue
+from scheduling.models import WAITING_STATES, Job, PriorityClass, PriorityGrant
+from scheduling.policy import Effective, combine, violations
+from scheduling.selectors.workspace_policy import path_policies
+from scheduling.services.jobs import feasibility
+from scheduling.services.jobs.job_rows import Rows, rows_of
+from scheduling.spec import TASKS_MAX, JobSpec
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.services.tree import require_live
+
+PENDING_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_JOBS_MAX", 10_000)
+"""How many jobs of one workspace may wait; beyond that a submission is refused."""
+PENDING_TASKS_MAX: Final = getattr(settings, "ALLOTMENT_PENDING_TASKS_MAX", 100_000)
+"""How many tasks the jobs of one workspace that wait may have together."""
+REQUEST_TASKS_MAX: Final = TASKS_MAX
+"""How many tasks the jobs of one request may have together: each is a row, written in one transaction."""
+# Adding up costs a look at every job that waits, and jobs of so few tasks are bounded by their number.
+_FEW_TASKS: Final = 10
+MIN_RUN_MAX_S: Final = getattr(settings, "ALLOTMENT_MIN_RUN_MAX_S", 3600)
+"""The longest protection from preemption a job may ask for."""
+_QUEUE: Final = Kept(
+    lambda workspace, name: Queue.unscoped.filter(
+        workspace=workspace, name=name, closed_at__isnull=True
+    ).order_by()
+)
+_PRIORITY: Final = Kept(lambda name: PriorityClass.unscoped.filter(name=name).order_by())
+_PENDING: Final[Kept[tuple[Any, ...]]] = Kept(
+    # Counted through the queues: their index knows the state, the workspace's does not.
+    lambda workspace: (
+        Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
+        .order_by()
+        .values("queue__workspace")
+        .annotate(waiting=Count("*"))
+        .values_list("waiting")
+    )
+)
+
+
+_PENDING_TASKS: Final[Kept[tuple[Any, ...]]] = Kept(
+    lambda workspace: (
+        Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
+        .order_by()
+        .values("queue__workspace")
+        .annotate(wanted=Sum("roles__replicas"))
+        .values_list("wanted")
+    )
+)
+
+
+class PolicyDenied(Refused):
+    """The policy of the workspace, or of a folder above it, does not allow the job."""
+
+    code = "POLICY_DENIED"
+
+
+class TooManyPending(Refused):
+    """The workspace has as many waiting jobs as it may."""
+
+    code = "TOO_MANY_PENDING"
+
+
+class TooManyTasks(Refused):
+    """The jobs that wait, or those of one request, would have more tasks than they may together."""
+
+    code = "TOO_MANY_PENDING_TASKS"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A specification that was checked against the workspace and may be written."""
+
+    spec: JobSpec
+    queue: Queue
+    priority: PriorityClass
+    min_run_s: int
+    submitted_by: User
+
+    def rows(self, now: datetime) -> Rows:
+        """The rows to write when it is submitted at that moment."""
+        return rows_of(
+            self.spec,
+            queue=self.queue,
+            priority=self.priority,
+            submitted_by=self.submitted_by,
+            min_run_s=self.min_run_s,
+            now=now,
+        )
+
+
+class Checks:
+    """What jobs for one workspace are checked against, read once for as many as come together.
+
+    `policy` is that of the workspace; it may be handed in where it has just been read.
+    Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
+    """
+
+    def __init__(self, acting_user: User, workspace: Tenant, policy: Effective | None = None) -> None:
+        permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
+        require_live(workspace)
+        self._user, self._workspace = acting_user, workspace
+        self.policy = policy or combine(path_policies(workspace))
+        self._queues: dict[str, Queue] = {}
+        self._priorities: dict[str, PriorityClass] = {}
+        self._room: int | None = None
+        self._waiting_tasks: int | None = None
+        self._fitting: set[str] = set()
+
+    def check(self, spec: JobSpec, *, ahead: int = 0, tasks_ahead: int = 0) -> Submission:
+        """Check one job; `ahead` others of the workspace, with so many tasks, are to be written before it.
+
+        Raises: Invalid for an unknown queue or class; Refused for a class that is not granted;
+        PolicyDenied with every breach; TooManyPending, TooManyTasks; NeverFits.
+        """
+        queue = self._queues.get(spec.queue) or _queue(self._workspace, spec.queue)
+        name = spec.priority_class
+        priority = self._priorities.get(name) or granted_priority(self._workspace, name)
+        self._queues[spec.queue], self._priorities[name] = queue, priority
+        _check_policy(spec, self.policy)
+        self._check_pending(ahead)
+        self._check_tasks(spec.task_count, tasks_ahead)
+        self._check_fit(spec, queue)
+        return Submission(spec, queue, priority, _protection(spec, self.policy), self._user)
+
+    def _check_fit(self, spec: JobSpec, queue: Queue) -> None:
+        # Jobs of a sweep differ in what they run, and ask for the same.
+        asked = [replace(role, image="", command=()) for role in spec.roles]
+        shape = repr((queue.pk, asked, spec.min_available, spec.preemptible, spec.placement))
+        if shape not in self._fitting:
+            feasibility.check(spec, queue)
+            self._fitting.add(shape)
+
+    def _check_pending(self, ahead: int) -> None:
+        if self._room is None:
+            self._room = _room(self._workspace)
+        if ahead >= self._room:
+            message = _("The workspace has %(limit)s waiting jobs, and may not have more.")
+            raise TooManyPending(message % {"limit": PENDING_MAX}, numbers={"limit": PENDING_MAX})
+
+    def _check_tasks(self, asked: int, ahead: int) -> None:
+        if ahead + asked > REQUEST_TASKS_MAX:
+            numbers = {"limit": REQUEST_TASKS_MAX, "ahead": ahead, "asked": asked}
+            message = _(
+                "The jobs of one request have at most %(limit)s tasks together; those before it have"
+                " %(ahead)s, and this one asks for %(asked)s."
+            )
+            raise TooManyTasks(message % numbers, numbers=numbers)
+        if asked <= _FEW_TASKS:
+            return
+        if self._waiting_tasks is None:
+            counted = _PENDING_TASKS.first(self._workspace.pk)
+            self._waiting_tasks = int(counted[0] or 0) if counted else 0
+        waiting = self._waiting_tasks + ahead
+        if waiting + asked > PENDING_TASKS_MAX:
+            numbers = {"limit": PENDING_TASKS_MAX, "waiting": waiting, "asked": asked}
+            message = _(
+                "The waiting jobs of the workspace have %(waiting)s tasks of at most %(limit)s; this one asks"
+                " for %(asked)s more."
+            )
+            raise TooManyTasks(message % numbers, numbers=numbers)
+
+
+@row_scope.together()
+def job_check(
+    *, acting_user: User, workspace: Tenant, spec: JobSpec, policy: Effective | None = None
+) -> Submission:
+    """Check everything a submission would check, and write nothing.
+
+    Raises: as `Checks` and its `check`.
+    """
+    return Checks(acting_user, workspace, policy).check(spec)
+
+
+def _queue(workspace: Tenant, name: str) -> Queue:
+    queue = _QUEUE.first(workspace.pk, name)
+    if queue is None:
+        message = _("The workspace has no queue named %(name)s.") % {"name": name}
+        raise Invalid(message, code="QUEUE_UNKNOWN", errors=[FieldError("queue", "UNKNOWN", message)])
+    return queue
+
+
+def granted_priority(workspace: Tenant, name: str) -> PriorityClass:
+    """The class of that name, which the workspace may use.
+
+    Raises: Invalid when there is none; Refused when it is retired or not granted.
+    """
+    found = _PRIORITY.first(name)
+    if found is None:
+        message = _("There is no priority class named %(name)s.") % {"name": name}
+        errors = [FieldError("priority_class", "UNKNOWN", message)]
+        raise Invalid(message, code="PRIORITY_CLASS_UNKNOWN", errors=errors)
+    if found.retired_at is not None:
+        message = _("The priority class %(name)s is retired.") % {"name": name}
+        errors = [FieldError("priority_class", "RETIRED", message)]
+        raise Refused(message, code="PRIORITY_CLASS_RETIRED", errors=errors)
+    if found.value > 0 and not _granted(workspace, found):
+        message = _("The workspace may not use the priority class %(name)s.") % {"name": name}
+        errors = [FieldError("priority_class", "NOT_GRANTED", message)]
+        raise Refused(message, code="PRIORITY_NOT_GRANTED", errors=errors)
+    return found
+
+
+def _granted(workspace: Tenant, priority: PriorityClass) -> bool:
+    above = workspace.ancestor_ids()
+    return PriorityGrant.unscoped.filter(priority_class=priority, tenant_id__in=above).exists()
+
+
+def _check_policy(spec: JobSpec, policy: Effective) -> None:
+    breaches = violations(spec, policy)
+    if breaches:
+        message = ngettext(
+            "The policy of the workspace does not allow this job, in %(count)s respect.",
+            "The policy of the workspace does not allow this job, in %(count)s respects.",
+            len(breaches),
+        )
+        raise PolicyDenied(message % {"count": len(breaches)}, errors=breaches)
+
+
+def _protection(spec: JobSpec, policy: Effective) -> int:
+    limit = policy.maximum.get("min_run_s")
+    return min(spec.min_run_s, MIN_RUN_MAX_S, *([limit.amount] if limit else []))
+
+
+def _room(workspace: Tenant) -> int:
+    """How many more jobs may wait."""
+    counted = _PENDING.first(workspace.pk)
+    return PENDING_MAX - (counted[0] if counted else 0)

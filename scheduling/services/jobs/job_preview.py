@@ -1,0 +1,51 @@
+"""What would become of a job if it were submitted now: one engine cycle with it, and nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from foundation.core import clock
+from scheduling import engine
+from scheduling.engine.model import Instant
+from scheduling.engine_input.allowances import Allowances
+from scheduling.engine_input.config import engine_config
+from scheduling.engine_input.jobs import ASKED, asked_job
+from scheduling.services.jobs.job_check import Submission
+from scheduling.snapshots import cell_snapshot, with_names
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """`reason` is empty when the job would start in the next cycle, else why it would wait."""
+
+    reason: str
+    numbers: Mapping[str, Any]
+    help: Sequence[Mapping[str, Any]]
+
+    @property
+    def starts(self) -> bool:
+        return not self.reason
+
+
+def preview(submission: Submission) -> Preview:
+    """Ask the engine about a submission that `job_check` has let through.
+
+    The cycle is the one that would run now, with everybody else who waits; the answer holds for this
+    moment and promises nothing.
+    """
+    queue, now = submission.queue, clock.now()
+    taken = cell_snapshot(queue.cell_id)
+    user = str(submission.submitted_by.pk)
+    job = asked_job(submission.spec, queue, user=user, priority=submission.priority.value, now=now)
+    limits = Allowances([queue.workspace], now=now)
+    job = limits.apply(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)
+    taken.snapshot.apply(engine.Delta((engine.JobPut(job),)))
+    result = engine.run_cycle(
+        taken.snapshot, replace(engine_config(), advise_for=ASKED), Instant(now.timestamp())
+    )
+    outcome = next(item for item in result.outcomes if item.job == ASKED)
+    helps = [{"code": h.code.value, "numbers": with_names(h.numbers, taken.names)} for h in outcome.help]
+    reason = outcome.reason.value if outcome.reason else ""
+    return Preview(reason, with_names(outcome.numbers, taken.names), helps)

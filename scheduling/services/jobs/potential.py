@@ -1,0 +1,66 @@
+"""Could a job ever run? Asked at submission, against a cell as if it were empty.
+
+The snapshot of nodes, flavors and queues is kept per process and rebuilt when the cell says that its
+inventory or its quotas have changed, so that a submission costs one small query and no rebuild.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from clusters.models import Cell
+from foundation.core import clock
+from foundation.sql.prepared import Kept
+from quotas.models import Queue
+from scheduling import engine
+from scheduling.engine_input.config import engine_config
+from scheduling.engine_input.jobs import asked_job
+from scheduling.services.jobs.feasibility import Misfit
+from scheduling.snapshots import empty_snapshot, names_in, with_names
+from scheduling.spec import JobSpec
+
+Version = tuple[int, int]
+_VERSION: Final = Kept(
+    lambda cell: Cell.unscoped.filter(pk=cell).order_by().values_list("inventory_version", "quota_version")
+)
+
+
+@dataclass(slots=True)
+class _Cached:
+    version: Version
+    snapshot: engine.Snapshot
+    # The engine speaks in ids, people read names.
+    names: dict[str, str]
+
+
+_cache: Final[dict[uuid.UUID, _Cached]] = {}
+# The engine works on the snapshot under a statement; two threads must not share one statement.
+_lock = threading.Lock()
+
+
+def misfit(spec: JobSpec, queue: Queue) -> Misfit | None:
+    """Say why the job can never run in that queue, or None when it could if enough were free."""
+    job = asked_job(spec, queue, priority=0, now=clock.now())
+    with _lock:
+        known = _known(queue.cell_id)
+        if str(queue.pk) not in known.snapshot.queues:
+            return None  # opened a moment ago; the next cycle will say
+        outcome = engine.never_fits(known.snapshot, job, engine_config())
+    if outcome is None:
+        return None
+    names = known.names
+    helps = [{"code": item.code.value, "numbers": with_names(item.numbers, names)} for item in outcome.help]
+    return Misfit(with_names(outcome.numbers, names), helps)
+
+
+def _known(cell_id: uuid.UUID) -> _Cached:
+    version: Version | None = _VERSION.first(cell_id)
+    if version is None:
+        raise Cell.DoesNotExist
+    cached = _cache.get(cell_id)
+    if cached is None or cached.version != version:
+        cached = _cache[cell_id] = _Cached(version, empty_snapshot(cell_id), names_in(cell_id))
+    return cached

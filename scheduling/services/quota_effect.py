@@ -1,0 +1,162 @@
+"""What a change of quota would do to jobs: one engine cycle as things are, and one with the change.
+
+The difference is the effect. Nothing is written, and the number of waiting jobs that are looked at is
+bounded, so that a preview answers in about the time of two cycles however long the lines are. Somebody waits
+for it: beyond `LONGEST_S` it says that it does not know, at the latest when the running action ends.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from foundation.core import clock
+from foundation.sql import row_scope
+from quotas.hooks.job_effects import JobEffect, JobsEffect, Overhang, RowKey
+from quotas.models import QuotaNode
+from quotas.tree import Limits
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.engine_input.config import engine_config
+from scheduling.models import Job
+from scheduling.snapshots import CellSnapshot, read_cell
+
+WAITING_MAX: Final = 1000
+"""So many waiting jobs are looked at: those of the highest priority, the oldest first."""
+LONGEST_S: Final = 10.0
+"""So long the visitor of a page waits for an answer."""
+
+
+class _TooLate(Exception):
+    """The time that a visitor waits is over."""
+
+
+@row_scope.whole()
+def foresee(cell_id: uuid.UUID, rows: Mapping[RowKey, Limits], overhangs: Sequence[Overhang]) -> JobsEffect:
+    """Compute the difference that new limits make to the next cycle; `overhangs` are drained at once."""
+    until = time.monotonic() + LONGEST_S
+
+    def watch() -> float:
+        """The engine looks at it around each of its actions."""
+        at = time.monotonic()
+        if at > until:
+            raise _TooLate
+        return at
+
+    try:
+        return _foresee(cell_id, rows, overhangs, watch)
+    except _TooLate:
+        return JobsEffect(timed_out=True)
+
+
+def _foresee(
+    cell_id: uuid.UUID,
+    rows: Mapping[RowKey, Limits],
+    overhangs: Sequence[Overhang],
+    watch: Callable[[], float],
+) -> JobsEffect:
+    config = replace(engine_config(), stopwatch=watch, advise_for="")
+    # Both cycles start from one reading: what happens between two readings is no effect of the change.
+    reading = read_cell(cell_id)
+    taken, changed = reading.build(), reading.build()
+    now = em.Instant(clock.now().timestamp())
+    left_out = _shorten(taken.snapshot)
+    _shorten(changed.snapshot)
+    as_is = engine.run_cycle(taken.snapshot, config, now)
+    changed.snapshot.apply(engine.Delta(tuple(_puts(changed.snapshot, rows))))
+    drained = jobs_to_drain(changed.snapshot, overhangs)
+    then = engine.run_cycle(changed.snapshot, config, now)
+    lost, lost_as_is = _evicted(then) | set(drained), _evicted(as_is)
+    begun, begun_as_is = _admitted(then), _admitted(as_is)
+    return JobsEffect(
+        reclaimed=_jobs(changed, lost - lost_as_is),
+        started=_jobs(changed, begun - begun_as_is),
+        spared=_jobs(changed, lost_as_is - lost),
+        delayed=_jobs(changed, begun_as_is - begun),
+        left_out=left_out,
+    )
+
+
+def jobs_to_drain(snapshot: engine.Snapshot, overhangs: Iterable[Overhang]) -> list[str]:
+    """Who leaves so that less than the new limits is used, in the order of the overhangs."""
+    below = queues_below(over.node_id for over in overhangs)
+    found: dict[str, None] = {}
+    for over in overhangs:
+        key = em.FlavorResource(str(over.flavor_id), over.resource)
+        queues = {str(pk) for pk in below[over.node_id]}
+        found |= dict.fromkeys(engine.overhang(snapshot, queues, key, over.limit))
+    return list(found)
+
+
+def queues_below(nodes: Iterable[uuid.UUID]) -> dict[uuid.UUID, set[uuid.UUID]]:
+    """Ids of the queues at or below each quota node."""
+    wanted = list(nodes)
+    cells = QuotaNode.unscoped.filter(pk__in=wanted).values("cell_id")
+    parents: dict[uuid.UUID, uuid.UUID | None] = {}
+    queues: dict[uuid.UUID, uuid.UUID] = {}
+    for pk, parent, queue in QuotaNode.unscoped.filter(cell_id__in=cells).values_list(
+        "pk", "parent_id", "queue__pk"
+    ):
+        parents[pk] = parent
+        if queue is not None:
+            queues[pk] = queue
+    found: dict[uuid.UUID, set[uuid.UUID]] = {node: set() for node in wanted}
+    for leaf, queue in queues.items():
+        at: uuid.UUID | None = leaf
+        while at is not None:
+            if at in found:
+                found[at].add(queue)
+            at = parents[at]
+    return found
+
+
+def _shorten(snapshot: engine.Snapshot) -> int:
+    """Drop the waiting jobs beyond the bound; returns how many."""
+    waiting = [job for job in snapshot.jobs.values() if job.state is em.JobState.QUEUED]
+    waiting.sort(key=lambda job: (-job.priority, job.submitted_at, job.id))
+    beyond = waiting[WAITING_MAX:]
+    snapshot.apply(engine.Delta(tuple(engine.JobGone(job.id) for job in beyond)))
+    return len(beyond)
+
+
+def _puts(snapshot: engine.Snapshot, rows: Mapping[RowKey, Limits]) -> Iterable[engine.QuotaPut]:
+    by_node: defaultdict[str, dict[tuple[str, str], em.Quota]] = defaultdict(dict)
+    for (node_id, flavor_id, resource), limits in rows.items():
+        by_node[str(node_id)][str(flavor_id), resource.value] = em.Quota(
+            flavor=str(flavor_id),
+            resource=resource,
+            nominal=limits.nominal,
+            borrowing_limit=limits.borrowing_limit,
+            lending_limit=limits.lending_limit,
+        )
+    for node in snapshot.quota_nodes():
+        if node.id in by_node:
+            quotas = {(quota.flavor, quota.resource): quota for quota in node.quotas} | by_node[node.id]
+            yield engine.QuotaPut(replace(node, quotas=tuple(quotas.values())))
+
+
+def _evicted(result: em.CycleResult) -> set[str]:
+    return {d.job for d in result.decisions if d.kind is em.DecisionKind.EVICT}
+
+
+def _admitted(result: em.CycleResult) -> set[str]:
+    return {d.job for d in result.decisions if d.kind is em.DecisionKind.ADMIT}
+
+
+def _jobs(taken: CellSnapshot, ids: Collection[str]) -> list[JobEffect]:
+    jobs = sorted((taken.jobs[job_id] for job_id in ids if job_id in taken.jobs), key=_place_in_list)
+    return [JobEffect(job.pk, job.name, job.workspace_id, job.queue.name, _cards(taken, job)) for job in jobs]
+
+
+def _place_in_list(job: Job) -> tuple[str, str]:
+    return job.name, str(job.pk)
+
+
+def _cards(taken: CellSnapshot, job: Job) -> int:
+    asked = taken.snapshot.jobs.get(str(job.pk))
+    roles = () if asked is None else asked.roles
+    return sum(role.replicas * role.request.gpu.cards for role in roles if role.request.gpu)

@@ -1,0 +1,1 @@
+"""Resizing the memory of running tasks."""

@@ -1,0 +1,204 @@
+"""Another memory for the parts of cards that a running task holds.
+
+More is charged at once, and given back if it is refused; less is charged when the cluster has confirmed it.
+So what is charged is never below what the task may use. The rows of the task, its cards and the ledger are
+locked in the order that admissions keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from clusters.backends.registry import capabilities_for
+from clusters.models import Cell, Cluster
+from clusters.services.grants import NoLongerFree
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.errors import Conflict, FieldError, Invalid, NotFound
+from foundation.messaging import outbox
+from foundation.sql import row_scope
+from scheduling.hooks.measured_use import memory_in_use
+from scheduling.lifecycle.transitions import StaleJob, advance
+from scheduling.models import (
+    Allocation,
+    DeviceSlice,
+    GpuRequestMode,
+    Job,
+    JobState,
+    MemoryResize,
+    Task,
+    TaskState,
+)
+from scheduling.policy import combine
+from scheduling.selectors.workspace_policy import path_policies
+from scheduling.services.jobs.acting import act_on, require_stop
+from scheduling.services.resizing.resize_books import charge_memory
+from scheduling.services.resizing.resize_room import FIELD, Room, refusal, require_room, room_of
+from tenants.models import User
+
+WITHIN: Final = timedelta(minutes=2)
+"""So long a change may take to be confirmed."""
+_LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+_POLICY: Final = "roles.resources.gpu.memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Resizable:
+    """A running task whose memory may be changed: of each card now, what it is measured to use, and room."""
+
+    task: Task
+    cards: int
+    memory_mib: int
+    used_mib: int | None
+    room: Room
+    under_way: MemoryResize | None
+
+
+def slice_memory_resize(
+    *, acting_user: User, task: Task, memory_mib: int, expected: int | None = None
+) -> MemoryResize:
+    """Ask for so much memory of each card of a task, in MiB; what becomes of it is told in the job's story.
+
+    Raises: PermissionDenied, NotFound; Conflict when the task does not run in parts of cards, or another
+    change is under way; Invalid, Refused for the amount; PreconditionFailed when the job is not at the
+    version `expected`.
+    """
+    require_stop(acting_user, task.job)
+    return act_on(task.job, expected, lambda: _ask(acting_user, task, memory_mib))
+
+
+@row_scope.whole()
+def resizable(task: Task) -> Resizable:
+    """What a task could be given; the caller may see its job. Raises: Conflict, when it cannot be changed."""
+    allocation, slices = _held(task)
+    under_way = _under_way(allocation)
+    used = memory_in_use(allocation.pk)
+    return Resizable(
+        task,
+        len(slices),
+        slices[0].memory_mib,
+        max(used.values(), default=None),
+        room_of(task.job, allocation, slices),
+        under_way,
+    )
+
+
+def _ask(user: User, task: Task, mib: int) -> MemoryResize:
+    now, job = clock.now(), task.job
+    # Whoever admits jobs of this cell, or lets another task grow, waits.
+    Cell.unscoped.select_for_update(no_key=True).get(pk=job.queue.cell_id)
+    _lock_job(job)
+    allocation, slices = _held(task, locked=True)
+    if _under_way(allocation) is not None:
+        raise Conflict(_("The memory of this task is being changed already."), code="RESIZE_UNDER_WAY")
+    before = slices[0].memory_mib
+    _check_amount(job, allocation, slices, mib)
+    if mib > before:
+        require_room(job, allocation, slices, mib, now=now)
+        try:
+            charge_memory(job, allocation, slices, mib, now=now)
+        except NoLongerFree as error:
+            raise refusal("CARD_FULL", _("the card takes nothing more now")) from error
+    DeviceSlice.unscoped.filter(allocation=allocation).update(wanted_mib=mib)
+    made = MemoryResize.unscoped.create(
+        allocation=allocation,
+        asked_by=user.get_username(),
+        from_mib=before,
+        to_mib=mib,
+        deadline_at=now + WITHIN,
+    )
+    _tell(user, job, task, made, now)
+    outbox.hint(outbox.Topic.EXECUTE, allocation.node.cluster_id)
+    return made
+
+
+def _tell(user: User, job: Job, task: Task, made: MemoryResize, now: datetime) -> None:
+    told = {"role": task.role.name, "index": task.index, "from": made.from_mib, "to": made.to_mib}
+    advance(job, code="resizing", now=now, actor=made.asked_by, numbers=told)
+    audit_log.record(
+        user,
+        "job.resize",
+        entity="job",
+        entity_id=job.pk,
+        tenant_id=job.workspace_id,
+        before={"memory_mib": made.from_mib},
+        after={"role": task.role.name, "index": task.index, "memory_mib": made.to_mib},
+    )
+
+
+def _lock_job(job: Job) -> None:
+    """Raises: StaleJob when it was changed since it was read."""
+    rows = Job.unscoped.select_for_update(of=("self",), no_key=True).filter(pk=job.pk, version=job.version)
+    if not list(rows.values_list("pk")):
+        raise StaleJob(_("The job %(name)s was changed meanwhile.") % {"name": job.name})
+
+
+def _held(task: Task, *, locked: bool = False) -> tuple[Allocation, list[DeviceSlice]]:
+    """What a running task holds. Raises: Conflict, when it does not run, or not in parts of cards."""
+    rows = Allocation.unscoped.filter(task=task, released_at__isnull=True)
+    if locked:
+        rows = rows.select_for_update(of=("self",), no_key=True)
+    allocation = rows.select_related("node__cluster", "flavor").first()
+    state = Task.unscoped.filter(pk=task.pk).values_list("state", flat=True).first()
+    if state is None:
+        raise NotFound(_("There is no such task."))
+    going = task.job.state in _LIVE and state == TaskState.RUNNING
+    if allocation is None or not going or allocation.ensured_at is None or allocation.removal_asked_at:
+        raise Conflict(_("Only the memory of a running task can be changed."), code="NOT_RUNNING")
+    _check_cluster(allocation.node.cluster)
+    slices = list(allocation.slices.select_related("device").order_by("device__index", "pk"))
+    parts = task.role.gpu_mode == GpuRequestMode.SLICE and slices
+    if not parts or any(part.exclusive or part.cores >= part.device.cores_capacity for part in slices):
+        message = _("Only the memory of parts of cards can be changed; this task has whole ones, or none.")
+        raise Conflict(message, code="NOT_A_SLICE")
+    return allocation, slices
+
+
+def _check_cluster(cluster: Cluster) -> None:
+    if not cluster.live_resize:
+        message = _(
+            "In the cluster %(name)s the memory of running tasks is not changed: it is not switched on."
+        )
+        raise Conflict(message % {"name": cluster.name}, code="RESIZE_OFF")
+    if not capabilities_for(cluster).resize:
+        message = _("The cluster %(name)s cannot change the memory of running tasks.")
+        raise Conflict(message % {"name": cluster.name}, code="RESIZE_OFF")
+
+
+def _under_way(allocation: Allocation) -> MemoryResize | None:
+    return MemoryResize.unscoped.filter(allocation=allocation, ended_at__isnull=True).first()
+
+
+def _check_amount(job: Job, allocation: Allocation, slices: Sequence[DeviceSlice], mib: int) -> None:
+    """Raises: Invalid, Refused."""
+    card = min(allocation.flavor.card_memory_mib or mib, *(part.device.memory_capacity for part in slices))
+    if mib < 1:
+        raise _invalid("BELOW_MINIMUM", _("must be at least 1 MiB"))
+    if mib > card:
+        raise _invalid("ABOVE_MAXIMUM", _("a card of this kind has %(most)s MiB") % {"most": card})
+    if mib == slices[0].memory_mib:
+        raise _invalid("UNCHANGED", _("the task has so much already"))
+    _check_policy(job, mib)
+    used = max(memory_in_use(allocation.pk).values(), default=0)
+    if mib < min(used, slices[0].memory_mib):
+        message = _("the task uses %(used)s MiB of a card now; less would keep it from working")
+        raise refusal("BELOW_USE", message, used=used, asked=mib)
+
+
+def _check_policy(job: Job, mib: int) -> None:
+    policy = combine(path_policies(job.workspace))
+    for limits, beyond in ((policy.minimum, mib.__lt__), (policy.maximum, mib.__gt__)):
+        limit = limits.get(_POLICY)
+        if limit is not None and beyond(limit.amount):
+            message = _("the policy of %(tenant)s sets its limit at %(limit)s")
+            told = {"tenant": str(limit.tenant), "limit": str(limit.value)}
+            raise refusal("POLICY_DENIED", message, asked=mib, **told)
+
+
+def _invalid(code: str, message: str) -> Invalid:
+    return Invalid(message, errors=[FieldError(FIELD, code, message)])

@@ -1,0 +1,129 @@
+"""Whether a running task may grow: the card, the quota, and the limits that an admission would ask about.
+
+What others were promised counts as held, so that nobody takes it from them between the end of a victim and
+the start of whom it made way for. Where the queue or the job may not borrow, neither may the growth: what is
+borrowed has to be somebody's to take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from clusters.models import Device
+from foundation.core.errors import FieldError, Refused
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
+from quotas.models import AllocationMode, Queue
+from quotas.selectors.tree import TreeKey, tree_load
+from quotas.tree import QuotaTree
+from scheduling.commit.limits import Limits
+from scheduling.engine import model as em
+from scheduling.engine_input.config import engine_config
+from scheduling.engine_input.job_history import PREEMPTED, claims_of
+from scheduling.models import Allocation, Attempt, DeviceSlice, Job
+
+FIELD: Final = "memory"
+"""Of the request, which names an amount as a job file does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How far each card of a task may go, in MiB: by the cards, and by the quota; None for any amount."""
+
+    on_card: int
+    in_quota: int | None
+
+    @property
+    def most(self) -> int:
+        """The lesser of the two."""
+        return self.on_card if self.in_quota is None else min(self.on_card, self.in_quota)
+
+
+@row_scope.whole()
+def room_of(job: Job, allocation: Allocation, slices: Iterable[DeviceSlice]) -> Room:
+    """How much memory each card of a running task could have now. Reads, and locks nothing."""
+    parts = list(slices)
+    claims = [claim for claim in claims_of(job.queue.cell_id).values() if claim.job != str(job.pk)]
+    held = parts[0].memory_mib
+    on_card = min(held + _free_on(part.device, claims) for part in parts)
+    free = _free_in_quota(job, allocation, claims)
+    return Room(max(on_card, held), None if free is None else held + max(free, 0) // len(parts))
+
+
+def require_room(
+    job: Job, allocation: Allocation, slices: Iterable[DeviceSlice], mib: int, *, now: datetime
+) -> None:
+    """Whether each card of a task may have so much; the caller holds the cell's lock.
+
+    Raises: Refused, with what there is.
+    """
+    parts = list(slices)
+    room = room_of(job, allocation, parts)
+    if mib > room.on_card:
+        message = _("the card has room for %(most)s MiB at most")
+        raise refusal("CARD_FULL", message, most=room.on_card, asked=mib)
+    if room.in_quota is not None and mib > room.in_quota:
+        message = _("the quota of the queue allows %(most)s MiB at most now")
+        raise refusal("WAITING_FOR_QUOTA", message, most=room.in_quota, asked=mib)
+    more = (mib - parts[0].memory_mib) * len(parts)
+    key: TreeKey = (str(allocation.flavor_id), Resource.GPU_MEMORY.value)
+    if not Limits([job], now).allow(job, {key: more}):
+        message = _("a limit of its user does not allow %(asked)s MiB")
+        raise refusal("POLICY_DENIED", message, asked=mib)
+
+
+def refusal(code: str, message: str, **numbers: int | str) -> Refused:
+    """Why the amount is refused, told at its field."""
+    text = message % numbers
+    return Refused(text, code=code, numbers=numbers, errors=[FieldError(FIELD, code, text)])
+
+
+def _free_on(device: Device, claims: Iterable[em.Claim]) -> int:
+    promised = sum(
+        part.memory
+        for claim in claims
+        for place in claim.allocations
+        for part in place.slices
+        if part.device == device.uuid
+    )
+    return device.memory_capacity - device.memory_granted - device.memory_foreign - promised
+
+
+def _free_in_quota(job: Job, allocation: Allocation, claims: Iterable[em.Claim]) -> int | None:
+    key: TreeKey = (str(allocation.flavor_id), Resource.GPU_MEMORY.value)
+    tree, leaf = tree_load(job.queue.cell_id), str(job.queue.node_id)
+    _book(tree, claims, key)
+    available = tree.available(leaf, key)
+    if _may_borrow(job):
+        return available
+    own = tree.subtree_quota(leaf, key)
+    inside = None if own is None else own - tree.usage(leaf, key)
+    return min((free for free in (available, inside) if free is not None), default=None)
+
+
+def _book(tree: QuotaTree[TreeKey], claims: Iterable[em.Claim], key: TreeKey) -> None:
+    promised = [
+        (place.queue, charge.amount)
+        for claim in claims
+        for place in claim.allocations
+        for charge in place.charges
+        if (charge.flavor, charge.resource) == key
+    ]
+    named = Queue.unscoped.filter(pk__in={queue for queue, _ in promised}) if promised else ()
+    leaves = {str(queue.pk): str(queue.node_id) for queue in named}
+    for queue, amount in promised:
+        if queue in leaves:
+            tree.add_usage(leaves[queue], key, amount)
+
+
+def _may_borrow(job: Job) -> bool:
+    """As for an admission, see `scheduling.engine.quota.verdict`."""
+    if job.queue.allocation_mode != AllocationMode.DYNAMIC or not job.preemptible:
+        return False
+    lost = Attempt.unscoped.filter(job=job, end_reason__in=[rule.value for rule in PREEMPTED]).count()
+    return lost < engine_config().preemption.eviction_cap

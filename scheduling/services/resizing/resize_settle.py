@@ -1,0 +1,120 @@
+"""What becomes of a change of memory: confirmed, refused, given up in time, or overtaken by the pod's end."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+
+from clusters.backends.base import Outcome, OutcomeKind
+from foundation.messaging import outbox
+from foundation.sql.prepared import KeptUpdate
+from scheduling.lifecycle.transitions import note
+from scheduling.models import Allocation, DeviceSlice, Job, MemoryResize, ResizeState
+from scheduling.services.resizing.resize_books import charge_memory
+
+POD_GONE: Final = "POD_GONE"
+"""A refusal that is none: the pod's end is seen elsewhere, and everything comes back with it."""
+NOT_CONFIRMED: Final = "NOT_CONFIRMED"
+_ENDED: Final = KeptUpdate(
+    lambda allocations, now: MemoryResize.unscoped.filter(
+        allocation__pk__any_of=allocations, ended_at__isnull=True
+    ).order_by(),
+    lambda allocations, now: {"state": ResizeState.ENDED, "ended_at": now},
+)
+
+
+def resizes_end(allocations: Collection[uuid.UUID], *, now: datetime) -> None:
+    """What was asked of pods that are gone is void; the caller has released what they held."""
+    if allocations:
+        _ENDED(list(allocations), now)
+
+
+def resize_give_up(*, resize_id: uuid.UUID, now: datetime) -> bool:
+    """Have what was not confirmed in time taken back; returns whether it was still open.
+
+    What is charged stays until the cluster has said that the wish will not be carried out any more.
+    """
+    with transaction.atomic():
+        resize = _locked(resize_id)
+        if resize is None or resize.state != ResizeState.ASKED:
+            return False
+        _save(resize, state=ResizeState.TAKING_BACK)
+        DeviceSlice.unscoped.filter(allocation=resize.allocation).update(wanted_mib=resize.from_mib)
+        _note(resize, "resize_overdue", now)
+        outbox.hint(outbox.Topic.EXECUTE, resize.allocation.node.cluster_id)
+    return True
+
+
+def resize_settle(*, resize_id: uuid.UUID, asked: ResizeState, outcome: Outcome, now: datetime) -> bool:
+    """Write down what the cluster answered to a change that was in state `asked`; returns whether it is over.
+
+    What nobody has done is charged no longer. When a change cannot be taken back, the greater amount stays
+    charged: growth that is in effect is then a growth that was done.
+    """
+    if outcome.kind is OutcomeKind.UNKNOWN or outcome.code == POD_GONE:
+        return False
+    with transaction.atomic():
+        resize = _locked(resize_id)
+        if resize is None or resize.state != asked:
+            return False
+        stands = asked is ResizeState.ASKED
+        if outcome.kind is OutcomeKind.REFUSED:
+            stands = asked is ResizeState.TAKING_BACK and resize.grows
+        _charge(resize, resize.to_mib if stands else resize.from_mib, now)
+        _conclude(resize, stands, outcome, now)
+    return True
+
+
+def _charge(resize: MemoryResize, mib: int, now: datetime) -> None:
+    allocation = resize.allocation
+    slices = list(allocation.slices.order_by("device_id"))
+    if slices[0].memory_mib != mib:
+        charge_memory(allocation.attempt.job, allocation, slices, mib, now=now)
+    DeviceSlice.unscoped.filter(allocation=allocation).update(wanted_mib=None)
+
+
+def _conclude(resize: MemoryResize, stands: bool, outcome: Outcome, now: datetime) -> None:
+    if stands:
+        _save(resize, state=ResizeState.DONE, ended_at=now)
+        _note(resize, "resized", now)
+        return
+    code, message = outcome.code, outcome.message
+    if outcome.kind is OutcomeKind.DONE:
+        code, message = NOT_CONFIRMED, ""
+    _save(resize, state=ResizeState.REFUSED, ended_at=now, code=code[:60], message=message[:300])
+    _note(resize, "resize_refused", now, {"code": resize.code, "message": resize.message})
+
+
+def _locked(resize_id: uuid.UUID) -> MemoryResize | None:
+    """A change that is not over, with its job and its allocation locked, in this order."""
+    found = MemoryResize.unscoped.filter(pk=resize_id, ended_at__isnull=True)
+    named = found.values_list("allocation_id", "allocation__attempt__job_id").first()
+    if named is None:
+        return None
+    allocation_id, job_id = named
+    rows = Job.unscoped.select_for_update(of=("self",), no_key=True).filter(pk=job_id)
+    job = rows.select_related("queue").get()
+    held = Allocation.unscoped.select_for_update(of=("self",), no_key=True).filter(pk=allocation_id)
+    allocation = held.select_related("attempt", "node", "task__role").get()
+    resize = found.first()  # as it is now that nobody else can change it
+    if resize is None or allocation.released_at is not None:
+        return None
+    allocation.attempt.job = job
+    resize.allocation = allocation
+    return resize
+
+
+def _save(resize: MemoryResize, **fields: Any) -> None:
+    for name, value in fields.items():
+        setattr(resize, name, value)
+    resize.save(update_fields=list(fields))
+
+
+def _note(resize: MemoryResize, code: str, now: datetime, more: dict[str, str] | None = None) -> None:
+    task = resize.allocation.task
+    told = {"role": task.role.name, "index": task.index, "from": resize.from_mib, "to": resize.to_mib}
+    note(resize.allocation.attempt.job, code, now=now, numbers={**told, **(more or {})})
