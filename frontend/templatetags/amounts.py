@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from django import template
 from django.utils import timezone
 
-from frontend import formats
+from frontend.texts import formats
 
 register = template.Library()
 

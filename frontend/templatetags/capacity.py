@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from django import template
 
-from frontend.capacity import KIND_WORDS, Meter, NodeTiles
 from frontend.charts import Chart
+from frontend.components.capacity import KIND_WORDS, Meter, NodeTiles
 
 register = template.Library()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from frontend import formats, reasons, words
+from frontend.texts import formats, labels, reasons
 
 register = template.Library()
 
@@ -30,10 +30,10 @@ def reason_title(code: str) -> str:
 @register.filter
 def rule_word(rule: str) -> str:
     """The word of the rule that ended an attempt."""
-    return words.rule_word(rule)
+    return labels.rule_word(rule)
 
 
 @register.filter
 def kind_word(kind: str) -> str:
     """The word of a job's kind."""
-    return words.kind_word(kind)
+    return labels.kind_word(kind)

@@ -16,8 +16,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from lucide.templatetags.lucide import lucide
 
-from frontend import parts, reasons, words
-from frontend.recommendations import recommendation_sentences
+from frontend.components import view_models
+from frontend.texts import labels, reasons
+from frontend.texts.recommendations import recommendation_sentences
 
 register = template.Library()
 
@@ -38,7 +39,7 @@ def tone(message: Message) -> str:
 @register.inclusion_tag("frontend/components/tag.html")
 def status(kind: str, state: str, title: str = "") -> dict[str, object]:
     """The tag of a state; `kind` is `job`, `task`, `node`, `device` or `reason`."""
-    word = words.state_word(kind, state)
+    word = labels.state_word(kind, state)
     return {"text": word.text, "tone": word.tone, "title": title}
 
 
@@ -91,11 +92,11 @@ def banner(
     title: str, text: str = "", *, tone: str = "info", url: str = "", action: str = ""
 ) -> dict[str, object]:
     """A message about the whole page; `tone` is info, waiting, failed or running."""
-    return {"problem": parts.Problem(title=title, detail=text, tone=tone), "url": url, "action": action}
+    return {"problem": view_models.Problem(title=title, detail=text, tone=tone), "url": url, "action": action}
 
 
 @register.inclusion_tag("frontend/components/banner.html")
-def problem(problem: parts.Problem | None, *, url: str = "", action: str = "") -> dict[str, object]:
+def problem(problem: view_models.Problem | None, *, url: str = "", action: str = "") -> dict[str, object]:
     """What happened, what was kept, what to do; nothing is drawn for None."""
     return {"problem": problem, "url": url, "action": action}
 
@@ -121,19 +122,19 @@ def confirm(
 
 
 @register.inclusion_tag("frontend/components/checks.html")
-def checks(items: Iterable[parts.Check]) -> dict[str, object]:
+def checks(items: Iterable[view_models.Check]) -> dict[str, object]:
     """The gates a job has to pass, each with its mark."""
     return {"items": items}
 
 
 @register.inclusion_tag("frontend/components/helps.html")
-def helps(items: Iterable[parts.Help]) -> dict[str, object]:
+def helps(items: Iterable[view_models.Help]) -> dict[str, object]:
     """What would help, best first."""
     return {"items": items}
 
 
 @register.inclusion_tag("frontend/components/story.html")
-def story(rows: Iterable[parts.StoryRow]) -> dict[str, object]:
+def story(rows: Iterable[view_models.StoryRow]) -> dict[str, object]:
     """What happened, one row per event."""
     return {"rows": rows}
 
@@ -185,7 +186,7 @@ def pages(context: template.Context, page: Page[Any]) -> dict[str, object]:
 
 @register.inclusion_tag("frontend/components/chips.html", takes_context=True)
 def chips(
-    context: template.Context, name: str, options: Sequence[parts.Chip], label: str = ""
+    context: template.Context, name: str, options: Sequence[view_models.Chip], label: str = ""
 ) -> dict[str, object]:
     """Filter chips whose choice is the address's parameter `name`."""
     query = _query(context)

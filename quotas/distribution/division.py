@@ -12,12 +12,19 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from quotas.tree.limits import Amount, plus
 
 NodeId = uuid.UUID
 Parents = Mapping[NodeId, NodeId | None]
 Amounts = Mapping[NodeId, Amount]
+
+
+class Keep(Enum):
+    """A limit that is not mentioned."""
+
+    AS_IS = "as-is"
 
 
 @dataclass(frozen=True, slots=True)

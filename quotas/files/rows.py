@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
-from quotas.services.quota_plan import Keep
+from quotas.distribution.division import Keep
 
 UNLIMITED_WORD: Final = "unlimited"
 LIMITS: Final = ("nominal", "borrowing_limit", "lending_limit")

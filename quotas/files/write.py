@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import yaml
 
+from quotas.distribution.division import Keep
 from quotas.files.rows import COLUMNS, LIMITS, UNLIMITED_WORD, FileFormat, FileRow, PoolRow, Row, Share
-from quotas.services.quota_plan import Keep
 
 _WIDTH: Final = 200
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.bounded_parsing import Bounds, Fields, Listing, Node, Scalar, TextError, read_yaml
 from foundation.core.quantities import QuantityError, parse_cpu, parse_memory
+from quotas.distribution.division import Keep
 from quotas.files.rows import (
     LIMITS,
     UNLIMITED_WORD,
@@ -25,7 +26,6 @@ from quotas.files.rows import (
     read_limit,
     row_of,
 )
-from quotas.services.quota_plan import Keep
 
 FILE_BOUNDS: Final = Bounds(size=256 * 1024, keys=50_000)
 _BLOCK_FIELDS: Final = ("tenant", "queue", "tenants", "quotas", "pools")

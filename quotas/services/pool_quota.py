@@ -13,10 +13,11 @@ from clusters.models import Cell, Cluster, Flavor
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError
 from foundation.core.quantities import Resource
+from quotas.distribution.division import Keep
 from quotas.models import Source
 from quotas.selectors.pool_size import PoolSize, pool_sizes
 from quotas.services.quota import quota_change, quota_node_ensure
-from quotas.services.quota_plan import Keep, NodeAmounts, Planned, QuotaAmount, QuotaTables, quota_plan
+from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount, QuotaTables, quota_plan
 from quotas.tree.limits import Amount
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -19,19 +19,13 @@ from foundation.core.quantities import Resource
 from foundation.messaging import outbox
 from foundation.sql import row_scope
 from foundation.sql.versions import advance, require_current
+from quotas.distribution.division import Keep
 from quotas.hooks import job_effects
 from quotas.hooks.job_effects import Overhang
 from quotas.models import PassedQuota, Quota, QuotaChange, QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
 from quotas.services.errors import BelowUse
-from quotas.services.quota_plan import (
-    Keep,
-    NodeAmounts,
-    Planned,
-    QuotaAmount,
-    QuotaPlan,
-    quota_plan,
-)
+from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount, QuotaPlan, quota_plan
 from quotas.texts.amounts import amount_words
 from quotas.tree import Limits
 from tenants.access import permissions

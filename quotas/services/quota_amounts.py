@@ -11,8 +11,9 @@ from django.utils.translation import gettext as _
 from clusters.models import Flavor
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
+from quotas.distribution.division import Keep
 from quotas.models import QuotaNode
-from quotas.services.quota_plan import Keep, QuotaAmount
+from quotas.services.quota_plan import QuotaAmount
 
 
 def amounts_of(node: QuotaNode, items: Sequence[Mapping[str, Any]]) -> list[QuotaAmount]:

@@ -6,7 +6,6 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from typing import Final
 
@@ -15,7 +14,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Flavor
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
-from quotas.distribution.division import Amounts, Division, Excess, divide, totals
+from quotas.distribution.division import Amounts, Division, Excess, Keep, divide, totals
 from quotas.distribution.loans import LoanBook, Passed, StillLent
 from quotas.hooks.job_effects import Overhang, RowKey
 from quotas.models import QuotaNode
@@ -30,12 +29,6 @@ from quotas.tree.limits import NOTHING, Amount, Limits
 
 AMOUNT_MAX: Final = 2**62
 """Above this a sum of two would not fit a column."""
-
-
-class Keep(Enum):
-    """A limit that is not mentioned."""
-
-    AS_IS = "as-is"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,14 @@ from foundation.core.actor import SYSTEM, Actor
 from foundation.core.errors import AllotmentError, Conflict, FieldError, Invalid, NotFound, PermissionDenied
 from foundation.sql import row_scope
 from foundation.sql.versions import advance
+from quotas.distribution.division import Keep
 from quotas.hooks import request_evidence
 from quotas.models import OPEN_STATES, Override, QuotaNode, QuotaRequest, RequestState, Source
 from quotas.selectors.quota_request import quota_requests
 from quotas.services.errors import OfferGone, RequestNotPending, RequestOpen
 from quotas.services.override import LoanAmount, override_create
 from quotas.services.quota import decider_of, quota_change, require_decider
-from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount, QuotaTables
+from quotas.services.quota_plan import NodeAmounts, QuotaAmount, QuotaTables
 from quotas.services.quota_wish import current_limits, is_limits, raised, wish
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -11,10 +11,11 @@ from clusters.models import Cell
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict
 from foundation.core.quantities import Resource
+from quotas.distribution.division import Keep
 from quotas.models import QuotaChange, QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
 from quotas.services.quota import Shrink, quota_change, require_decider
-from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount
+from quotas.services.quota_plan import NodeAmounts, QuotaAmount
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 

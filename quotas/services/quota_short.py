@@ -12,12 +12,12 @@ from django.utils.translation import gettext as _
 from clusters.models import Flavor, GpuMode
 from foundation.core.errors import Invalid
 from foundation.core.quantities import Resource
-from quotas.distribution.division import totals
+from quotas.distribution.division import Keep, totals
 from quotas.files import PoolRow, Problems, Share
 from quotas.models import QuotaNode
 from quotas.selectors.pool_size import OF_GPUS, OF_NODES, PoolSize, pool_sizes
 from quotas.selectors.quota_table import QuotaLine
-from quotas.services.quota_plan import Keep, QuotaAmount, QuotaTables
+from quotas.services.quota_plan import QuotaAmount, QuotaTables
 from quotas.tree.limits import NOTHING, Amount, Limits
 
 Setting = int | Keep | None

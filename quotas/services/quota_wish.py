@@ -10,9 +10,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from foundation.core.errors import FieldError, Invalid
+from quotas.distribution.division import Keep
 from quotas.models import QuotaNode
 from quotas.services.quota_amounts import amounts_of
-from quotas.services.quota_plan import Keep, NodeAmounts, QuotaAmount, QuotaTables, wanted_amounts
+from quotas.services.quota_plan import NodeAmounts, QuotaAmount, QuotaTables, wanted_amounts
 from quotas.tree.limits import Amount, Limits
 
 LIMITS = ("nominal", "borrowing_limit", "lending_limit")

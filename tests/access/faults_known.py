@@ -24,7 +24,7 @@ SAMPLE: Final[dict[str, str]] = {
     "tenants.sign_in.one_time_passwords:PasswordChosen.has_permission:require_password_chosen:1": (
         "GET api/v1/workspaces/{ws} by a session"
     ),
-    "frontend.pages.ops.roles:roles:require:1": "GET ops/tenants/{tenant}/roles",
+    "frontend.pages.tenancy.roles:roles:require:1": "GET ops/tenants/{tenant}/roles",
     "tenants.api.streams:signed_in_still:refusal:1": (
         "GET api/v1/events of a workspace after losing the key"
     ),
@@ -50,7 +50,7 @@ _TYPE: Final = (
     "every view, each of which is noticed, let nobody else in, and nobody has no roles"
 )
 ARGUED: Final[dict[str, str]] = {
-    "frontend.pages.frame:viewer:refusal:1": _TYPE,
+    "frontend.shell.page_shell:viewer:refusal:1": _TYPE,
     "tenants.api.base:PlatformView.viewer:refusal:1": _TYPE,
     "quotas.selectors.quota_table:quota_nodes:by tenant:1": (
         "it tells in which cells a tenant has quota, for the choice on its page "
@@ -62,8 +62,8 @@ ARGUED: Final[dict[str, str]] = {
         "scheduling.selectors.job:job_query:by workspace, which is noticed"
     ),
     "scheduling.selectors.row:queue_work:by workspace:1": (
-        "it counts jobs by the id of their queue, and frontend.pages.workspace.overview takes the counts of "
-        "the queues it shows, which quotas.selectors.queue:queue_list binds, which is noticed"
+        "it counts jobs by the id of their queue, and frontend.pages.jobs.workspace_overview takes the counts"
+        " of the queues it shows, which quotas.selectors.queue:queue_list binds, which is noticed"
     ),
     **dict.fromkeys(
         (

@@ -21,6 +21,7 @@ from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from frontend.pages.quotas import form as quota_form
+from quotas.distribution.division import Keep
 from quotas.models import (
     Budget,
     Override,
@@ -32,7 +33,7 @@ from quotas.models import (
 )
 from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import quota_set
-from quotas.services.quota_plan import Keep, QuotaAmount
+from quotas.services.quota_plan import QuotaAmount
 from scheduling.lifecycle.transitions import note
 from scheduling.models import Job, JobState, PriorityGrant, WorkspacePolicy
 from tenants.models import AccessKey, Member, Role, Tenant, User

@@ -8,9 +8,10 @@ import pytest
 from rest_framework.test import APIClient
 
 from foundation.core.quantities import Resource
+from quotas.distribution.division import Keep
 from quotas.models import Budget, Quota, UserLimit
 from quotas.services.quota import quota_set
-from quotas.services.quota_plan import Keep, QuotaAmount
+from quotas.services.quota_plan import QuotaAmount
 from scheduling.models import PriorityGrant
 from tests.api.conftest import As
 from tests.api.refusals import Bad, faults

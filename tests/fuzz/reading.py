@@ -17,7 +17,7 @@ django.setup()
 from foundation.core.bounded_parsing import Bounds, TextError, load_json  # noqa: E402 (needs the settings)
 from foundation.core.errors import AllotmentError  # noqa: E402
 from foundation.web.parsers import BODY_BOUNDS  # noqa: E402
-from frontend.pages.workspace.job_values import read_rest, to_form, to_mapping  # noqa: E402
+from frontend.pages.jobs.job_values import read_rest, to_form, to_mapping  # noqa: E402
 from quotas.files import FileFormat, read_rows  # noqa: E402
 from scheduling.spec import load_text, parse_job  # noqa: E402
 from tests.fuzz.hostile import kinds  # noqa: E402

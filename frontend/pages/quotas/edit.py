@@ -16,9 +16,9 @@ from django.views.decorators.http import require_POST
 from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied, Refused
 from foundation.core.numbers import read_whole
-from frontend.pages.frame import login_required, viewer
 from frontend.pages.quotas import form
 from frontend.pages.quotas.page import Open, resource_of, resource_word, show
+from frontend.shell.page_shell import login_required, viewer
 from quotas.selectors.quota_table import NodeQuota, node_quota, quota_node_get, tenant_get
 from quotas.services.quota import NodeAmounts, quota_set
 from quotas.services.quota_preview import QuotaPreview, quota_preview

@@ -14,9 +14,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError, NotFound
-from frontend import parts
-from frontend.pages.frame import frame, login_required, viewer
+from frontend.components import view_models
 from frontend.pages.quotas.rows import TITLES
+from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.files import FILE_BOUNDS, FileFormat
 from quotas.services.quota import Shrink
 from quotas.services.quota_file import QuotaDifference, QuotaFile, quota_file_apply, quota_file_check
@@ -127,7 +127,7 @@ def _show(
         ]
         if difference
         else [],
-        "crumbs": [parts.Crumb(label=_("Quotas"), url=reverse("frontend:ops-quotas"))],
+        "crumbs": [view_models.Crumb(label=_("Quotas"), url=reverse("frontend:ops-quotas"))],
     }
     return render(request, "frontend/quotas/file.html", page, status=status)
 

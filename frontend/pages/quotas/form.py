@@ -15,9 +15,10 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
+from quotas.distribution.division import Keep
 from quotas.selectors.quota_table import NodeQuota, QuotaLine
 from quotas.services.quota import Shrink
-from quotas.services.quota_plan import Keep, QuotaAmount
+from quotas.services.quota_plan import QuotaAmount
 from quotas.services.quota_short import amounts_of_gpus
 
 LIMITS: Final = ("nominal", "borrowing_limit", "lending_limit")

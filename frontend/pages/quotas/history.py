@@ -19,8 +19,8 @@ from django.views.decorators.http import require_POST
 
 from foundation.core.errors import Conflict, Refused
 from foundation.core.quantities import Resource
-from frontend.pages.frame import login_required, viewer
 from frontend.pages.quotas.rows import TITLES
+from frontend.shell.page_shell import login_required, viewer
 from quotas.models import QuotaChange, QuotaRevision
 from quotas.selectors.quota_history import quota_revision_get
 from quotas.services.quota import Shrink

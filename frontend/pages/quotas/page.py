@@ -18,11 +18,11 @@ from django.views.decorators.http import require_GET
 from clusters.models import Cell, Flavor
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
-from frontend import parts
-from frontend.pages.frame import frame, login_required, viewer
+from frontend.components import view_models
 from frontend.pages.quotas.form import Typed, shown
 from frontend.pages.quotas.history import entry
 from frontend.pages.quotas.rows import TITLES, Links, pools
+from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.selectors.quota_history import quota_history
 from quotas.selectors.quota_table import NodeQuota, quota_nodes, tenant_get, tenant_quota_table
 from tenants.access import permissions
@@ -109,7 +109,9 @@ def _context(
         "workspace": tenant,
         "ops": ops,
         "crumbs": _crumbs(who, tenant, resource) if ops else (),
-        "chips": [parts.Chip(label=str(title), value=resource_word(item)) for item, title in TITLES.items()],
+        "chips": [
+            view_models.Chip(label=str(title), value=resource_word(item)) for item, title in TITLES.items()
+        ],
         "resource": resource_word(resource),
         "pools": pools(nodes, resource, links, editing),
         "form": form,
@@ -155,7 +157,7 @@ def _edit_address(shown_tenant: Tenant, node: NodeQuota, flavor: Flavor, resourc
     return f"{reverse('frontend:ops-quotas')}?{urlencode(query)}#quota-form"
 
 
-def _crumbs(who: User, tenant: Tenant, resource: Resource) -> list[parts.Crumb]:
+def _crumbs(who: User, tenant: Tenant, resource: Resource) -> list[view_models.Crumb]:
     seen = {t.pk: t for t in tenant_list(viewer=who)}
     above = [seen[uuid.UUID(pk)] for pk in tenant.ancestor_ids()[:-1] if uuid.UUID(pk) in seen]
-    return [parts.Crumb(label=t.name, url=_address(True, t, resource)) for t in above]
+    return [view_models.Crumb(label=t.name, url=_address(True, t, resource)) for t in above]

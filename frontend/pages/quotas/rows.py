@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
 from foundation.core.quantities import Resource
-from frontend import formats
-from frontend.capacity import Meter
+from frontend.components.capacity import Meter
+from frontend.texts import formats
 from quotas.selectors.pool_size import pool_sizes
 from quotas.selectors.quota_table import NodeQuota, QuotaLine
 

@@ -84,7 +84,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "frontend.context.console",
+                "frontend.shell.context.console",
             ],
         },
     }
@@ -119,7 +119,7 @@ AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
 # What is refused unseen is not counted: otherwise whoever goes on asking would keep a lock shut for ever.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-AXES_LOCKOUT_CALLABLE = "frontend.pages.access.locked_out"
+AXES_LOCKOUT_CALLABLE = "frontend.pages.account.sign_in.locked_out"
 AXES_VERBOSE = False
 AXES_ENABLE_ADMIN = False
 ALLOTMENT_ONE_TIME_PASSWORD_HOURS = env.number(
@@ -182,7 +182,7 @@ LOCALE_PATHS = [_package_folder("frontend") / "locale"]
 STATIC_URL = "/static/"
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "frontend.staticfiles.PackageFilesFinder",
+    "frontend.shell.staticfiles.PackageFilesFinder",
 ]
 STATIC_ROOT: str | None = env.text("ALLOTMENT_STATIC_ROOT", str(HOME / "static"))
 

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from frontend.pages.workspace import advice
-from frontend.reasons import help_sentence, reason_sentence
+from frontend.pages.jobs import advice
+from frontend.texts.reasons import help_sentence, reason_sentence
 
 FILE: dict[str, Any] = {
     "name": "train",

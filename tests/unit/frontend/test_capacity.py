@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frontend.capacity import GpuTile, Meter
+from frontend.components.capacity import GpuTile, Meter
 
 
 def test_used_lies_within_allocated() -> None:

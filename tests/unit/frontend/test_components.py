@@ -16,9 +16,11 @@ from django.template import engines
 from django.test import RequestFactory
 
 import frontend
-from frontend import charts, context, parts
-from frontend.capacity import GpuTile, Meter, NodeTiles
-from frontend.navigation import product_of, sections
+from frontend import charts
+from frontend.components import view_models
+from frontend.components.capacity import GpuTile, Meter, NodeTiles
+from frontend.shell import context
+from frontend.shell.navigation import product_of, sections
 
 LOAD = "{% load ui amounts capacity %}"
 TEMPLATES = Path(frontend.__file__).parent / "templates"
@@ -41,7 +43,7 @@ def test_a_card_escapes_its_title_but_not_its_content() -> None:
 
 
 def test_chips_keep_the_other_filters_and_forget_the_page() -> None:
-    options = [parts.Chip(label="All"), parts.Chip(label="Running", value="running", count=3)]
+    options = [view_models.Chip(label="All"), view_models.Chip(label="Running", value="running", count=3)]
     html = render("{% chips 'state' options %}", "/?q=a&page=4&state=running", options=options)
     assert 'href="?q=a"' in html
     assert 'href="?q=a&amp;state=running" aria-current="true"' in html

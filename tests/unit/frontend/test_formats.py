@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import translation
 
-from frontend import formats
+from frontend.texts import formats
 
 
 @pytest.mark.parametrize(

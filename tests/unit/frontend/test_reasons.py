@@ -6,9 +6,9 @@ import pytest
 from django.utils import translation
 from django.utils.html import strip_tags
 
-from frontend import reasons, words
-from frontend.recommendations import find_recommendations, recommendation_sentences, shorts_of
-from frontend.sentences import HELPS, SENTENCES, USUAL_HELP
+from frontend.texts import labels, reasons
+from frontend.texts.reason_texts import HELPS, SENTENCES, USUAL_HELP
+from frontend.texts.recommendations import find_recommendations, recommendation_sentences, shorts_of
 from scheduling.commit.reasons import FOREIGN_WORK
 from scheduling.engine.model.kinds import EvictRule, HelpCode, Reason
 from scheduling.engine.placement.explain import CHOSEN_BY_USER, FLAVOR_TAINT
@@ -18,9 +18,9 @@ from scheduling.services.obstacles import CODES as OBSTACLES
 
 def test_every_code_of_the_engine_has_its_words() -> None:
     codes = {*(str(code) for code in Reason), *OBSTACLES}
-    assert set(SENTENCES) == set(USUAL_HELP) == set(words.REASON_WORDS) == codes
+    assert set(SENTENCES) == set(USUAL_HELP) == set(labels.REASON_WORDS) == codes
     assert set(HELPS) == {*(str(code) for code in HelpCode), FOREIGN_WORK}
-    assert set(words.RULES) == {str(rule) for rule in EvictRule}
+    assert set(labels.RULES) == {str(rule) for rule in EvictRule}
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
@@ -95,8 +95,8 @@ def test_no_room_names_what_the_nodes_lack() -> None:
 
 
 def test_every_veto_of_the_engine_has_its_words() -> None:
-    assert set(words.VETOES) == {*(veto.name for veto in VETOES), FLAVOR_TAINT}
-    assert {*words.PLACEMENT_RULES, "taint"} == set(CHOSEN_BY_USER)
+    assert set(labels.VETOES) == {*(veto.name for veto in VETOES), FLAVOR_TAINT}
+    assert {*labels.PLACEMENT_RULES, "taint"} == set(CHOSEN_BY_USER)
 
 
 def test_a_placement_rule_is_named_in_words_and_a_taint_is_tolerated() -> None:

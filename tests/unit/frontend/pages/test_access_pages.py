@@ -10,7 +10,7 @@ from django.test import Client
 
 from foundation.audit import chain
 from foundation.models import AuditRecord, AuditSeal
-from frontend.pages.ops.roles import POINTS
+from frontend.pages.tenancy.roles import POINTS
 from quotas.files import FileFormat
 from quotas.services.quota_file import quota_file_export
 from tenants.access.permissions import Permission

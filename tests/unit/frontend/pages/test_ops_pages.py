@@ -110,7 +110,7 @@ def test_no_use_is_drawn_and_no_zero_shown_of_what_is_not_measured(
     there: World, operator: Client, monkeypatch: pytest.MonkeyPatch, address: str, many: bool
 ) -> None:
     if many:
-        monkeypatch.setattr("frontend.pages.ops.mosaic.MANY_NODES", 1)
+        monkeypatch.setattr("frontend.pages.operations.gpu_tiles.MANY_NODES", 1)
     text = operator.get(address).content.decode()
     assert "0 used" not in text
     assert "0 % used" not in text

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from frontend.pages.rules.policies import LABELS
+from frontend.pages.policies.job_policies import LABELS
 from quotas.models import Queue, StopPolicy
 from scheduling.models import PriorityClass, PriorityGrant, WorkspacePolicy
 from scheduling.policy.fields import FIELDS

@@ -138,7 +138,7 @@ def test_an_unknown_address_has_a_page_of_its_own(client: Client, w: World, sign
 def test_a_failure_of_the_server_shows_nothing_of_itself(client: Client, w: World) -> None:
     client.force_login(w.editor)
     client.raise_request_exception = False
-    with patch("frontend.pages.workspace.overview._page", side_effect=RuntimeError("secret detail")):
+    with patch("frontend.pages.jobs.workspace_overview._page", side_effect=RuntimeError("secret detail")):
         answer = client.get("/w/team-a/overview")
     assert answer.status_code == 500
     assert "This could not be done" in answer.content.decode()

@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from clusters.models import GpuMode
-from frontend.pages.workspace.job_values import FormValues, field_of, to_form, to_mapping
-from frontend.pages.workspace.spec_text import spec_text
+from frontend.pages.jobs.job_values import FormValues, field_of, to_form, to_mapping
+from frontend.pages.jobs.spec_text import spec_text
 from quotas.models import QueueFlavor
 from scheduling.models import Job
 from scheduling.spec import load_text, parse_job

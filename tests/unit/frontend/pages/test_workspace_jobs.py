@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import translation
 
 from foundation.core import clock
-from frontend.pages.workspace import story
+from frontend.pages.jobs import event_rows
 from quotas.models import Queue
 from quotas.models.queue import Strategy
 from scheduling.engine.model import EvictRule
@@ -240,7 +240,7 @@ def test_every_event_has_its_sentence(w: World) -> None:
             events = [
                 JobEvent(job=job, at=clock.now(), code=code, actor=actor, numbers=numbers) for code in codes
             ]
-            rows = story.rows(events)
+            rows = event_rows.rows(events)
             assert [row.text for row in rows if not row.text.endswith(".") or "%" in row.text] == []
 
 
@@ -248,7 +248,7 @@ def test_every_event_has_its_sentence(w: World) -> None:
 def test_an_eviction_is_explained_in_words_and_names_own_jobs_only(w: World, rule: EvictRule) -> None:
     def told(**numbers: Any) -> str:
         event = JobEvent(job=job, at=clock.now(), code="evicting", numbers={"rule": rule.value, **numbers})
-        return str(story.rows([event])[0].text)
+        return str(event_rows.rows([event])[0].text)
 
     job = waiting(w)
     assert ": " in told()

@@ -1,0 +1,1 @@
+"""The values that components of a page draw."""

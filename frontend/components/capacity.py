@@ -1,0 +1,193 @@
+"""What a meter and a GPU tile draw.
+
+Allocation and utilisation are two facts. A meter therefore shows them nested, never added: the used
+part lies inside the allocated part, and the text alternative names both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from frontend.texts.formats import number
+
+
+class Segment(NamedTuple):
+    """One stretch of a meter, in percent of its length, with the amount it stands for."""
+
+    kind: str
+    start: float
+    width: float
+    amount: float
+
+
+KIND_WORDS: dict[str, str | Promise] = {
+    "used": gettext_lazy("used"),
+    "allocated": gettext_lazy("allocated"),
+    "borrowed": gettext_lazy("borrowed"),
+    "lent": gettext_lazy("lent"),
+    "held": gettext_lazy("held"),
+    "foreign": gettext_lazy("held by others"),
+    "free": gettext_lazy("free"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meter:
+    """A quota's state in one unit: `allocated` includes what is borrowed; `used` lies within it.
+
+    The bar is as long as the larger of nominal and allocated, so that borrowing is seen beyond the
+    nominal mark. `used` None is not measured, and nothing is said of it. `lent` is nominal quota that
+    others use now; `held` is promised to a preemptor; `foreign` is taken by work that the platform did not
+    start.
+    """
+
+    nominal: float
+    allocated: float = 0
+    used: float | None = None
+    borrowed: float = 0
+    lent: float = 0
+    held: float = 0
+    foreign: float = 0
+    unit: str = ""
+
+    @property
+    def length(self) -> float:
+        return max(self.nominal, self.allocated + self.lent + self.held + self.foreign, 1)
+
+    @property
+    def free(self) -> float:
+        taken = self.allocated - self.borrowed + self.lent + self.held + self.foreign
+        return max(0.0, self.nominal - taken)
+
+    @property
+    def nominal_mark(self) -> float | None:
+        """Where the nominal quota ends, in percent; None where it is the end of the bar."""
+        return round(100 * self.nominal / self.length, 2) if self.nominal < self.length else None
+
+    def segments(self) -> list[Segment]:
+        own = max(0.0, self.allocated - self.borrowed)
+        used = min(self.used or 0, own)
+        parts = (
+            ("used", used, self.used or 0),
+            ("allocated", own - used, self.allocated),
+            ("borrowed", self.borrowed, self.borrowed),
+            ("lent", self.lent, self.lent),
+            ("held", self.held, self.held),
+            ("foreign", self.foreign, self.foreign),
+        )
+        return list(_laid_out(parts, self.length))
+
+    def description(self) -> str:
+        """The meter in words, for screen readers and as its tooltip."""
+        facts = [
+            _("%(amount)s of %(nominal)s allocated")
+            % {"amount": number(self.allocated), "nominal": number(self.nominal)},
+        ]
+        if self.used is not None:
+            facts.append(_("%(amount)s used") % {"amount": number(self.used)})
+        if self.borrowed:
+            facts.append(_("%(amount)s borrowed") % {"amount": number(self.borrowed)})
+        if self.lent:
+            facts.append(_("%(amount)s lent") % {"amount": number(self.lent)})
+        if self.held:
+            facts.append(_("%(amount)s held") % {"amount": number(self.held)})
+        if self.foreign:
+            facts.append(_("%(amount)s held by others") % {"amount": number(self.foreign)})
+        facts.append(_("%(amount)s free") % {"amount": number(self.free)})
+        return _(", ").join(facts) + (f" ({self.unit})" if self.unit else "")
+
+
+def _laid_out(parts: Iterable[tuple[str, float, float]], length: float) -> Iterable[Segment]:
+    start = 0.0
+    for kind, width, amount in parts:
+        if width > 0:
+            yield Segment(kind, round(100 * start / length, 2), round(100 * width / length, 2), amount)
+        start += width
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuTile:
+    """One card: how much of it is handed out and how much of it works, both in percent of the card.
+
+    `slices` lists the cores of each slice on it and is empty for a whole card. `foreign` is the part that
+    work of others has.
+    """
+
+    name: str
+    allocated: float = 0
+    used: float | None = None
+    foreign: float = 0
+    slices: Sequence[float] = ()
+    healthy: bool = True
+    held: bool = False
+    url: str = ""
+    holder: str = ""
+
+    @property
+    def bars(self) -> list[Segment]:
+        """The allocated part: one column per slice, or one for all of it."""
+        shares = self.slices or ((self.allocated,) if self.allocated > 0 else ())
+        return list(_laid_out((("slice" if self.slices else "whole", share, share) for share in shares), 100))
+
+    @property
+    def foreign_width(self) -> float:
+        """How much of the drawing is others': behind what is handed out here, and no wider than the card."""
+        return round(max(0.0, min(self.foreign, 100 - self.allocated)), 2)
+
+    @property
+    def is_unmeasured(self) -> bool:
+        """Whether something of the card is allocated and nothing is known of its use."""
+        return self.used is None and self.allocated > 0
+
+    @property
+    def used_height(self) -> float:
+        """How high the columns are filled, so that the dark area is the used share of the card."""
+        if not self.used or self.allocated <= 0:
+            return 0.0
+        return round(min(100.0, 100 * self.used / self.allocated), 2)
+
+    @property
+    def used_top(self) -> float:
+        return round(100 - self.used_height, 2)
+
+    def description(self) -> str:
+        facts = [self.name]
+        if not self.healthy:
+            facts.append(_("unhealthy"))
+        if self.held:
+            facts.append(_("held"))
+        facts.append(_("%(amount)s %% allocated") % {"amount": number(self.allocated)})
+        if self.is_unmeasured:
+            facts.append(_("utilization not measured"))
+        elif self.used is not None and self.allocated:
+            facts.append(_("%(amount)s %% used") % {"amount": number(self.used)})
+        if self.foreign:
+            facts.append(_("%(amount)s %% held by others") % {"amount": number(self.foreign)})
+        if self.slices:
+            facts.append(_("%(count)s slices") % {"count": len(self.slices)})
+        if self.holder:
+            facts.append(self.holder)
+        return _(", ").join(facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeTiles:
+    """A node and its cards, as the grid of an overview shows them."""
+
+    name: str
+    note: str = ""
+    url: str = ""
+    state: str = "ready"
+    gpus: Sequence[GpuTile] = field(default_factory=tuple)
+
+    @property
+    def tone(self) -> str:
+        if self.state in ("not-ready", "lost"):
+            return "unhealthy"
+        return "held" if self.state in ("cordoned", "closed", "draining") else ""

@@ -1,0 +1,1 @@
+"""Signing in, the own account and access keys."""

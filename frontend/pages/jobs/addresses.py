@@ -1,0 +1,23 @@
+"""Addresses that several pages link to."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from frontend.shell import navigation
+
+
+def node_address(name: str, cluster: str) -> str:
+    """The operators' page of a node; another cluster may have one of that name."""
+    path = navigation.address("frontend:ops-node", name=name)
+    return f"{path}?{urlencode({'cluster': cluster})}" if path else ""
+
+
+def job_address(workspace: str, job: object) -> str:
+    """The page of a job."""
+    return navigation.address("frontend:job-detail", workspace=workspace, job=str(job))
+
+
+def jobs_address(workspace: str) -> str:
+    """The list of a workspace's jobs."""
+    return navigation.address("frontend:job-list", workspace=workspace)

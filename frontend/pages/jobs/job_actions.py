@@ -1,0 +1,60 @@
+"""Cancel, suspend, resume: a POST each, back to where it came from with a word about what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from foundation.core.errors import Conflict
+from frontend.pages.jobs.addresses import job_address
+from frontend.shell.page_shell import login_required, problem_of, viewer
+from scheduling.models import Job
+from scheduling.selectors.job import job_get
+from scheduling.services.jobs import job as service
+from tenants.selectors.tenant import workspace_get
+
+
+@require_POST
+@login_required
+def cancel(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """End the job."""
+    return _act(request, workspace, job, service.job_cancel, _("%(name)s is being cancelled."))
+
+
+@require_POST
+@login_required
+def suspend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """Take the job out of the race."""
+    return _act(request, workspace, job, service.job_suspend, _("%(name)s is being suspended."))
+
+
+@require_POST
+@login_required
+def resume(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """Put the job back into its queue."""
+    return _act(request, workspace, job, service.job_resume, _("%(name)s is back in its queue."))
+
+
+def _act(
+    request: HttpRequest, workspace: str, ref: str, change: Callable[..., Job], done: str
+) -> HttpResponse:
+    who = viewer(request)
+    found = job_get(viewer=who, workspace=workspace_get(viewer=who, slug=workspace), ref=ref)
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
+        back = job_address(workspace, found.pk)
+    try:
+        change(acting_user=who, job=found)
+    except Conflict as error:
+        # A job moves on while someone reads its page: say so where they are instead of on an error page.
+        problem = problem_of(error)
+        messages.error(request, f"{problem.title}: {problem.detail}")
+    else:
+        messages.success(request, done % {"name": found.name})
+    return redirect(back)

@@ -1,0 +1,124 @@
+"""What several pages say about a job: how big it is, how long it waited and ran, what ending it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils.translation import gettext as _
+
+from frontend.texts import formats
+from scheduling.models import GpuRequestMode, Job, JobRole, JobState
+from scheduling.selectors.job import job_cards
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the viewer may do in one workspace."""
+
+    user: User
+    points: Collection[Permission]
+
+    @property
+    def submit(self) -> bool:
+        return Permission.JOB_SUBMIT in self.points
+
+    @property
+    def operations(self) -> bool:
+        return Permission.CLUSTER_VIEW in self.points
+
+    def stop(self, job: Job) -> bool:
+        """Whether the viewer may end, suspend or resume this job."""
+        own = job.submitted_by_id == self.user.pk and Permission.JOB_STOP_OWN in self.points
+        return own or Permission.JOB_STOP_ANY in self.points
+
+
+def rights_of(user: User, workspace: Tenant) -> Rights:
+    """The viewer's rights in a workspace, in one query."""
+    return Rights(user, permissions.granted(user, workspace))
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """What can be done with a job in its present state by this viewer."""
+
+    clone: bool
+    suspend: bool
+    resume: bool
+    cancel: bool
+
+
+def actions_of(job: Job, rights: Rights) -> Actions:
+    """The actions that make sense now; the service decides again when one is taken."""
+    stop = rights.stop(job)
+    suspendable = job.state in (JobState.QUEUED, JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
+    return Actions(
+        clone=rights.submit,
+        suspend=stop and suspendable,
+        resume=stop and job.state == JobState.SUSPENDED,
+        cancel=stop and not job.is_terminal and job.state != JobState.STOPPING,
+    )
+
+
+def cards_of(job: Job) -> float:
+    """Whole cards that the job's compute comes to: a slice of 30 % counts as 0.3."""
+    return sum(role.replicas * role.gpu_cards * role.gpu_cores for role in job.roles.all()) / 100
+
+
+def waited(job: Job, now: datetime) -> timedelta:
+    """From submission to admission, or until now, or until it ended without one."""
+    return (job.admitted_at or job.finished_at or now) - job.submitted_at
+
+
+def ran(job: Job, now: datetime) -> timedelta | None:
+    """How long the present or last attempt has run; a very short one was never seen to start."""
+    began = job.started_at or (job.admitted_at if job.finished_at else None)
+    return None if began is None else (job.finished_at or now) - began
+
+
+def size(job: Job) -> str:
+    """`9 × A100-40G`, `2 × 30 %`, or a dash for a job without GPUs; like roles are added up."""
+    counts: Counter[str] = Counter()
+    for role in job.roles.all():
+        if role.gpu_cards:
+            counts[_card(role)] += role.replicas * role.gpu_cards
+    return " + ".join(f"{cards} × {what}" for what, cards in counts.items()) or formats.MISSING
+
+
+def _card(role: JobRole) -> str:
+    what = " / ".join(role.gpu_models) or "GPU"
+    return f"{formats.percent(role.gpu_cores)} {what}" if role.gpu_mode == GpuRequestMode.SLICE else what
+
+
+def cards_asked(job: Job) -> int:
+    """Cards, physical or virtual, that the job asks for."""
+    return job_cards(job)
+
+
+def losses(job: Job, now: datetime) -> list[str]:
+    """What ends with the present attempt: work in GPU-hours, and the place in the queue."""
+    time = ran(job, now)
+    if not job.holds:
+        return [
+            _("its place in the queue, kept since %(span)s") % {"span": formats.duration(waited(job, now))}
+        ]
+    if time is None:
+        return [_("the place it was given on the nodes")]
+    hours = cards_of(job) * time.total_seconds() / 3600
+    numbers = {"hours": formats.number(hours, 1), "span": formats.duration(time), "user": job.submitted_by}
+    if not hours:
+        return [_("%(span)s of work by %(user)s") % numbers]
+    return [_("%(hours)s GPU-hours of work by %(user)s, over %(span)s") % numbers]
+
+
+def kept(job: Job) -> str:
+    """What stays after the present attempt ends."""
+    if job.checkpoint_interval_s and job.holds:
+        numbers = {"span": formats.duration(job.checkpoint_interval_s)}
+        return _("The program says it saves a checkpoint every %(span)s; what it saved stays.") % numbers
+    return _("Its specification and its story stay; it can be cloned.")

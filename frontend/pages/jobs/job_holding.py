@@ -1,0 +1,148 @@
+"""What a job holds and does now, or what became of it, as facts."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from frontend.pages.jobs import event_rows
+from frontend.pages.jobs.addresses import node_address
+from frontend.pages.jobs.job_facts import cards_of, ran, waited
+from frontend.pages.jobs.job_memory import Offer
+from frontend.texts import formats, labels
+from scheduling.models import Job, TaskState
+from scheduling.selectors.task import TaskRow
+from telemetry.series import UseNow
+
+Facts = list[tuple[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLine:
+    """One task as the table shows it."""
+
+    row: TaskRow
+    node: str
+    node_url: str
+    cards: str
+    cores: str
+    memory: str
+    ran: object
+    offer: Offer | None
+
+
+def task_lines(
+    rows: Sequence[TaskRow], now: datetime, linked: bool, offers: Mapping[uuid.UUID, Offer]
+) -> list[TaskLine]:
+    """Rows of the task table; with `linked`, nodes lead to the operators' page."""
+    return [_task_line(row, now, linked, offers.get(row.task.pk)) for row in rows]
+
+
+def _task_line(row: TaskRow, now: datetime, linked: bool, offer: Offer | None) -> TaskLine:
+    task, role, allocation = row.task, row.task.role, row.allocation
+    node = allocation.node.name if allocation else ""
+    url = node_address(node, allocation.node.cluster.name) if allocation and linked else ""
+    if row.slices:
+        cards = _places([part.device.index for part in row.slices])
+        cores = formats.percent(row.slices[0].cores)
+        memory = formats.memory(row.slices[0].memory_mib)
+    elif role.gpu_cards:
+        cards = f"{role.gpu_cards} × {' / '.join(role.gpu_models) or 'GPU'}"
+        cores = formats.percent(role.gpu_cores)
+        memory = formats.memory(role.gpu_memory_mib)
+    else:
+        cards = cores = memory = formats.MISSING
+    end = task.finished_at or (now if task.state == TaskState.RUNNING else None)
+    span = end - task.started_at if end and task.started_at else None
+    return TaskLine(row, node, url, cards, cores, memory, span, offer)
+
+
+def _places(indices: Sequence[int]) -> str:
+    """Cards of a node by index, neighbours joined: `GPU 0–3, 6`."""
+    runs: list[list[int]] = []
+    for index in sorted(indices):
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return "GPU " + ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
+
+
+def holds(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
+    """What a job that was admitted has on the nodes."""
+    live = [row for row in rows if row.allocation is not None]
+    nodes = sorted({row.allocation.node.name for row in live if row.allocation})
+    pools = sorted({row.allocation.flavor.name for row in live if row.allocation})
+    slices = [part for row in live for part in row.slices]
+    facts: Facts = [
+        (_("GPUs"), _gpus(len(slices), cards_of(job))),
+        (_("GPU memory"), formats.memory(sum(part.memory_mib for part in slices))),
+        (_("Pool"), ", ".join(pools) or formats.MISSING),
+        (_("Nodes"), ", ".join(nodes[:4]) + (" …" if len(nodes) > 4 else "") or formats.MISSING),
+        (_("Borrowed"), _borrowed(live)),
+        (_("Since"), formats.clock_html(job.admitted_at) if job.admitted_at else formats.MISSING),
+        (_("May be preempted"), _preemption(job, now)),
+    ]
+    if job.deadline_at:
+        facts.append((_("Ends at the latest"), formats.clock_html(job.deadline_at)))
+    return facts
+
+
+def _gpus(count: int, whole: float) -> str:
+    if count == whole:
+        return formats.number(count)
+    return _("%(count)s slices, compute of %(whole)s") % {
+        "count": formats.number(count),
+        "whole": formats.number(whole, 0 if whole == int(whole) else 1),
+    }
+
+
+def _borrowed(rows: Sequence[TaskRow]) -> str:
+    amounts = rows[0].allocation.attempt.borrowed if rows and rows[0].allocation else {}
+    cards = sum(amount for key, amount in amounts.items() if key.endswith("/gpu.cards"))
+    return formats.number(cards) if cards else _("nothing")
+
+
+def _preemption(job: Job, now: datetime) -> object:
+    if not job.preemptible:
+        return _("no")
+    if job.min_run_s and job.started_at:
+        left = job.min_run_s - (now - job.started_at).total_seconds()
+        if left > 0:
+            return _("in %(span)s at the earliest") % {"span": formats.duration(left)}
+    return _("yes, if an owner needs its quota")
+
+
+def use(job: Job, now: UseNow | None) -> Facts:
+    """What was measured last."""
+    if now is None:
+        return []
+    amounts = {"used": formats.memory(now.memory_used_mib), "granted": formats.memory(now.memory_granted_mib)}
+    return [
+        (_("GPU memory"), _("%(used)s of %(granted)s") % amounts),
+        (_("Measured"), formats.clock_html(now.at, seconds=True)),
+    ]
+
+
+def ended(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
+    """What became of a job that has ended; `cause` is what the cluster said about that."""
+    time = ran(job, now)
+    hours = cards_of(job) * time.total_seconds() / 3600 if time else 0
+    facts: Facts = []
+    if job.end_reason:
+        facts.append((_("Cause"), labels.rule_word(job.end_reason)))
+    if said := event_rows.describe_ending(cause):
+        facts.append((_("What the cluster said"), said))
+    return [
+        *facts,
+        (_("Ended"), formats.clock_html(job.finished_at) if job.finished_at else formats.MISSING),
+        (_("Ran"), formats.duration(time)),
+        (_("GPU-hours"), formats.number(hours, 1)),
+        (_("Waited"), formats.duration(waited(job, now))),
+        (_("Attempts"), formats.number(job.attempt_number)),
+    ]

@@ -1,0 +1,129 @@
+"""Another memory for a running part of a card: who may ask for it here, the dialog, and what is under way."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.core.errors import Conflict
+from frontend.pages.jobs.addresses import job_address
+from frontend.pages.jobs.job_facts import Rights
+from frontend.shell.form_actions import done
+from frontend.shell.page_shell import login_required, viewer
+from frontend.texts import formats
+from scheduling.models import GpuRequestMode, Job, MemoryResize, ResizeState, Task, TaskState
+from scheduling.selectors.job import job_get
+from scheduling.selectors.resize import resizes_under_way, resizing_clusters
+from scheduling.selectors.task import TaskRow, task_by_id
+from scheduling.services.jobs.acting import require_stop
+from scheduling.services.resizing.resize import Resizable, resizable, slice_memory_resize
+from tenants.selectors.tenant import workspace_get
+
+Facts = list[tuple[str, object]]
+
+
+class MemoryForm(forms.Form):
+    """How much each card is to have."""
+
+    memory = forms.IntegerField(label=gettext_lazy("Memory of each card"), min_value=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the row of a task says about its memory: what is being changed, and whether one may ask for it."""
+
+    under_way: str = ""
+    may_ask: bool = False
+
+
+def offers(job: Job, rows: Sequence[TaskRow], rights: Rights) -> Mapping[uuid.UUID, Offer]:
+    """By task, for those that run in parts of cards where this is switched on. Two queries at most."""
+    parts = [row for row in rows if _in_parts(row)]
+    clusters = resizing_clusters() if parts and job.holds else frozenset()
+    live = {row.allocation.pk: row for row in parts if row.allocation and _cluster(row) in clusters}
+    if not live:
+        return {}
+    going = resizes_under_way(list(live))
+    may = rights.stop(job)
+    return {
+        row.task.pk: Offer(_words(going.get(pk)), may_ask=may and pk not in going) for pk, row in live.items()
+    }
+
+
+@login_required
+def job_memory(request: HttpRequest, workspace: str, job: str, task: uuid.UUID) -> HttpResponse:
+    """What fills the dialog; POST asks for another memory, and goes back to the job with a word about it."""
+    who = viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    found = job_get(viewer=who, workspace=place, ref=job)
+    one = task_by_id(viewer=who, job=found, key=task)
+    require_stop(who, found)
+    if request.method == "POST":
+        return _ask(request, found, one)
+    page = {"workspace": place, "job": found, "task": one}
+    try:
+        what = resizable(one)
+    except Conflict as error:
+        return render(request, "frontend/jobs/job_memory.html", page | {"refused": error.detail})
+    form = MemoryForm(initial={"memory": what.memory_mib})
+    form.fields["memory"].widget.attrs.update({"max": what.room.most, "autofocus": True})
+    return render(request, "frontend/jobs/job_memory.html", page | {"form": form, "told": _facts(what)})
+
+
+def _ask(request: HttpRequest, job: Job, task: Task) -> HttpResponse:
+    form = MemoryForm(request.POST)
+    if form.is_valid():
+        mib = form.cleaned_data["memory"]
+        word = _("%(task)s gets %(memory)s for each of its cards; the story says when it has it.")
+        told = {"task": f"{task.role.name}-{task.index}", "memory": formats.memory(mib)}
+        done(
+            request,
+            lambda: slice_memory_resize(acting_user=viewer(request), task=task, memory_mib=mib),
+            word % told,
+        )
+    else:
+        messages.error(request, _("The memory is a whole number of MiB, 1 at least."))
+    return redirect(job_address(job.workspace.slug, job.pk))
+
+
+def _facts(what: Resizable) -> Facts:
+    facts: Facts = [(_("Now"), formats.memory(what.memory_mib))]
+    if what.cards > 1:
+        facts.append((_("Cards"), formats.number(what.cards)))
+    used = formats.MISSING if what.used_mib is None else formats.memory(what.used_mib)
+    quota = what.room.in_quota
+    return [
+        *facts,
+        (_("Measured in use"), used),
+        (_("Room on the card"), _("up to %(memory)s") % {"memory": formats.memory(what.room.on_card)}),
+        (
+            _("Room in the quota"),
+            _("unlimited") if quota is None else _("up to %(memory)s") % {"memory": formats.memory(quota)},
+        ),
+    ]
+
+
+def _in_parts(row: TaskRow) -> bool:
+    running = row.task.state == TaskState.RUNNING and row.task.role.gpu_mode == GpuRequestMode.SLICE
+    return running and bool(row.slices) and not any(part.exclusive for part in row.slices)
+
+
+def _cluster(row: TaskRow) -> uuid.UUID | None:
+    return row.allocation.node.cluster_id if row.allocation else None
+
+
+def _words(resize: MemoryResize | None) -> str:
+    if resize is None:
+        return ""
+    if resize.state == ResizeState.TAKING_BACK:
+        return _("back to %(memory)s: not confirmed in time") % {"memory": formats.memory(resize.from_mib)}
+    sizes = {"from": formats.memory(resize.from_mib), "to": formats.memory(resize.to_mib)}
+    return _("changing: %(from)s → %(to)s") % sizes

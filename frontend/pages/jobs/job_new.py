@@ -1,0 +1,196 @@
+"""Submitting a job: a form, its YAML, and what would happen, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from clusters.models import BackendKind
+from foundation.core.errors import AllotmentError, FieldError, Invalid, NotFound, PermissionDenied, TooLarge
+from foundation.core.identifiers import new_id
+from foundation.core.numbers import read_whole
+from frontend.components import view_models
+from frontend.pages.jobs import advice, job_rail
+from frontend.pages.jobs.addresses import job_address, jobs_address
+from frontend.pages.jobs.job_form import ROLES_MAX, JobForm, read
+from frontend.pages.jobs.job_values import FormValues, read_rest, to_form, to_mapping
+from frontend.pages.jobs.spec_text import spec_text
+from frontend.shell.page_shell import frame, login_required, viewer
+from quotas.selectors.pool import Pool, pool_list
+from quotas.selectors.queue import queue_list
+from scheduling.models import Job, PriorityClass
+from scheduling.selectors.job import job_get
+from scheduling.selectors.priority import priority_class_list
+from scheduling.services.jobs.job import job_submit
+from scheduling.services.jobs.job_read import job_read
+from scheduling.spec import load_text
+from scheduling.spec import to_mapping as job_mapping
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_get
+
+_FIRST_ROLE = {
+    "name": "main", "replicas": 1, "cpu": 8, "role_memory": "32Gi", "gpu": "whole:", "cards": 1, "cores": 30,
+    "memory": "30%",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Choices:
+    """What the form offers in this workspace."""
+
+    queues: list[str]
+    classes: list[PriorityClass]
+    pools: list[Pool]
+    simulated: bool
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What was typed so far: in the form, or as YAML when `tab` says so."""
+
+    values: FormValues
+    tab: str = "form"
+    yaml: str = ""
+    error: AllotmentError | None = None
+    errors: tuple[FieldError, ...] = field(default=())
+
+
+@login_required
+def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
+    """Show the form; POST converts between form and YAML, adds a role, or submits."""
+    who = viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    permissions.require(who, Permission.JOB_SUBMIT, place)
+    choices = _choices(who, place)
+    if request.method != "POST":
+        return _show(request, place, choices, _Draft(_first(request, who, place, choices)))
+    draft = _draft(request)
+    action = request.POST.get("do", "submit")
+    if action != "submit":
+        _edit(draft, action)
+        return _show(request, place, choices, draft)
+    try:
+        job = _submitted(who, place, draft)
+    except (NotFound, PermissionDenied):
+        raise
+    except AllotmentError as error:
+        draft.error, draft.errors = error, error.errors
+        return _show(request, place, choices, draft, status=error.status)
+    messages.success(request, _("%(name)s is submitted. The engine looks at it now.") % {"name": job.name})
+    return redirect(job_address(place.slug, job.pk))
+
+
+def _submitted(who: User, place: Tenant, draft: _Draft) -> Job:
+    reading = job_read(acting_user=who, workspace=place, body=_body(draft))
+    return job_submit(acting_user=who, workspace=place, spec=reading.spec)
+
+
+@require_POST
+@login_required
+def job_new_check(request: HttpRequest, workspace: str) -> HttpResponse:
+    """The rail for what is typed now; writes nothing."""
+    who = viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    permissions.require(who, Permission.JOB_SUBMIT, place)
+    pools = pool_list(who, place)
+    try:
+        verdict = job_rail.verdict(who, place, _body(_draft(request)), pools)
+    except (Invalid, TooLarge) as error:
+        verdict = job_rail.refusal(error)
+    return render(request, "frontend/jobs/job_rail.html", {"verdict": verdict})
+
+
+def _choices(who: User, place: Tenant) -> _Choices:
+    queues = queue_list(who, place)
+    flavors = [item.flavor for queue in queues for item in queue.queue_flavors.all()]
+    return _Choices(
+        queues=[queue.name for queue in queues],
+        classes=priority_class_list(viewer=who, workspace=place),
+        pools=pool_list(who, place),
+        simulated=any(flavor.cluster.backend == BackendKind.SIMULATED for flavor in flavors),
+    )
+
+
+def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) -> FormValues:
+    """A new job with usual values, or a copy of the one that `?from=` names, changed by `?change=`."""
+    source = request.GET.get("from")
+    if source:
+        job = job_get(viewer=who, workspace=place, ref=source)
+        # Names are unique among live jobs, and the source may still be one of them.
+        name = f"{job.name[:58].rstrip('-')}-{new_id().hex[-4:]}"
+        return to_form(advice.apply_changes(job_mapping(job), request.GET.get("change", "")) | {"name": name})
+    normal = any(one.name == "normal" for one in choices.classes)
+    main: dict[str, Any] = {
+        "kind": "batch",
+        "queue": "default" if "default" in choices.queues else next(iter(choices.queues), ""),
+        "priority_class": "normal" if normal else "",
+        "preemptible": True,
+    }
+    if choices.simulated:
+        main |= {"run_s": 3600, "gpu_utilisation": "0.7"}
+    return FormValues(main, [dict(_FIRST_ROLE)])
+
+
+def _draft(request: HttpRequest) -> _Draft:
+    data = request.POST
+    tab = "yaml" if data.get("tab") == "yaml" else "form"
+    if tab == "yaml":
+        return _Draft(FormValues({}, [{}], read_rest("")), tab, data.get("yaml", ""))
+    return _Draft(read(data))
+
+
+def _body(draft: _Draft) -> Mapping[str, Any]:
+    """The job file of the draft.
+
+    Raises: Invalid for text that is not YAML.
+    """
+    return load_text(draft.yaml) if draft.tab == "yaml" else to_mapping(draft.values)
+
+
+def _edit(draft: _Draft, action: str) -> None:
+    """Change the draft without submitting it; what cannot be converted stays where it is."""
+    roles = draft.values.roles
+    if action == "add-role" and len(roles) < ROLES_MAX:
+        roles.append({**_FIRST_ROLE, "name": f"role-{len(roles) + 1}"})
+    elif action.startswith("remove-role-") and len(roles) > 1:
+        place = read_whole(action.removeprefix("remove-role-"), most=len(roles) - 1)
+        if place is not None:
+            roles.pop(place)
+    elif action == "to-yaml" and draft.tab == "form":
+        draft.tab, draft.yaml = "yaml", spec_text(to_mapping(draft.values))
+    elif action == "to-form" and draft.tab == "yaml":
+        try:
+            draft.values = to_form(load_text(draft.yaml))
+            draft.tab = "form"
+        except Invalid as error:
+            draft.error = error
+
+
+def _show(
+    request: HttpRequest, place: Tenant, choices: _Choices, draft: _Draft, status: int = 200
+) -> HttpResponse:
+    frame(request, place)
+    form = JobForm(draft.values, queues=choices.queues, classes=choices.classes, pools=choices.pools)
+    form.add_errors(draft.errors)
+    page = {
+        "workspace": place,
+        "crumbs": [view_models.Crumb(label=_("Jobs"), url=jobs_address(place.slug))],
+        "form": form,
+        "tab": draft.tab,
+        "yaml": draft.yaml,
+        "yaml_errors": draft.errors if draft.tab == "yaml" else (),
+        "refusal": job_rail.refusal(draft.error) if draft.error else None,
+        "pools": choices.pools,
+        "simulated": choices.simulated,
+        "may_add_role": len(form.roles) < ROLES_MAX,
+    }
+    return render(request, "frontend/jobs/job_new.html", page, status=status)

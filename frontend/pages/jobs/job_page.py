@@ -1,0 +1,115 @@
+"""One job: why and when, what it holds, what it does, what happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+
+from foundation.core import clock
+from frontend.components import view_models
+from frontend.pages.jobs import event_rows, job_facts, job_holding, job_memory, pending_reasons
+from frontend.pages.jobs.addresses import job_address, jobs_address
+from frontend.pages.jobs.job_charts import chart_of, span_of
+from frontend.pages.jobs.spec_text import job_text
+from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.texts import labels
+from quotas.models.queue import Strategy
+from scheduling.models import Job, JobState
+from scheduling.selectors.event import job_cause, job_events
+from scheduling.selectors.job import job_get, job_position, job_promised_until
+from scheduling.selectors.task import TaskPage, job_tasks
+from telemetry.series import jobs_now
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_get
+
+STOP_POLLING = 286
+_TASKS = 100
+_EVENTS = 500
+
+
+@login_required
+def job_detail(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """The whole page."""
+    place, found = find_job(request, workspace, job)
+    frame(request, place)
+    page = _page(request, place, found) | {
+        "crumbs": [view_models.Crumb(label=_("Jobs"), url=jobs_address(place.slug))],
+        "spec": job_text(found),
+    }
+    return render(request, "frontend/jobs/job.html", page)
+
+
+@login_required
+def job_live(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """What changes; once the job has ended, the page is told to stop asking."""
+    place, found = find_job(request, workspace, job)
+    page = _page(request, place, found)
+    status = STOP_POLLING if found.is_terminal else 200
+    return render(request, "frontend/jobs/job_body.html", page, status=status)
+
+
+@login_required
+def job_chart(request: HttpRequest, workspace: str, job: str, measure: str) -> HttpResponse:
+    """The figure of one chart."""
+    _place, found = find_job(request, workspace, job)
+    span = span_of(found, request.GET.get("range", ""))
+    return JsonResponse(chart_of(viewer(request), found, measure, span).as_json())
+
+
+def find_job(request: HttpRequest, slug: str, ref: str) -> tuple[Tenant, Job]:
+    """The workspace and the job of an address, as far as the viewer may see them. Raises: NotFound."""
+    place = workspace_get(viewer=viewer(request), slug=slug)
+    found = job_get(viewer=viewer(request), workspace=place, ref=ref)
+    found.workspace = place  # with its folder at hand
+    return place, found
+
+
+def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
+    who, now = viewer(request), clock.now()
+    rights = job_facts.rights_of(who, place)
+    tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
+    offers = job_memory.offers(job, tasks.items, rights)
+    return {
+        "workspace": place,
+        "job": job,
+        "kind": labels.kind_word(job.kind),
+        "roles": " + ".join(f"{role.replicas} {role.name}" for role in job.roles.all()),
+        "size": job_facts.size(job),
+        "actions": job_facts.actions_of(job, rights),
+        "losses": job_facts.losses(job, now),
+        "kept": job_facts.kept(job),
+        "back": {"next": job_address(place.slug, job.pk)},
+        "tasks": tasks,
+        "task_lines": job_holding.task_lines(tasks.items, now, rights.operations, offers),
+        "tasks_running": sum(row.task.state == "running" for row in tasks.items),
+        "story": event_rows.rows(job_events(viewer=who, job=job, limit=_EVENTS).items),
+        "range": span_of(job, request.GET.get("range", "")),
+        "chart_every": 0 if job.is_terminal else 15,
+        "ran": job_facts.ran(job, now),
+        "waited": job_facts.waited(job, now),
+    } | _answer(who, place, job, tasks)
+
+
+def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, Any]:
+    """The part that answers the page's question, which depends on where the job stands."""
+    now = clock.now()
+    if job.is_waiting:
+        return {
+            "checks": pending_reasons.checks(who, job),
+            "helps": pending_reasons.helps(job, place.slug),
+            "position": job_position(job=job) if job.state == JobState.QUEUED else None,
+            "may_be_overtaken": job.queue.strategy != Strategy.STRICT,
+            "promised_until": job_promised_until(job=job),
+        }
+    if job.holds:
+        use = jobs_now(who, [job.pk]).get(job.pk)
+        return {
+            "holds": job_holding.holds(job, tasks.items, now),
+            "obstacle_helps": pending_reasons.helps(job, place.slug) if job.reason else (),
+            "use": job_holding.use(job, use),
+            "use_percent": use.utilisation_of_grant_percent if use else None,
+        }
+    return {"ended": job_holding.ended(job, now, job_cause(viewer=who, job=job))}

@@ -1,0 +1,121 @@
+"""The rail beside the form: would this job be accepted, and what would it do to the quota."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from foundation.core.errors import AllotmentError, FieldError
+from foundation.core.quantities import Resource
+from frontend.components.capacity import Meter
+from frontend.texts import reasons
+from frontend.texts.recommendations import recommendation_sentences
+from quotas.selectors.pool import Pool
+from quotas.selectors.quota import QuotaRow, workspace_quota
+from scheduling.policy import Filled
+from scheduling.selectors.pending import flavor_suits
+from scheduling.services.jobs.job_check import job_check
+from scheduling.services.jobs.job_preview import preview
+from scheduling.services.jobs.job_read import job_read
+from scheduling.spec import JobSpec, RoleSpec
+from tenants.models import Tenant, User
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAfter:
+    """One pool of the chosen queue as it would be with the job: blue is what the job asks for."""
+
+    name: str
+    meter: Meter
+    asked: float
+    free: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What would happen. `tone` is running, waiting or failed."""
+
+    tone: str
+    title: str
+    text: str = ""
+    helps: Sequence[SafeString] = ()
+    errors: Sequence[FieldError] = ()
+    after: Sequence[PoolAfter] = ()
+    filled: Sequence[Filled] = ()
+
+
+def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequence[Pool]) -> Verdict:
+    """Check a job file as a submission would, and say where it would go."""
+    try:
+        reading = job_read(acting_user=who, workspace=workspace, body=body)
+        spec = reading.spec
+        submission = job_check(acting_user=who, workspace=workspace, spec=spec)
+    except AllotmentError as error:
+        return refusal(error)
+    after = _after(who, workspace, spec, pools)
+    seen = preview(submission)
+    if seen.starts:
+        text = _("Quota and cards for it are free at this moment.")
+        title = _("It could start at once")
+        return Verdict("running", title, text, after=after, filled=reading.filled)
+    return Verdict(
+        "waiting",
+        _("It would wait"),
+        reasons.reason_sentence(seen.reason, seen.numbers),
+        recommendation_sentences(seen.reason, seen.numbers, seen.help),
+        after=after,
+        filled=reading.filled,
+    )
+
+
+def refusal(error: AllotmentError) -> Verdict:
+    """An error of the check as the rail and the banner say it."""
+    if error.code == "NEVER_FITS":
+        found = [item for item in error.numbers.get("help", ()) if isinstance(item, dict)]
+        return Verdict(
+            "failed",
+            _("It could never start"),
+            reasons.reason_sentence("NEVER_FITS", error.numbers),
+            recommendation_sentences("NEVER_FITS", error.numbers, found),
+        )
+    if error.code == "SPEC_INVALID":
+        text = _("Something in it is not right yet; it stands beside the field.")
+        return Verdict("failed", _("Not complete yet"), text, errors=error.errors)
+    return Verdict("failed", _("It would be refused"), error.detail, errors=error.errors)
+
+
+def _eligible(role: RoleSpec, pool: Pool) -> bool:
+    return role.gpu is not None and flavor_suits(pool.flavor, role.gpu.mode, role.gpu.models)
+
+
+def _asked(spec: JobSpec, pools: Sequence[Pool]) -> Counter[str]:
+    """GPUs per pool name, each role in the first pool that fits its wish."""
+    asked: Counter[str] = Counter()
+    for role in spec.roles:
+        pool = next((pool for pool in pools if _eligible(role, pool)), None)
+        if pool and role.gpu:
+            asked[pool.flavor.name] += role.replicas * role.gpu.cards * role.gpu.cores
+    return asked
+
+
+def _after(who: User, workspace: Tenant, spec: JobSpec, pools: Sequence[Pool]) -> list[PoolAfter]:
+    asked = _asked(spec, pools)
+    rows = {
+        row.flavor.name: row
+        for row in workspace_quota(who, workspace)
+        if row.queue == spec.queue and row.resource == Resource.GPU_CORES
+    }
+    names = [pool.flavor.name for pool in pools if pool.flavor.name in rows]
+    return [_pool_after(rows[name], asked[name] / 100) for name in names if asked[name] or not asked]
+
+
+def _pool_after(row: QuotaRow, asked: float) -> PoolAfter:
+    meter = Meter(
+        nominal=(row.nominal or 0) / 100, allocated=row.used / 100, borrowed=row.borrowed / 100, held=asked
+    )
+    return PoolAfter(row.flavor.name, meter, asked, None if row.available is None else row.available / 100)

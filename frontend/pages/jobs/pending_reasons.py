@@ -1,0 +1,195 @@
+"""Why a job waits, as the gates it has to pass.
+
+The engine names the first gate that holds a job up. Gates before it are passed; the one it names
+carries the engine's sentence; those after it were not looked at, and say so. The quota gate always
+shows its numbers, because that is what people come to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.core.quantities import Resource
+from frontend.components import view_models
+from frontend.pages.jobs import advice
+from frontend.shell import navigation
+from frontend.texts import formats, reasons
+from frontend.texts.recommendations import Recommendation, find_recommendations
+from quotas.selectors.quota import QuotaRow, workspace_quota
+from scheduling.models import GpuRequestMode, Job
+from scheduling.selectors.pending import flavor_suits
+from tenants.models import User
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """A gate, the codes by which it holds a job up, and what is said when it is passed."""
+
+    key: str
+    title: str | Promise
+    codes: tuple[str, ...]
+    passed: str | Promise
+
+
+_GATES: Final = (
+    _Gate(
+        "fit",
+        gettext_lazy("Node capacity"),
+        ("NEVER_FITS",),
+        gettext_lazy("large enough when empty"),
+    ),
+    _Gate(
+        "policy",
+        gettext_lazy("Policy"),
+        ("POLICY_DENIED",),
+        gettext_lazy("allowed"),
+    ),
+    _Gate(
+        "open",
+        gettext_lazy("Queue and job state"),
+        ("QUEUE_STOPPED", "SUSPENDED", "BACKOFF"),
+        gettext_lazy("queue is active; job isn't suspended"),
+    ),
+    _Gate(
+        "turn",
+        gettext_lazy("Queue order"),
+        ("BEHIND_HEAD", "IN_LINE"),
+        gettext_lazy("evaluated by the scheduler"),
+    ),
+    _Gate(
+        "quota",
+        gettext_lazy("Nominal quota"),
+        ("EXCEEDS_MAX_QUOTA", "WAITING_FOR_QUOTA"),
+        gettext_lazy("sufficient"),
+    ),
+    _Gate(
+        "cohort",
+        gettext_lazy("Borrowing"),
+        ("WAITING_FOR_BORROWED",),
+        gettext_lazy("not required or available"),
+    ),
+    _Gate(
+        "room",
+        gettext_lazy("Node resources"),
+        ("NO_ROOM", "RESERVED_FOR_LARGER"),
+        gettext_lazy("available"),
+    ),
+    _Gate(
+        "preemption",
+        gettext_lazy("Preemption"),
+        ("WAITING_FOR_PREEMPTED", "PROTECTED"),
+        gettext_lazy("not required"),
+    ),
+)
+
+
+def checks(viewer: User, job: Job) -> Sequence[view_models.Check]:
+    """The gates of a waiting job, in the order in which they are looked at."""
+    names = [gate.key for gate in _GATES]
+    held = next((names.index(gate.key) for gate in _GATES if job.reason in gate.codes), None)
+    quota = _quota_lines(viewer, job)
+    return [_check(job, gate, place, held, quota) for place, gate in enumerate(_GATES)]
+
+
+def _check(job: Job, gate: _Gate, place: int, held: int | None, quota: str) -> view_models.Check:
+    if gate.key == "quota":
+        title = _("Quota of %(queue)s") % {"queue": job.queue.name}
+    elif gate.key == "cohort" and job.workspace.parent:
+        title = _("Borrowing in %(folder)s") % {"folder": job.workspace.parent.name}
+    else:
+        title = str(gate.title)
+    if held is None:
+        return view_models.Check(
+            title=title, text=quota if gate.key == "quota" else _("not evaluated"), passed=None
+        )
+    if place == held:
+        sentence = reasons.reason_sentence(job.reason, job.reason_numbers)
+        return view_models.Check(title=title, text=sentence, passed=False)
+    if gate.key == "quota" and quota:
+        # Its own quota may be used up while the job waits for what it would borrow.
+        short = job.reason == "WAITING_FOR_BORROWED"
+        return view_models.Check(title=title, text=quota, passed=None if place > held else not short)
+    if place > held:
+        return view_models.Check(title=title, text=_("evaluated after the checks above pass"), passed=None)
+    return view_models.Check(title=title, text=str(gate.passed), passed=True)
+
+
+def _quota_lines(viewer: User, job: Job) -> str:
+    """`a100-40g: 17 of 24 GPUs used, 6 more available` for each pool the job could use."""
+    roles = [role for role in job.roles.all() if role.gpu_cards]
+    if not roles:
+        return ""
+    whole = any(role.gpu_mode == GpuRequestMode.WHOLE for role in roles)
+    resource = Resource.GPU_CARDS if whole else Resource.GPU_CORES
+
+    def fits(row: QuotaRow) -> bool:
+        suits = any(flavor_suits(row.flavor, role.gpu_mode, role.gpu_models) for role in roles)
+        return row.queue == job.queue.name and row.resource == resource and suits
+
+    rows = [row for row in workspace_quota(viewer, job.workspace) if fits(row)]
+    return "; ".join(_quota_line(row, resource) for row in rows[:2])
+
+
+def _quota_line(row: QuotaRow, resource: str) -> str:
+    def amount(value: int | None) -> str:
+        if value is None:
+            return formats.limit(None)
+        if resource == Resource.GPU_CORES:
+            # The whole line is about compute: it is shorter and still plain in GPUs.
+            return _("%(n)s GPUs") % {"n": formats.number(value / 100, 0 if value % 100 == 0 else 2)}
+        return reasons.amount(value, resource)
+
+    numbers = {
+        "flavor": row.flavor.name,
+        "used": amount(row.used),
+        "nominal": amount(row.nominal),
+        "own": amount(row.own_free),
+        "borrowable": amount(row.borrowable),
+        "available": amount(row.available),
+    }
+    return (
+        _(
+            "%(flavor)s: %(used)s used of %(nominal)s; free now: %(own)s of its own + %(borrowable)s to"
+            " borrow = %(available)s"
+        )
+        % numbers
+    )
+
+
+def helps(job: Job, workspace: str) -> Sequence[view_models.Help]:
+    """What would help, best first: a change leads to a changed copy of the job, more quota to the request."""
+    found = find_recommendations(job.reason_help)
+    if not found:
+        sentence = reasons.help_sentence(job.reason, job.reason_numbers)
+        return [view_models.Help(title=sentence, effect="")] if sentence else []
+    return [_help(job, workspace, one, first=one is found[0]) for one in found]
+
+
+def _help(job: Job, workspace: str, found: Recommendation, *, first: bool) -> view_models.Help:
+    if found.code in advice.CHANGES:
+        new = navigation.address("frontend:job-new", workspace=workspace)
+        return view_models.Help(
+            title=found.sentence,
+            effect=_("Opens a changed copy in the form; this job stays until you cancel it."),
+            url=f"{new}?from={job.pk}&{advice.change_query(found.items[0], job.reason_help)}",
+            action=_("Try this change"),
+            primary=first,
+        )
+    if found.code == "RAISE_QUOTA":
+        page = navigation.address("frontend:workspace-requests", workspace=workspace)
+        query = urlencode({"job": job.pk, "pool": found.flavor})
+        return view_models.Help(
+            title=found.sentence,
+            effect=_("Opens a request with these amounts filled in."),
+            url=f"{page}?{query}#ask",
+            action=_("Request quota"),
+            primary=first,
+        )
+    return view_models.Help(title=found.sentence, effect="")

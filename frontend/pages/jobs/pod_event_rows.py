@@ -1,0 +1,26 @@
+"""What a cluster notes about pods, as rows of a story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from django.utils.translation import gettext as _
+
+from frontend.components import view_models
+from scheduling.selectors.pod_events import TaskEvent
+
+
+def rows(events: Iterable[TaskEvent]) -> Sequence[view_models.StoryRow]:
+    """One row per event, in the cluster's own words."""
+    return [_row(event) for event in events]
+
+
+def _row(event: TaskEvent) -> view_models.StoryRow:
+    often = _("%(count)s times") % {"count": event.count} if event.count > 1 else ""
+    return view_models.StoryRow(
+        at=event.at,
+        text=event.message or event.reason,
+        tag=event.reason,
+        tone="failed" if event.warning else "info",
+        detail=" · ".join(part for part in (event.task, often) if part),
+    )

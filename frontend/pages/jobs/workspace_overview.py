@@ -1,0 +1,194 @@
+"""A workspace at a glance: what it has, what that does, what waits."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from foundation.core import clock
+from foundation.core.quantities import Resource
+from frontend.components.capacity import Meter
+from frontend.pages.jobs.job_facts import cards_of, rights_of, size, waited
+from frontend.shell.page_shell import frame, login_required, viewer
+from quotas.models import Queue
+from quotas.selectors.queue import queue_list
+from quotas.selectors.quota import workspace_quota
+from quotas.selectors.usage import FlavorUsage, TenantUsage, tenant_usage
+from scheduling.models import Job
+from scheduling.selectors.row import JobRow, QueueWork, job_holding, job_latest, job_rows, queue_work
+from telemetry.series import UseNow, jobs_now
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_get
+
+_LATEST = 8
+_SHOWN = 6
+_NO_WORK = QueueWork(0, None, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLine:
+    """One pool: what is owned, held and used of it, in GPUs."""
+
+    name: str
+    model: str
+    meter: Meter
+    unlimited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLine:
+    """One queue: its rules, its work, the GPUs it holds, and its own quota by pool, in GPUs.
+
+    Quota of different pools is never added up; None is unlimited.
+    """
+
+    queue: Queue
+    work: QueueWork
+    held: float
+    nominal: Sequence[tuple[str, float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class UseLine:
+    """One running job: the compute it was granted and what it uses of that, in GPUs."""
+
+    job: Job
+    meter: Meter
+    percent: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """One of the newest jobs."""
+
+    job: Job
+    size: str
+    waited: timedelta
+
+
+@login_required
+def overview(request: HttpRequest, workspace: str) -> HttpResponse:
+    """The whole page."""
+    place = workspace_get(viewer=viewer(request), slug=workspace)
+    frame(request, place)
+    return render(request, "frontend/jobs/overview.html", _page(viewer(request), place))
+
+
+@login_required
+def overview_live(request: HttpRequest, workspace: str) -> HttpResponse:
+    """Only what changes."""
+    place = workspace_get(viewer=viewer(request), slug=workspace)
+    return render(request, "frontend/jobs/overview_body.html", _page(viewer(request), place))
+
+
+@login_required
+def start(request: HttpRequest, workspace: str) -> HttpResponse:
+    """A workspace's bare address leads to its overview."""
+    return redirect("frontend:workspace-overview", workspace=workspace)
+
+
+def _page(who: User, place: Tenant) -> dict[str, Any]:
+    now = clock.now()
+    work = queue_work(viewer=who, workspace=place, failed_since=now - timedelta(hours=24))
+    holding = job_holding(viewer=who, workspace=place)
+    rows = job_rows(viewer=who, workspace=place, jobs=holding)
+    use = jobs_now(who, [job.pk for job in holding])
+    latest = job_latest(viewer=who, workspace=place, limit=_LATEST)
+    usage = next((line for line in tenant_usage(viewer=who) if line.tenant.pk == place.pk), None)
+    waiting = [item.oldest_waiting_at for item in work.values() if item.oldest_waiting_at]
+    return {
+        "workspace": place,
+        "rights": rights_of(who, place),
+        "pools": _pools(usage, _used_by_pool(rows, use)),
+        "allocated": usage.allocated / 100 if usage else 0,
+        "borrowed": usage.borrowed / 100 if usage else 0,
+        "lent": usage.lent / 100 if usage else 0,
+        "used_percent": _used_of_granted(use),
+        "running": len(holding),
+        "waiting": sum(item.waiting for item in work.values()),
+        "oldest_wait": _span(min(waiting, default=None), now),
+        "failed": sum(item.failed for item in work.values()),
+        "queues": _queues(who, place, work),
+        "uses": _uses(holding, use),
+        "uses_more": max(0, len(holding) - _SHOWN),
+        "latest": [JobLine(job, size(job), waited(job, now)) for job in latest],
+    }
+
+
+def _span(since: datetime | None, now: datetime) -> timedelta | None:
+    return None if since is None else now - since
+
+
+def _used_of_granted(use: Mapping[uuid.UUID, UseNow]) -> float | None:
+    """Percent of the granted compute that is measured to be used; None without a reading."""
+    granted = sum(one.cores_granted for one in use.values())
+    return 100 * sum(one.cores_used for one in use.values()) / granted if granted else None
+
+
+def _used_by_pool(rows: Mapping[uuid.UUID, JobRow], use: Mapping[uuid.UUID, UseNow]) -> Counter[str]:
+    """GPUs in use per pool; a job that spans pools counts for the first."""
+    used: Counter[str] = Counter()
+    for job_id, one in use.items():
+        if job_id in rows and rows[job_id].flavors:
+            used[rows[job_id].flavors[0]] += one.cards * one.utilisation_percent / 100  # type: ignore[assignment]
+    return used
+
+
+def _pools(usage: TenantUsage | None, used: Mapping[str, float]) -> list[PoolLine]:
+    return [
+        PoolLine(
+            part.flavor.name,
+            part.flavor.card_model,
+            Meter(
+                nominal=(part.nominal or 0) / 100,
+                allocated=part.allocated / 100,
+                used=_used_of_pool(part, used),
+                borrowed=part.borrowed / 100,
+                lent=part.lent / 100,
+            ),
+            part.nominal is None,
+        )
+        for part in (usage.flavors if usage else ())
+        if part.nominal or part.allocated or part.nominal is None
+    ]
+
+
+def _used_of_pool(part: FlavorUsage, used: Mapping[str, float]) -> float | None:
+    """GPUs in use; None where something is allocated and nothing is measured."""
+    if part.flavor.name in used or not part.allocated:
+        return round(used.get(part.flavor.name, 0.0), 1)
+    return None
+
+
+def _queues(who: User, place: Tenant, work: Mapping[uuid.UUID, QueueWork]) -> list[QueueLine]:
+    held: Counter[str] = Counter()
+    nominal: defaultdict[str, list[tuple[str, float | None]]] = defaultdict(list)
+    for row in workspace_quota(who, place):
+        if row.queue and row.resource == Resource.GPU_CORES:
+            held[row.queue] += row.used
+            if row.nominal != 0:
+                amount = None if row.nominal is None else row.nominal / 100
+                nominal[row.queue].append((row.flavor.name, amount))
+    return [
+        QueueLine(queue, work.get(queue.pk, _NO_WORK), held[queue.name] / 100, nominal[queue.name])
+        for queue in queue_list(who, place)
+    ]
+
+
+def _uses(holding: Sequence[Job], use: Mapping[uuid.UUID, UseNow]) -> list[UseLine]:
+    """The largest jobs first: that is where idle GPUs hurt."""
+    largest = sorted(holding, key=lambda job: (-cards_of(job), str(job.pk)))[:_SHOWN]
+    lines = []
+    for job in largest:
+        cards, now = cards_of(job), use.get(job.pk)
+        used = round(cards * now.utilisation_of_grant_percent / 100, 2) if now else None
+        meter = Meter(nominal=cards, allocated=cards, used=used)
+        lines.append(UseLine(job, meter, now.utilisation_of_grant_percent if now else None))
+    return lines

@@ -1,0 +1,212 @@
+"""The audit: who did or tried what, and whether the record is as it was written."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.audit import chain, chain_heads
+from foundation.audit.audit_log import DENIED, DONE
+from foundation.core.errors import Invalid
+from foundation.models import AuditRecord, AuditSeal
+from foundation.web.listing import parse_condition
+from frontend.components import view_models
+from frontend.shell.page_shell import frame, login_required, viewer
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_query
+from tenants.selectors.tenant import workspace_get
+
+PER_PAGE: Final = 50
+VERIFIED_MOST: Final = 50_000
+"""A longer chain is not walked inside a request; a command does that."""
+_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A record with its tenant's name and what changed, as `field: before → after`."""
+
+    record: AuditRecord
+    tenant: str
+    changes: Sequence[str]
+    denied: bool
+
+
+class FindForm(forms.Form):
+    """What is looked for; it lives in the address."""
+
+    search = forms.CharField(label=gettext_lazy("Who, what or which"), max_length=100, required=False)
+    actor = forms.CharField(label=gettext_lazy("Who"), max_length=150, required=False)
+    action = forms.CharField(label=gettext_lazy("What"), max_length=80, required=False)
+    since = forms.DateField(
+        label=gettext_lazy("From"), required=False, widget=forms.DateInput(attrs={"type": "date"})
+    )
+    until = forms.DateField(
+        label=gettext_lazy("To"), required=False, widget=forms.DateInput(attrs={"type": "date"})
+    )
+    result = forms.ChoiceField(
+        required=False, choices=[("", ""), (DONE, ""), (DENIED, "")], widget=forms.HiddenInput
+    )
+
+
+@login_required
+def audit(request: HttpRequest) -> HttpResponse:
+    """The audit of the whole platform; POST verifies its chain."""
+    who = viewer(request)
+    permissions.require(who, Permission.AUDIT_VIEW)
+    if request.method == "POST":
+        _verify(request)
+        return redirect("frontend:ops-audit")
+    frame(request, label=_("Audit"), trail=_("Operations"))
+    last = AuditSeal.unscoped.order_by("-number").first()
+    page = _page(request, who, None, reverse("admin-audit-export")) | {
+        "sealed": last.number if last else 0,
+        "head": f"{last.number}:{last.hash}" if last else "",
+        "short": last is None or last.number <= VERIFIED_MOST,
+        "platform": True,
+    }
+    return render(request, "frontend/operations/audit.html", page)
+
+
+@login_required
+def workspace_audit(request: HttpRequest, workspace: str) -> HttpResponse:
+    """What was done and tried in one workspace."""
+    who = viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    frame(request, place)
+    page = _page(request, who, place, reverse("audit-export", args=[place.slug]))
+    return render(request, "frontend/operations/audit.html", page)
+
+
+def _verify(request: HttpRequest) -> None:
+    """Walk the chain and say what was found; records of the last seconds are not sealed yet."""
+    last = AuditSeal.unscoped.order_by("-number").first()
+    if last is not None and last.number > VERIFIED_MOST:
+        messages.warning(request, _("The chain is long: run allotment audit-verify, or let a timer do it."))
+        return
+    verdict = chain.verify()
+    noted = chain_heads.noted_head()
+    if verdict.broken is None and noted is not None and not chain_heads.is_in_chain(noted):
+        text = _("The end of the chain was cut off: head %(number)s was noted and is no longer there.")
+        messages.error(request, text % {"number": noted.number})
+        return
+    if verdict.broken is None:
+        message = _("%(number)s records are as they were written.") % {"number": verdict.sealed}
+        messages.success(request, message)
+        return
+    words = {"number": verdict.broken.number, "record": verdict.broken.record_id or "–"}
+    message = _("The chain is broken at seal %(number)s, record %(record)s: it was changed or removed.")
+    messages.error(request, message % words)
+
+
+def _page(request: HttpRequest, who: User, place: Tenant | None, export: str) -> dict[str, Any]:
+    form = FindForm(request.GET)
+    values = form.cleaned_data if form.is_valid() else {}
+    records = audit_query(viewer=who, tenant=place, filters=_filters(values))
+    try:
+        shown, following = audit_page(records, cursor=request.GET.get("cursor") or None, limit=PER_PAGE)
+    except Invalid:
+        shown, following = audit_page(records, cursor=None, limit=PER_PAGE)
+    query = request.GET.copy()
+    query.pop("cursor", None)
+    rest = query.urlencode()
+    if following:
+        query["cursor"] = following
+    return {
+        "lines": _lines(shown),
+        "form": form,
+        "older": f"?{query.urlencode()}" if following else "",
+        "newest": f"?{rest}" if request.GET.get("cursor") else "",
+        "csv": f"{export}?{_export(values, 'csv')}",
+        "jsonl": f"{export}?{_export(values, 'jsonl')}",
+        "chips": [
+            view_models.Chip(label=_("All")),
+            view_models.Chip(label=_("Done"), value=DONE),
+            view_models.Chip(label=_("Denied"), value=DENIED),
+        ],
+        "place": place,
+    }
+
+
+def _window(values: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
+    zone = timezone.get_current_timezone()
+    since, until = values.get("since"), values.get("until")
+    return (
+        datetime(since.year, since.month, since.day, tzinfo=zone) if since else None,
+        datetime(until.year, until.month, until.day, tzinfo=zone) + timedelta(days=1) if until else None,
+    )
+
+
+def _wanted(values: Mapping[str, Any]) -> list[str]:
+    """The conditions of the form, as the API's `filterBy` writes them."""
+    found = [("actor", "==", values.get("actor")), ("action", "=^", values.get("action"))]
+    found.append(("result", "==", values.get("result")))
+    return [f"{name}{operator}{value}" for name, operator, value in found if value]
+
+
+def _filters(values: Mapping[str, Any]) -> AuditFilter:
+    since, until = _window(values)
+    return AuditFilter(
+        since=since,
+        until=until,
+        text=values.get("search", ""),
+        conditions=[parse_condition(text, COLUMNS) for text in _wanted(values)],
+    )
+
+
+def _export(values: Mapping[str, Any], kind: str) -> str:
+    since, until = _window(values)
+    pairs = {"type": kind, "search": values.get("search", "")}
+    pairs |= {"since": since.isoformat() if since else "", "until": until.isoformat() if until else ""}
+    listed = [(name, value) for name, value in pairs.items() if value]
+    return urlencode([*listed, *(("filterBy", text) for text in _wanted(values))])
+
+
+def _lines(records: Sequence[AuditRecord]) -> list[Line]:
+    names: dict[uuid.UUID | None, str] = dict(
+        Tenant.unscoped.filter(pk__in={record.tenant_id for record in records}).values_list("pk", "name")
+    )
+    return [
+        Line(
+            record,
+            names.get(record.tenant_id, ""),
+            _changes(record),
+            record.result == DENIED,
+        )
+        for record in records
+    ]
+
+
+def _changes(record: AuditRecord) -> list[str]:
+    before, after = record.before, record.after
+    keys = sorted({*before, *after}, key=str)
+    return [
+        f"{key}: {_word(before, key)} → {_word(after, key)}"
+        if key in before
+        else f"{key}: {_word(after, key)}"
+        for key in keys
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _word(values: Mapping[str, Any], key: str) -> str:
+    value = values.get(key)
+    plain = "–" if value is None else str(value)
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else plain
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

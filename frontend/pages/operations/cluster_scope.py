@@ -1,0 +1,99 @@
+"""Which clusters an operators' page is about, and the switcher that chooses them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from clusters.models import Cluster, ClusterHealth
+from clusters.selectors.node import cluster_list
+from foundation.core.errors import NotFound
+from frontend.shell import context, navigation
+from frontend.shell.page_shell import frame, viewer
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The clusters there are, and the one that `?cluster=` names; None is all of them."""
+
+    clusters: Sequence[Cluster]
+    cluster: Cluster | None
+
+    @property
+    def cluster_id(self) -> uuid.UUID | None:
+        return self.cluster.pk if self.cluster else None
+
+    @property
+    def stale_clusters(self) -> Sequence[Cluster]:
+        """The clusters shown that do not answer, or that another platform runs."""
+        return find_stale_clusters([self.cluster] if self.cluster else self.clusters)
+
+    @property
+    def cluster_name(self) -> str:
+        return self.cluster.name if self.cluster else ""
+
+    @property
+    def label(self) -> str:
+        if self.cluster:
+            return self.cluster.name
+        return self.clusters[0].name if len(self.clusters) == 1 else _("All clusters")
+
+    def node_url(self, name: str, cluster: str) -> str:
+        """A node's page; the cluster is named only where two could share the node's name."""
+        query = {"cluster": cluster} if len(self.clusters) > 1 else {}
+        return address(navigation.address("frontend:ops-node", name=name), query)
+
+
+def find_stale_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
+    """Return the clusters of which only the past is known."""
+    return [c for c in clusters if c.health in (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)]
+
+
+def address(path: str, query: dict[str, str]) -> str:
+    """A path with those parameters that say something."""
+    text = urlencode({key: value for key, value in query.items() if value})
+    return f"{path}?{text}" if text else path
+
+
+def storable(text: str) -> str:
+    """What is typed into an address, less the character that PostgreSQL refuses to compare with."""
+    return text.replace("\x00", "")
+
+
+def scope_of(request: HttpRequest) -> Scope:
+    """Read `?cluster=`.
+
+    Raises: NotFound for a cluster that does not exist.
+    """
+    clusters = list(cluster_list(viewer=viewer(request)))
+    name = request.GET.get("cluster", "")
+    chosen = next((cluster for cluster in clusters if cluster.name == name), None)
+    if name and chosen is None:
+        raise NotFound(f"no cluster {name!r}")
+    return Scope(clusters, chosen)
+
+
+def ops_frame(request: HttpRequest, scope: Scope, *, path: str = "") -> None:
+    """Fill the frame; the switcher leads to `path` (this page unless given) and keeps the other choices."""
+    query = request.GET.copy()
+    for name in ("cluster", "page"):
+        query.pop(name, None)
+    kept = {} if path else {key: str(query[key]) for key in query}
+    target = path or request.path
+    choices = [
+        context.Choice(label=_("All clusters"), url=address(target, kept), current=scope.cluster is None)
+    ]
+    choices += [
+        context.Choice(
+            label=cluster.name,
+            url=address(target, {**kept, "cluster": cluster.name}),
+            current=cluster == scope.cluster,
+        )
+        for cluster in scope.clusters
+    ]
+    frame(request, label=scope.label, choices=choices if len(scope.clusters) > 1 else ())

@@ -1,0 +1,247 @@
+"""One node: its cards, who holds them, its charts, and what came and went."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from clusters.models import Device, Node
+from clusters.selectors.foreign import foreign_on_node
+from clusters.selectors.grid import node_state
+from clusters.selectors.node import node_get, node_story
+from clusters.services.node_life import is_held
+from foundation.core import clock
+from foundation.core.errors import Invalid, NotFound
+from foundation.core.quantities import format_cpu
+from frontend.components import view_models
+from frontend.pages.operations import chart_figures, labels
+from frontend.pages.operations.cluster_scope import (
+    Scope,
+    address,
+    find_stale_clusters,
+    ops_frame,
+    scope_of,
+    storable,
+)
+from frontend.pages.operations.node_cards import card_views, foreign_rows, hold_rows
+from frontend.pages.operations.node_events import pressure_words, told
+from frontend.pages.operations.node_list import taint_text
+from frontend.pages.operations.overview import CHART_EVERY, DEFAULT_RANGE
+from frontend.shell.page_shell import operator_required, time_range, viewer
+from frontend.texts import formats
+from scheduling.selectors.holder import device_holds, node_holds
+from scheduling.selectors.holding import NodeEvent, node_events
+from telemetry.series import node_series, utilisation_now
+from tenants.models import User
+
+_LATEST = 20
+
+
+@require_GET
+@operator_required
+def node(request: HttpRequest, name: str) -> HttpResponse:
+    """The whole page."""
+    scope = scope_of(request)
+    try:
+        found = _node(request, scope, name)
+    except Invalid:  # several clusters have one: the list of nodes tells them apart
+        return redirect(address(reverse("frontend:ops-nodes"), {"name": storable(name)}))
+    ops_frame(request, scope, path=reverse("frontend:ops-nodes"))
+    chosen = time_range(request, DEFAULT_RANGE)
+    own = reverse("frontend:ops-node", kwargs={"name": found.name})
+    context = {
+        **_context(request, found),
+        "crumbs": [view_models.Crumb(label=_("Nodes"), url=reverse("frontend:ops-nodes"))],
+        "range": chosen,
+        "ranges": [
+            (key, label, address(own, {"cluster": found.cluster.name, "range": key}))
+            for key, label in chosen.choices
+        ],
+    }
+    return render(request, "frontend/operations/node.html", context)
+
+
+@require_GET
+@operator_required
+def node_live(request: HttpRequest, name: str) -> HttpResponse:
+    """Cards, holders and events with fresh numbers."""
+    scope = scope_of(request)
+    found = _node(request, scope, name)
+    return render(request, "frontend/operations/node_live.html", _context(request, found))
+
+
+@require_GET
+@operator_required
+def node_chart(request: HttpRequest, name: str, kind: str) -> HttpResponse:
+    """One chart of the node as data."""
+    figure = chart_figures.NODE_FIGURES.get(kind)
+    if figure is None:
+        raise NotFound(f"no chart {kind!r}")
+    found = _node(request, scope_of(request), name)
+    chosen = time_range(request, DEFAULT_RANGE)
+    series = node_series(viewer(request), found, chosen.start, chosen.end)
+    return JsonResponse(figure(series).as_json())
+
+
+def _node(request: HttpRequest, scope: Scope, name: str) -> Node:
+    return node_get(viewer=viewer(request), name=storable(name), cluster=scope.cluster_name)
+
+
+def _addresses(request: HttpRequest, found: Node) -> dict[str, Any]:
+    """Where the page's live parts ask again, for the same cluster and range."""
+    chosen = time_range(request, DEFAULT_RANGE)
+    query = {"cluster": found.cluster.name, "range": chosen.key}
+    own = {"name": found.name}
+    return {
+        "live_url": address(reverse("frontend:ops-node-live", kwargs=own), query),
+        "chart_urls": {
+            kind.replace("-", "_"): address(
+                reverse("frontend:ops-node-chart", kwargs={**own, "kind": kind}), query
+            )
+            for kind in chart_figures.NODE_FIGURES
+        },
+        "chart_every": CHART_EVERY[chosen.key],
+    }
+
+
+def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
+    who = viewer(request)
+    devices = list(found.devices.all())
+    holds = device_holds(viewer=who, devices=devices)
+    allocations = node_holds(viewer=who, nodes=[found]).get(found.pk, [])
+    now = utilisation_now(who, node_id=found.pk)
+    return {
+        **_addresses(request, found),
+        "node": found,
+        "labels": sorted(found.labels.items()),
+        "taints": [taint_text(taint) for taint in found.taints],
+        "state": node_state(found.ready, found.cordoned, found.closed),
+        "trouble": _trouble(found),
+        "stale_clusters": find_stale_clusters([found.cluster]),
+        "facts": _facts(found, len(allocations)),
+        "cards": card_views(devices, holds, now),
+        "holds": hold_rows(allocations, devices, holds),
+        "foreign": foreign_rows(foreign_on_node(viewer=who, node=found), devices),
+        "unplaced": found.cards_unplaced,
+        "events": _story(who, found),
+    }
+
+
+def _trouble(found: Node) -> view_models.Problem | None:
+    """What keeps the node from taking work."""
+    if not found.ready:
+        since = formats.relative(found.not_ready_since, clock.now()) if found.not_ready_since else ""
+        return view_models.Problem(
+            title=_("This node is not ready"),
+            detail=_("Since: %(since)s") % {"since": since} if since else "",
+            kept=_(
+                "Its jobs are told to leave and keep their cards until the cluster confirms that they are"
+                " gone. If the machine is off, remove the node's object or set the out-of-service taint."
+            ),
+        )
+    if found.closed:
+        return view_models.Problem(
+            title=_("This node is closed"),
+            detail=_(
+                "The cluster belongs to another platform. No new jobs are placed on this node; "
+                "running pods continue."
+            ),
+            tone="waiting",
+        )
+    if is_held(found, clock.now()):
+        return view_models.Problem(
+            title=_("This node comes and goes"),
+            detail=_("It was lost %(n)s times in a row and takes no new work until it has stayed.")
+            % {"n": found.flaps},
+            tone="waiting",
+        )
+    if found.pressure:
+        return view_models.Problem(
+            title=_("This node runs short of %(what)s") % {"what": pressure_words(found.pressure)},
+            detail=_("One task at a time leaves it, as their quality of service says, until it is relieved."),
+            tone="waiting",
+        )
+    if found.cordoned:
+        return view_models.Problem(
+            title=_("This node is cordoned"),
+            detail=_("It takes no new work. What runs on it goes on."),
+            tone="waiting",
+        )
+    return None
+
+
+def _facts(found: Node, pods: int) -> list[tuple[str, str]]:
+    devices = list(found.devices.all())
+    return [
+        (_("CPU allocated"), _of(format_cpu(found.cpu_granted), format_cpu(found.cpu_millicores))),
+        (_("Memory allocated"), _of(formats.memory(found.memory_granted), formats.memory(found.memory_mib))),
+        (
+            _("GPU compute allocated"),
+            _of(
+                labels.cards(sum(device.cores_granted for device in devices)),
+                labels.cards(sum(device.cores_capacity for device in devices)),
+            ),
+        ),
+        (
+            _("GPU memory allocated"),
+            _of(
+                formats.memory(sum(device.memory_granted for device in devices)),
+                formats.memory(sum(device.memory_capacity for device in devices)),
+            ),
+        ),
+        (
+            _("Wholly free GPUs"),
+            str(sum(_is_free(device) for device in devices)),
+        ),
+        (
+            _("Pods"),
+            str(pods) if found.pods is None else _of(str(pods + found.pods_foreign), str(found.pods)),
+        ),
+        *_foreign_facts(found),
+    ]
+
+
+def _is_free(device: Device) -> bool:
+    return device.healthy and not device.holders and not device.foreign_holders
+
+
+def _foreign_facts(found: Node) -> list[tuple[str, str]]:
+    if not found.pods_foreign:
+        return []
+    amounts = {"cpu": format_cpu(found.cpu_foreign), "memory": formats.memory(found.memory_foreign)}
+    held = _("%(cpu)s CPU · %(memory)s · pods: %(pods)s")
+    return [(_("Held by others"), held % {**amounts, "pods": found.pods_foreign})]
+
+
+def _of(part: str, whole: str) -> str:
+    return _("%(part)s of %(whole)s") % {"part": part, "whole": whole}
+
+
+def _story(who: User, found: Node) -> list[view_models.StoryRow]:
+    """What came, left and befell the node, newest first."""
+    rows = [_event(event) for event in node_events(viewer=who, node=found)]
+    rows += [told(event) for event in node_story(viewer=who, node=found)]
+    return sorted(rows, key=lambda row: row.at, reverse=True)[:_LATEST]
+
+
+def _event(event: NodeEvent) -> view_models.StoryRow:
+    """A task that came or left, as a line of a story."""
+    row = event.allocation
+    job = row.attempt.job
+    values = {
+        "task": f"{row.task.role.name}-{row.task.index}",
+        "job": job.name,
+        "workspace": job.workspace.name,
+    }
+    text = _("%(task)s of %(job)s (%(workspace)s)")
+    return view_models.StoryRow(
+        at=event.at,
+        text=text % values,
+        tag=_("placed") if event.came else _("left"),
+        tone="running" if event.came else "done",
+    )

@@ -1,0 +1,279 @@
+"""What the overview shows, read once per refresh and put together here."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from clusters.models import ForeignOrigin
+from clusters.selectors.capacity import FlavorCapacity, capacity_now
+from clusters.selectors.foreign import ForeignHolding, foreign_holdings
+from clusters.selectors.grid import GridNode, Stranded, node_grid, stranded
+from foundation.core import clock
+from frontend.pages.operations import gpu_tiles, labels, tenants_table
+from frontend.pages.operations.cluster_scope import Scope
+from frontend.shell import navigation
+from frontend.texts import formats, reasons
+from quotas.selectors.usage import tenant_usage
+from scheduling.selectors.holding import LiveSlice, live_slices
+from scheduling.selectors.waiting import Waiting, waiting_now
+from telemetry.series import CardNow, IdleSlice, idle_allocated, jobs_now, utilisation_now
+from tenants.models import Tenant, User
+
+IDLE_AFTER_S: Final = 300
+_IDLE_SHOWN: Final = 8
+_NAMESPACES_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """One number of the top row."""
+
+    label: str
+    value: str
+    meaning: str
+    tone: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonBar:
+    """How many jobs wait for one reason; `share` is the bar's length in percent of the longest."""
+
+    title: str
+    count: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleJob:
+    """A job that holds cards and does nothing with them."""
+
+    key: uuid.UUID
+    name: str
+    url: str
+    workspace: str
+    cards: int
+
+
+def overview_context(who: User, scope: Scope) -> dict[str, Any]:
+    """Everything below the page's head, in a fixed number of queries."""
+    cluster_id = scope.cluster_id
+    nodes = node_grid(viewer=who, cluster_id=cluster_id)
+    cards = {card.id for node in nodes for card in node.cards}
+    now = utilisation_now(who, cluster_id=cluster_id)
+    slices = live_slices(viewer=who, cluster_id=cluster_id)
+    waiting = waiting_now(viewer=who, cluster_id=cluster_id)
+    idle = [part for part in idle_allocated(who, IDLE_AFTER_S).slices if part.device_id in cards]
+    flavors = [
+        row for row in capacity_now(viewer=who) if row.cards and cluster_id in (None, row.flavor.cluster_id)
+    ]
+    usages = tenant_usage(viewer=who)
+    many = len(nodes) > gpu_tiles.MANY_NODES
+    return {
+        "nodes_known": bool(nodes),
+        "size": (len(nodes), len(cards)),
+        "tiles": [
+            *_use_tiles(nodes, now),
+            _idle_tile(idle, measured=not slices or bool(cards & now.keys())),
+            _waiting_tile(waiting, clock.now()),
+            _gang_tile(flavors),
+        ],
+        "flavors": flavors,
+        "foreign": any(row.foreign for row in flavors),
+        "others": describe_foreign_holdings(foreign_holdings(viewer=who, cluster_id=cluster_id)),
+        "stranded": stranded_sentences(stranded(nodes)),
+        "tenants": tenants_table.tenant_rows(
+            usages,
+            used=_used_by_workspace(who, slices),
+            waiting=waiting.by_workspace,
+            flavors=frozenset(row.flavor.pk for row in flavors) if cluster_id else None,
+        ),
+        "reasons": _reason_bars(waiting),
+        "idle_jobs": _idle_jobs(idle, slices, {usage.tenant.pk: usage.tenant for usage in usages}),
+        "mosaics": gpu_tiles.node_mosaics(nodes, scope, now) if many else (),
+        "grid": () if many else gpu_tiles.node_tiles(nodes, scope, now, gpu_tiles.by_device(slices)),
+    }
+
+
+def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> list[Tile]:
+    cards = [card for node in nodes for card in node.cards]
+    granted = sum(card.cores_granted for card in cards)
+    capacity = sum(card.cores_capacity for card in cards)
+    known = [now[card.id] for card in cards if card.id in now]
+    used = sum(reading.utilisation_percent for reading in known)
+    of_allocated = labels.share(used, sum(reading.cores_allocated for reading in known))
+    meaning = _("no reading in the last 30 s")
+    if known:
+        meaning = _("of allocated: %(share)s") % {"share": formats.percent(of_allocated)}
+    return [
+        Tile(
+            label=_("Allocated"),
+            value=formats.percent(labels.share(granted, capacity), 1),
+            meaning=_("%(part)s of %(total)s GPUs")
+            % {"part": labels.cards(granted), "total": labels.cards(capacity)},
+        ),
+        Tile(
+            label=_("Used"),
+            value=formats.percent(labels.share(used, 100 * len(known)), 1),
+            meaning=meaning,
+        ),
+    ]
+
+
+def _idle_tile(idle: Sequence[IdleSlice], *, measured: bool) -> Tile:
+    if not measured:
+        return Tile(
+            label=_("Idle but allocated > 5 min"),
+            value=formats.MISSING,
+            meaning=_("no reading in the last 30 s"),
+        )
+    jobs = len({part.job_id for part in idle})
+    return Tile(
+        label=_("Idle but allocated > 5 min"),
+        value=formats.number(len(idle)),
+        meaning=ngettext("by %(n)s job", "by %(n)s jobs", jobs) % {"n": jobs} if idle else _("none"),
+        tone="waiting" if idle else "",
+        url="#idle" if idle else "",
+    )
+
+
+def _waiting_tile(waiting: Waiting, now: datetime) -> Tile:
+    meaning = _("nothing waits")
+    if waiting.median_since and waiting.oldest_since:
+        meaning = _("median %(median)s · oldest %(oldest)s") % {
+            "median": formats.duration(_age(now, waiting.median_since), 1),
+            "oldest": formats.duration(_age(now, waiting.oldest_since), 1),
+        }
+    return Tile(label=_("Jobs waiting"), value=formats.number(waiting.jobs), meaning=meaning)
+
+
+def _age(now: datetime, since: datetime) -> timedelta:
+    # A clock that runs a little behind must not turn the age into a dash.
+    return max(now - since, timedelta())
+
+
+def _gang_tile(flavors: Iterable[FlavorCapacity]) -> Tile:
+    best = max(flavors, key=lambda row: (row.one_rack, row.free, row.flavor.name), default=None)
+    fits = best is not None and best.one_rack > 0
+    return Tile(
+        label=_("Largest gang that fits now"),
+        value=formats.number(best.one_rack if best else 0),
+        meaning=_("%(flavor)s, one rack") % {"flavor": best.flavor.name}
+        if best and fits
+        else _("no card is wholly free"),
+        tone="" if fits else "waiting",
+    )
+
+
+def stranded_sentences(found: Stranded) -> list[str]:
+    """What is free but cannot be had, and why; nothing where all that is free can be used."""
+    causes = [
+        (
+            found.not_ready_nodes,
+            ngettext("%(n)s node not ready", "%(n)s nodes not ready", found.not_ready_nodes),
+        ),
+        (found.cordoned_nodes, ngettext("%(n)s node cordoned", "%(n)s nodes cordoned", found.cordoned_nodes)),
+        (
+            found.closed_nodes,
+            ngettext("%(n)s node closed to new work", "%(n)s nodes closed to new work", found.closed_nodes),
+        ),
+        (
+            found.cpu_full_nodes,
+            ngettext("CPU used up on %(n)s node", "CPU used up on %(n)s nodes", found.cpu_full_nodes),
+        ),
+    ]
+    sentences = []
+    if found.cards:
+        why = _(", ").join(text % {"n": n} for n, text in causes if n)
+        text = ngettext(
+            "%(n)s free GPU is stranded: %(why)s.", "%(n)s free GPUs are stranded: %(why)s.", found.cards
+        )
+        sentences.append(text % {"n": found.cards, "why": why})
+    if found.fragment_cores:
+        text = ngettext(
+            "%(cards)s GPUs are left over in fragments on %(n)s node.",
+            "%(cards)s GPUs are left over in fragments on %(n)s nodes.",
+            found.fragment_nodes,
+        )
+        sentences.append(text % {"cards": labels.cards(found.fragment_cores), "n": found.fragment_nodes})
+    return sentences
+
+
+def describe_foreign_holdings(found: Iterable[ForeignHolding]) -> list[str]:
+    """Say who holds GPUs that no job here holds: one sentence for each origin."""
+    sentences = []
+    for holding in found:
+        names = list(holding.namespaces.items())
+        shown = [f"{name} ({cards})" for name, cards in names[:_NAMESPACES_SHOWN]]
+        if len(names) > len(shown):
+            shown.append(_("%(n)s more") % {"n": len(names) - len(shown)})
+        text = ngettext(
+            "Held by others, %(origin)s: %(n)s GPU. By namespace: %(namespaces)s.",
+            "Held by others, %(origin)s: %(n)s GPUs. By namespace: %(namespaces)s.",
+            holding.cards,
+        )
+        told = {"origin": ForeignOrigin(holding.origin).label, "n": holding.cards}
+        sentences.append(text % {**told, "namespaces": _(", ").join(shown)})
+    return sentences
+
+
+def _used_by_workspace(who: User, slices: Iterable[LiveSlice]) -> dict[uuid.UUID, tenants_table.Measured]:
+    """What is measured of the jobs that hold something; a job that has just ended counts no more.
+
+    A job never spans clusters, so this is also right for one cluster.
+    """
+    owners = {part.job_id: part.workspace_id for part in slices}
+    found: dict[uuid.UUID, tenants_table.Measured] = {}
+    for job_id, use in jobs_now(who, owners.keys()).items():
+        had = found.get(owners[job_id], tenants_table.Measured())
+        found[owners[job_id]] = tenants_table.Measured(
+            had.used + use.cores_used, had.granted + use.cores_granted
+        )
+    return found
+
+
+def _reason_bars(waiting: Waiting) -> list[ReasonBar]:
+    longest = max(waiting.by_reason.values(), default=1)
+    return [
+        ReasonBar(title=reasons.reason_title(code), count=count, share=100 * count / longest)
+        for code, count in waiting.by_reason.items()
+    ]
+
+
+def _idle_jobs(
+    idle: Iterable[IdleSlice], slices: Iterable[LiveSlice], owners: Mapping[uuid.UUID, Tenant]
+) -> list[IdleJob]:
+    """The jobs with most idle cards."""
+    names = {part.job_id: part for part in slices}
+    counts: defaultdict[uuid.UUID, int] = defaultdict(int)
+    for part in idle:
+        counts[part.job_id] += 1
+    found = [
+        _idle_job(names[job_id], owners[names[job_id].workspace_id], cards)
+        for job_id, cards in counts.items()
+        if job_id in names and names[job_id].workspace_id in owners
+    ]
+    return sorted(found, key=lambda job: (-job.cards, job.name, str(job.key)))[:_IDLE_SHOWN]
+
+
+def _idle_job(part: LiveSlice, owner: Tenant, cards: int) -> IdleJob:
+    return IdleJob(
+        key=part.job_id,
+        name=part.job,
+        url=job_url(owner.slug, part.job_id),
+        workspace=owner.name,
+        cards=cards,
+    )
+
+
+def job_url(workspace: str, job_id: uuid.UUID) -> str:
+    """A job's page in its workspace."""
+    return navigation.address("frontend:job-detail", workspace=workspace, job=str(job_id))

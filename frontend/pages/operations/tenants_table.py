@@ -1,0 +1,130 @@
+"""The tenants table of the overview: the tree with quota, allocation and use of each."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from frontend.components.capacity import Meter
+from frontend.pages.operations import labels
+from frontend.shell import navigation
+from quotas.selectors.usage import FlavorUsage, TenantUsage
+from tenants.models import TenantKind
+
+_DEEPEST: Final = 3  # the style sheet indents this far; deeper levels line up below
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Compute in use and granted, in percent points, of the jobs that have a reading."""
+
+    used: float = 0
+    granted: float = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPart:
+    """One pool of a tenant; amounts in GPUs. GPUs of different pools are never added up."""
+
+    name: str
+    meter: Meter
+    allocated: str
+    nominal: str
+    borrowed: str
+    lent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantRow:
+    """One line. `utilised` is what is used of what is allocated, in percent.
+
+    Jobs without a reading are left out of it; it is None where no job has one.
+    """
+
+    key: uuid.UUID
+    name: str
+    url: str
+    indent: int
+    parts: Sequence[PoolPart]
+    utilised: float | None
+    waiting: int
+
+
+def tenant_rows(
+    usages: Sequence[TenantUsage],
+    *,
+    used: Mapping[uuid.UUID, Measured],
+    waiting: Mapping[uuid.UUID, int],
+    flavors: frozenset[uuid.UUID] | None = None,
+) -> list[TenantRow]:
+    """The tree in order. `used` and `waiting` are per workspace; folders sum them up.
+
+    `flavors` narrows quota and allocation to the pools of one cluster.
+    """
+    used_below = _below(usages, {pk: one.used for pk, one in used.items()})
+    granted_below = _below(usages, {pk: one.granted for pk, one in used.items()})
+    waiting_below = _below(usages, waiting)
+    return [
+        _row(
+            usage,
+            _of(usage, flavors),
+            Measured(used_below[usage.tenant.pk], granted_below[usage.tenant.pk]),
+            int(waiting_below[usage.tenant.pk]),
+        )
+        for usage in usages
+    ]
+
+
+def _below(usages: Sequence[TenantUsage], own: Mapping[uuid.UUID, float]) -> Counter[uuid.UUID]:
+    """Add each tenant's amount to all above it: children come after parents, so one pass upwards does."""
+    sums: Counter[uuid.UUID] = Counter()
+    for usage in reversed(usages):
+        tenant = usage.tenant
+        sums[tenant.pk] += own.get(tenant.pk, 0)  # type: ignore[assignment]  # percent points may be fractions
+        if tenant.parent_id is not None:
+            sums[tenant.parent_id] += sums[tenant.pk]
+    return sums
+
+
+def _of(usage: TenantUsage, flavors: frozenset[uuid.UUID] | None) -> list[FlavorUsage]:
+    return [part for part in usage.flavors if flavors is None or part.flavor.pk in flavors]
+
+
+def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], use: Measured, waiting: int) -> TenantRow:
+    parts = [part for part in pools if part.nominal != 0 or part.allocated]
+    tenant = usage.tenant
+    is_workspace = tenant.kind == TenantKind.WORKSPACE
+    # What is measured is known by workspace, not by pool.
+    used = use.used if use.granted and len(parts) == 1 else None
+    return TenantRow(
+        key=tenant.pk,
+        name=tenant.name,
+        url=navigation.address("frontend:workspace-overview", workspace=tenant.slug) if is_workspace else "",
+        indent=min(usage.depth, _DEEPEST),
+        parts=[_part(part, used) for part in parts],
+        utilised=labels.share(use.used, use.granted),
+        waiting=waiting,
+    )
+
+
+def _part(part: FlavorUsage, used: float | None) -> PoolPart:
+    return PoolPart(
+        name=part.flavor.name,
+        meter=Meter(
+            nominal=(part.nominal or 0) / 100,
+            allocated=part.allocated / 100,
+            used=None if used is None else min(used, part.allocated) / 100,
+            borrowed=part.borrowed / 100,
+            lent=part.lent / 100,
+            unit=_("GPUs"),
+        ),
+        allocated=labels.cards(part.allocated),
+        nominal=_("unlimited") if part.nominal is None else labels.cards(part.nominal),
+        borrowed=labels.signed_cards(part.borrowed / 100),
+        lent=labels.signed_cards(-part.lent / 100),
+    )

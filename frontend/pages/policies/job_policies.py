@@ -1,0 +1,303 @@
+"""Policies: what each tenant demands of jobs, and what counts together with those above it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+from django import forms
+from django.contrib import messages
+from django.forms import BoundField
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.core.errors import AllotmentError
+from foundation.core.numbers import read_whole
+from frontend.components import view_models
+from frontend.shell.form_actions import done, told, version_of
+from frontend.shell.page_shell import frame, login_required, viewer
+from scheduling.models import WorkspacePolicy
+from scheduling.policy import Effective, Limit
+from scheduling.policy.fields import FIELDS
+from scheduling.policy.stating import IDLE_LEAST_S, IDLE_MOST_S, START_MOST_S, Statement
+from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
+from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
+from scheduling.spec import load_text
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import tenant_get, tenant_list, workspace_get
+
+LABELS: Final[dict[str, str | Promise]] = {
+    "max_run_s": gettext_lazy("Run time, seconds"),
+    "min_run_s": gettext_lazy("Protection from preemption, seconds"),
+    "checkpoint_interval_s": gettext_lazy("Time between checkpoints, seconds"),
+    "total.gpu.cards": gettext_lazy("GPUs of the whole job"),
+    "total.tasks": gettext_lazy("Tasks of the whole job"),
+    "gang.min_available": gettext_lazy("Tasks that must start together"),
+    "roles.replicas": gettext_lazy("Replicas of a role"),
+    "roles.min_replicas": gettext_lazy("Least replicas of a role"),
+    "roles.resources.gpu.cards": gettext_lazy("GPUs of a task"),
+    "roles.resources.gpu.cores": gettext_lazy("Compute of a slice, percent"),
+    "roles.resources.gpu.memory": gettext_lazy("GPU memory of a slice, as in 20Gi"),
+    "roles.resources.cpu": gettext_lazy("CPU of a task, as in 8 or 500m"),
+    "roles.resources.memory": gettext_lazy("Memory of a task, as in 64Gi"),
+    "roles.resources.limits.cpu": gettext_lazy("CPU that a task may go up to, as in 16"),
+    "roles.resources.limits.memory": gettext_lazy("Memory that a task may go up to, as in 96Gi"),
+    "volumes.empty": gettext_lazy("Size of an empty volume, as in 10Gi"),
+    "termination_grace_s": gettext_lazy("Time to leave when told to, seconds"),
+    "lifecycle.max": gettext_lazy("Restarts by a lifecycle rule"),
+}
+_DEEPEST: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A tenant in the list, with how much it demands itself."""
+
+    tenant: Tenant
+    indent: int
+    url: str
+    limits: int
+    policy: WorkspacePolicy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One field that can be limited: what is set here, and what counts."""
+
+    label: str
+    name: str
+    minimum: BoundField
+    maximum: BoundField
+    least: Limit | None
+    most: Limit | None
+
+
+class PolicyForm(forms.Form):
+    """A whole policy; its limits are fields named `minimum.<field>` and `maximum.<field>`."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput)
+    any_image = forms.BooleanField(label=gettext_lazy("Every image is allowed here"), required=False)
+    images = forms.CharField(
+        label=gettext_lazy("Allowed images"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text=gettext_lazy("One pattern a line; a star stands for any text, as in pytorch/*."),
+    )
+    idle_timeout_s = forms.IntegerField(
+        label=gettext_lazy("Suspend a job when its GPUs did nothing for, seconds"),
+        required=False,
+        min_value=IDLE_LEAST_S,
+        max_value=IDLE_MOST_S,
+    )
+    start_limit_s = forms.IntegerField(
+        label=gettext_lazy("Start a job's pods within, seconds"),
+        required=False,
+        min_value=0,
+        max_value=START_MOST_S,
+        help_text=gettext_lazy("0 for no limit; 600 where no tenant says anything."),
+    )
+    defaults = forms.CharField(
+        label=gettext_lazy("Defaults"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 8}),
+        help_text=gettext_lazy(
+            "A part of a job file in YAML; roles is one mapping and counts for every role."
+        ),
+    )
+
+    allowed = forms.CharField(
+        label=gettext_lazy("Allowed values"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 5, "placeholder": "kind: [batch, pytorch]"}),
+        help_text=gettext_lazy("Fields with lists of patterns in YAML; what is not listed here is free."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in LABELS:
+            for side in ("minimum", "maximum"):
+                self.fields[f"{side}.{name}"] = forms.CharField(required=False, max_length=40)
+
+    def clean_allowed(self) -> Mapping[str, Any]:
+        found = self._mapping("allowed")
+        for name, patterns in found.items():
+            if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
+                raise forms.ValidationError(_("%(name)s must be a list of texts") % {"name": name})
+        return found
+
+    def clean_defaults(self) -> Mapping[str, Any]:
+        return self._mapping("defaults")
+
+    def _mapping(self, name: str) -> Mapping[str, Any]:
+        text = self.cleaned_data[name].strip()
+        try:
+            found = load_text(text) if text else {}
+        except AllotmentError as error:
+            raise forms.ValidationError(error.detail) from error
+        if not isinstance(found, Mapping):
+            raise forms.ValidationError(_("must be a mapping of names to values"))
+        return found
+
+    def statement(self) -> Statement:
+        """What was typed, as a policy."""
+        values = self.cleaned_data
+        images = [line.strip() for line in values["images"].splitlines() if line.strip()]
+        return Statement(
+            defaults=values["defaults"],
+            minimum=self._limits("minimum"),
+            maximum=self._limits("maximum"),
+            images=None if values["any_image"] else images,
+            allowed=values["allowed"],
+            idle_timeout_s=values["idle_timeout_s"],
+            start_limit_s=values["start_limit_s"],
+        )
+
+    def _limits(self, side: str) -> dict[str, Any]:
+        typed = {name: self.cleaned_data[f"{side}.{name}"].strip() for name in FIELDS}
+        return {
+            name: text if (number := read_whole(text)) is None else number
+            for name, text in typed.items()
+            if text
+        }
+
+
+def _initial(policy: WorkspacePolicy) -> dict[str, Any]:
+    limits = {f"minimum.{name}": value for name, value in policy.minimum.items()}
+    limits |= {f"maximum.{name}": value for name, value in policy.maximum.items()}
+    return {
+        "version": policy.version,
+        "any_image": policy.images is None,
+        "images": "\n".join(policy.images or ()),
+        "idle_timeout_s": policy.idle_timeout_s,
+        "start_limit_s": policy.start_limit_s,
+        "defaults": _yaml(policy.defaults),
+        "allowed": _yaml(policy.allowed, flow=None),
+        **limits,
+    }
+
+
+@login_required
+def policies(request: HttpRequest) -> HttpResponse:
+    """Every tenant in sight with what it demands."""
+    who = viewer(request)
+    own = {policy.tenant_id: policy for policy in policy_list(viewer=who)}
+    depth: dict[uuid.UUID, int] = {}
+    lines = []
+    for tenant in tenant_list(viewer=who):
+        depth[tenant.pk] = depth.get(tenant.parent_id, -1) + 1 if tenant.parent_id else 0
+        policy = own.get(tenant.pk)
+        limits = sum(map(len, (policy.minimum, policy.maximum, policy.allowed))) if policy else 0
+        lines.append(Line(tenant, min(depth[tenant.pk], _DEEPEST), _address(tenant), limits, policy))
+    frame(request, label=_("Policies"), trail=_("Operations"))
+    return render(request, "frontend/policies/policies.html", {"lines": lines})
+
+
+@login_required
+def policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
+    """The policy of one tenant; POST replaces or removes it."""
+    who = viewer(request)
+    place = tenant_get(viewer=who, tenant_id=tenant)
+    own = policy_own(viewer=who, tenant=place)
+    if request.method != "POST":
+        return _show(request, who, place, PolicyForm(initial=_initial(own)), own)
+    if request.POST.get("do") == "remove":
+        word = _("%(name)s demands nothing of its own any more.") % {"name": place.name}
+        done(
+            request, lambda: policy_delete(acting_user=who, tenant=place, expected=version_of(request)), word
+        )
+        return redirect(_address(place))
+    form = PolicyForm(request.POST)
+    if form.is_valid():
+        try:
+            policy_set(
+                acting_user=who,
+                tenant=place,
+                statement=form.statement(),
+                expected=form.cleaned_data["version"],
+            )
+        except AllotmentError as error:
+            told(form, error)
+        else:
+            messages.success(request, _("The policy is saved. Jobs submitted from now on are held to it."))
+            return redirect(_address(place))
+    return _show(request, who, place, form, own, status=400)
+
+
+@login_required
+def workspace_policy(request: HttpRequest, workspace: str) -> HttpResponse:
+    """What jobs of a workspace must keep, to read."""
+    who = viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    frame(request, place)
+    effective = policy_effective(viewer=who, tenant=place)
+    page = {
+        "place": place,
+        "effective": effective,
+        "limits": [
+            (LABELS[name], effective.minimum.get(name), effective.maximum.get(name))
+            for name in LABELS
+            if name in effective.minimum or name in effective.maximum
+        ],
+        "defaults": _text(effective),
+        "url": _address(place) if permissions.may(who, Permission.POLICY_EDIT, place) else "",
+    }
+    return render(request, "frontend/policies/workspace_policy.html", page)
+
+
+def _show(
+    request: HttpRequest,
+    who: User,
+    place: Tenant,
+    form: PolicyForm,
+    own: WorkspacePolicy,
+    status: int = 200,
+) -> HttpResponse:
+    effective = policy_effective(viewer=who, tenant=place)
+    rows = [
+        Row(
+            str(label),
+            name,
+            form[f"minimum.{name}"],
+            form[f"maximum.{name}"],
+            effective.minimum.get(name),
+            effective.maximum.get(name),
+        )
+        for name, label in LABELS.items()
+    ]
+    frame(request, label=_("Policies"), trail=place.name)
+    page = {
+        "place": place,
+        "form": form,
+        "rows": rows,
+        "effective": effective,
+        "defaults": _text(effective),
+        "stored": own.version > 0,
+        "version": own.version,
+        "may_edit": permissions.may(who, Permission.POLICY_EDIT, place) and not place.is_archived,
+        "crumbs": [view_models.Crumb(label=_("Policies"), url=reverse("frontend:ops-policies"))],
+    }
+    return render(request, "frontend/policies/policy.html", page, status=status)
+
+
+def _text(effective: Effective) -> str:
+    return _yaml(dict(effective.defaults)).strip()
+
+
+def _yaml(content: Mapping[str, Any], *, flow: bool | None = False) -> str:
+    """`flow=None` writes lists in one line."""
+    if not content:
+        return ""
+    return yaml.safe_dump(dict(content), allow_unicode=True, sort_keys=False, default_flow_style=flow)
+
+
+def _address(tenant: Tenant) -> str:
+    return reverse("frontend:ops-policy", args=[tenant.pk])

@@ -1,0 +1,62 @@
+"""The grid of limits, as requests and offers use it: what is changed in it is what is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from clusters.models import Flavor
+from foundation.core.errors import FieldError
+from frontend.pages.quotas import form
+from quotas.distribution.division import Keep
+from quotas.selectors.quota_table import NodeQuota
+from quotas.services.quota_plan import QuotaAmount
+
+_FIELD = re.compile(r"(?:amounts|offer)\.([0-9]{1,9})\.(\w+)")
+
+
+def asked(typed: form.Typed, node: NodeQuota, pool: Flavor) -> list[dict[str, Any]]:
+    """The limits that differ from what there is, as requests take them.
+
+    Raises: Invalid that names each box that cannot be read.
+    """
+    return [_item(amount) for amount in form.amounts(typed, form.shown(node, pool), pool)]
+
+
+def _item(amount: QuotaAmount) -> dict[str, Any]:
+    limits = {name: getattr(amount, name) for name in form.LIMITS}
+    return {
+        "cluster": amount.flavor.cluster.name,
+        "flavor": amount.flavor.name,
+        "resource": amount.resource.value,
+        **{name: value for name, value in limits.items() if not isinstance(value, Keep)},
+    }
+
+
+def marked(typed: form.Typed, items: Sequence[Mapping[str, Any]], errors: Sequence[FieldError]) -> form.Typed:
+    """The grid with the errors of the items beside their boxes."""
+    found = []
+    for error in errors:
+        match = _FIELD.fullmatch(error.field)
+        if match and int(match[1]) < len(items):
+            error = replace(error, field=f"{items[int(match[1])]['resource']}.{match[2]}")
+        found.append(error)
+    return typed.marked(found)
+
+
+def wished(node: NodeQuota, pool: Flavor, items: Sequence[Mapping[str, Any]]) -> form.Typed:
+    """The grid with what somebody asked for typed into it."""
+    typed = form.shown(node, pool)
+    values = {
+        f"{item['resource']}.{name}": "unlimited" if item[name] is None else str(item[name])
+        for item in items
+        for name in form.LIMITS
+        if item["flavor"] == pool.name and item["cluster"] == pool.cluster.name and name in item
+    }
+    rows = [
+        replace(row, boxes=[replace(box, value=values.get(box.name, box.value)) for box in row.boxes])
+        for row in typed.rows
+    ]
+    return replace(typed, rows=rows)

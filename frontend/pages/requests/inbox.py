@@ -1,0 +1,144 @@
+"""The approval inbox: what tenants ask for, with what speaks for it, and deciding."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from clusters.models import Flavor
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.core.numbers import read_whole
+from frontend.components import view_models
+from frontend.pages.quotas import form
+from frontend.pages.requests import amounts, labels
+from frontend.pages.requests.own_requests import PER_PAGE, row
+from frontend.shell.page_shell import frame, login_required, viewer
+from quotas.models import QuotaRequest, RequestState
+from quotas.selectors.quota_request import quota_request_get, quota_requests
+from quotas.selectors.quota_table import node_quota
+from quotas.services import quota_request as service
+from quotas.services.quota import NodeAmounts
+from quotas.services.quota_preview import quota_preview
+from quotas.services.quota_wish import raised
+from tenants.models import User
+
+
+@require_GET
+@login_required
+def inbox(request: HttpRequest) -> HttpResponse:
+    """Requests in sight; those that wait for a decision unless the address says otherwise."""
+    who, state = viewer(request), request.GET.get("state", "")
+    frame(request, label=_("Requests"))
+    rows = quota_requests(who)
+    if state != "all":
+        rows = rows.filter(state=RequestState.PENDING)
+    page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
+    chips = [view_models.Chip(label=_("Waiting"), value=""), view_models.Chip(label=_("All"), value="all")]
+    found = [(row(who, each), service.decides(who, each)) for each in page]
+    return render(request, "frontend/requests/inbox.html", {"page": page, "rows": found, "chips": chips})
+
+
+@login_required
+def one(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
+    """One request with its evidence; POST decides."""
+    who = viewer(request)
+    found = quota_request_get(who, quota_request)
+    if request.method == "POST":
+        return _decide(request, who, found)
+    return _show(request, who, found)
+
+
+@require_GET
+@login_required
+def effect(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
+    """What approving would do; writes nothing."""
+    who = viewer(request)
+    found = quota_request_get(who, quota_request)
+    context: dict[str, Any]
+    try:
+        changes = [NodeAmounts(found.node, raised(found.node, found.asked))]
+        preview = quota_preview(acting_user=who, cell_id=found.node.cell_id, changes=changes)
+        context = {"preview": preview, "title": _("If you approve this")}
+    except AllotmentError as error:
+        context = {"refusal": error.detail}
+    return render(request, "frontend/quotas/effect.html", context)
+
+
+def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpResponse:
+    what, answer = request.POST.get("do", ""), request.POST.get("answer", "").strip()[:2000]
+    version = _version(request)
+    items: list[dict[str, Any]] = []
+    typed: form.Typed | None = None
+    try:
+        if what == "approve":
+            service.quota_request_approve(acting_user=who, request=found, answer=answer, version=version)
+            messages.success(request, _("Approved: the quota is there."))
+        elif what == "reject" and answer:
+            service.quota_request_reject(acting_user=who, request=found, answer=answer, version=version)
+            messages.success(request, _("Rejected. Who asked reads your reason."))
+        elif what == "reject":
+            return _show(request, who, found, refusal=_("Say why: who asked is told."), status=400)
+        elif what == "counter":
+            pool = _pool(found)
+            typed = form.read(request.POST.dict())
+            items = amounts.asked(typed, node_quota(who, found.node), pool)
+            service.quota_request_counter(
+                acting_user=who, request=found, offer=items, answer=answer, version=version
+            )
+            messages.success(request, _("The offer is made. Who asked accepts or declines it."))
+        else:
+            raise NotFound
+    except (NotFound, PermissionDenied):
+        raise
+    except AllotmentError as error:
+        marked = amounts.marked(typed, items, error.errors) if typed else None
+        return _show(request, who, found, refusal=error.detail, status=error.status, typed=marked)
+    return redirect("frontend:ops-requests")
+
+
+def _show(
+    request: HttpRequest,
+    who: User,
+    found: QuotaRequest,
+    *,
+    refusal: str = "",
+    status: int = 200,
+    typed: form.Typed | None = None,
+) -> HttpResponse:
+    frame(request, label=_("Requests"), trail=labels.node_word(found.node))
+    pool, node = _pool(found), node_quota(who, found.node)
+    pending = found.state == RequestState.PENDING
+    context: dict[str, Any] = {
+        "found": found,
+        "row": row(who, found),
+        "evidence": labels.evidence_facts(found.evidence),
+        "evidence_at": found.created_at,
+        "may_decide": pending and service.decides(who, found),
+        "typed": typed or amounts.wished(node, pool, found.asked),
+        "pool": pool,
+        "refusal": refusal,
+        "gpu_pool": False,
+        "crumbs": [view_models.Crumb(label=_("Requests"), url="/ops/requests")],
+    }
+    return render(request, "frontend/requests/request.html", context, status=status)
+
+
+def _pool(found: QuotaRequest) -> Flavor:
+    """The pool of the first item: a page asks for one at a time."""
+    item = found.asked[0]
+    rows = Flavor.unscoped.filter(name=item["flavor"], cluster__name=item["cluster"])
+    pool = rows.filter(cluster__cell_id=found.node.cell_id).select_related("cluster").first()
+    if pool is None:
+        raise NotFound(_("The pool that this request names is gone."))
+    return pool
+
+
+def _version(request: HttpRequest) -> int | None:
+    return read_whole(request.POST.get("version", ""))

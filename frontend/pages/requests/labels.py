@@ -1,0 +1,117 @@
+"""States and amounts of requests, loans and budgets in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.core.quantities import Resource
+from frontend.pages.quotas.rows import TITLES
+from frontend.texts import formats
+from quotas.models import BudgetAction, OverrideState, QuotaNode, RequestState
+from quotas.texts.amounts import amount_words
+
+Word = tuple[str | Promise, str]
+"""The text and the tone of a tag."""
+
+REQUESTS: Final[dict[str, Word]] = {
+    RequestState.PENDING: (gettext_lazy("waits for a decision"), "waiting"),
+    RequestState.COUNTERED: (gettext_lazy("counter-offer"), "info"),
+    RequestState.APPROVED: (gettext_lazy("approved"), "running"),
+    RequestState.REJECTED: (gettext_lazy("rejected"), "failed"),
+    RequestState.DECLINED: (gettext_lazy("offer declined"), "done"),
+    RequestState.WITHDRAWN: (gettext_lazy("withdrawn"), "done"),
+    RequestState.EXPIRED: (gettext_lazy("expired"), "done"),
+}
+LOANS: Final[dict[str, Word]] = {
+    OverrideState.PLANNED: (gettext_lazy("planned"), "waiting"),
+    OverrideState.ACTIVE: (gettext_lazy("runs"), "running"),
+    OverrideState.ENDED: (gettext_lazy("returned"), "done"),
+    OverrideState.CANCELLED: (gettext_lazy("cancelled"), "done"),
+    OverrideState.MISSED: (gettext_lazy("never started"), "failed"),
+}
+ACTIONS: Final[dict[str, str | Promise]] = {
+    BudgetAction.WARN: gettext_lazy("warn only"),
+    BudgetAction.HOLD: gettext_lazy("start nothing new"),
+    BudgetAction.PREEMPTIBLE_ONLY: gettext_lazy("start preemptible jobs only"),
+    BudgetAction.STOP_PREEMPTIBLE: gettext_lazy("start nothing new, and stop preemptible jobs"),
+}
+_LIMITS: Final = {
+    "nominal": "",
+    "borrowing_limit": gettext_lazy("may borrow"),
+    "lending_limit": gettext_lazy("may lend"),
+}
+
+
+def node_word(node: QuotaNode) -> str:
+    """What a quota belongs to: the tenant, or its queue."""
+    return f"{node.tenant.name} / {node.queue.name}" if node.is_queue else node.tenant.name
+
+
+def wish_lines(items: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is asked, from and to: `a100 · Compute: 8 cards → 12 cards`."""
+    was = {_place(item): item for item in current}
+    lines = []
+    for item in items:
+        resource, before = Resource(item["resource"]), was.get(_place(item), {})
+        for name, word in _LIMITS.items():
+            if name in item:
+                change = f"{_amount(resource, before.get(name))} → {_amount(resource, item[name])}"
+                what = f"{item['flavor']} · {TITLES[resource]}" + (f" · {word}" if word else "")
+                lines.append(f"{what}: {change}")
+    return lines
+
+
+def _amount(resource: Resource, value: int | None) -> str:
+    """As elsewhere, but compute in GPUs: its line says already that it is compute."""
+    if resource is Resource.GPU_CORES and value is not None:
+        return _("%(n)s GPUs") % {"n": formats.number(value / 100, 0 if value % 100 == 0 else 2)}
+    return amount_words(resource, value)
+
+
+def _place(item: Mapping[str, Any]) -> tuple[Any, ...]:
+    return item["cluster"], item["flavor"], item["resource"]
+
+
+def loan_lines(amounts: Iterable[Any]) -> list[str]:
+    """What is lent: `a100 · Cards and slices: 4 cards`."""
+    return [
+        f"{row.flavor.name} · {TITLES[Resource(row.resource)]}: {_amount(Resource(row.resource), row.amount)}"
+        for row in amounts
+    ]
+
+
+def evidence_facts(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What speaks for and against, each with its value, or with why there is none."""
+    use, idle, pending = (evidence.get(name, {}) for name in ("use", "idle", "pending"))
+    days = evidence.get("days", 30)
+    if "missing" in use or not use:
+        used = _("nothing was held in %(days)s days") % {"days": days}
+    else:
+        hours = use["gpu_hours"].items()
+        by_flavor = ", ".join(f"{name} {formats.number(amount, 1)}" for name, amount in hours)
+        used = _("%(hours)s GPU-hours (%(parts)s), %(mean)s GPUs on average") % {
+            "hours": formats.number(use["total_gpu_hours"], 1),
+            "parts": by_flavor,
+            "mean": formats.number(use["mean_gpus"], 1),
+        }
+    if "missing" in idle or not idle:
+        idled = _("not measured: there are no samples of its cards")
+    else:
+        idled = _("%(idle)s of %(held)s measured GPU-hours did nothing") % {
+            "idle": formats.number(idle["idle_gpu_hours"], 1),
+            "held": formats.number(idle["measured_gpu_hours"], 1),
+        }
+    waits = _("jobs: %(jobs)s, cards they ask for: %(cards)s") % {
+        "jobs": formats.number(pending.get("jobs", 0)),
+        "cards": formats.number(pending.get("cards", 0)),
+    }
+    return [
+        (_("Used in %(days)s days") % {"days": days}, used),
+        (_("Idle of that"), idled),
+        (_("Waiting when it was asked"), waits),
+    ]

@@ -1,0 +1,75 @@
+"""What a job that waits lacks of a pool, for the form that asks for it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from django.utils.translation import gettext as _
+
+from clusters.models import Flavor
+from foundation.core.errors import NotFound, PermissionDenied
+from foundation.core.quantities import Resource
+from frontend.pages.quotas import form
+from frontend.texts.recommendations import amount_words, find_recommendations, shorts_of
+from quotas.selectors.blocking import find_blocking_node
+from scheduling.models import Job
+from scheduling.selectors.job import job_get
+from tenants.models import Tenant, User
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What one job lacks of one pool, and which quota keeps it from having that.
+
+    `unassigned` is what the workspace could give by itself, where that is not enough; empty otherwise.
+    """
+
+    job: Job
+    node: uuid.UUID
+    flavor: Flavor
+    shorts: Mapping[Resource, int]
+    unassigned: str = ""
+
+
+def read_lack(viewer: User, workspace: Tenant, job: str, pool: str) -> Lack | None:
+    """Read what a job lacks of the pool of this name; None where it lacks nothing there, or is not seen."""
+    if not job or not workspace.is_workspace:
+        return None
+    try:
+        found = job_get(viewer=viewer, workspace=workspace, ref=job)
+    except (NotFound, PermissionDenied):
+        return None
+    raises = [each for each in find_recommendations(found.reason_help) if each.code == "RAISE_QUOTA"]
+    wanted = next((each for each in raises if each.flavor == pool), None)
+    rows = Flavor.unscoped.filter(queues=found.queue_id, name=pool).select_related("cluster")
+    flavor = rows.first()
+    shorts = shorts_of(wanted.items) if wanted else {}
+    if not found.is_waiting or flavor is None or not shorts:
+        return None
+    # One that was evicted, or drained lately, cannot borrow more for now, whoever has it.
+    borrows = found.preemptible and not {"capped", "rule"} & found.reason_numbers.keys()
+    blocking = find_blocking_node(found.queue, flavor, shorts, borrows=borrows)
+    lack = Lack(found, blocking.node, flavor, shorts)
+    if blocking.covered:
+        return lack
+    less = {
+        resource: has
+        for resource, has in blocking.unassigned.items()
+        if has is not None and has < shorts[resource]
+    }
+    return replace(lack, unassigned=_(", ").join(amount_words(less)))
+
+
+def fill_in(typed: form.Typed, lack: Lack) -> form.Typed:
+    """The form with each nominal higher by what the job lacks; unlimited stays as it is."""
+    values = {f"{resource.value}.nominal": short for resource, short in lack.shorts.items()}
+    rows = [
+        replace(row, boxes=[_raised(box, values.get(box.name, 0)) for box in row.boxes]) for row in typed.rows
+    ]
+    return replace(typed, rows=rows)
+
+
+def _raised(box: form.Box, by: int) -> form.Box:
+    return replace(box, value=str(int(box.value) + by)) if by and box.value.isdecimal() else box

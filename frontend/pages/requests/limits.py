@@ -1,0 +1,154 @@
+"""What a workspace may use beside its quota: budgets, GPU-hours by month, and limits of its users."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.core import clock
+from foundation.core.errors import AllotmentError, NotFound
+from foundation.core.quantities import Resource
+from frontend.pages.quotas.rows import TITLES
+from frontend.pages.requests.budgets import row as budget_row
+from frontend.shell.form_actions import done, version_of
+from frontend.shell.page_shell import frame, login_required, viewer
+from quotas.models import UserLimit
+from quotas.selectors.budget import gpu_hours_by_month, workspace_budgets
+from quotas.selectors.user_limit import user_limit_get, user_limit_list
+from quotas.services.quota_plan import AMOUNT_MAX
+from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
+from quotas.texts.amounts import amount_words
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_get
+
+_MONTHS = 12
+
+
+class LimitForm(forms.Form):
+    """A limit of one user, or of everybody."""
+
+    user = forms.CharField(
+        label=gettext_lazy("User"),
+        required=False,
+        max_length=150,
+        help_text=gettext_lazy("Empty: everybody who has no limit of their own."),
+    )
+    resource = forms.ChoiceField(
+        label=gettext_lazy("Resource"),
+        choices=[(resource.value, title) for resource, title in TITLES.items()],
+        initial=Resource.GPU_CARDS.value,
+    )
+    amount = forms.IntegerField(
+        label=gettext_lazy("At most"),
+        required=False,
+        min_value=0,
+        max_value=AMOUNT_MAX,
+        help_text=gettext_lazy(
+            "Compute in percent of a card, memory in MiB, CPU in millicores. Empty: unlimited."
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One limit in words."""
+
+    limit: UserLimit
+    user: str
+    resource: str
+    amount: str
+
+
+@login_required
+def limits(request: HttpRequest, workspace: str) -> HttpResponse:
+    """All of it; POST sets or deletes a limit."""
+    who = viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    frame(request, place)
+    form, refusal = LimitForm(), ""
+    if request.method == "POST" and request.POST.get("do") == "delete":
+        _delete(request, who, place)
+        return redirect("frontend:workspace-limits", workspace=workspace)
+    if request.method == "POST":
+        form = LimitForm(request.POST)
+        refusal = _set(who, place, form)
+        if form.is_valid() and not refusal:
+            messages.success(request, _("The limit is set. What is held above it goes on."))
+            return redirect("frontend:workspace-limits", workspace=workspace)
+    now = clock.now()
+    months = gpu_hours_by_month(who, place, now=now)
+    context: dict[str, Any] = {
+        "workspace": place,
+        "rows": [budget_row(use) for use in workspace_budgets(who, place, now=now)],
+        "months": months[: _MONTHS * 4],
+        "limits": _rows(user_limit_list(who, place)),
+        "form": form,
+        "refusal": refusal,
+        "may_edit": permissions.may(who, Permission.QUOTA_EDIT, place),
+    }
+    return render(
+        request, "frontend/requests/limits.html", context, status=400 if request.method == "POST" else 200
+    )
+
+
+def _set(who: User, place: Tenant, form: LimitForm) -> str:
+    """Set a limit, or another amount of the one there is; why it could not be, else nothing."""
+    if not form.is_valid():
+        return ""
+    values = form.cleaned_data
+    name, amount = values["user"].strip(), values["amount"]
+    same = user_limit_list(who, place).filter(resource=values["resource"])
+    there = same.filter(user__username=name).first() if name else same.filter(user=None).first()
+    try:
+        if there is not None:
+            user_limit_change(acting_user=who, limit=there, amount=amount)
+            return ""
+        resource = Resource(values["resource"])
+        user_limit_create(acting_user=who, workspace=place, username=name, resource=resource, amount=amount)
+    except NotFound:
+        raise
+    except AllotmentError as error:
+        for found in error.errors:
+            if found.field in form.fields:
+                form.add_error(found.field, found.message)
+        return error.detail
+    return ""
+
+
+def _delete(request: HttpRequest, who: User, place: Tenant) -> None:
+    try:
+        pk = uuid.UUID(request.POST.get("request", ""))
+    except ValueError as error:
+        raise NotFound from error
+    found = user_limit_get(who, place, pk)
+
+    def now() -> str:
+        amount = amount_words(Resource(found.resource), found.amount)
+        return _("The limit is %(amount)s now.") % {"amount": amount}
+
+    delete = partial(user_limit_delete, acting_user=who, limit=found, version=version_of(request))
+    done(request, delete, _("The limit is gone."), now=now)
+
+
+def _rows(limits: Sequence[UserLimit] | Any) -> list[Row]:
+    return [
+        Row(
+            limit=limit,
+            user=limit.user.username if limit.user else _("everybody"),
+            resource=str(TITLES[Resource(limit.resource)]),
+            amount=amount_words(Resource(limit.resource), limit.amount),
+        )
+        for limit in limits
+    ]

@@ -1,0 +1,238 @@
+"""Loans between tenants: what runs and what is planned, lending, and ending early."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clusters.models import Flavor
+from foundation.core.errors import AllotmentError, NotFound
+from foundation.core.quantities import Resource
+from frontend.pages.quotas.form import TYPED
+from frontend.pages.quotas.rows import TITLES
+from frontend.pages.requests import labels
+from frontend.shell.form_actions import done, version_of
+from frontend.shell.page_shell import frame, login_required, viewer
+from quotas.models import Override, OverrideState, QuotaNode
+from quotas.selectors.override import override_get, override_list
+from quotas.selectors.quota_table import quota_nodes
+from quotas.services.override import LoanAmount, override_create, override_end, override_move_end
+from tenants.models import User
+
+PER_PAGE = 20
+_OPEN = (OverrideState.PLANNED, OverrideState.ACTIVE)
+_MOMENT = {"type": "datetime-local"}
+
+
+class LoanForm(forms.Form):
+    """Who lends what to whom, and when; amounts in the resource's own unit."""
+
+    lender = forms.ChoiceField(label=gettext_lazy("Who lends"))
+    borrower = forms.ChoiceField(label=gettext_lazy("Who borrows"))
+    pool = forms.ChoiceField(label=gettext_lazy("Pool"))
+    gpus = forms.IntegerField(
+        label=gettext_lazy("Whole GPUs"),
+        required=False,
+        min_value=1,
+        max_value=10**6,
+        help_text=gettext_lazy("Cards with all of their compute and memory."),
+    )
+    starts_at = forms.DateTimeField(
+        label=gettext_lazy("From"),
+        required=False,
+        widget=forms.DateTimeInput(attrs=_MOMENT),
+        help_text=gettext_lazy("In UTC. Empty: at once."),
+    )
+    ends_at = forms.DateTimeField(
+        label=gettext_lazy("Until"),
+        widget=forms.DateTimeInput(attrs=_MOMENT),
+        help_text=gettext_lazy("In UTC. Then it returns by itself."),
+    )
+    reason = forms.CharField(label=gettext_lazy("Reason"), required=False, max_length=500)
+
+    def __init__(self, data: object = None, *, nodes: Sequence[QuotaNode], pools: Sequence[Flavor]) -> None:
+        super().__init__(data)  # type: ignore[arg-type]
+        named = [(str(node.pk), labels.node_word(node)) for node in nodes]
+        for name, choices in (
+            ("lender", named),
+            ("borrower", named),
+            ("pool", [(str(pool.pk), pool.name) for pool in pools]),
+        ):
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)  # noqa: S101
+            field.choices = choices
+        for resource in (Resource.CPU, Resource.MEMORY):
+            self.fields[resource.value] = forms.IntegerField(
+                label=f"{TITLES[resource]} ({TYPED[resource]})",
+                required=False,
+                min_value=1,
+                max_value=2**62,
+            )
+
+    @property
+    def beside(self) -> list[forms.BoundField]:
+        """What may be lent beside the GPUs."""
+        return [self[Resource.CPU.value], self[Resource.MEMORY.value]]
+
+    def amounts(self, pool: Flavor) -> list[LoanAmount]:
+        """What is lent, GPUs as cards, compute and memory."""
+        values = self.cleaned_data
+        gpus = values.get("gpus") or 0
+        wanted = {
+            Resource.GPU_CARDS: gpus,
+            Resource.GPU_CORES: gpus * 100,
+            Resource.GPU_MEMORY: gpus * pool.card_memory_mib,
+            Resource.CPU: values.get(Resource.CPU.value) or 0,
+            Resource.MEMORY: values.get(Resource.MEMORY.value) or 0,
+        }
+        return [LoanAmount(pool, resource, amount) for resource, amount in wanted.items() if amount]
+
+
+class EndForm(forms.Form):
+    """Until when a loan lasts."""
+
+    ends_at = forms.DateTimeField(
+        label=gettext_lazy("Until"),
+        widget=forms.DateTimeInput(attrs=_MOMENT, format="%Y-%m-%dT%H:%M"),
+        help_text=gettext_lazy("In UTC. Then it returns by itself."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One loan in words."""
+
+    loan: Override
+    lender: str
+    borrower: str
+    lines: Sequence[str]
+    state: str
+    tone: str
+    is_open: bool
+    end: EndForm
+    short: str
+
+
+@login_required
+def loans(request: HttpRequest) -> HttpResponse:
+    """The list and the form; POST lends, or ends a loan."""
+    who = viewer(request)
+    frame(request, label=_("Loans"))
+    nodes = [node for node in quota_nodes(who) if node.parent_id is not None or not node.is_queue]
+    cells = {node.cell_id for node in nodes}
+    rows = Flavor.unscoped.filter(cluster__cell__in=cells).select_related("cluster")
+    pools = sorted(rows, key=lambda pool: (not pool.card_model, pool.name, str(pool.pk)))
+    form, refusal = LoanForm(nodes=nodes, pools=pools), ""
+    if request.method == "POST" and request.POST.get("do") in _ACTS:
+        _ACTS[request.POST["do"]](request, who)
+        return redirect("frontend:ops-loans")
+    if request.method == "POST":
+        form = LoanForm(request.POST, nodes=nodes, pools=pools)
+        refusal = _lend(who, form, nodes, pools)
+        if form.is_valid() and not refusal:
+            messages.success(request, _("The loan is arranged. It returns by itself."))
+            return redirect("frontend:ops-loans")
+    page = Paginator(override_list(who), PER_PAGE).get_page(request.GET.get("page"))
+    context: dict[str, Any] = {
+        "form": form,
+        "refusal": refusal,
+        "page": page,
+        "rows": [_row(loan) for loan in page],
+        "may_lend": bool(nodes and pools),
+    }
+    return render(
+        request, "frontend/requests/loans.html", context, status=400 if request.method == "POST" else 200
+    )
+
+
+def _lend(who: User, form: LoanForm, nodes: Sequence[QuotaNode], pools: Sequence[Flavor]) -> str:
+    """Arrange the loan; why it could not be, else nothing."""
+    if not form.is_valid():
+        return ""
+    values, by_id = form.cleaned_data, {str(node.pk): node for node in nodes}
+    pool = next(pool for pool in pools if str(pool.pk) == values["pool"])
+    try:
+        override_create(
+            acting_user=who,
+            lender=by_id[values["lender"]],
+            borrower=by_id[values["borrower"]],
+            amounts=form.amounts(pool),
+            starts_at=values["starts_at"],
+            ends_at=values["ends_at"],
+            reason=values["reason"],
+        )
+    except NotFound:
+        raise
+    except AllotmentError as error:
+        for found in error.errors:
+            if found.field in form.fields:
+                form.add_error(found.field, found.message)
+        return error.detail
+    return ""
+
+
+def _named(request: HttpRequest, who: User) -> Override:
+    try:
+        return override_get(who, uuid.UUID(request.POST.get("request", "")))
+    except ValueError as error:
+        raise NotFound from error
+
+
+def _move_end(request: HttpRequest, who: User) -> None:
+    found = _named(request, who)
+    form = EndForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, _("Say until when, as in 2026-12-31 18:00."))
+        return
+    move = partial(
+        override_move_end,
+        acting_user=who,
+        override=found,
+        ends_at=form.cleaned_data["ends_at"],
+        version=version_of(request),
+    )
+
+    def now() -> str:
+        return _("It ends at %(time)s now.") % {"time": f"{found.ends_at:%Y-%m-%d %H:%M} UTC"}
+
+    done(request, move, _("The end of the loan is moved."), now=now)
+
+
+def _end(request: HttpRequest, who: User) -> None:
+    found = _named(request, who)
+    word = (
+        _("The loan is ended, and what was lent is back.")
+        if found.state == OverrideState.ACTIVE
+        else _("The loan is cancelled.")
+    )
+    end = partial(override_end, acting_user=who, override=found, version=version_of(request))
+    done(request, end, word)
+
+
+_ACTS: Final[Mapping[str, Callable[[HttpRequest, User], None]]] = {"end": _end, "move": _move_end}
+
+
+def _row(loan: Override) -> Row:
+    state, tone = labels.LOANS[loan.state]
+    return Row(
+        loan=loan,
+        lender=labels.node_word(loan.lender),
+        borrower=labels.node_word(loan.borrower),
+        lines=labels.loan_lines(loan.amounts.all()),
+        state=str(state),
+        tone=tone,
+        is_open=loan.state in _OPEN,
+        end=EndForm(initial={"ends_at": loan.ends_at}, auto_id=f"id_{loan.pk}_%s"),
+        short=", ".join(f"{name}: {amount}" for name, amount in loan.returned.items()),
+    )

@@ -1,0 +1,269 @@
+"""Requests of a workspace or a folder: ask for more, see what became of it, answer a counter-offer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clusters.models import Flavor
+from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied
+from frontend.pages.quotas import form
+from frontend.pages.requests import amounts, labels
+from frontend.pages.requests.lack import Lack, fill_in, read_lack
+from frontend.pages.tenancy.tenant_tree import crumbs_to
+from frontend.shell.form_actions import done
+from frontend.shell.page_shell import frame, login_required, viewer
+from quotas.models import OPEN_STATES, QuotaNode, QuotaRequest, RequestState
+from quotas.selectors.quota_request import request_nodes, workspace_request_get, workspace_requests
+from quotas.selectors.quota_table import NodeQuota, node_quota
+from quotas.services import quota_request as service
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import tenant_get, workspace_get
+
+PER_PAGE = 20
+
+
+class AskForm(forms.Form):
+    """What stands beside the limits."""
+
+    reason = forms.CharField(
+        label=gettext_lazy("What it is for"),
+        max_length=2000,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text=gettext_lazy("Who decides reads this first."),
+    )
+    until = forms.DateTimeField(
+        label=gettext_lazy("Wanted until"),
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+        help_text=gettext_lazy("In UTC. Empty: for good. Otherwise it is lent, and returns by itself then."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One request in words, with what the viewer may do about it."""
+
+    request: QuotaRequest
+    name: str
+    state: str
+    tone: str
+    lines: Sequence[str]
+    offer: Sequence[str]
+    mine: bool
+    may_withdraw: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What more is asked of: one quota in one pool. `lack` is what the job that led here lacks of it."""
+
+    nodes: Sequence[QuotaNode]
+    pools: Sequence[Flavor]
+    node: NodeQuota
+    pool: Flavor
+    lack: Lack | None = None
+
+
+@login_required
+def requests(request: HttpRequest, workspace: str) -> HttpResponse:
+    """The form and the list of a workspace; POST asks, or answers."""
+    place = workspace_get(viewer=viewer(request), slug=workspace)
+    frame(request, place)
+    return _page(request, viewer(request), place)
+
+
+@login_required
+def folder_requests(request: HttpRequest, tenant: UUID) -> HttpResponse:
+    """The same of a folder, on the operators' side, where folders are; a workspace has its own page."""
+    place = tenant_get(viewer=viewer(request), tenant_id=tenant)
+    if place.is_workspace:
+        return redirect(_here(place))
+    frame(request, label=_("All tenants"), trail=_("Operations"))
+    return _page(request, viewer(request), place)
+
+
+def _here(place: Tenant) -> str:
+    if place.is_workspace:
+        return reverse("frontend:workspace-requests", args=[place.slug])
+    return reverse("frontend:ops-tenant-requests", args=[place.pk])
+
+
+def _page(request: HttpRequest, who: User, place: Tenant) -> HttpResponse:
+    what = request.POST.get("do", "")
+    if request.method == "POST" and what != "ask":
+        _answer(request, who, place, what)
+        return redirect(_here(place))
+    subject = _subject(request, who, place)
+    if request.method == "POST" and subject is not None:
+        return _ask(request, who, place, subject)
+    typed = form.shown(subject.node, subject.pool) if subject else None
+    if typed is not None and subject is not None and subject.lack is not None:
+        typed = fill_in(typed, subject.lack)
+    return _show(request, place, subject, typed, AskForm())
+
+
+def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> HttpResponse:
+    typed = form.read(request.POST.dict())
+    asking = AskForm(request.POST if "fill" not in request.POST else None, initial=request.POST.dict())
+    if "fill" in request.POST:
+        return _fill(request, place, subject, typed, asking)
+    if not asking.is_valid():
+        return _show(request, place, subject, typed, asking, status=400)
+    items: list[dict[str, Any]] = []
+    try:
+        items = amounts.asked(typed, subject.node, subject.pool)
+        sent = service.quota_request_create(
+            acting_user=who,
+            node=subject.node.node,
+            asked=items,
+            reason=asking.cleaned_data["reason"],
+            until=asking.cleaned_data["until"],
+        )
+    except (NotFound, PermissionDenied):
+        raise
+    except AllotmentError as error:
+        typed = amounts.marked(typed, items, error.errors)
+        for found in error.errors:
+            if found.field in asking.fields:
+                asking.add_error(found.field, found.message)
+        return _show(request, place, subject, typed, asking, error.detail, error.status)
+    decider = service.request_decider(sent) or _("the platform")
+    sentence = _("Your request is sent; an admin of %(tenant)s decides.")
+    messages.success(request, sentence % {"tenant": decider})
+    return redirect(_here(place))
+
+
+def _fill(
+    request: HttpRequest, place: Tenant, subject: Subject, typed: form.Typed, asking: AskForm
+) -> HttpResponse:
+    """The form with what the number of whole GPUs comes to; a request only ever names more."""
+    try:
+        filled = form.fill_gpus(request.POST.dict(), subject.node, subject.pool, only_more=True)
+    except Invalid as error:
+        return _show(request, place, subject, typed, asking, error.detail, error.status)
+    return _show(request, place, subject, filled, asking)
+
+
+def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:
+    try:
+        pk = UUID(request.POST.get("request", ""))
+    except ValueError as error:
+        raise NotFound from error
+    found = workspace_request_get(who, place, pk)
+    changes = {
+        "withdraw": (service.quota_request_withdraw, _("The request is taken back.")),
+        "accept": (service.quota_request_accept, _("The offer is accepted, and the quota is there.")),
+        "decline": (service.quota_request_decline, _("The offer is declined.")),
+    }
+    if what not in changes:
+        raise NotFound
+    change, word = changes[what]
+    done(request, lambda: change(acting_user=who, request=found), word)
+
+
+def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
+    """What the address names, or what blocks the job that it names; else the whole tenant and the first pool
+    with GPUs. None without a quota.
+
+    A queue's own quota is divided inside the workspace; who wants more than that asks for the workspace.
+    """
+    nodes = request_nodes(who, place)
+    if not nodes:
+        return None
+    lack = read_lack(who, place, request.GET.get("job", ""), request.GET.get("pool", ""))
+    if lack is not None and (blocked := next((node for node in nodes if node.pk == lack.node), None)):
+        return Subject(nodes, _pools(blocked), node_quota(who, blocked), lack.flavor, lack)
+    asked = request.GET.get("node")
+    whole = next((node for node in nodes if not node.is_queue), nodes[0])
+    node = next((node for node in nodes if str(node.pk) == asked), whole)
+    pools = _pools(node)
+    if not pools:
+        return None
+    usual = next((pool for pool in pools if pool.card_model), pools[0])
+    pool = next((pool for pool in pools if str(pool.pk) == request.GET.get("flavor")), usual)
+    return Subject(nodes, pools, node_quota(who, node), pool)
+
+
+def _pools(node: QuotaNode) -> list[Flavor]:
+    rows = Flavor.unscoped.filter(cluster__cell_id=node.cell_id).select_related("cluster")
+    return list(rows.order_by("name", "pk"))
+
+
+def _show(
+    request: HttpRequest,
+    place: Tenant,
+    subject: Subject | None,
+    typed: form.Typed | None,
+    asking: AskForm,
+    refusal: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    who = viewer(request)
+    page = Paginator(workspace_requests(who, place), PER_PAGE).get_page(request.GET.get("page"))
+    admin = permissions.may(who, Permission.QUOTA_EDIT, place)
+    context: dict[str, Any] = {
+        "place": place,
+        "here": _here(place),
+        "crumbs": [] if place.is_workspace else crumbs_to(place),
+        "subject": subject,
+        "typed": typed,
+        "asking": asking,
+        "refusal": refusal,
+        "may_ask": permissions.may(who, Permission.JOB_SUBMIT, place),
+        "gpu_pool": bool(subject and subject.pool.card_model),
+        "page": page,
+        "rows": [row(who, found, admin=admin) for found in page],
+    }
+    if subject is not None:
+        query = {"node": subject.node.node.pk, "flavor": subject.pool.pk}
+        context["ask_url"] = f"{_here(place)}?{urlencode(query)}"
+        context["links"] = _links(place, subject)
+    return render(request, "frontend/requests/requests.html", context, status=status)
+
+
+def _links(place: Tenant, subject: Subject) -> dict[str, list[dict[str, Any]]]:
+    """Where each quota and each pool is asked for."""
+    page = _here(place)
+
+    def link(label: str, node: UUID, pool: UUID, *, current: bool) -> dict[str, Any]:
+        query = urlencode({"node": node, "flavor": pool})
+        return {"label": label, "url": f"{page}?{query}#ask", "current": current}
+
+    own, pool = subject.node.node.pk, subject.pool.pk
+    return {
+        "nodes": [
+            link(labels.node_word(node), node.pk, pool, current=node.pk == own) for node in subject.nodes
+        ],
+        "pools": [link(each.name, own, each.pk, current=each.pk == pool) for each in subject.pools],
+    }
+
+
+def row(who: User, found: QuotaRequest, *, admin: bool = False) -> Row:
+    """One request in words."""
+    state, tone = labels.REQUESTS[found.state]
+    mine = found.asker_id == who.pk
+    return Row(
+        request=found,
+        name=labels.node_word(found.node),
+        state=str(state),
+        tone=tone,
+        lines=labels.wish_lines(found.asked, found.current),
+        offer=labels.wish_lines(found.counter, found.current),
+        mine=mine and found.state == RequestState.COUNTERED,
+        may_withdraw=found.state in OPEN_STATES and (mine or admin),
+    )

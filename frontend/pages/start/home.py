@@ -1,0 +1,30 @@
+"""The first page: one's own workspace, or the operators' overview, or what to do without either."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from frontend.shell import navigation
+from frontend.shell.page_shell import REMEMBERED, frame, login_required, viewer
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.selectors.member import membership_list
+from tenants.selectors.tenant import workspace_list
+
+
+@login_required
+def home(request: HttpRequest) -> HttpResponse:
+    """Send the visitor to where their work is."""
+    who = viewer(request)
+    member = any(membership.tenant_id for membership in membership_list(viewer=who))
+    overview = navigation.address("frontend:ops-overview")
+    if not member and overview and permissions.may(who, Permission.CLUSTER_VIEW):
+        return redirect(overview)
+    slugs = [workspace.slug for workspace in workspace_list(viewer=who)]
+    if not slugs:
+        frame(request)
+        return render(request, "frontend/account/no_workspace.html")
+    remembered = request.session.get(REMEMBERED)
+    slug = remembered if remembered in slugs else slugs[0]
+    return redirect("frontend:workspace-overview", workspace=slug)

@@ -1,0 +1,41 @@
+"""Finding a job or a node by its name."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from clusters.selectors.node import NodeFilter, node_list
+from frontend.pages.jobs.addresses import job_address, node_address
+from frontend.shell.page_shell import frame, login_required, viewer
+from scheduling.selectors.search import job_find
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import User
+
+_LIMIT = 20
+
+
+@login_required
+def search(request: HttpRequest) -> HttpResponse:
+    """Everything in the viewer's sight whose name holds `?q=`; a single hit is opened at once."""
+    who, text = viewer(request), request.GET.get("q", "").strip()
+    jobs = job_find(viewer=who, text=text, limit=_LIMIT) if text else []
+    nodes = _nodes(who, text) if text else []
+    addresses = [
+        *(job_address(job.workspace.slug, job.pk) for job in jobs),
+        *(url for _name, _cluster, url in nodes),
+    ]
+    if len(addresses) == 1 and addresses[0]:
+        return redirect(addresses[0])
+    frame(request)
+    page = {"text": text, "jobs": jobs, "nodes": nodes, "limit": _LIMIT}
+    return render(request, "frontend/account/search.html", page)
+
+
+def _nodes(who: User, text: str) -> list[tuple[str, str, str]]:
+    """(name, cluster, address) of nodes, for those who may look at clusters."""
+    if not permissions.may(who, Permission.CLUSTER_VIEW):
+        return []
+    found = node_list(viewer=who, filters=NodeFilter(name=text))[:_LIMIT]
+    return [(node.name, node.cluster.name, node_address(node.name, node.cluster.name)) for node in found]

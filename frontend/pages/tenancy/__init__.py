@@ -1,0 +1,1 @@
+"""Pages of tenants: the tree, members, groups and roles."""

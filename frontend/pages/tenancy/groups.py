@@ -1,0 +1,115 @@
+"""Groups of people: those made here, and those of the identity provider."""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.core.errors import AllotmentError
+from frontend.components import view_models
+from frontend.pages.tenancy.members import id_of
+from frontend.shell.form_actions import done, told, version_of
+from frontend.shell.page_shell import frame, login_required, viewer
+from tenants.models import Group, User
+from tenants.selectors.account import group_get, group_list, group_people, user_get, user_named
+from tenants.services.group import group_add, group_create, group_delete, group_remove, group_update
+
+
+class GroupForm(forms.Form):
+    """A group."""
+
+    name = forms.CharField(label=gettext_lazy("Name"), max_length=120)
+    claim = forms.CharField(
+        label=gettext_lazy("Name at the identity provider"),
+        max_length=200,
+        required=False,
+        help_text=gettext_lazy("Then the provider says who belongs to it, at each sign-in."),
+    )
+
+
+@login_required
+def groups(request: HttpRequest) -> HttpResponse:
+    """All groups; POST makes one."""
+    who = viewer(request)
+    shown = group_list(viewer=who)
+    form = GroupForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = group_create(acting_user=who, **form.cleaned_data)
+        except AllotmentError as error:
+            told(form, error)
+        else:
+            messages.success(request, _("The group %(name)s is made.") % {"name": made.name})
+            return redirect("frontend:ops-group", group=made.pk)
+    frame(request, label=_("Groups"), trail=_("Operations"))
+    status = 400 if form.errors else 200
+    return render(request, "frontend/tenancy/groups.html", {"groups": shown, "form": form}, status=status)
+
+
+@login_required
+def group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
+    """One group with its people; POST changes either, or removes the group."""
+    who = viewer(request)
+    found = group_get(viewer=who, group_id=group)
+    form = GroupForm(initial={"name": found.name, "claim": found.claim or ""})
+    if request.method == "POST":
+        what = request.POST.get("do")
+        if what == "rename":
+            form = GroupForm(request.POST)
+            if form.is_valid() and _renamed(request, who, found, form):
+                return redirect("frontend:ops-group", group=found.pk)
+        elif what == "delete":
+            word = _("The group %(name)s is removed, with the roles it gave.") % {"name": found.name}
+            remove = partial(group_delete, acting_user=who, group=found, expected=version_of(request))
+            gone = done(request, remove, word, now=partial(_now, found))
+            return redirect("frontend:ops-groups") if gone else redirect("frontend:ops-group", group=group)
+        else:
+            _people(request, who, found)
+            return redirect("frontend:ops-group", group=found.pk)
+    frame(request, label=_("Groups"), trail=found.name)
+    page = {
+        "group": found,
+        "people": group_people(viewer=who, group=found),
+        "form": form,
+        "crumbs": [view_models.Crumb(label=_("Groups"), url=reverse("frontend:ops-groups"))],
+    }
+    return render(request, "frontend/tenancy/group.html", page, status=400 if form.errors else 200)
+
+
+def _renamed(request: HttpRequest, who: User, found: Group, form: GroupForm) -> bool:
+    try:
+        group_update(acting_user=who, group=found, expected=version_of(request), **form.cleaned_data)
+    except AllotmentError as error:
+        told(form, error, now=partial(_now, found))
+        return False
+    messages.success(request, _("The group is changed."))
+    return True
+
+
+def _now(found: Group) -> str:
+    """A group as somebody else has left it."""
+    if found.claim:
+        words = {"name": found.name, "claim": found.claim}
+        return _("It is called %(name)s, and %(claim)s at the identity provider.") % words
+    return _("It is called %(name)s, and is one of this platform.") % {"name": found.name}
+
+
+def _people(request: HttpRequest, who: User, found: Group) -> None:
+    """Put somebody in, or take them out."""
+    if request.POST.get("do") == "add":
+        name = request.POST.get("name", "").strip()
+        word = _("%(name)s belongs to %(group)s now.") % {"name": name, "group": found.name}
+        done(request, lambda: group_add(acting_user=who, group=found, user=user_named(name)), word)
+        return
+    person = user_get(viewer=who, user_id=id_of(request.POST.get("user", "")))
+    word = _("%(name)s does not belong to %(group)s any more.")
+    words = {"name": person.username, "group": found.name}
+    done(request, lambda: group_remove(acting_user=who, group=found, user=person), word % words)

@@ -1,0 +1,149 @@
+"""Who belongs to a tenant: roles given here and above, and what each person may do because of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from foundation.core.errors import NotFound
+from frontend.shell.form_actions import done, version_of
+from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.texts.labels import role_word
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.access.rights import Effective, Right, effective_list
+from tenants.models import Member, Tenant, User
+from tenants.selectors.account import group_named, user_named
+from tenants.selectors.member import member_get, member_list
+from tenants.selectors.role import built_in_list, role_list, role_named
+from tenants.selectors.tenant import workspace_get
+from tenants.services.member import member_remove, member_set
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One role that counts here. `own` is one that was given here and may be changed here."""
+
+    member: Member
+    kind: str
+    role: str
+    origin: str
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """What one person may do here: the roles in words, and the points."""
+
+    username: str
+    sources: Sequence[str]
+    points: Sequence[str]
+
+
+@login_required
+def workspace_members(request: HttpRequest, workspace: str) -> HttpResponse:
+    """The members of a workspace; POST adds, changes or removes one."""
+    who = viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    if request.method == "POST":
+        act(request, who, place)
+        return redirect("frontend:workspace-members", workspace=workspace)
+    frame(request, place)
+    page = card_of(who, place, reverse("frontend:workspace-members", args=[workspace]))
+    return render(request, "frontend/tenancy/members.html", page | {"workspace": place})
+
+
+def card_of(who: User, place: Tenant, url: str) -> dict[str, Any]:
+    """What the card of members shows; its forms post to `url`."""
+    custom = [(role.name, role.name) for role in role_list(viewer=who, tenant=place)]
+    return {
+        "members": [_line(member, place) for member in member_list(viewer=who, tenant=place, inherited=True)],
+        "people": [_person(found) for found in effective_list(viewer=who, tenant=place)],
+        "roles": [(role.name, role_word(role.name)) for role in built_in_list(place)] + custom,
+        "may_edit": permissions.may(who, Permission.MEMBER_EDIT, place) and not place.is_archived,
+        "members_url": url,
+    }
+
+
+def _line(member: Member, place: Tenant) -> Line:
+    if member.group is not None:
+        kind = _("Group")
+    else:
+        kind = _("Service account") if member.user and member.user.is_service else _("User")
+    own = member.tenant_id == place.pk
+    origin = _("given here") if own else _("from %(tenant)s") % {"tenant": member.tenant}
+    return Line(member, kind, role_word(member.role_name), origin, own)
+
+
+def _person(found: Effective) -> Person:
+    return Person(found.user.username, [_source(right) for right in found.rights], sorted(found.points))
+
+
+def _source(right: Right) -> str:
+    if right.tenant is None and not right.group:
+        return role_word(right.role)
+    place = str(right.tenant) if right.tenant else _("The whole platform")
+    names = {"role": role_word(right.role), "place": place, "group": right.group}
+    return (_("%(role)s on %(place)s by %(group)s") if right.group else _("%(role)s on %(place)s")) % names
+
+
+def id_of(text: str) -> uuid.UUID:
+    """The id that a form names. Raises: NotFound for anything else."""
+    try:
+        return uuid.UUID(text)
+    except ValueError as error:
+        raise NotFound from error
+
+
+def act(request: HttpRequest, who: User, place: Tenant) -> None:
+    """Add, change or remove a member as the form says."""
+    asked, what = request.POST, request.POST.get("do")
+    if what == "add":
+        name = asked.get("name", "").strip()
+        done(
+            request,
+            lambda: member_set(
+                acting_user=who,
+                tenant=place,
+                role=role_named(viewer=who, tenant=place, name=asked.get("role", "")),
+                **(
+                    {"group": group_named(name)}
+                    if asked.get("kind") == "group"
+                    else {"user": user_named(name)}
+                ),
+            ),
+            _("%(name)s is a member now.") % {"name": name},
+        )
+        return
+    member = member_get(viewer=who, tenant=place, member_id=id_of(asked.get("member", "")))
+    role, version = role_word(member.role_name), version_of(request)
+
+    def now() -> str:
+        return _("%(name)s has the role %(role)s now.") % {"name": member.subject_name, "role": role}
+
+    if what == "remove":
+        word = _("%(name)s has no role of its own here any more.") % {"name": member.subject_name}
+        remove = partial(member_remove, acting_user=who, member=member, expected=version)
+        done(request, remove, word, now=now)
+    else:
+        done(
+            request,
+            lambda: member_set(
+                acting_user=who,
+                tenant=place,
+                role=role_named(viewer=who, tenant=place, name=asked.get("role", "")),
+                user=member.user,
+                group=member.group,
+                expected=version,
+            ),
+            _("The role of %(name)s is changed.") % {"name": member.subject_name},
+            now=now,
+        )

@@ -1,0 +1,270 @@
+"""The tenant tree: who stands below whom, and for each tenant its name, place, members and end."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from frontend.components import view_models
+from frontend.pages.tenancy import members
+from frontend.shell.form_actions import done, version_of
+from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.texts import formats
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.hooks.tree_effects import Effect
+from tenants.models import Tenant, TenantKind, User
+from tenants.selectors.tenant import tenant_archive_preview, tenant_get, tenant_list
+from tenants.selectors.tenant_move import MovePreview, tenant_move_preview
+from tenants.services.tenant import tenant_archive, tenant_create, tenant_rename, tenant_restore
+from tenants.services.tenant_move import tenant_move
+
+_QUOTA: Final = "QUOTA_MOVES"
+_DEEPEST: Final = 3  # the style sheet indents this far; deeper levels line up below
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the tree. `folders` and `workspaces` count what is below it."""
+
+    tenant: Tenant
+    indent: int
+    url: str
+    folders: int
+    workspaces: int
+
+
+class NewTenantForm(forms.Form):
+    """A folder or workspace to be."""
+
+    name = forms.CharField(label=gettext_lazy("Name"), max_length=120)
+    kind = forms.ChoiceField(
+        label=gettext_lazy("Kind"),
+        choices=[
+            (TenantKind.WORKSPACE, gettext_lazy("Workspace: a team with jobs")),
+            (TenantKind.FOLDER, gettext_lazy("Folder: holds others")),
+        ],
+    )
+    slug = forms.CharField(
+        label=gettext_lazy("Short name"),
+        max_length=63,
+        required=False,
+        help_text=gettext_lazy("In addresses and namespaces; it stays. Left empty it is made from the name."),
+    )
+
+
+@login_required
+def tree(request: HttpRequest) -> HttpResponse:
+    """The whole tree that the viewer may see."""
+    who = viewer(request)
+    archived = request.GET.get("archived") == "1"
+    shown = tenant_list(viewer=who, archived=archived)
+    frame(request, label=_("All tenants"), trail=_("Operations"))
+    page = {
+        "rows": _rows(shown),
+        "chips": [view_models.Chip(label=_("In use")), view_models.Chip(label=_("Archived too"), value="1")],
+    }
+    return render(request, "frontend/tenancy/tree.html", page)
+
+
+def _rows(shown: list[Tenant]) -> list[Row]:
+    depth: dict[uuid.UUID, int] = {}
+    for tenant in shown:
+        depth[tenant.pk] = depth[tenant.parent_id] + 1 if tenant.parent_id in depth else 0
+    below = {
+        tenant.pk: [other for other in shown if other.pk != tenant.pk and tenant.holds(other)]
+        for tenant in shown
+        if not tenant.is_workspace
+    }
+    return [
+        Row(
+            tenant,
+            min(depth[tenant.pk], _DEEPEST),
+            _address(tenant),
+            sum(not other.is_workspace for other in below.get(tenant.pk, ())),
+            sum(other.is_workspace for other in below.get(tenant.pk, ())),
+        )
+        for tenant in shown
+    ]
+
+
+def _address(tenant: Tenant) -> str:
+    return reverse("frontend:ops-tenant", args=[tenant.pk])
+
+
+@login_required
+def tenant(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
+    """One tenant; POST creates below it, renames, moves, archives or restores it, or changes members."""
+    who = viewer(request)
+    place = tenant_get(viewer=who, tenant_id=tenant)
+    if request.method == "POST":
+        form = _act(request, who, place)
+        if form is None:
+            return redirect(_address(place))
+        return _show(request, who, place, form, status=400)
+    return _show(request, who, place, NewTenantForm())
+
+
+def _show(
+    request: HttpRequest, who: User, place: Tenant, form: NewTenantForm, status: int = 200
+) -> HttpResponse:
+    above = place.parent
+    decides = above is not None and permissions.may(who, Permission.TENANT_EDIT, above)
+    edits = permissions.may(who, Permission.TENANT_EDIT, place)
+    frame(request, label=_("All tenants"), trail=_("Operations"))
+    page: dict[str, Any] = {
+        "place": place,
+        "crumbs": _crumbs(who, place),
+        "form": form,
+        "may_add": edits and not place.is_workspace and not place.is_archived,
+        "may_rename": edits and not place.is_archived,
+        "may_move": decides and not place.is_archived,
+        "may_archive": decides,
+        "may_see_quota": permissions.may(who, Permission.QUOTA_VIEW, place),
+        "targets": _targets(who, place) if decides else [],
+        "effects": tenant_archive_preview(viewer=who, tenant=place) if decides else [],
+        "asked": request.GET.get("to", ""),
+        **_previewed(_preview(request, who, place)),
+        **members.card_of(who, place, _address(place)),
+    }
+    return render(request, "frontend/tenancy/tenant.html", page, status=status)
+
+
+def _crumbs(who: User, place: Tenant) -> list[view_models.Crumb]:
+    """The tenants above, as far as the viewer may see them."""
+    above = [t for t in tenant_list(viewer=who, archived=True) if t.pk != place.pk and t.holds(place)]
+    crumbs = [
+        view_models.Crumb(label=t.name, url=_address(t)) for t in sorted(above, key=lambda t: len(t.path))
+    ]
+    return [view_models.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants")), *crumbs]
+
+
+def crumbs_to(place: Tenant | None) -> list[view_models.Crumb]:
+    """The way to a page below that of a tenant, or of the whole platform."""
+    tenants = view_models.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants"))
+    return [tenants, view_models.Crumb(label=place.name, url=_address(place))] if place else [tenants]
+
+
+def _targets(who: User, place: Tenant) -> list[Tenant]:
+    """Folders that it could move below."""
+    return [
+        folder
+        for folder in tenant_list(viewer=who)
+        if not folder.is_workspace
+        and not place.holds(folder)
+        and folder.pk != place.parent_id
+        and permissions.may(who, Permission.TENANT_EDIT, folder)
+    ]
+
+
+def _preview(request: HttpRequest, who: User, place: Tenant) -> MovePreview | None:
+    """What the move that the address asks about would change; a refusal is said instead."""
+    wanted = request.GET.get("to")
+    if not wanted:
+        return None
+    try:
+        parent = tenant_get(viewer=who, tenant_id=members.id_of(wanted))
+        return tenant_move_preview(viewer=who, tenant=place, parent=parent)
+    except (NotFound, PermissionDenied):
+        raise
+    except AllotmentError as error:
+        messages.error(request, error.detail)
+        return None
+
+
+def _previewed(preview: MovePreview | None) -> dict[str, Any]:
+    """The preview with its quota as lines of a table, and its other effects as sentences."""
+    found = preview.effects if preview else ()
+    return {
+        "preview": preview,
+        "quota_moves": [_quota_line(e) for e in found if e.code == _QUOTA and e.numbers["moves"] is not None],
+        "other_effects": [effect for effect in found if effect.code != _QUOTA],
+    }
+
+
+def _quota_line(effect: Effect) -> dict[str, Any]:
+    numbers, resource = effect.numbers, effect.numbers["resource"]
+
+    def word(amount: int | None) -> str:
+        if amount is None:
+            return _("unlimited")
+        return formats.memory(amount) if resource.endswith("memory") else formats.number(amount)
+
+    return {
+        "flavor": numbers["flavor"],
+        "resource": resource,
+        "moves": word(numbers["moves"]),
+        "old": [word(amount) for amount in numbers["old_parent"]],
+        "new": [word(amount) for amount in numbers["new_parent"]],
+    }
+
+
+def _act(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None:
+    """Do what the form asks for; the form of a new tenant again where it is wrong, else nothing."""
+    asked, what = request.POST, request.POST.get("do")
+    words, version = {"name": place.name}, version_of(request)
+    now = partial(_now, place)
+    if what == "new":
+        return _new(request, who, place)
+    if what == "rename":
+        name = asked.get("name", "").strip()
+        rename = partial(tenant_rename, acting_user=who, tenant=place, name=name, expected=version)
+        done(request, rename, _("It is called %(name)s now.") % {"name": name}, now=now)
+    elif what == "move":
+        parent = tenant_get(viewer=who, tenant_id=members.id_of(asked.get("to", "")))
+        move = partial(tenant_move, acting_user=who, tenant=place, parent=parent, expected=version)
+        words["parent"] = parent.name
+        done(request, move, _("%(name)s stands below %(parent)s now.") % words, now=now)
+    elif what == "archive":
+        archive = partial(tenant_archive, acting_user=who, tenant=place, expected=version)
+        done(request, archive, _("%(name)s is archived.") % words, now=now)
+    elif what == "restore":
+        restore = partial(tenant_restore, acting_user=who, tenant=place, expected=version)
+        done(request, restore, _("%(name)s is open again.") % words, now=now)
+    else:
+        members.act(request, who, place)
+    return None
+
+
+def _now(place: Tenant) -> str:
+    """A tenant as somebody else has left it."""
+    words = {"name": place.name, "parent": place.parent.name if place.parent else "–"}
+    if place.is_archived:
+        return _("It is called %(name)s, stands below %(parent)s, and is archived.") % words
+    return _("It is called %(name)s and stands below %(parent)s.") % words
+
+
+def _new(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None:
+    form = NewTenantForm(request.POST)
+    if not form.is_valid():
+        return form
+    values = form.cleaned_data
+    try:
+        made = tenant_create(
+            acting_user=who,
+            parent=place,
+            kind=TenantKind(values["kind"]),
+            slug=values["slug"],
+            name=values["name"],
+        )
+    except (NotFound, PermissionDenied):
+        raise
+    except AllotmentError as error:
+        for wrong in error.errors:
+            form.add_error(wrong.field if wrong.field in form.fields else None, wrong.message)
+        if not error.errors:
+            form.add_error(None, error.detail)
+        return form
+    messages.success(request, _("%(name)s is made.") % {"name": made.name})
+    return None

@@ -1,0 +1,1 @@
+"""What every page has around its content: navigation, context, forms, static files."""

@@ -1,0 +1,95 @@
+"""What every page needs around its content: products, side bar, switcher, user, language.
+
+Views say what only they know through `place()`; the context processor turns that and the request's
+address into a `Console`. It asks no database and works for anonymous visitors and error pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils.translation import get_language, get_language_info
+
+from frontend.shell import navigation
+from frontend.texts import formats
+
+_ATTRIBUTE = "console_place"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One entry of the switcher on top of the side bar: a workspace or a cluster."""
+
+    label: str
+    url: str
+    note: str = ""
+    current: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where the visitor is. `workspace` is the slug, `trail` its folders (`Research / Language`).
+
+    `operations_allowed`: may look at clusters; `administration_allowed`: divides quota somewhere.
+    """
+
+    workspace: str = ""
+    label: str = ""
+    trail: str = ""
+    choices: Sequence[Choice] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    operations_allowed: bool = False
+    administration_allowed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Console:
+    """The frame of one page."""
+
+    product: str
+    place: Place
+    sections: Sequence[navigation.Section]
+    workspace_url: str
+    operations_url: str
+    search_url: str
+    language: str
+    languages: Sequence[tuple[str, str]]
+    unit_words: Mapping[str, str]
+
+
+def _operations_url(where: Place) -> str:
+    """The first page of the operators' side that the visitor may see."""
+    if where.operations_allowed:
+        return navigation.address("frontend:ops-overview")
+    return navigation.address("frontend:ops-quotas") if where.administration_allowed else ""
+
+
+def place(request: HttpRequest, value: Place) -> None:
+    """Tell the frame where the visitor is; called by views before they render."""
+    setattr(request, _ATTRIBUTE, value)
+
+
+def console(request: HttpRequest) -> dict[str, Any]:
+    """The context processor: adds `console`."""
+    match = getattr(request, "resolver_match", None)
+    view_name = (match.view_name if match else "") or ""
+    where: Place = getattr(request, _ATTRIBUTE, None) or Place()
+    slug = where.workspace or str((match.kwargs if match else {}).get("workspace", ""))
+    workspace_url = navigation.address("frontend:workspace-overview", workspace=slug) if slug else ""
+    return {
+        "console": Console(
+            product=navigation.product_of(view_name),
+            place=where,
+            sections=navigation.sections(view_name, slug, where.counts, operator=where.operations_allowed),
+            workspace_url=workspace_url or navigation.address("frontend:home"),
+            operations_url=_operations_url(where),
+            search_url=navigation.address("frontend:search"),
+            language=get_language() or settings.LANGUAGE_CODE,
+            languages=[(code, get_language_info(code)["name_local"]) for code, _name in settings.LANGUAGES],
+            unit_words=formats.unit_words(),
+        )
+    }

@@ -1,0 +1,215 @@
+"""What every page does around its own work: who is there, where they are, and what went wrong.
+
+A view is wrapped by `login_required` or `operator_required`. Both turn the platform's errors into
+pages, so that a view only ever says what it does when all is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+
+from foundation.core import clock
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from frontend.components import view_models
+from frontend.shell import context, navigation
+from frontend.texts import formats
+from quotas.services.quota_request import requests_to_decide
+from scheduling.models import HOLDING_STATES, JobState
+from scheduling.selectors.job import job_counts
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_list
+
+View = Callable[..., HttpResponse]
+
+REMEMBERED: Final = "workspace"
+RANGES: Final = {
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "24h": timedelta(hours=24),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+}
+_LIVE: Final = (JobState.SUBMITTED, JobState.QUEUED, *HOLDING_STATES)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A stretch of time chosen in the address, with the choices to show: (key, label)."""
+
+    key: str
+    start: datetime
+    end: datetime
+    choices: Sequence[tuple[str, str]]
+
+
+def viewer(request: HttpRequest) -> User:
+    """The user who asks; only inside views that need one."""
+    if not isinstance(request.user, User):
+        raise PermissionDenied
+    return request.user
+
+
+def login_required(view: View) -> View:
+    """Send strangers to sign in, and turn errors into pages."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return redirect_to_login(_return_address(request))
+        try:
+            return view(request, *args, **kwargs)
+        except AllotmentError as error:
+            return error_page(request, error)
+
+    return guarded
+
+
+def operator_required(view: View) -> View:
+    """As `login_required`, and only for those who may look at clusters."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        permissions.require(viewer(request), Permission.CLUSTER_VIEW)
+        return view(request, *args, **kwargs)
+
+    return login_required(guarded)
+
+
+def frame(
+    request: HttpRequest,
+    workspace: Tenant | None = None,
+    *,
+    label: str = "",
+    trail: str = "",
+    choices: Sequence[context.Choice] = (),
+) -> None:
+    """Say where the visitor is: in a workspace, or with a `label` on the operators' side.
+
+    There, `label`, `trail` and `choices` fill the switcher; in a workspace they come from what the
+    viewer may see. A page that belongs to neither shows the workspace that was visited last.
+    """
+    who = viewer(request)
+    operations = permissions.may(who, Permission.CLUSTER_VIEW)
+    if workspace is None and not label:
+        workspace = _last_workspace(request, who)
+    if label or workspace is None:
+        last = _last_workspace(request, who)
+        place = context.Place(
+            workspace=last.slug if last else "",
+            label=label,
+            trail=trail,
+            choices=choices,
+            counts={"requests": number} if (number := requests_to_decide(who)) else {},
+            operations_allowed=operations,
+            administration_allowed=Permission.QUOTA_EDIT in permissions.granted_anywhere(who),
+        )
+    else:
+        _remember(request, workspace)
+        place = context.Place(
+            workspace=workspace.slug,
+            label=workspace.name,
+            trail=workspace.parent.name if workspace.parent else "",
+            choices=_workspaces(who, workspace),
+            counts=_counts(who, workspace),
+            operations_allowed=operations,
+            administration_allowed=Permission.QUOTA_EDIT in permissions.granted_anywhere(who),
+        )
+    context.place(request, place)
+
+
+def time_range(request: HttpRequest, default: str = "24h") -> TimeRange:
+    """The stretch that `?range=` names, up to now; an unknown one is the default."""
+    key = request.GET.get("range", default)
+    key = key if key in RANGES else default
+    now = clock.now()
+    return TimeRange(key, now - RANGES[key], now, [(name, range_label(name)) for name in RANGES])
+
+
+def error_page(request: HttpRequest, error: AllotmentError) -> HttpResponse:
+    """What happened and what to do, in the console's frame and with the error's own status."""
+    frame(request)
+    return render(request, "frontend/error.html", {"problem": problem_of(error)}, status=error.status)
+
+
+def problem_of(error: AllotmentError) -> view_models.Problem:
+    """An error in the reader's language."""
+    if isinstance(error, NotFound):
+        return view_models.Problem(
+            title=_("There is nothing here that you may see"),
+            detail=_("It does not exist, has been removed, or belongs to a workspace you are no member of."),
+            help=_("Check the address, or ask an admin of that workspace to add you."),
+            code=error.code,
+        )
+    if isinstance(error, PermissionDenied):
+        return view_models.Problem(
+            title=_("You may not do this"),
+            detail=_("Your role does not include it. Nothing was changed."),
+            help=_("Ask an admin of the workspace, or an operator of the platform."),
+            code=error.code,
+        )
+    return view_models.Problem(
+        title=_("This could not be done"),
+        detail=error.detail,
+        kept=_("Nothing was changed."),
+        code=error.code,
+    )
+
+
+def _return_address(request: HttpRequest) -> str:
+    """Where to go after signing in: the page itself when a part of it was being refreshed."""
+    shown = request.headers.get("HX-Current-URL", "")
+    if not shown:
+        return request.get_full_path()
+    parts_of = urlsplit(shown)
+    return f"{parts_of.path}?{parts_of.query}" if parts_of.query else parts_of.path
+
+
+def range_label(key: str) -> str:
+    """A range in the reader's language: `6 h`."""
+    words = formats.unit_words()
+    return words[key[-1]] % {"n": key[:-1]}
+
+
+def _workspaces(who: User, current: Tenant) -> list[context.Choice]:
+    return [
+        context.Choice(
+            label=tenant.name,
+            url=navigation.address("frontend:workspace-overview", workspace=tenant.slug),
+            note=tenant.parent.name if tenant.parent else "",
+            current=tenant.pk == current.pk,
+        )
+        for tenant in workspace_list(viewer=who)
+    ]
+
+
+def _remember(request: HttpRequest, workspace: Tenant) -> None:
+    # Written only when it changes: a session write per page view would be one more transaction.
+    if request.session.get(REMEMBERED) != workspace.slug:
+        request.session[REMEMBERED] = workspace.slug
+
+
+def _last_workspace(request: HttpRequest, who: User) -> Tenant | None:
+    """The workspace that the product switch leads back to: the last visited, else the first."""
+    visible = permissions.visible_workspaces(who).select_related("parent")
+    remembered = request.session.get(REMEMBERED)
+    found = visible.filter(slug=remembered).first() if remembered else None
+    return found or visible.first()
+
+
+def _counts(who: User, workspace: Tenant) -> dict[str, int]:
+    if not permissions.may(who, Permission.JOB_VIEW, workspace):
+        return {}
+    counts = job_counts(viewer=who, workspace=workspace)
+    return {"jobs": sum(counts[state] for state in _LIVE)}

@@ -1,0 +1,1 @@
+"""Texts that people read: labels of codes, reasons, amounts and times."""

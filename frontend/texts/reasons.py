@@ -1,0 +1,171 @@
+"""Why a job waits, as a sentence.
+
+The engine hands over a stable code and numbers; nobody parses a message. Each code has several
+sentences (`frontend.texts.reason_texts`), and the first whose numbers are all present is used: a code that
+comes without numbers still reads well. Numbers stand out in bold and carry their unit when
+`resource` names what they count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from foundation.core.quantities import Resource, format_cpu
+from frontend.texts import formats, labels
+from frontend.texts.reason_texts import (
+    HELPS,
+    ONLY_WITH,
+    SENTENCES,
+    THEN_STARTS,
+    THEN_WAITS,
+    TOLD_ELSEWHERE,
+    TOLERATE_TAINTS,
+    TRIED,
+    USUAL_HELP,
+    Sentences,
+)
+
+_PLACE = re.compile(r"%\((\w+)\)s")
+_MOMENTS = frozenset({"at", "until", "retry_at", "drained_until", "since"})
+_SPANS = frozenset({"age", "window"})
+# Names with commas between them.
+_LISTS = frozenset({"models", "profiles", "clusters"})
+# Plain counts; every other number is an amount of the resource.
+_COUNTS = frozenset(
+    {
+        *(
+            "position",
+            "waiting",
+            "ahead",
+            "victims",
+            "attempts",
+            "nodes",
+            "cards",
+            "tasks",
+            "ahead_cards",
+            "together",
+        ),
+        *("jobs", "pods"),
+        *("cards_per_task", "most_free_on_one_node", "free_cards"),
+        *("used_hours", "budget_hours", "evictions", "capped"),
+    }
+)
+
+_REFUSED = "refused."
+
+Numbers = Mapping[str, object]
+
+
+def reason_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
+    """The sentence of a reason code with its numbers in bold; an unknown code is shown as it is."""
+    sentences = (*TOLD_ELSEWHERE, *SENTENCES.get(code, ()))
+    return _sentence(sentences, _with_causes(numbers or {})) or format_html("<code>{}</code>", code)
+
+
+def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
+    """What would help: `code` is a help code, or a reason code for what usually helps against it."""
+    given = dict(numbers or {})
+    sentences = HELPS.get(code) or USUAL_HELP.get(code, ())
+    if "veto" in given:
+        sentences = TOLERATE_TAINTS if given["veto"] == "taint" else sentences
+        given["rule"] = labels.PLACEMENT_RULES.get(str(given["veto"]))
+    sentence = _sentence(sentences, given)
+    after = _afterwards(code, numbers or {}) if code in TRIED and numbers else mark_safe("")
+    return format_html("{} {}", sentence, after) if sentence and after else sentence
+
+
+def reason_title(code: str) -> str:
+    """The few words that name a reason, as a tag shows them."""
+    return str(labels.state_word("reason", code).text)
+
+
+def amount(value: float, resource: str) -> str:
+    """An amount of a resource with its unit: `9 GPUs`, `64 GiB memory`, `compute of 0.3 GPUs`, `8 CPU`."""
+    match resource:
+        case Resource.GPU_CARDS:
+            return _("%(n)s GPUs") % {"n": formats.number(value)}
+        case Resource.GPU_CORES:
+            digits = 0 if value % 100 == 0 else 2
+            return _("compute of %(n)s GPUs") % {"n": formats.number(value / 100, digits)}
+        case Resource.GPU_MEMORY:
+            return _("%(n)s GPU memory") % {"n": formats.memory(value)}
+        case Resource.MEMORY:
+            return _("%(n)s memory") % {"n": formats.memory(value)}
+        case Resource.CPU:
+            return _("%(n)s CPU") % {"n": format_cpu(int(value))}
+    return formats.number(value)
+
+
+def _afterwards(code: str, numbers: Numbers) -> SafeString:
+    """What becomes of a job that follows a recommendation, as far as that was tried."""
+    beside = escape(ONLY_WITH) if numbers.get("with") else mark_safe("")
+    if numbers.get("also"):
+        then = _sentence(THEN_WAITS, numbers)
+    else:
+        then = escape(THEN_STARTS) if numbers.get("starts") else mark_safe("")
+    return format_html("{} {}", beside, then) if beside and then else beside or then
+
+
+def _with_causes(numbers: Numbers) -> Numbers:
+    """The numbers, with why nodes refuse a task in words."""
+    found = {
+        name.removeprefix(_REFUSED): count
+        for name, count in numbers.items()
+        if name.startswith(_REFUSED) and isinstance(count, int)
+    }
+    causes = [
+        f"{labels.VETOES.get(name, name)} ({formats.number(count)})"
+        for name, count in sorted(found.items(), key=lambda item: -item[1])
+    ]
+    return {**numbers, "refused": causes or None}
+
+
+def _sentence(sentences: Sentences, numbers: Numbers) -> SafeString:
+    """Fill in the first sentence whose numbers are all known."""
+    for sentence in sentences:
+        text = str(sentence)
+        names = _PLACE.findall(text)
+        if all(numbers.get(name) not in (None, "") for name in names):
+            resource = str(numbers.get("resource", ""))
+            shown = {name: format_html("<b>{}</b>", _shown(name, numbers[name], resource)) for name in names}
+            # Only the catalogue's own text goes in as it is; every number was escaped above.
+            return mark_safe(escape(text) % shown)  # noqa: S308
+    return mark_safe("")
+
+
+def _shown(name: str, value: object, resource: str) -> str:
+    """Write one number of a reason for people."""
+    if name == "also":
+        return reason_title(str(value))
+    match value:
+        case datetime():
+            return formats.clock_html(value)
+        case int() | float() if name in _MOMENTS:
+            return formats.clock_html(datetime.fromtimestamp(value, UTC))
+        case int() | float() if name in _SPANS:
+            return formats.duration(value)
+        case int() | float() if name in _COUNTS:
+            return formats.number(value)
+        case int() | float():
+            return amount(value, resource)
+        case Mapping():
+            return _(", ").join(f"{key} ({_shown(name, part, resource)})" for key, part in value.items())
+        case list() | tuple():
+            return _(", ").join(_shown(name, item, resource) for item in value)
+    if name in _LISTS:
+        return _(", ").join(part.strip() for part in str(value).split(","))
+    return _moment(str(value)) if name in _MOMENTS else str(value)
+
+
+def _moment(text: str) -> str:
+    """A moment that came through JSON."""
+    try:
+        return formats.clock_html(datetime.fromisoformat(text))
+    except ValueError:
+        return text

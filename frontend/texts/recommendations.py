@@ -1,0 +1,133 @@
+"""Recommendations as people read them: one for each way out.
+
+The engine names each resource that is short by itself, and each of several changes that help only together.
+One of them is of no use without the others, so what goes together is one recommendation here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+
+from foundation.core.quantities import Resource
+from frontend.texts import reasons
+
+Item = Mapping[str, Any]
+
+_AFTERWARDS: Final = ("with", "also", "starts")
+_OF_AMOUNTS: Final = frozenset({"RAISE_QUOTA", "WAIT_FOR_RELEASE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """One way out. `items` is what the engine found of it, `sentence` what people read."""
+
+    code: str
+    items: Sequence[Item]
+    sentence: SafeString
+
+    @property
+    def flavor(self) -> str:
+        """The name of the pool that it is about; empty where it is about none."""
+        return str(numbers_of(self.items[0]).get("flavor", ""))
+
+
+def find_recommendations(found: Iterable[Any]) -> list[Recommendation]:
+    """The recommendations of a job, in the order of the engine; those without a sentence are left out."""
+    items = [item for item in found if isinstance(item, Mapping)]
+    made: list[Recommendation] = []
+    seen: set[int] = set()
+    for place, item in enumerate(items):
+        if place in seen:
+            continue
+        places = [place, *(other for other in range(place + 1, len(items)) if _together(item, items[other]))]
+        seen.update(places)
+        group = [items[each] for each in places]
+        code = str(item.get("code", ""))
+        sentence = _sentence(code, group)
+        if sentence:
+            made.append(Recommendation(code, group, sentence))
+    return made
+
+
+def recommendation_sentences(
+    code: str, numbers: reasons.Numbers | None, found: Iterable[Any]
+) -> list[SafeString]:
+    """What would help a job that waits for `code`: what the engine found, or else what usually helps."""
+    sentences = [each.sentence for each in find_recommendations(found)]
+    return [text for text in sentences or [reasons.help_sentence(code, numbers)] if text]
+
+
+def numbers_of(item: Item) -> Item:
+    """The numbers of a recommendation; none where what was stored has none."""
+    numbers = item.get("numbers")
+    return numbers if isinstance(numbers, Mapping) else {}
+
+
+def names_in(value: object) -> list[str]:
+    """The names in a number that lists several, with commas between them."""
+    return [name for part in str(value or "").split(",") if (name := part.strip())]
+
+
+def shorts_of(items: Iterable[Item]) -> dict[Resource, int]:
+    """By how much each resource is short, in its own unit."""
+    known = {resource.value for resource in Resource}
+    return {
+        Resource(numbers["resource"]): int(numbers["short"])
+        for numbers in map(numbers_of, items)
+        if numbers.get("resource") in known and isinstance(numbers.get("short"), int)
+    }
+
+
+def amount_words(amounts: Mapping[Resource, int]) -> list[str]:
+    """Amounts of several resources with their units, without the compute that whole GPUs come with."""
+    whole = amounts.get(Resource.GPU_CORES) == 100 * amounts.get(Resource.GPU_CARDS, -1)
+    return [
+        reasons.amount(amount, resource)
+        for resource, amount in amounts.items()
+        if not (whole and resource is Resource.GPU_CORES)
+    ]
+
+
+def _together(item: Item, other: Item) -> bool:
+    """Whether two recommendations are one way out: of two resources of one pool, or two changes of a job."""
+    code, numbers, others = str(item.get("code")), numbers_of(item), numbers_of(other)
+    names = names_in(numbers.get("with"))
+    if code in _OF_AMOUNTS:
+        same = other.get("code") == code and others.get("flavor") == numbers.get("flavor")
+        return same and others.get("resource") in names
+    return str(other.get("code")) in names and bool(names_in(others.get("with")))
+
+
+def _sentence(code: str, group: Sequence[Item]) -> SafeString:
+    if code in _OF_AMOUNTS or len(group) == 1:
+        return reasons.help_sentence(code, _numbers_of_all(group))
+    said = {str(item.get("code")) for item in group}
+    *changes, last = (
+        (str(item.get("code")), {key: n for key, n in numbers_of(item).items() if key not in _AFTERWARDS})
+        for item in group
+    )
+    numbers = dict(numbers_of(group[0]))
+    numbers["with"] = ",".join(name for name in names_in(numbers.get("with")) if name not in said)
+    # What becomes of the job is said once, behind the last change.
+    then = {key: numbers[key] for key in _AFTERWARDS if key in numbers}
+    parts = [reasons.help_sentence(*change) for change in changes]
+    return format_html_join(
+        " ", "{}", ((part,) for part in [*parts, reasons.help_sentence(last[0], last[1] | then)])
+    )
+
+
+def _numbers_of_all(group: Sequence[Item]) -> dict[str, object]:
+    """The numbers of the first, with the amounts of all and with what is still needed beside them."""
+    numbers = dict(numbers_of(group[0]))
+    shorts = shorts_of(group)
+    if len(group) == 1 or len(shorts) != len(group):
+        return numbers
+    said = {numbers_of(item).get("resource") for item in group}
+    numbers["short"] = amount_words(shorts)
+    numbers["with"] = ",".join(name for name in names_in(numbers.get("with")) if name not in said)
+    return numbers

@@ -1,0 +1,45 @@
+"""Addresses of the operators' pages, mounted below `ops/`."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from frontend.pages.operations import audit, node, node_list, overview
+from frontend.pages.policies import job_policies, priorities, queues
+from frontend.pages.quotas import edit, file, history, page
+from frontend.pages.requests import budgets, inbox, loans, own_requests
+from frontend.pages.tenancy import groups, roles, tenant_tree
+
+urlpatterns = [
+    path("overview", overview.overview, name="ops-overview"),
+    path("overview/live", overview.overview_live, name="ops-overview-live"),
+    path("overview/charts/<slug:kind>", overview.overview_chart, name="ops-overview-chart"),
+    path("quotas", page.ops_quotas, name="ops-quotas"),
+    path("quotas/import", file.quota_file, name="ops-quota-file"),
+    path("quotas/<uuid:node>/<uuid:flavor>", edit.save, name="ops-quota-save"),
+    path("quotas/<uuid:node>/<uuid:flavor>/check", edit.check, name="ops-quota-check"),
+    path("quotas/revisions/<uuid:revision>/revert", history.revert, name="ops-quota-revert"),
+    path("requests", inbox.inbox, name="ops-requests"),
+    path("requests/<uuid:quota_request>", inbox.one, name="ops-request"),
+    path("requests/<uuid:quota_request>/effect", inbox.effect, name="ops-request-effect"),
+    path("loans", loans.loans, name="ops-loans"),
+    path("budgets", budgets.budgets, name="ops-budgets"),
+    path("tenants", tenant_tree.tree, name="ops-tenants"),
+    path("tenants/<uuid:tenant>", tenant_tree.tenant, name="ops-tenant"),
+    path("tenants/<uuid:tenant>/requests", own_requests.folder_requests, name="ops-tenant-requests"),
+    path("tenants/<uuid:tenant>/roles", roles.roles, name="ops-tenant-roles"),
+    path("roles", roles.roles, name="ops-roles"),
+    path("groups", groups.groups, name="ops-groups"),
+    path("groups/<uuid:group>", groups.group, name="ops-group"),
+    path("policies", job_policies.policies, name="ops-policies"),
+    path("policies/<uuid:tenant>", job_policies.policy, name="ops-policy"),
+    path("priorities", priorities.priorities, name="ops-priorities"),
+    path("queues", queues.queues, name="ops-queues"),
+    path("queues/<slug:workspace>/<slug:queue>", queues.queue, name="ops-queue"),
+    path("audit", audit.audit, name="ops-audit"),
+    path("nodes", node_list.nodes, name="ops-nodes"),
+    path("nodes-live", node_list.nodes_live, name="ops-nodes-live"),
+    path("nodes/<str:name>", node.node, name="ops-node"),
+    path("nodes/<str:name>/live", node.node_live, name="ops-node-live"),
+    path("nodes/<str:name>/charts/<slug:kind>", node.node_chart, name="ops-node-chart"),
+]
