@@ -106,7 +106,7 @@ VETOES: dict[str, str | Promise] = {
     "cpu": _("too little CPU"),
     "memory": _("too little memory"),
     "extended": _("too little of a named resource"),
-    "card-cores": _("too little GPU compute"),
+    "card-cores": _("too few GPUs with room"),
     "card-memory": _("too little GPU memory"),
     "port": _("port in use"),
     "numa": _("no NUMA zone is large enough"),

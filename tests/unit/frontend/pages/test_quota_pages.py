@@ -56,7 +56,7 @@ def place(there: World) -> str:
 def test_a_folder_with_its_children(there: World, admin: Client) -> None:
     text = admin.get("/ops/quotas?resource=gpu.cards").content.decode()
     assert "Team A" in text
-    assert "keeps 10 for all below to share" in text
+    assert "10 unassigned, shared by child tenants" in text
     assert "/ops/quotas?tenant=team-a" in text
     assert 'aria-current="true">Cards and slices' in text
     assert 'aria-current="true">Compute' in admin.get("/ops/quotas").content.decode()
