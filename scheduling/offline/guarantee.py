@@ -33,6 +33,7 @@ class _Watch:
     waiting: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     running: dict[int, int] = field(default_factory=dict)
     fitting: set[int] = field(default_factory=set)
+    packed: dict[int, bool] = field(default_factory=dict)
     fresh: list[tuple[int, int]] = field(default_factory=list)
     owed: dict[int, int] = field(default_factory=dict)
     violations: int = 0
@@ -58,10 +59,7 @@ class _Watch:
 
     def settle(self, at: int) -> None:
         """Begin and end stretches as things stand at the end of an instant."""
-        gangs = list(self.running.values())
-        before, self.fitting = self.fitting, {
-            cards for cards, rows in self.waiting.items() if rows and self._fits(gangs, cards)
-        }  # fmt: skip
+        before, self.fitting = self.fitting, self._fitting()
         for cards in before - self.fitting:
             for row in self.waiting[cards]:
                 self.close(at, row)
@@ -76,17 +74,39 @@ class _Watch:
         """As `settle`, for the first row of the line alone."""
         row = self.line[0][1] if self.line else None
         cards = next((cards for cards, rows in self.waiting.items() if row in rows), None)
-        entitled = cards is not None and self._fits(list(self.running.values()), cards)
+        entitled = cards is not None and cards in self._fitting()
         for other in [other for other in self.owed if other != row or not entitled]:
             self.close(at, other)
         if row is not None and entitled:
             self.owed.setdefault(row, at)
 
-    def _fits(self, gangs: Sequence[int], cards: int) -> bool:
-        # Gangs above one node occupy whole nodes, so a count alone can already say no.
-        whole, sizes = self.tenant.cards_per_node, (*gangs, cards)
-        needed = sum(size if size <= whole else -(-size // whole) * whole for size in sizes)
-        return needed <= self.tenant.gpus and stand_together(sizes, self.tenant.nodes, whole)
+    def run(self, row: int, cards: int) -> None:
+        self.running[row] = cards
+        self.packed.clear()
+        self.changed = True
+
+    def stop(self, row: int) -> None:
+        del self.running[row]
+        self.packed.clear()
+        self.changed = True
+
+    def _fitting(self) -> set[int]:
+        """Of the sizes that wait those of which one more would fit beside what runs."""
+        asked = [cards for cards, rows in self.waiting.items() if rows]
+        unknown = [cards for cards in asked if cards not in self.packed]
+        if unknown:
+            # Gangs above one node occupy whole nodes, so a count alone can already say no.
+            gangs = sorted(self.running.values(), reverse=True)
+            free = self.tenant.gpus - sum(map(self._occupied, gangs))
+            nodes, whole = self.tenant.nodes, self.tenant.cards_per_node
+            for cards in unknown:
+                enough = self._occupied(cards) <= free
+                self.packed[cards] = enough and stand_together((*gangs, cards), nodes, whole)
+        return {cards for cards in asked if self.packed[cards]}
+
+    def _occupied(self, cards: int) -> int:
+        whole = self.tenant.cards_per_node
+        return cards if cards <= whole else -(-cards // whole) * whole
 
 
 class GuaranteeWatch:
@@ -110,17 +130,15 @@ class GuaranteeWatch:
     def started(self, at: int, record: Record) -> None:
         watch = self._watches[record.job.tenant]
         watch.take(at, record)
-        watch.running[record.job.row] = record.job.gpus
+        watch.run(record.job.row, record.job.gpus)
 
     def evicted(self, at: int, record: Record) -> None:
         watch = self._watches[record.job.tenant]
-        del watch.running[record.job.row]
+        watch.stop(record.job.row)
         watch.put(record)
 
     def finished(self, at: int, record: Record) -> None:
-        watch = self._watches[record.job.tenant]
-        del watch.running[record.job.row]
-        watch.changed = True
+        self._watches[record.job.tenant].stop(record.job.row)
 
     def settled(self, at: int) -> None:
         for watch in self._watches.values():
