@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.utils import translation
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from foundation.models.installation import installation_id
 
@@ -22,9 +22,16 @@ pytest_plugins = [
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# On a busy machine making up an example may take as long as it likes: that is no fault of the code.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 # Mutation testing only asks whether a property breaks: every mutant meets the same examples, none is shrunk.
 settings.register_profile(
-    "mutation", phases=(Phase.explicit, Phase.generate), derandomize=True, database=None
+    "mutation",
+    parent=settings.get_profile("busy"),
+    phases=(Phase.explicit, Phase.generate),
+    derandomize=True,
+    database=None,
 )
 
 
