@@ -20,7 +20,12 @@ from tests.unit.scheduling.engine.actions.worlds import live, running_world
 from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role
 
 RECLAIM = PreemptionPolicy(reclaim=PreemptOthers.ANY)
-CONFIG = EngineConfig(actions=("admit", "consolidate"), fair_sharing=FairSharing(), trace=True)
+CONFIG = EngineConfig(
+    actions=("admit", "consolidate"),
+    fair_sharing=FairSharing(),
+    consolidation=ConsolidationOptions(instead_of_evictions=True),
+    trace=True,
+)
 
 
 def scattered(
