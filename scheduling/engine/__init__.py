@@ -11,10 +11,11 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from scheduling.engine.config import EngineConfig, Explain, cycle_order, resolve_config
-    from scheduling.engine.consolidation.search import Plan
+    from scheduling.engine.builtin import BUILTIN, cycle_order, resolve_config
     from scheduling.engine.cycle import never_fits, run_cycle
-    from scheduling.engine.options import (
+    from scheduling.engine.model.labels import carries as labels_carry
+    from scheduling.engine.model.labels import holds as label_holds
+    from scheduling.engine.model.options import (
         BackfillOptions,
         ConsolidationOptions,
         FairSharing,
@@ -26,22 +27,18 @@ if TYPE_CHECKING:
         UserShares,
         VictimOrder,
     )
+    from scheduling.engine.model.registry import ConfigError
     from scheduling.engine.order.orders import candidate_key
+    from scheduling.engine.order.protocols import Candidate, Order
     from scheduling.engine.placement.counting import stand_together
     from scheduling.engine.placement.fragmentation import FragmentationGauge
-    from scheduling.engine.placement.labels import carries as labels_carry
-    from scheduling.engine.placement.labels import holds as label_holds
-    from scheduling.engine.placement.learner import Learner
     from scheduling.engine.placement.placer import Seat
+    from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
     from scheduling.engine.placement.question import Question
-    from scheduling.engine.placement.stream import Asked, Place, PlacementStream
     from scheduling.engine.placement.workload import Workload, WorkloadShape, typical, workload_of
-    from scheduling.engine.plugins.builtin import BUILTIN
+    from scheduling.engine.placement_stream import Asked, Place, PlacementStream
     from scheduling.engine.plugins.discovery import with_entry_points
     from scheduling.engine.plugins.guard import PluginError
-    from scheduling.engine.plugins.protocols import Candidate, DevicePicker, Order, Score, Veto
-    from scheduling.engine.plugins.registry import ConfigError
-    from scheduling.engine.plugins.sets import Action, PluginSet
     from scheduling.engine.preemption.candidates import Candidate as VictimCandidate
     from scheduling.engine.preemption.candidates import normative_order
     from scheduling.engine.preemption.oracle import PreemptionOracle
@@ -58,12 +55,14 @@ if TYPE_CHECKING:
         Refusal,
         RoleAssignment,
     )
-    from scheduling.engine.quota.charges import chosen_charges, demand
     from scheduling.engine.quota.clusters import Allowed
     from scheduling.engine.quota.fit import Oracle
     from scheduling.engine.quota.flavors import Mismatch
     from scheduling.engine.quota.reduce import Counts, full_counts, largest
+    from scheduling.engine.session.config import EngineConfig, Explain
+    from scheduling.engine.session.plugin_sets import Action, PluginSet
     from scheduling.engine.state.books import SnapshotError
+    from scheduling.engine.state.charges import chosen_charges, demand
     from scheduling.engine.state.codec import CodecError, canonical, decode, encode
     from scheduling.engine.state.delta import (
         AllocationGone,
@@ -84,6 +83,8 @@ if TYPE_CHECKING:
     from scheduling.engine.state.fleet import Bools, Ints, Rows
     from scheduling.engine.state.snapshot import Snapshot
     from scheduling.engine.state.statement import Statement, StatementError
+    from scheduling.engine.stream_learner import Learner
+    from scheduling.engine.stream_moves import Plan
 
 __all__ = [
     "BUILTIN",
@@ -184,28 +185,29 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "config": "EngineConfig Explain cycle_order resolve_config",
-    "consolidation.search": "Plan",
+    "session.config": "EngineConfig Explain",
+    "stream_moves": "Plan",
     "cycle": "never_fits run_cycle",
-    "options": (
+    "model.options": (
         "BackfillOptions ConsolidationOptions FairSharing HousekeepingOptions Nominate PreemptionOptions "
         "RoomOptions ShareStrategy UserShares VictimOrder"
     ),
     "order.orders": "candidate_key",
     "placement.counting": "stand_together",
     "placement.fragmentation": "FragmentationGauge",
-    "placement.labels": "labels_carry=carries label_holds=holds",
-    "placement.learner": "Learner",
+    "model.labels": "labels_carry=carries label_holds=holds",
+    "stream_learner": "Learner",
     "placement.placer": "Seat",
     "placement.question": "Question",
-    "placement.stream": "Asked Place PlacementStream",
+    "placement_stream": "Asked Place PlacementStream",
     "placement.workload": "Workload WorkloadShape typical workload_of",
-    "plugins.builtin": "BUILTIN",
+    "builtin": "BUILTIN cycle_order resolve_config",
     "plugins.discovery": "with_entry_points",
     "plugins.guard": "PluginError",
-    "plugins.protocols": "Candidate DevicePicker Order Score Veto",
-    "plugins.registry": "ConfigError",
-    "plugins.sets": "Action PluginSet",
+    "order.protocols": "Candidate Order",
+    "placement.protocols": "DevicePicker Score Veto",
+    "model.registry": "ConfigError",
+    "session.plugin_sets": "Action PluginSet",
     "preemption.candidates": "VictimCandidate=Candidate normative_order",
     "preemption.oracle": "PreemptionOracle",
     "preemption.overhang": "overhang",
@@ -215,7 +217,7 @@ _MODULES: Final = {
     "quota.assign": "Replaced Tried assign",
     "quota.clusters": "Allowed",
     "quota.assignment": "Assignment FlavorChoice FlavorTry Mode Refusal RoleAssignment",
-    "quota.charges": "chosen_charges demand",
+    "state.charges": "chosen_charges demand",
     "quota.fit": "Oracle",
     "quota.flavors": "Mismatch",
     "quota.reduce": "Counts full_counts largest",

@@ -8,10 +8,12 @@ from scheduling.engine.actions.advice.advise import advised_ever
 from scheduling.engine.actions.advice.cycle import advise
 from scheduling.engine.actions.advice.trial import Possible
 from scheduling.engine.actions.waiting import explain_rest
-from scheduling.engine.config import EngineConfig, Explain, resolve_config
+from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import CycleResult, Instant, Job, Outcome
 from scheduling.engine.placement.feasibility import never_fits_outcome
-from scheduling.engine.session import Session
+from scheduling.engine.session.config import EngineConfig, Explain
+from scheduling.engine.session.plugin_sets import Toolbox
+from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
 
 DEFAULT_CONFIG = EngineConfig()
@@ -28,7 +30,7 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
     Raises:
         ConfigError: when the configuration, a queue or a flavor names what is not configured.
     """
-    session = Session(snapshot, config, now)
+    session = start_session(snapshot, config, now)
     timings: dict[str, float] = {}
     with snapshot.statement():
         for action in session.tools.actions:
@@ -46,6 +48,26 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
         considered=tuple(session.considered),
         timings=timings,
     )
+
+
+def start_session(snapshot: Snapshot, config: EngineConfig, now: Instant) -> Session:
+    """A session over the snapshot, with the plug-ins that the configuration names.
+
+    Raises:
+        ConfigError: as for `run_cycle`.
+    """
+    return Session(snapshot, config, _tools(snapshot, config), now)
+
+
+def _tools(snapshot: Snapshot, config: EngineConfig) -> Toolbox:
+    """The resolved configuration; kept with the snapshot, as most cycles have that of the last one."""
+    known = snapshot.kept.get(Toolbox)
+    if isinstance(known, tuple) and known[0] is config:
+        tools: Toolbox = known[1]
+        return tools
+    tools = resolve_config(config)
+    snapshot.kept[Toolbox] = (config, tools)
+    return tools
 
 
 def _answered(session: Session) -> list[str]:

@@ -10,18 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import filterfalse, islice
-from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.admission.contender import estimate
-from scheduling.engine.actions.gains import (
-    Gain,
-    Gains,
-    attempt_of,
-    borrows,
-    first_placed,
-    gain_of,
-    hardest_of,
-)
+from scheduling.engine.actions.contender import estimate
+from scheduling.engine.actions.gains import Gains, attempt_of, borrows, first_placed, gain_of, hardest_of
 from scheduling.engine.actions.leaving import running
 from scheduling.engine.actions.make_way import Wanting, make_way, tell
 from scheduling.engine.model import (
@@ -39,12 +30,10 @@ from scheduling.engine.model import (
     Strategy,
 )
 from scheduling.engine.order.orders import OWNED
-from scheduling.engine.plugins.protocols import Candidate
-from scheduling.engine.quota.charges import asked_of
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
-
+from scheduling.engine.order.protocols import Candidate
+from scheduling.engine.session.consolidation_gain import Gain
+from scheduling.engine.session.session import Session
+from scheduling.engine.state.charges import asked_of
 
 # Of how many differently shaped jobs of one user in one queue it is asked whether moves would help.
 SHAPES_PRICED = 64

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scheduling.engine.actions.give_up import GivingUp
 from scheduling.engine.actions.growing import Growing
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import Bounds
 from scheduling.engine.model import DecisionKind
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 
 class Elastic:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,25 +21,12 @@ from scheduling.engine.gang.openings import NODES_SEEN, Gives, Promise, Shelter,
 from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.question import members
-from scheduling.engine.placement.shape import TaskShape, resolve
 from scheduling.engine.preemption.loss import charged, gpus, unsaved
 from scheduling.engine.quota.assignment import Mode, Refusal
-from scheduling.engine.quota.charges import asked_of
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
-    """What consolidation would do for one job: cards that it would get, tasks and jobs that would move,
-    and the GPU-seconds of work that the movers would do again."""
-
-    cards: int
-    tasks: int
-    jobs: int
-    gpu_seconds: float
-    opening: Opening
+from scheduling.engine.session.consolidation_gain import Gain
+from scheduling.engine.session.session import Session
+from scheduling.engine.state.charges import asked_of
+from scheduling.engine.state.shape import TaskShape, resolve
 
 
 class Case(NamedTuple):

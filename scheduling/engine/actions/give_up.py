@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from quotas.tree import at_least
 from scheduling.engine.actions.hopes import Hopes
@@ -27,10 +26,8 @@ from scheduling.engine.model import (
     StopPolicy,
     Strategy,
 )
-from scheduling.engine.quota.charges import asked_of
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
+from scheduling.engine.state.charges import asked_of
 
 SURPLUS_HELPS = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED, Reason.NO_ROOM)
 JOBS_TRIED = 16

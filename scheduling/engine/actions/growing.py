@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from scheduling.engine.actions.equivalence import Likes
 from scheduling.engine.gang.attempt import Attempt
 from scheduling.engine.gang.bounds import Bounds
 from scheduling.engine.gang.standing import expendable, lacks, stands
@@ -21,10 +20,9 @@ from scheduling.engine.model import (
     StopPolicy,
 )
 from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.session.equivalence import Likes
+from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
 
 # Nothing that others give up would help these, so they keep nobody from growing.
 NOT_FOR_ROOM = (

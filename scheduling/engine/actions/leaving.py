@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from scheduling.engine.gang.parts import Gang
 from scheduling.engine.gang.standing import standing
@@ -18,10 +17,8 @@ from scheduling.engine.model import (
     Numbers,
     Queue,
 )
+from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
 
 
 def running(

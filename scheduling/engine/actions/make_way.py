@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scheduling.engine.actions.gains import Gains
 from scheduling.engine.gang.moves import MoveSearch, Opening, Unit
 from scheduling.engine.model import Decision, DecisionKind, FlavorResource, Job, Queue
 from scheduling.engine.placement.board import Board
 from scheduling.engine.preemption.targets import Preemptor, Target
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 # How often the search for victims of one set of nodes looks whether that is enough.
 LOOKS = 64

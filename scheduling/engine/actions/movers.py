@@ -6,16 +6,14 @@ Nothing is worked out for jobs on whose nodes nobody looks: on a large fleet tho
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scheduling.engine.actions.occupants import occupants_of
 from scheduling.engine.gang.moves import Part, Unit
 from scheduling.engine.model import DecisionKind, Job
 from scheduling.engine.preemption.loss import running_for, unsaved
 from scheduling.engine.quota.verdict import capped
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 TOLD = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
 

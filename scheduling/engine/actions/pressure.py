@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scheduling.engine.actions.leaving import release, running_among
 from scheduling.engine.model import Allocation, EvictRule, Job, QosClass
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 BEST_EFFORT, ABOVE_REQUEST, UNMEASURED, WITHIN_REQUEST = range(4)
 CLASSES = ("best-effort", "above-request", "unmeasured", "within-request")

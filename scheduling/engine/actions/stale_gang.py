@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scheduling.engine.actions.leaving import evict, running_among
 from scheduling.engine.gang.parts import Gang
 from scheduling.engine.gang.standing import standing
 from scheduling.engine.model import EvictRule
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 
 class StaleGang:

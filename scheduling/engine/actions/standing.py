@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from scheduling.engine.model import (
     Charge,
@@ -18,12 +17,10 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.clusters import queue_clusters
 from scheduling.engine.placement.feasibility import Dead, could_stand, never_fits_outcome
-from scheduling.engine.placement.shape import resolve
-from scheduling.engine.quota.charges import summed, task_charges, times
 from scheduling.engine.quota.verdict import Shortage, beyond_ceiling, capped
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
+from scheduling.engine.state.charges import summed, task_charges, times
+from scheduling.engine.state.shape import resolve
 
 
 def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scheduling.engine.actions.leaving import evict, running_among
 from scheduling.engine.model import EvictRule
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 
 class TimeLimit:

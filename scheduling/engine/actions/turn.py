@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from heapq import heappop, heappush, merge
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from scheduling.engine.actions.ranks import Kind
 from scheduling.engine.model import Job, Outcome, Queue, Reason, Strategy
+from scheduling.engine.session.queue_ranks import Kind
+from scheduling.engine.session.session import Session
 from scheduling.engine.state.lines import Entry, Line
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
-
 
 _Place = tuple[float, Entry]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
-from scheduling.engine.actions.equivalence import KEPT
 from scheduling.engine.actions.standing import dead_for, is_worked_out, lasting_refusal
 from scheduling.engine.model import (
     Help,
@@ -19,10 +17,8 @@ from scheduling.engine.model import (
     StopPolicy,
     Strategy,
 )
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
-
+from scheduling.engine.session.equivalence import KEPT
+from scheduling.engine.session.session import Session
 
 # Of how many differently shaped jobs of one user in one queue a cycle works out anew whether they could ever
 # start. Until then they are told their place in the line, so that nobody makes a cycle long by asking for

@@ -18,9 +18,9 @@ from scheduling.engine.model import Allocation, Flavor, Job, Queue
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.placement.question import members
-from scheduling.engine.placement.shape import resolve
 from scheduling.engine.preemption.seats import Seats, countable, slots_of
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
+from scheduling.engine.state.shape import resolve
 from scheduling.engine.state.snapshot import Snapshot
 
 KEPT = 4096

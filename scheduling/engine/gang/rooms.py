@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.state.shape import TaskShape
 
 
 class FullRooms:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from scheduling.engine.gang.counted import Stand
 from scheduling.engine.model import Allocation, Charge, Flavor, Job, Queue, Role
 from scheduling.engine.placement.placer import Seat
-from scheduling.engine.placement.shape import TaskShape, resolve
 from scheduling.engine.quota.assignment import RoleAssignment
-from scheduling.engine.quota.charges import task_charges
+from scheduling.engine.state.charges import task_charges
+from scheduling.engine.state.shape import TaskShape, resolve
 from scheduling.engine.state.snapshot import Snapshot
 
 # The resource that decides in which flavor's nodes a task stands, where a role has several flavors.

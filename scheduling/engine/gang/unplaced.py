@@ -15,7 +15,7 @@ from scheduling.engine.gang.counted import (
 )
 from scheduling.engine.model import Allocation, DomainTasks, Job, Role
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.quota.charges import demand
+from scheduling.engine.state.charges import demand
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.topology import (
     Failure,

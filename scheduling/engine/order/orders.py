@@ -7,8 +7,8 @@ from typing import Any
 
 from quotas.tree import Share
 from scheduling.engine.model import Job, JobState
-from scheduling.engine.options import FairSharing
-from scheduling.engine.plugins.protocols import Candidate, Order
+from scheduling.engine.model.options import FairSharing
+from scheduling.engine.order.protocols import Candidate, Order
 
 
 class Priority:

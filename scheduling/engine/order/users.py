@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from scheduling.engine.model import Allocation, Instant, Job, JobState, Queue, ResourceName, UserUsage
-from scheduling.engine.options import UserShares
+from scheduling.engine.model.options import UserShares
 from scheduling.engine.state.snapshot import Snapshot
 
 WHOLE = 1000

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from scheduling.engine.placement.grid import BY_PICKER, GridScore
 from scheduling.engine.placement.lasting import Lasting
+from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.relevance import concerns, relevant
 from scheduling.engine.placement.scores import stretch
 from scheduling.engine.placement.tally import FreeCards, Tally
-from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows
 
 Floats = NDArray[np.float64]

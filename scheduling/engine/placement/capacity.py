@@ -16,8 +16,8 @@ from scheduling.engine.placement.levels import levels_of, topology_labels
 from scheduling.engine.placement.placer import PlacementRule, Placer, placer_for
 from scheduling.engine.placement.question import Question, card_parts
 from scheduling.engine.placement.relations import exclusive_domains
-from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
+from scheduling.engine.state.shape import TaskShape
 
 PLENTY = np.iinfo(np.int64).max // 4
 # Added up as floating-point numbers, which are exact so far.

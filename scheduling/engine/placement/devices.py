@@ -10,8 +10,8 @@ import numpy as np
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.row import Row
-from scheduling.engine.placement.shape import TaskShape, part_of
 from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.shape import TaskShape, part_of
 
 
 @runtime_checkable

@@ -22,14 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.engine.placement.foresight_columns import LookAheadColumns
-from scheduling.engine.placement.foresight_tables import (
-    WEIGHTS,
-    Floats,
-    Foresight,
-    Levels,
-    Tables,
-    learn_tables,
-)
+from scheduling.engine.placement.foresight_tables import Floats, Levels, Tables, learn_tables
+from scheduling.engine.placement.foresight_weights import WEIGHTS, Foresight
 from scheduling.engine.placement.grid import (
     BY_PICKER,
     CardTable,

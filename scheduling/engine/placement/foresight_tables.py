@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.engine.placement.foresight_weights import Foresight
 from scheduling.engine.placement.leftover import card_leftover
 from scheduling.engine.placement.node_costs import CPU_STEPS, Extent, NodeCosts
 from scheduling.engine.placement.scarcity import GroupRisk, group_steps, group_worth, pressure
@@ -21,30 +22,6 @@ Floats = NDArray[np.float64]
 KEPT_AXES = 8
 # Far less than two places are told apart by where much is known.
 HAIR = 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foresight:
-    """The weights of the policy, one set for all clusters.
-
-    `card_choice` and `node_choice` are the queues supposed in the two tables. A card
-    is starved where its node has less CPU for it than `starved_cpu` times what cards have on average,
-    and `starved_power` says how sharply that is felt.
-    """
-
-    card_choice: float = 35.0
-    node_choice: float = 2.5
-    node_waste: float = 0.1
-    starved: float = 0.11
-    starved_cpu: float = 0.5
-    starved_power: float = 2.0
-    bound_models: float = 0.03
-    broken_groups: float = 0.5
-    free_cards: float = 0.004
-    free_cpu: float = 0.008
-
-
-WEIGHTS = Foresight()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

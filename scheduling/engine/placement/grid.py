@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.placement.workload import Workload
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Rows
+from scheduling.engine.state.shape import TaskShape
 
 Numbers = NDArray[Any]
 BY_PICKER = -1

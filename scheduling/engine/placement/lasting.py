@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from scheduling.engine.placement.protocols import Veto
 from scheduling.engine.placement.question import Question
-from scheduling.engine.plugins.protocols import Veto
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows
 
 NOBODY = -1

@@ -21,13 +21,13 @@ from scheduling.engine.placement.devices import CardPicker
 from scheduling.engine.placement.grid import GridScore, Numbers, pairs
 from scheduling.engine.placement.limits import Limits
 from scheduling.engine.placement.node_types import capacity_codes
+from scheduling.engine.placement.protocols import Veto
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.relevance import relevant
-from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.placement.states import State, States
 from scheduling.engine.placement.vetoes import VETOES
-from scheduling.engine.plugins.protocols import Veto
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Parts
+from scheduling.engine.state.shape import TaskShape
 
 # The passing vetoes that a column applies. The engine's others are about wishes that `servable` excludes.
 APPLIED = ("cpu", "memory", "card-cores", "card-memory")

@@ -6,17 +6,14 @@ A node with many cards has many states of which few are met, so most rows are ne
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.engine.placement.foresight_weights import Foresight
 from scheduling.engine.placement.leftover import demands_of, node_leftover
 from scheduling.engine.placement.workload import Workload
 from scheduling.engine.state.fleet import Fleet, Ints
-
-if TYPE_CHECKING:
-    from scheduling.engine.placement.foresight_tables import Foresight
 
 Floats = NDArray[np.float64]
 

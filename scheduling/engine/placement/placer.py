@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from scheduling.engine.model import DeviceSlice, Flavor, ZoneShare
+from scheduling.engine.model.registry import ConfigError
 from scheduling.engine.placement.alignment import aligned
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.devices import CardPicker, slices
 from scheduling.engine.placement.grid import GridScore, LearningScore
 from scheduling.engine.placement.matrix import ScoreMatrix, columnar
+from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.relevance import Selective
-from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.placement.workload import Workload
-from scheduling.engine.plugins.protocols import DevicePicker, Score, Veto
-from scheduling.engine.plugins.registry import ConfigError
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
+from scheduling.engine.state.shape import TaskShape
 from scheduling.engine.topology.request import TopologyOptions
 
 # Shapes whose boards are kept. Beyond that the one that was made first goes; it can be made again.

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from scheduling.engine.model import Expression, Node
+from scheduling.engine.model.labels import holds
 from scheduling.engine.placement import numa
-from scheduling.engine.placement.labels import holds
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.relations import domains, touched
 from scheduling.engine.placement.taints import disliked, soft

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduling.engine.model import Flavor, GpuMode, Node
-from scheduling.engine.placement.labels import carries
+from scheduling.engine.model.labels import carries
 from scheduling.engine.placement.node_facts import marked
-from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.state.fleet import ALL_ROWS, MODES, Bools, Fleet, Ints, Rows
+from scheduling.engine.state.shape import TaskShape
 
 # A whole card may come from a node that also slices, as long as the card is empty. MIG instances are
 # asked for by profile, never as cards or percentages, and nothing else is made of them.

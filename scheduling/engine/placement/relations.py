@@ -14,9 +14,9 @@ import numpy as np
 
 from scheduling.engine.placement.node_facts import numbered
 from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.shape import Relations
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 from scheduling.engine.state.presence import Kin, Sought
+from scheduling.engine.state.shape import Relations
 
 HOSTNAME = "kubernetes.io/hostname"
 

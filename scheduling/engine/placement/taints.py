@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scheduling.engine.model import Taint, TaintEffect, Toleration
-from scheduling.engine.placement.labels import repels
+from scheduling.engine.model.labels import repels
 from scheduling.engine.placement.node_facts import numbered
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduling.engine.placement.protocols import Veto
 from scheduling.engine.placement.question import Question, card_parts
-from scheduling.engine.plugins.protocols import Veto
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows
 
 NOBODY = -1

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from scheduling.engine.model import GpuMode, HostPort, Node, Pressure
+from scheduling.engine.model.labels import carries, satisfies
 from scheduling.engine.placement import numa, relations
-from scheduling.engine.placement.labels import carries, satisfies
 from scheduling.engine.placement.node_facts import marked
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.taints import repelled

@@ -11,6 +11,9 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from scheduling.engine.model.registry import ConfigError
+from scheduling.engine.order.protocols import Order
+from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
 from scheduling.engine.plugins.guard import (
     GuardedAction,
     GuardedOrder,
@@ -18,9 +21,7 @@ from scheduling.engine.plugins.guard import (
     GuardedScore,
     GuardedVeto,
 )
-from scheduling.engine.plugins.protocols import DevicePicker, Order, Score, Veto
-from scheduling.engine.plugins.registry import ConfigError
-from scheduling.engine.plugins.sets import Action, PluginSet
+from scheduling.engine.session.plugin_sets import Action, PluginSet
 
 GROUP = "allotment.engine"
 KINDS: tuple[tuple[Any, Callable[[Any, str], Any], str], ...] = (

@@ -7,17 +7,16 @@ an array of the wrong length would be stretched or fail far from where it was ma
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from scheduling.engine.order.protocols import Candidate
+from scheduling.engine.placement.protocols import Score, Veto
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.relevance import Selective
-from scheduling.engine.plugins.protocols import Candidate, Score, Veto
+from scheduling.engine.session.session import Session
 from scheduling.engine.state.fleet import Bools, Ints, Rows
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
 
 T = TypeVar("T")
 

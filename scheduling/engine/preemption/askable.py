@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from quotas.tree import Share, at_least
 from scheduling.engine.model import FlavorResource
-from scheduling.engine.options import FairSharing, ShareStrategy
+from scheduling.engine.model.options import FairSharing, ShareStrategy
 from scheduling.engine.preemption.contest import Contest
 from scheduling.engine.preemption.fair import just
 from scheduling.engine.preemption.policy import Policy, highest_priority, may_push_anyone

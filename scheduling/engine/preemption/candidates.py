@@ -18,9 +18,9 @@ import numpy as np
 
 from quotas.tree import QuotaTree
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job
-from scheduling.engine.options import PreemptionOptions, VictimOrder
+from scheduling.engine.model.options import PreemptionOptions, VictimOrder
 from scheduling.engine.preemption.register import Floats, Holding, register_of, together, worth
-from scheduling.engine.quota.charges import merged
+from scheduling.engine.state.charges import merged
 from scheduling.engine.state.fleet import Bools, Ints
 from scheduling.engine.state.snapshot import Snapshot
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.engine.options import ShareStrategy
+from scheduling.engine.model.options import ShareStrategy
 from scheduling.engine.placement.row import Row
 from scheduling.engine.preemption.candidates import Candidate
 from scheduling.engine.preemption.collect import add

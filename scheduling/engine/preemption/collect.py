@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from scheduling.engine.preemption.contest import Contest, Victim
 from scheduling.engine.preemption.trial import Removal
-from scheduling.engine.quota.charges import merged
+from scheduling.engine.state.charges import merged
 
 
 def collect(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from quotas.tree import QuotaTree, at_least
 from scheduling.engine.model import AllocationMode, EvictRule, FlavorResource, Job, Queue
-from scheduling.engine.options import PreemptionOptions
+from scheduling.engine.model.options import PreemptionOptions
 from scheduling.engine.preemption.candidates import Candidate, Roster
 from scheduling.engine.preemption.loss import gpus
 from scheduling.engine.preemption.policy import Policy, highest_priority, satisfies

@@ -16,7 +16,7 @@ from itertools import chain
 
 from quotas.tree import Share
 from scheduling.engine.model import EvictRule, FlavorResource
-from scheduling.engine.options import FairSharing, ShareStrategy
+from scheduling.engine.model.options import FairSharing, ShareStrategy
 from scheduling.engine.preemption.candidates import Candidate, across
 from scheduling.engine.preemption.contest import Contest, Victim
 from scheduling.engine.preemption.policy import Policy

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from itertools import islice
 
 from scheduling.engine.model import FlavorResource, Instant
-from scheduling.engine.options import FairSharing, PreemptionOptions
+from scheduling.engine.model.options import FairSharing, PreemptionOptions
 from scheduling.engine.placement.board import Board
 from scheduling.engine.preemption.askable import Askable, askable
 from scheduling.engine.preemption.candidates import Candidate, Roster, UserLoad

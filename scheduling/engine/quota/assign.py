@@ -31,7 +31,6 @@ from scheduling.engine.quota.assignment import (
     Refusal,
     RoleAssignment,
 )
-from scheduling.engine.quota.charges import demand
 from scheduling.engine.quota.clusters import Allowed, in_one_cluster
 from scheduling.engine.quota.companions import NEUTRAL, Companions, companions, named
 from scheduling.engine.quota.explain import Later, told
@@ -40,6 +39,7 @@ from scheduling.engine.quota.flavors import Mismatch, mismatch
 from scheduling.engine.quota.fungibility import BEST, WORST, Rank, goes_on, is_preferred
 from scheduling.engine.quota.reduce import Counts, full_counts
 from scheduling.engine.quota.verdict import Shortage, all_together, capped
+from scheduling.engine.state.charges import demand
 from scheduling.engine.state.snapshot import Snapshot
 
 Tried = Mapping[str, Mapping[ResourceName, int]]

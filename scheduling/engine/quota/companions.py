@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from scheduling.engine.model import Flavor, ResourceName, Role
 from scheduling.engine.quota.assignment import FlavorChoice, FlavorTry, Refusal
-from scheduling.engine.quota.charges import demand
+from scheduling.engine.state.charges import demand
 
 NEUTRAL = Flavor(id="", card_memory=1)
 """Asks for card memory of every card, so that `demand` names every resource of a request."""

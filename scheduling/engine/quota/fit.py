@@ -13,8 +13,8 @@ from quotas.tree import QuotaTree
 from quotas.tree.limits import smaller
 from scheduling.engine.model import FlavorResource, Job, PreemptOthers, Queue, Reason
 from scheduling.engine.quota.assignment import Mode, Refusal
-from scheduling.engine.quota.charges import merged
 from scheduling.engine.quota.verdict import capped, may_borrow
+from scheduling.engine.state.charges import merged
 from scheduling.engine.state.snapshot import Snapshot
 
 Oracle = Callable[[Queue, Job, FlavorResource, int], tuple[Mode, int]]

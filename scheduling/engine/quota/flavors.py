@@ -18,8 +18,8 @@ from scheduling.engine.model import (
     Role,
     TopologyMode,
 )
-from scheduling.engine.placement.labels import carries, holds, repels
-from scheduling.engine.quota.charges import of_nodes
+from scheduling.engine.model.labels import carries, holds, repels
+from scheduling.engine.state.charges import of_nodes
 
 
 class Mismatch(StrEnum):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from quotas.tree import QuotaTree
 from scheduling.engine.model import Allocation, Charge, Flavor, FlavorResource, Job, PlacementRules, Queue
-from scheduling.engine.quota.charges import priced
+from scheduling.engine.state.charges import priced
 from scheduling.engine.state.fleet import Fleet, Hold
 from scheduling.engine.state.grounds import Grounds
 from scheduling.engine.state.presence import Presence, presence_of

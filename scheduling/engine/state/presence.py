@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from scheduling.engine.model import Expression, HostPort, PlacementRules, PodTerm
-from scheduling.engine.placement.labels import holds
+from scheduling.engine.model.labels import holds
 
 Key = TypeVar("Key")
 

@@ -30,9 +30,9 @@ from scheduling.engine.model import (
     QuotaNode,
     UserUsage,
 )
-from scheduling.engine.quota.charges import summed
 from scheduling.engine.state.books import Books, SnapshotError
 from scheduling.engine.state.changes import Changes
+from scheduling.engine.state.charges import summed
 from scheduling.engine.state.codec import CodecError, canonical, decode
 from scheduling.engine.state.delta import (
     AllocationGone,

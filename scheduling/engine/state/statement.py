@@ -8,14 +8,27 @@ keeps its changes for the outer statement, which can still take them back.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, NewType
+from typing import NewType, Protocol
 
 from scheduling.engine.model import Allocation
 
-if TYPE_CHECKING:
-    from scheduling.engine.state.snapshot import Snapshot
-
 Mark = NewType("Mark", int)
+
+
+class UndoLog(Protocol):
+    """What a statement needs of a snapshot: changes, and points to which they can be undone."""
+
+    def open_statement(self) -> Mark: ...
+
+    def close_statement(self, start: Mark, *, kept: bool) -> None: ...
+
+    def take(self, allocation: Allocation) -> None: ...
+
+    def give_back(self, allocation_id: str) -> Allocation: ...
+
+    def mark(self) -> Mark: ...
+
+    def undo_to(self, mark: Mark) -> None: ...
 
 
 class StatementError(RuntimeError):
@@ -25,7 +38,7 @@ class StatementError(RuntimeError):
 class Statement:
     """Use as a context manager; leaving it without `commit` takes everything back."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: UndoLog) -> None:
         self._snapshot = snapshot
         self._start: Mark | None = None
         self._committed = False

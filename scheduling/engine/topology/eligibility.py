@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.engine.model import Expression, PlacementRules, Taint, TaintEffect, Toleration
-from scheduling.engine.placement.labels import carries, holds, satisfies
+from scheduling.engine.model.labels import carries, holds, satisfies
 from scheduling.engine.topology.request import Preference
 from scheduling.engine.topology.result import Exclusions
 from scheduling.engine.topology.tree import Ints, Mask, TopologyNode, TopologyTree

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.claims import Claims, stands
-from scheduling.engine.actions.admission.contender import Contender, Inside, Tree, estimate
 from scheduling.engine.actions.admission.docket import Docket
 from scheduling.engine.actions.admission.drain import drain
 from scheduling.engine.actions.admission.nominate import Nominator, Victims
@@ -21,15 +19,14 @@ from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.rounds import Rounds
 from scheduling.engine.actions.admission.settle import Settler
 from scheduling.engine.actions.admission.tournament import Tournament
+from scheduling.engine.actions.contender import Contender, Inside, Tree, estimate
 from scheduling.engine.actions.standing import lasting_refusal
 from scheduling.engine.actions.turn import Turn
 from scheduling.engine.model import Job, Outcome, OutcomeStatus, Queue, StopPolicy
-from scheduling.engine.options import Nominate
+from scheduling.engine.model.options import Nominate
 from scheduling.engine.order.orders import OWNED
-from scheduling.engine.plugins.protocols import Candidate
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.order.protocols import Candidate
+from scheduling.engine.session.session import Session
 
 
 class Admission:

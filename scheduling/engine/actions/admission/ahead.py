@@ -12,24 +12,21 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from quotas.tree import Amount
 from quotas.tree.limits import smaller
-from scheduling.engine.actions.admission.contender import estimate
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.nominate import Ask, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.spare import kept_free
+from scheduling.engine.actions.contender import estimate
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.gang.bounds import Bounds, Freed, Wanted
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, Queue
-from scheduling.engine.quota.charges import asked_of
+from scheduling.engine.session.session import Session
+from scheduling.engine.state.charges import asked_of
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Mark, Statement
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
 
 # How many ends are looked at: what lies further ahead changes before it comes, and the search must not
 # grow with the cluster.

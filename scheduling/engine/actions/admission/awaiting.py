@@ -8,7 +8,7 @@ from quotas.tree import at_least
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.model import Allocation, FlavorResource
-from scheduling.engine.quota.charges import priced
+from scheduling.engine.state.charges import priced
 from scheduling.engine.state.snapshot import Snapshot
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.ahead import Ahead, Reservation
 from scheduling.engine.actions.admission.claims import stands
@@ -24,10 +23,8 @@ from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.model import Allocation, FlavorResource, Help, HelpCode, Job, Queue, Reason
 from scheduling.engine.placement.question import members
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.quota.charges import priced, summed
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
+from scheduling.engine.state.charges import priced, summed
 
 # How many reservations one cycle makes.
 RESERVATIONS = 32

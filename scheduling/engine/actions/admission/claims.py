@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from quotas.tree import at_least
 from scheduling.engine.actions.admission.entry import awaits
 from scheduling.engine.model import Allocation, Claim, Job, JobState, Outcome, Queue, StopPolicy
-from scheduling.engine.quota.charges import summed
+from scheduling.engine.session.session import Session
+from scheduling.engine.state.charges import summed
 from scheduling.engine.state.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
 
 
 class Claims:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from quotas.tree import at_least
 from scheduling.engine.actions.admission.awaiting import Awaiting
@@ -23,14 +22,11 @@ from scheduling.engine.actions.admission.spare import too_little_spare
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.gang.moves import Effort
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
-from scheduling.engine.options import Nominate
+from scheduling.engine.model.options import Nominate
 from scheduling.engine.order.orders import Preempting
 from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
+from scheduling.engine.session.session import Session
 from scheduling.engine.state.statement import Statement
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
-
 
 UNASSIGNED = Assignment(roles=())
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.model import Decision, DecisionKind, EvictRule, JobState, StopPolicy
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 
 def drain(session: Session, outlook: Outlook) -> None:

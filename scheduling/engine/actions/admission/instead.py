@@ -6,15 +6,12 @@ ago, could leave for free places elsewhere, while those who may be evicted have 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scheduling.engine.actions.admission.entry import Entry
-from scheduling.engine.actions.gains import Gain, Gains
+from scheduling.engine.actions.gains import Gains
 from scheduling.engine.gang.moves import Effort
 from scheduling.engine.quota.assignment import Mode
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.consolidation_gain import Gain
+from scheduling.engine.session.session import Session
 
 
 def cheaper_moves(session: Session, entry: Entry, effort: Effort) -> Gain | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.entry import Entry, admitted, awaits, waits
 from scheduling.engine.actions.admission.outlook import Outlook
@@ -21,9 +20,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.preemption.targets import Target
 from scheduling.engine.quota.assignment import Refusal
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 Borrowed = dict[FlavorResource, int]
 # The counters of turns by what became of them.

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.entry import Entry, protected
 from scheduling.engine.actions.standing import dead_for
@@ -25,7 +24,7 @@ from scheduling.engine.model import (
     ResourceName,
     WhenCan,
 )
-from scheduling.engine.options import Nominate
+from scheduling.engine.model.options import Nominate
 from scheduling.engine.placement.clusters import CLUSTERS
 from scheduling.engine.preemption.oracle import PreemptionOracle
 from scheduling.engine.preemption.targets import Alike, Preemptor, Room, TargetSet
@@ -33,10 +32,8 @@ from scheduling.engine.quota.assign import Replaced, assign
 from scheduling.engine.quota.assignment import SEVERITY, Assignment, Mode, Refusal
 from scheduling.engine.quota.clusters import Allowed
 from scheduling.engine.quota.reduce import Counts, largest
+from scheduling.engine.session.session import Session
 from scheduling.engine.state.statement import Statement
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
 
 Kept = Mapping[str, Mapping[ResourceName, str]]
 """The flavors that a job keeps to: by role, then by resource."""

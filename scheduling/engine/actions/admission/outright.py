@@ -6,14 +6,10 @@ counted, where a flavor that fits is taken whatever others would give, and for o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scheduling.engine.gang.bounds import Bounds
 from scheduling.engine.model import Job, Preference, Queue, WhenCan
 from scheduling.engine.placement.board import Board
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 
 class Outright:

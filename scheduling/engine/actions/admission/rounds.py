@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from scheduling.engine.actions.admission.contender import Contender, Tree, reach
+from scheduling.engine.actions.contender import Contender, Tree, reach
 from scheduling.engine.order.orders import candidate_key
-from scheduling.engine.plugins.protocols import Candidate, Order
+from scheduling.engine.order.protocols import Candidate, Order
 
 
 class Rounds:

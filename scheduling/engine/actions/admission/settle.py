@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.docket import Docket
 from scheduling.engine.actions.admission.nominate import Victims
@@ -27,9 +26,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.preemption.targets import Preemptor, TargetSet
 from scheduling.engine.quota.assignment import Refusal
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,12 @@ worked out over all flavors of its queue.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.spare import short_of_spare
 from scheduling.engine.model import HelpCode, Job, Queue, Reason
 from scheduling.engine.quota.assignment import SEVERITY, Assignment, Mode, Refusal
 from scheduling.engine.quota.verdict import for_each
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.session import Session
 
 # Beside the reasons of a search: what is not allowed is graver than what only has to be waited for.
 _POLICY = 2.5

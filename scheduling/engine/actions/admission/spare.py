@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from foundation.core.quantities import Resource
 from quotas.tree import QuotaTree
@@ -17,11 +16,9 @@ from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.gang import smallest
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Queue, Reason
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.quota.charges import asked_of
 from scheduling.engine.quota.verdict import for_each, may_borrow
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session, Usage
+from scheduling.engine.session.session import Session, Usage
+from scheduling.engine.state.charges import asked_of
 
 # Room is left in whole cards: less than one would keep a small cluster from being used in full.
 CARD: dict[str, int] = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100}

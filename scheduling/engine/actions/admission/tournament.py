@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
-from scheduling.engine.actions.admission.contender import Contender, Tree
+from scheduling.engine.actions.contender import Contender, Tree
 from scheduling.engine.order.orders import candidate_key
-from scheduling.engine.plugins.protocols import Candidate, Order
+from scheduling.engine.order.protocols import Candidate, Order
 
 _Entry = tuple[tuple[Any, ...], str]
 """A child's winner in the heap of its parent: its place in the order, and the child."""

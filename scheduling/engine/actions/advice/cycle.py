@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.advice.advise import advised
 from scheduling.engine.actions.advice.trial import Trial
-from scheduling.engine.actions.equivalence import TRIED, Kind, Told
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+from scheduling.engine.session.equivalence import TRIED, Kind, Told
+from scheduling.engine.session.session import Session
 
 # How many trials a cycle may make: one for so many turns, or as many as look at so many nodes together where
 # that is more, within bounds. So they take a small part of the time of a cycle, or little time.

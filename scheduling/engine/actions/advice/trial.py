@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from scheduling.engine.actions.admission.nominate import Ask, Nominator, Victims
 from scheduling.engine.actions.admission.shut import all_shut, shut_flavors, told_over_all
@@ -14,10 +13,8 @@ from scheduling.engine.model import FlavorResource, Job, JobState, Queue, Reason
 from scheduling.engine.placement.feasibility import Dead, could_stand
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
 
 GRAVITY = (
     Reason.NO_ROOM,

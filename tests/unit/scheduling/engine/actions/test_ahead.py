@@ -11,11 +11,11 @@ from scheduling.engine.actions.admission.ahead import Ahead
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.nominate import Ask, Nominator, Victims
 from scheduling.engine.actions.admission.outlook import Outlook
-from scheduling.engine.config import EngineConfig
+from scheduling.engine.cycle import start_session
 from scheduling.engine.gang import FullRooms
 from scheduling.engine.model import Instant, Job, JobState
 from scheduling.engine.quota.assignment import Assignment
-from scheduling.engine.session import Session
+from scheduling.engine.session.config import EngineConfig
 from tests.unit.scheduling.engine.actions.worlds import live, running_world
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role
 
@@ -66,7 +66,7 @@ def one_by_one(snapshot: Snapshot, nominator: Nominator, waiting: Job) -> float 
 @pytest.mark.parametrize("seed", range(25))
 def test_together_as_one_by_one(seed: int, flavors: int) -> None:
     snapshot = crowd(seed, flavors=flavors)
-    session = Session(snapshot, EngineConfig(), Instant(NOW))
+    session = start_session(snapshot, EngineConfig(), Instant(NOW))
     with snapshot.statement():
         nominator, outlook = Nominator(session, Victims.NONE), Outlook(snapshot)
         jobs = [entry for entry in snapshot.jobs.values() if entry.state is JobState.QUEUED]

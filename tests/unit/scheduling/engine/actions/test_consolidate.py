@@ -9,11 +9,11 @@ import pytest
 
 from scheduling.engine import Snapshot
 from scheduling.engine.actions.consolidate import Consolidate
-from scheduling.engine.actions.gains import Gain
-from scheduling.engine.config import EngineConfig
+from scheduling.engine.cycle import start_session
 from scheduling.engine.model import CycleResult, Decision, DecisionKind, Instant, Job, Reason
-from scheduling.engine.options import ConsolidationOptions, FairSharing
-from scheduling.engine.session import Session
+from scheduling.engine.model.options import ConsolidationOptions, FairSharing
+from scheduling.engine.session.config import EngineConfig
+from scheduling.engine.session.consolidation_gain import Gain
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
 from tests.unit.scheduling.engine.builders import NOW, flavor, job, node, outcome, quotas, role
 from tests.unit.scheduling.engine.gang.test_parts import member
@@ -231,7 +231,7 @@ def test_what_if_tells_the_gain_and_changes_nothing() -> None:
     snapshot = running_world(nodes(4, 4), where, [run("old", 2, 1), saved, waits(3)])
     before = snapshot.to_json()
     with snapshot.statement():
-        gain = Consolidate().what_if(Session(snapshot, EngineConfig(), NOW), snapshot.jobs["wait"])
+        gain = Consolidate().what_if(start_session(snapshot, EngineConfig(), NOW), snapshot.jobs["wait"])
     assert gain is not None
     assert (gain.cards, gain.tasks, gain.jobs, gain.gpu_seconds) == (3, 1, 1, 200.0)
     assert snapshot.to_json() == before
@@ -255,7 +255,7 @@ def test_on_a_large_fleet_the_node_that_is_cheapest_to_clear_is_found() -> None:
 
 def test_who_was_told_to_leave_is_not_moved() -> None:
     snapshot = two_halves(waits(3))
-    session = Session(snapshot, EngineConfig(), NOW)
+    session = start_session(snapshot, EngineConfig(), NOW)
     with snapshot.statement():
         assert moved_by(Consolidate().what_if(session, snapshot.jobs["wait"])) == ["new"]
         session.decisions.append(Decision(kind=DecisionKind.EVICT, job="new"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.engine.model import Instant
-from scheduling.engine.options import ConsolidationOptions
+from scheduling.engine.model.options import ConsolidationOptions
 from tests.unit.scheduling.engine.actions.test_consolidate import moved, nodes, run, waits
 from tests.unit.scheduling.engine.actions.worlds import act, running_world
 from tests.unit.scheduling.engine.builders import NOW, quotas

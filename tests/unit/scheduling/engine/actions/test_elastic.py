@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduling.engine.model import AllocationMode, CycleResult, Job, Reason
-from scheduling.engine.options import HousekeepingOptions
+from scheduling.engine.model.options import HousekeepingOptions
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
 from tests.unit.scheduling.engine.builders import job, node, outcome, queue, quotas, role
 

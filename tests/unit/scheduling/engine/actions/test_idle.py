@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.engine.model import Instant, Job
-from scheduling.engine.options import HousekeepingOptions
+from scheduling.engine.model.options import HousekeepingOptions
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
 from tests.unit.scheduling.engine.builders import NOW, job, node, role
 

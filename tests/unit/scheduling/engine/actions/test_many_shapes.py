@@ -9,8 +9,8 @@ import pytest
 
 from scheduling.engine import Explain, FairSharing
 from scheduling.engine.actions import consolidate, gains, make_way, standing, waiting
-from scheduling.engine.actions.admission.contender import Inside
 from scheduling.engine.actions.admission.outright import Outright
+from scheduling.engine.actions.contender import Inside
 from scheduling.engine.model import Job, Reason
 from scheduling.engine.placement.feasibility import could_stand
 from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage

@@ -14,7 +14,7 @@ from scheduling.engine.model import (
     PreemptOthers,
     Reason,
 )
-from scheduling.engine.options import ConsolidationOptions
+from scheduling.engine.model.options import ConsolidationOptions
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.actions.worlds import live, running_world
 from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role

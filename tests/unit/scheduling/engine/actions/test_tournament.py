@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from quotas.tree import Branch, Limits, QuotaTree
 from scheduling.engine import EngineConfig, FairSharing, cycle_order
-from scheduling.engine.actions.admission.contender import Contender, reach
 from scheduling.engine.actions.admission.rounds import Rounds
 from scheduling.engine.actions.admission.tournament import Tournament
+from scheduling.engine.actions.contender import Contender, reach
 from scheduling.engine.model import FlavorResource
 from tests.unit.scheduling.engine.builders import job
 

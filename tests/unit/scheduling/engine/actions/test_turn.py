@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Delta, EngineConfig, JobGone, JobPut, Snapshot, run_cycle
-from scheduling.engine.actions.ranks import QueueRanks
 from scheduling.engine.actions.turn import Turn
+from scheduling.engine.cycle import start_session
 from scheduling.engine.model import Instant, Job, Outcome, OutcomeStatus, Reason
 from scheduling.engine.order.users import Users
-from scheduling.engine.session import Session
+from scheduling.engine.session.queue_ranks import QueueRanks
 from tests.unit.scheduling.engine.builders import NOW, job, node, quotas, role, world
 
 
@@ -32,7 +32,7 @@ def waits(job_id: str) -> Outcome:
 def test_only_those_before_the_last_head_are_told() -> None:
     sizes = {"x1": 4, "y1": 3, "x2": 4, "y2": 3, "z1": 2, "x3": 4}
     snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
-    session = Session(snapshot, EngineConfig(heads_per_queue=3), NOW)
+    session = start_session(snapshot, EngineConfig(heads_per_queue=3), NOW)
     turn, heads = Turn(session, snapshot.queues["a"]), list[str]()
     while turn.head is not None:
         heads.append(turn.head.id)
@@ -44,7 +44,7 @@ def test_only_those_before_the_last_head_are_told() -> None:
 def test_without_a_bound_all_are_told_but_those_not_ready() -> None:
     late = replace(asking("x3", 4, 3), backoff_until=Instant(NOW + 1))
     snapshot = cell(asking("x1", 4, 1), asking("x2", 4, 2), late, asking("x4", 4, 4))
-    session = Session(snapshot, EngineConfig(), NOW)
+    session = start_session(snapshot, EngineConfig(), NOW)
     turn = Turn(session, snapshot.queues["a"], lambda: {"x4"})
     turn.failed(waits("x1"))
     assert turn.head is None
@@ -69,7 +69,7 @@ class Among:
 def test_one_that_is_like_a_job_that_waits_is_passed_over_though_it_has_no_turn() -> None:
     sizes = {"x1": 4, "y1": 3, "x2": 4, "z1": 2}
     snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
-    session = Session(snapshot, EngineConfig(), NOW)
+    session = start_session(snapshot, EngineConfig(), NOW)
     turn = Turn(session, snapshot.queues["a"], lambda: {"x2"})
     turn.failed(waits("x1"))
     assert turn.first_where(Among(set())) is None
@@ -81,7 +81,7 @@ def test_one_that_is_like_a_job_that_waits_is_passed_over_though_it_has_no_turn(
 def test_the_job_that_is_sought_goes_before_the_head_and_nobody_loses_the_turn() -> None:
     sizes = {"x1": 4, "y1": 3, "x2": 4, "y2": 3, "z1": 2, "z2": 2}
     snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
-    session = Session(snapshot, EngineConfig(heads_per_queue=None), NOW)
+    session = start_session(snapshot, EngineConfig(heads_per_queue=None), NOW)
     turn, heads = Turn(session, snapshot.queues["a"]), list[str]()
     found = turn.first_where(Among({"z1", "z2"}))
     assert found is not None and found.id == "z1"
@@ -103,14 +103,14 @@ def test_the_ranks_that_are_kept_are_those_that_would_be_made_anew(
 ) -> None:
     kept, config = cell(), EngineConfig()
     line = kept.queues["a"]
-    Session(kept, config, NOW).ranks(line)
+    start_session(kept, config, NOW).ranks(line)
     for number, user, cards, at in steps:
         name = f"j{number}"
         known = kept.jobs.get(name)
         come = JobPut(replace(asking(name, cards + 1, at), user=f"u{user}"))
         kept.apply(Delta((JobGone(name) if known is not None and at % 3 == 0 else come,)))
-        follows = Session(kept, config, NOW).ranks(line)
-        anew = Session(cell(*kept.jobs.values()), config, NOW).ranks(line)
+        follows = start_session(kept, config, NOW).ranks(line)
+        anew = start_session(cell(*kept.jobs.values()), config, NOW).ranks(line)
         assert _shown(follows, kept) == _shown(anew, kept)
 
 

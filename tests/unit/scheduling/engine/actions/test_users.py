@@ -8,9 +8,9 @@ import pytest
 
 from scheduling.engine import Delta, EngineConfig, UsagePut, UserShares
 from scheduling.engine.actions.turn import Turn
+from scheduling.engine.cycle import start_session
 from scheduling.engine.model import Instant, Job, ResourceAmount, UserUsage
 from scheduling.engine.order.users import Users, accrued
-from scheduling.engine.session import Session
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import NOW, job, node, queue, quotas, world
 
@@ -103,7 +103,7 @@ def test_off_nothing_of_it_counts() -> None:
 def test_a_job_that_waits_for_leavers_keeps_its_place_at_the_head() -> None:
     made = Stage(world([node("n1", 2)], [job("a0", priority=5), job("b0", preempting=True)]))
     line = made.snapshot.queues["a"]
-    session = Session(made.snapshot, made.config, NOW)
+    session = start_session(made.snapshot, made.config, NOW)
     turn = Turn(session, line)
     assert turn.head is not None and turn.head.id == "b0"
     turn.admitted()

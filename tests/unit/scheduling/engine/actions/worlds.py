@@ -16,7 +16,7 @@ from scheduling.engine import (
     Snapshot,
     run_cycle,
 )
-from scheduling.engine.config import EngineConfig, resolve_config
+from scheduling.engine.builtin import resolve_config
 from scheduling.engine.gang import GangPlacer
 from scheduling.engine.model import (
     Claim,
@@ -30,6 +30,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.placer import placer_for
 from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.session.config import EngineConfig
 from tests.unit.scheduling.engine.builders import NOW, world
 from tests.unit.scheduling.engine.gang.worlds import assigned
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from scheduling.engine import EngineConfig, resolve_config
-from scheduling.engine.consolidation.search import Movable, Plan, open_room
 from scheduling.engine.model import Node, PlacementRules, Request
 from scheduling.engine.placement.capacity import slots
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.placement.shape import TaskShape, resolve
 from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.shape import TaskShape, resolve
+from scheduling.engine.stream_moves import Movable, Plan, open_room
 from tests.unit.scheduling.engine.builders import flavor, node, role
 
 POOL = flavor(policy="bestfit")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduling.engine import Snapshot
-from scheduling.engine.config import EngineConfig, resolve_config
+from scheduling.engine.builtin import resolve_config
 from scheduling.engine.gang import Extent, FullRooms, GangPlacer
 from scheduling.engine.model import Allocation, Job, Node, SubGang, TopologyMode, TopologyRule
 from scheduling.engine.placement.placer import placer_for
 from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, Refusal, RoleAssignment
+from scheduling.engine.session.config import EngineConfig
 from tests.unit.scheduling.engine.builders import flavor, node, world
 
 LEVELS = ("zone", "rack")

@@ -17,10 +17,10 @@ from scheduling.engine.placement.placer import PlacementRule, Placer
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.relevance import concerns
 from scheduling.engine.placement.scores import BestFit, Compact, DotProduct, Packing, Spread, stretch
-from scheduling.engine.placement.shape import resolve
 from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.state import fleet as fleet_module
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet
+from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 
 POLICIES = (

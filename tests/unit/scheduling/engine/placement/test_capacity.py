@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from scheduling.engine import Delta, NodePut, Snapshot
-from scheduling.engine.config import EngineConfig, resolve_config
+from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import GpuRequest, Job, Request
 from scheduling.engine.placement.capacity import most_when_empty
-from scheduling.engine.placement.shape import resolve
+from scheduling.engine.session.config import EngineConfig
+from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import job, node, role, world
 
 RULE = resolve_config(EngineConfig()).rule

@@ -24,7 +24,7 @@ from scheduling.engine import (
     canonical,
     workload_of,
 )
-from scheduling.engine.config import resolve_config
+from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import (
     AffinityOperator,
     Device,
@@ -37,10 +37,10 @@ from scheduling.engine.model import (
 from scheduling.engine.placement.foresight import LookAheadPolicy
 from scheduling.engine.placement.leftover import Demand, node_leftover
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.placement.shape import resolve
 from scheduling.engine.placement.workload import Census
 from scheduling.engine.state.changes import Changes
 from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import commit, cycle, flavor, job, node, quotas, role, world
 
 RULE = resolve_config(EngineConfig()).rule

@@ -13,9 +13,9 @@ from scheduling.engine import EngineConfig, Workload, WorkloadShape, resolve_con
 from scheduling.engine.model import Flavor, GpuMode, GpuRequest, Node, PlacementRules, Request
 from scheduling.engine.placement.matrix import servable
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.placement.shape import TaskShape, resolve
 from scheduling.engine.state import fleet as fleet_module
 from scheduling.engine.state.fleet import Fleet, Hold
+from scheduling.engine.state.shape import TaskShape, resolve
 from tests.unit.scheduling.engine.builders import flavor, node, role
 
 POLICIES = ("compact", "spread", "bestfit", "dotprod", "packing", "clustering", "fgd", "foresight")

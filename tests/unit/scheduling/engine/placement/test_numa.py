@@ -17,8 +17,8 @@ from scheduling.engine.model import (
     ZoneShare,
 )
 from scheduling.engine.placement.placer import Placer, Seat
-from scheduling.engine.placement.shape import resolve
 from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import flavor, node
 from tests.unit.scheduling.engine.placement.test_special_requests import refused
 from tests.unit.scheduling.engine.placement.test_vetoes import RULE

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scheduling.engine import Delta, NodePut, run_cycle
-from scheduling.engine.config import EngineConfig, resolve_config
+from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import (
     AffinityOperator,
     Expression,
@@ -32,9 +32,10 @@ from scheduling.engine.placement.alignment import joined
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.placement.preferences import Affinity, Balance, Reuse, Topology
 from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.shape import resolve
+from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet
 from scheduling.engine.state.presence import Presence, presence_of
+from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import NOW, flavor, job, node, role, world
 
 SOFT = Taint("old", effect=TaintEffect.PREFER_NO_SCHEDULE)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduling.engine import AllocationGone, AllocationPut, Delta, JobGone, JobPut, NodePut, Snapshot
-from scheduling.engine.config import EngineConfig, resolve_config
+from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import (
     AffinityOperator,
     Allocation,
@@ -21,7 +21,8 @@ from scheduling.engine.model import (
     Reason,
 )
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.placement.shape import resolve
+from scheduling.engine.session.config import EngineConfig
+from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import (
     commit,
     cycle,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from scheduling.engine import PlacementStream
-from scheduling.engine.config import EngineConfig
 from scheduling.engine.model import (
     Charge,
     Device,
@@ -26,9 +25,10 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.explain import refusals
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.placement.shape import resolve
-from scheduling.engine.quota.charges import task_charges
+from scheduling.engine.session.config import EngineConfig
+from scheduling.engine.state.charges import task_charges
 from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import flavor, node
 from tests.unit.scheduling.engine.placement.test_vetoes import RULE
 

@@ -22,9 +22,9 @@ from scheduling.engine.placement.devices import BestFitDevices
 from scheduling.engine.placement.explain import refusals
 from scheduling.engine.placement.placer import PlacementRule, Placer
 from scheduling.engine.placement.scores import Compact
-from scheduling.engine.placement.shape import resolve
 from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 
 RULE = PlacementRule(VETOES, (("compact", ((Compact(), 1),)),), BestFitDevices())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from scheduling.engine.placement.foresight_tables import WEIGHTS
+from scheduling.engine.placement.foresight_weights import WEIGHTS
 from scheduling.engine.placement.leftover import Demand, Table, card_leftover, demands_of, node_leftover
 from scheduling.engine.placement.node_costs import Extent, NodeCosts
 from scheduling.engine.placement.workload import Workload, WorkloadShape

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from scheduling.engine import ConfigError, EngineConfig
-from scheduling.engine.config import resolve_config
+from scheduling.engine.builtin import BUILTIN, resolve_config
+from scheduling.engine.model.registry import Registry
 from scheduling.engine.placement.question import Question
 from scheduling.engine.placement.vetoes import VETOES
-from scheduling.engine.plugins.builtin import BUILTIN
 from scheduling.engine.plugins.discovery import with_entry_points
-from scheduling.engine.plugins.registry import Registry
 from scheduling.engine.state.fleet import Bools, Ints, Rows
 from tests.unit.scheduling.engine.builders import cycle, job, node, outcome, queue, started, world
 

@@ -35,7 +35,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import placer_for
-from scheduling.engine.placement.shape import resolve
+from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 
 CORES = FlavorResource("a100", Resource.GPU_CORES)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scheduling.engine import EngineConfig, Snapshot, resolve_config
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.placement.shape import TaskShape, resolve
 from scheduling.engine.preemption.seats import Seats, Slots, countable
+from scheduling.engine.state.shape import TaskShape, resolve
 from tests.unit.scheduling.engine.builders import commit, cycle, job, node, role, world
 
 SHAPES = st.builds(

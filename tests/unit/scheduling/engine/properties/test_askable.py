@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.engine import PreemptionOptions
-from scheduling.engine.options import FairSharing
+from scheduling.engine.model.options import FairSharing
 from scheduling.engine.preemption import search as searching
 from scheduling.engine.preemption.askable import Askable
 from scheduling.engine.preemption.contest import Contest

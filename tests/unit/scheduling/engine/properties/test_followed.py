@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from foundation.core.quantities import Resource
 from scheduling.engine import AllocationGone, AllocationPut, Change, Delta, JobGone, JobPut, NodePut, Snapshot
-from scheduling.engine.actions.equivalence import likes_of
 from scheduling.engine.actions.growing import Growers
 from scheduling.engine.actions.lenders import Lenders, lenders_of
 from scheduling.engine.actions.occupants import Occupants, occupants_of
 from scheduling.engine.model import Allocation, Charge, DeviceSlice, Job, JobState
+from scheduling.engine.session.equivalence import likes_of
 from tests.unit.scheduling.engine.actions.worlds import live
 from tests.unit.scheduling.engine.builders import job, node, quotas, role, world
 from tests.unit.scheduling.engine.properties.laws import law

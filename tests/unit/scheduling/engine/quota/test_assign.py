@@ -34,7 +34,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.quota.assign import Replaced, assign
 from scheduling.engine.quota.assignment import Assignment, Mode
-from scheduling.engine.quota.charges import chosen_charges, demand
+from scheduling.engine.state.charges import chosen_charges, demand
 from scheduling.engine.state.snapshot import Snapshot
 
 CPU = "cpu"

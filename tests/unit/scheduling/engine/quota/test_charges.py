@@ -7,7 +7,7 @@ import pytest
 from foundation.core.quantities import Resource
 from scheduling.engine import demand
 from scheduling.engine.model import Charge, Flavor, FlavorResource, GpuMode, GpuRequest, Request
-from scheduling.engine.quota.charges import priced
+from scheduling.engine.state.charges import priced
 
 INSTANCE = Request(gpu=GpuRequest(mode=GpuMode.MIG, profile="2g.10gb"))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scheduling.engine import AllocationPut, Delta, NodeGone, NodePut, Snapshot
-from scheduling.engine.config import EngineConfig, resolve_config
+from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import (
     Allocation,
     Extended,
@@ -24,9 +24,10 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.capacity import empty_fleet, most_when_empty
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.placement.shape import resolve
+from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.bare import emptied, lasting
 from scheduling.engine.state.fleet import Fleet, Hold
+from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import flavor, node, role, world
 
 ZONES = (NumaZone(id=0, cpu=32_000), NumaZone(id=1, cpu=32_000))

@@ -21,8 +21,8 @@ import numpy as np
 from scheduling.engine.model import Flavor
 from scheduling.engine.placement.capacity import slots
 from scheduling.engine.placement.placer import Placer, Seat
-from scheduling.engine.placement.shape import TaskShape
 from scheduling.engine.state.fleet import Bools, Fleet, Hold, Ints
+from scheduling.engine.state.shape import TaskShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The plug-ins that come with the engine."""
+"""The plug-ins that come with the engine, and configurations resolved with them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from scheduling.engine.actions.idle import Idle
 from scheduling.engine.actions.pressure import Pressure
 from scheduling.engine.actions.stale_gang import StaleGang
 from scheduling.engine.actions.time_limit import TimeLimit
+from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.orders import ORDERS
+from scheduling.engine.order.protocols import Order
 from scheduling.engine.placement.devices import DEVICE_PICKERS
 from scheduling.engine.placement.foresight import LookAheadPolicy
 from scheduling.engine.placement.preferences import PREFERENCES
+from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
 from scheduling.engine.placement.scores import SCORES
 from scheduling.engine.placement.vetoes import VETOES
-from scheduling.engine.plugins.protocols import DevicePicker, Order, Score, Veto
-from scheduling.engine.plugins.registry import Registry
-from scheduling.engine.plugins.sets import Action, PluginSet
+from scheduling.engine.session.config import EngineConfig, resolve_cycle_order, resolve_plugins
+from scheduling.engine.session.plugin_sets import Action, PluginSet, Toolbox
+from scheduling.engine.session.session import Session
 
-ADMISSIONS: tuple[Action, ...] = (
+ADMISSIONS: tuple[Action[Session], ...] = (
     Admission("admit", Victims.ALL),
     Admission("preempt", Victims.OWN_QUEUE),
     Admission("allocate", Victims.NONE),
 )
 
-HOUSEKEEPING: tuple[Action, ...] = (
+HOUSEKEEPING: tuple[Action[Session], ...] = (
     Pressure(),
     StaleGang(),
     TimeLimit(),
@@ -40,5 +43,23 @@ BUILTIN = PluginSet(
     scores=Registry[Score]("score", (*SCORES, LookAheadPolicy(), *PREFERENCES)),
     orders=Registry[Order]("order", ORDERS),
     device_pickers=Registry[DevicePicker]("device picker", DEVICE_PICKERS),
-    actions=Registry[Action]("action", (*ADMISSIONS, *HOUSEKEEPING)),
+    actions=Registry[Action[Session]]("action", (*ADMISSIONS, *HOUSEKEEPING)),
 )
+
+
+def resolve_config(config: EngineConfig) -> Toolbox:
+    """Everything that the configuration names, looked up among its plug-ins or the built-in ones.
+
+    Raises:
+        ConfigError: naming what is missing, doubled or out of range.
+    """
+    return resolve_plugins(config, config.plugins or BUILTIN)
+
+
+def cycle_order(config: EngineConfig) -> tuple[Order, ...]:
+    """The criteria by which heads of different queues are ordered.
+
+    Raises:
+        ConfigError: when the configuration names an order that does not exist.
+    """
+    return resolve_cycle_order(config, config.plugins or BUILTIN)

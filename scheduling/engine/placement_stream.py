@@ -11,16 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.engine.config import EngineConfig, resolve_config
-from scheduling.engine.consolidation.search import Movable, Plan, open_room
+from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import Flavor, Node, PlacementRules, Request
 from scheduling.engine.placement.capacity import slots
 from scheduling.engine.placement.devices import slices
 from scheduling.engine.placement.matrix import ScoreMatrix, servable
 from scheduling.engine.placement.placer import Placer, Seat
-from scheduling.engine.placement.shape import TaskShape, resolve
 from scheduling.engine.placement.workload import Workload
+from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.shape import TaskShape, resolve
+from scheduling.engine.stream_moves import Movable, Plan, open_room
 
 NO_RULES = PlacementRules()
 

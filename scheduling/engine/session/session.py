@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from scheduling.engine.actions.admission.allowances import Allowances
-from scheduling.engine.actions.equivalence import likes_of, refusals_of
-from scheduling.engine.actions.ranks import QueueRanks, ranks_of
-from scheduling.engine.config import EngineConfig, resolve_config
 from scheduling.engine.model import (
     Considered,
     Decision,
@@ -22,20 +18,22 @@ from scheduling.engine.model import (
     Reason,
     Strategy,
 )
+from scheduling.engine.model.registry import ConfigError
 from scheduling.engine.order.orders import Preempting, candidate_key, job_key
+from scheduling.engine.order.protocols import Candidate, Order
 from scheduling.engine.order.users import Users
 from scheduling.engine.placement.feasibility import Dead
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.placement.workload import Census, Workload
-from scheduling.engine.plugins.protocols import Candidate, Order
-from scheduling.engine.plugins.registry import ConfigError
-from scheduling.engine.plugins.sets import Toolbox
 from scheduling.engine.preemption.search import VictimSearch
+from scheduling.engine.session.allowances import Allowances
+from scheduling.engine.session.config import EngineConfig
+from scheduling.engine.session.consolidation_gain import Gain
+from scheduling.engine.session.equivalence import likes_of, refusals_of
+from scheduling.engine.session.plugin_sets import Toolbox
+from scheduling.engine.session.queue_ranks import QueueRanks, ranks_of
 from scheduling.engine.state.lines import JobKey, Line
 from scheduling.engine.state.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from scheduling.engine.actions.gains import Gain
 
 STICKY: Order = Preempting()
 T = TypeVar("T")
@@ -47,11 +45,11 @@ Table = dict[tuple[Hashable, ...], T]
 class Session:
     """One cycle in progress. Actions read it, decide inside statements, and record here."""
 
-    def __init__(self, snapshot: Snapshot, config: EngineConfig, now: Instant) -> None:
+    def __init__(self, snapshot: Snapshot, config: EngineConfig, tools: Toolbox, now: Instant) -> None:
         self.snapshot = snapshot
         self.config = config
         self.now = now
-        self.tools = _tools(snapshot, config)
+        self.tools = tools
         self.decisions: list[Decision] = []
         self.outcomes: dict[str, Outcome] = {}
         # Those of them that lack nothing but room.
@@ -165,17 +163,6 @@ class Session:
     def job(self, job_id: str) -> Job:
         """A job of the snapshot."""
         return self.snapshot.jobs[job_id]
-
-
-def _tools(snapshot: Snapshot, config: EngineConfig) -> Toolbox:
-    """The resolved configuration; kept with the snapshot, as most cycles have that of the last one."""
-    known = snapshot.kept.get(Toolbox)
-    if isinstance(known, tuple) and known[0] is config:
-        tools: Toolbox = known[1]
-        return tools
-    tools = resolve_config(config)
-    snapshot.kept[Toolbox] = (config, tools)
-    return tools
 
 
 def _placer(snapshot: Snapshot, tools: Toolbox) -> Placer:

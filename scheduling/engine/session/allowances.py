@@ -26,7 +26,7 @@ from scheduling.engine.model import (
 from scheduling.engine.placement.clusters import queue_clusters
 from scheduling.engine.placement.feasibility import Dead
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.quota.charges import asked_of, demand, summed
+from scheduling.engine.state.charges import asked_of, demand, summed
 from scheduling.engine.state.snapshot import Snapshot
 
 _Sums = Mapping[ResourceName, int]

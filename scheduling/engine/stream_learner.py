@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scheduling.engine.placement.stream import PlacementStream
 from scheduling.engine.placement.workload import Workload, WorkloadShape
+from scheduling.engine.placement_stream import PlacementStream
 
 # Before so many arrivals little is known, and policies that learn are left alone.
 FIRST = 128

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from scheduling.engine.options import (
+from scheduling.engine.model.options import (
     BackfillOptions,
     ConsolidationOptions,
     FairSharing,
@@ -16,13 +16,12 @@ from scheduling.engine.options import (
     RoomOptions,
     UserShares,
 )
+from scheduling.engine.model.registry import ConfigError
 from scheduling.engine.order.orders import fair_chain
+from scheduling.engine.order.protocols import Order
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.placement.vetoes import VETOES
-from scheduling.engine.plugins.builtin import BUILTIN
-from scheduling.engine.plugins.protocols import Order
-from scheduling.engine.plugins.registry import ConfigError
-from scheduling.engine.plugins.sets import PluginSet, Toolbox
+from scheduling.engine.session.plugin_sets import PluginSet, Toolbox
 from scheduling.engine.topology import TopologyOptions
 
 
@@ -95,12 +94,12 @@ class EngineConfig:
     explain: Explain = Explain.ALL
     advise_for: str | None = None
     trace: bool = False
-    plugins: PluginSet = BUILTIN
+    plugins: PluginSet | None = None
     stopwatch: Callable[[], float] | None = None
 
 
-def resolve_config(config: EngineConfig) -> Toolbox:
-    """Look up everything that the configuration names.
+def resolve_plugins(config: EngineConfig, plugins: PluginSet) -> Toolbox:
+    """The plug-ins that the configuration names, out of `plugins`.
 
     Raises:
         ConfigError: naming what is missing, doubled or out of range.
@@ -115,7 +114,6 @@ def resolve_config(config: EngineConfig) -> Toolbox:
     ):
         if len(set(names)) < len(names):
             raise ConfigError(f"a {what} is named twice: {', '.join(names)}")
-    plugins = config.plugins
     for name, scores in config.policies:
         if not scores or any(weight < 1 for _, weight in scores):
             raise ConfigError(f"policy {name} needs at least one score, each with a weight of 1 or more")
@@ -135,11 +133,11 @@ def resolve_config(config: EngineConfig) -> Toolbox:
         orderings={
             name: tuple(plugins.orders.get(order) for order in chain) for name, chain in config.orderings
         },
-        cycle_order=cycle_order(config),
+        cycle_order=resolve_cycle_order(config, plugins),
     )
 
 
-def cycle_order(config: EngineConfig) -> tuple[Order, ...]:
+def resolve_cycle_order(config: EngineConfig, plugins: PluginSet) -> tuple[Order, ...]:
     """The criteria by which heads of different queues are ordered.
 
     Raises:
@@ -148,4 +146,4 @@ def cycle_order(config: EngineConfig) -> tuple[Order, ...]:
     chain = config.cycle_order
     if config.fair_sharing is not None:
         chain = fair_chain(chain, config.fair_sharing)
-    return tuple(config.plugins.orders.get(name) for name in chain)
+    return tuple(plugins.orders.get(name) for name in chain)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from quotas.tree import QuotaTree
 from scheduling.engine.model import FlavorResource, Job, Queue
-from scheduling.engine.quota.charges import asked_of
-
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session, Usage
+from scheduling.engine.session.session import Session, Usage
+from scheduling.engine.state.charges import asked_of
 
 Tree = QuotaTree[FlavorResource]
 UNLIMITED = float("inf")

@@ -16,7 +16,7 @@ from scheduling.engine.model import (
     Request,
     ResourceName,
 )
-from scheduling.engine.placement.shape import TaskShape, resolve
+from scheduling.engine.state.shape import TaskShape, resolve
 
 ANYWHERE = PlacementRules()
 REMEMBERED = 16_384

@@ -26,7 +26,7 @@ from scheduling.engine.model import (
     Request,
     Toleration,
 )
-from scheduling.engine.placement.mig import instance
+from scheduling.engine.model.mig import instance
 from scheduling.engine.state.presence import Kin, Sought, kin_of, sought
 
 CARD_PERCENT = 100

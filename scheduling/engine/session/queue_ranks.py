@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from scheduling.engine.actions.equivalence import Likes
 from scheduling.engine.model import Instant, Job, JobState
+from scheduling.engine.session.equivalence import Likes
 from scheduling.engine.state.lines import Entry, JobKey, Line
 from scheduling.engine.state.snapshot import Snapshot
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import fields, replace
 
 from scheduling.engine.model import HelpCode, Job, Outcome, PlacementRules
-from scheduling.engine.quota.charges import ANYWHERE
+from scheduling.engine.state.charges import ANYWHERE
 from scheduling.engine.state.snapshot import Snapshot
 
 KEPT = 1024

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from scheduling.engine.model.registry import Registry
+from scheduling.engine.order.protocols import Order
 from scheduling.engine.placement.placer import PlacementRule
-from scheduling.engine.plugins.protocols import DevicePicker, Order, Score, Veto
-from scheduling.engine.plugins.registry import Registry
+from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
 
-if TYPE_CHECKING:
-    from scheduling.engine.session import Session
+SessionT = TypeVar("SessionT", contravariant=True)
 
 
 @runtime_checkable
-class Action(Protocol):
+class Action(Protocol[SessionT]):
     """One step of a cycle over the common session."""
 
     name: str
 
-    def run(self, session: Session) -> None:
+    def run(self, session: SessionT) -> None:
         """Decide; decisions and outcomes go to the session."""
         ...
 
@@ -33,14 +33,14 @@ class PluginSet:
     scores: Registry[Score]
     orders: Registry[Order]
     device_pickers: Registry[DevicePicker]
-    actions: Registry[Action]
+    actions: Registry[Action[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
     """The plug-ins of one configuration, resolved and in their configured order."""
 
-    actions: tuple[Action, ...]
+    actions: tuple[Action[Any], ...]
     rule: PlacementRule
     orderings: Mapping[str, tuple[Order, ...]]
     cycle_order: tuple[Order, ...]

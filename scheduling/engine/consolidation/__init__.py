@@ -1,1 +1,0 @@
-"""Moving tasks that run so that a waiting one finds room."""

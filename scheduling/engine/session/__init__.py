@@ -1,0 +1,1 @@
+"""What the actions of one cycle share: configuration, session, equivalence classes, user allowances."""
