@@ -80,8 +80,14 @@ def beyond_limits(session: Session, queue: Queue, job: Job, dead: Dead) -> Outco
     tried = queue_clusters(flavors, queue) if len(job.roles) > 1 else ()
     known = [name for name in queue.flavors if name in flavors]
     each = [[name for name in known if flavors[name].cluster == cluster] for cluster in tried] or [known]
-    found = [_beyond_limits_of(session, queue, job, names, dead) for names in each]
-    return found[0] if all(found) else None
+    # A cluster that could never hold one of the roles is none in which the job stays below its limits.
+    alive = [
+        names
+        for names in each
+        if all(any((role.name, name) not in dead for name in names) for role in job.roles)
+    ]
+    found = [_beyond_limits_of(session, queue, job, names, dead) for names in alive]
+    return found[0] if found and all(found) else None
 
 
 def _beyond_limits_of(

@@ -80,11 +80,13 @@ class Search:
             yield Area(self.outer.rows, self._liked(finest, self.outer.rows))
 
     def most(self) -> int:
-        """The most tasks of the hardest shape that one domain of the rule's level could take now."""
+        """The most tasks of the hardest shape that one domain of the rule's level could take now, up to those
+        that are wanted."""
         level = self._index(self.rule.level)
         if level is None or not self.wanted:
             return 0
-        return int(self.levels.sums(level, self.wanted[0].room(self.outer.rows)).max(initial=0))
+        room = self.levels.sums(level, self.wanted[0].room(self.outer.rows)).max(initial=0)
+        return min(int(room), self.wanted[0].tasks)
 
     def _index(self, label: str) -> int | None:
         return self.levels.labels.index(label) if label in self.levels.labels else None

@@ -19,6 +19,8 @@ from scheduling.engine.model import (
     Request,
     Role,
     StopPolicy,
+    TopologyMode,
+    TopologyRule,
 )
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import (
@@ -218,3 +220,30 @@ def test_node_rules_of_a_role_that_asks_for_nothing_hold_in_every_flavor() -> No
     )
     (decision,) = cycle(snapshot).decisions
     assert {task.node for task in decision.allocations} == {"n1"}
+
+
+def test_the_limit_of_the_only_cluster_that_could_hold_all_roles_is_told() -> None:
+    """The near cluster has no node with the memory of the second role: its quota does not count."""
+    asked = job("j", "a", role(1, 2, name="first"), role(1, 0, name="second", memory=9_000))
+    snapshot = world(
+        [
+            node("n0", 4, labels=NEAR, cluster="near", memory=1_000),
+            node("n1", 4, labels=FAR, cluster="far"),
+        ],
+        [asked],
+        teams={"a": (*quotas(8, flavors=("near",)), *quotas(1, flavors=("far",)))},
+        queues=[queue("a", flavors=KINDS, stop_policy=StopPolicy.HOLD)],
+        flavors=kinds(clusters=True),
+    )
+    found = outcome(cycle(snapshot), "j")
+    assert (found.reason, found.numbers["flavor"]) == (Reason.EXCEEDS_MAX_QUOTA, "far")
+
+
+def test_no_more_room_in_a_zone_is_told_than_is_asked_for() -> None:
+    """Each of two nodes of the zone has room for the first role, and none for the second."""
+    zone = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
+    nodes = [node(f"n{at}", 4, labels={"zone": "a"}, memory=1_000, used_memory=900) for at in range(2)]
+    roles = (role(1, 1, name="first"), role(1, 0, name="second", memory=500))
+    found = outcome(cycle(world(nodes, [job("j", "a", *roles, topology=zone)])), "j")
+    assert found.reason is Reason.NO_ROOM
+    assert (found.numbers["role"], found.numbers["asked"], found.numbers["available"]) == ("first", 1, 1)
