@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks import api, commands, engine_cycle, kube, packing, packing_quality, pipeline, replay
 from benchmarks.support.postgres import MissingProgram
 from benchmarks.support.report import run_command
-from scheduling.offline.errors import InputError
+from scheduling.simulation.errors import InputError
 
 BENCHMARKS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
     "api": api.main,

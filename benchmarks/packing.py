@@ -19,8 +19,8 @@ from rich.table import Table
 
 from benchmarks.support.report import Report, Row, limits, show
 from scheduling.engine.model import Node
-from scheduling.offline.openb import Arrivals, Pod, read_arrivals, read_nodes, read_pods, scaled
-from scheduling.offline.pack import OFFERED, PackReport, run_pack
+from scheduling.simulation.openb import Arrivals, Pod, read_arrivals, read_nodes, read_pods, scaled
+from scheduling.simulation.pack import OFFERED, PackReport, run_pack
 
 PUBLISHED = {
     "dotprod": "02-DotProd",

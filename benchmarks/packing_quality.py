@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.support.report import limits
-from scheduling.offline.openb import read_arrivals, read_nodes, read_pods, scaled
-from scheduling.offline.pack import run_pack
+from scheduling.simulation.openb import read_arrivals, read_nodes, read_pods, scaled
+from scheduling.simulation.pack import run_pack
 
 OURS, BEST = "default", "fgd"
 SEEDS = (42, 43, 44, 45, 46)

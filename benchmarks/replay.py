@@ -14,8 +14,8 @@ from typing import Any
 
 from benchmarks.support.replay_events import Line, Pool, check_events
 from benchmarks.support.report import Report, Row, limits
-from scheduling.offline.philly import Tenant, TraceJob, read_jobs, read_tenants
-from scheduling.offline.replay import ReplayReport, run_replay
+from scheduling.simulation.philly import Tenant, TraceJob, read_jobs, read_tenants
+from scheduling.simulation.replay import ReplayReport, run_replay
 
 POLICIES = ("static-fifo", "static-sjf")
 FACTORS = (1.0, 1.15, 1.2, 1.3, 1.45)

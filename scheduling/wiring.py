@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters import restarts
+from clusters.hooks import restarts
 from clusters.models import Cell
 from foundation.core.lazy_import import defer_import
 from foundation.messaging import outbox

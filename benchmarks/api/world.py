@@ -19,9 +19,9 @@ from foundation.core.identifiers import new_id
 from foundation.core.quantities import Resource
 from quotas.models import Queue, QueueFlavor, Quota, QuotaNode
 from quotas.services.quota import quota_node_ensure
+from scheduling.job_file import parse_job
 from scheduling.models import Job, PriorityClass
 from scheduling.services.jobs.job import job_submit
-from scheduling.spec import parse_job
 from tenants.models import Member, Role, Tenant, TenantKind, User
 from tenants.services.access_key import access_key_create
 

@@ -25,7 +25,7 @@ OFFLINE: Final = {
     "conformance": "Run case tables of other schedulers through the engine",
     "agent": "Change the memory of running parts of cards on this GPU node",
 }
-OFFLINE_MODULES: Final = {"conformance": "scheduling.interop.cli", "agent": "telemetry.agent.cli"}
+OFFLINE_MODULES: Final = {"conformance": "scheduling.conformance.cli", "agent": "telemetry.agent.cli"}
 UP_HELP: Final = "Run the whole platform on this machine: database, broker, web, workers"
 BENCH_HELP: Final = "Measure and judge by the limits of benchmarks/limits.toml; `bench --help` names all"
 OWN_PACKAGES: Final = (
@@ -73,7 +73,7 @@ def _version() -> str:
 
 def _offline(name: str, arguments: list[str]) -> int:
     try:
-        commands = importlib.import_module(OFFLINE_MODULES.get(name, "scheduling.offline.cli"))
+        commands = importlib.import_module(OFFLINE_MODULES.get(name, "scheduling.simulation.cli"))
     except ModuleNotFoundError as error:
         fail(f"{name} needs the module {error.name}, which is not installed")
     parser = argparse.ArgumentParser(prog=f"allotment {name}", description=OFFLINE[name])

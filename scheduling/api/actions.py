@@ -26,11 +26,11 @@ from scheduling.api.serializers import (
     SubmittedSerializer,
 )
 from scheduling.api.views import accepted
+from scheduling.job_file import to_mapping
 from scheduling.models import Job
 from scheduling.selectors.job import job_get
 from scheduling.services.jobs.job import job_cancel, job_priority, job_resume, job_submit, job_suspend
 from scheduling.services.jobs.job_read import job_read
-from scheduling.spec import to_mapping
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.key_scopes import scope_require

@@ -1,4 +1,4 @@
-"""The job file as the schema describes it. Reading is done by `scheduling.spec`, which tells all mistakes."""
+"""The job file as the schema of the REST API; `scheduling.job_file` reads it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from scheduling.job_file.container import GRACE_MAX_S, PULL_POLICIES
 from scheduling.models import JobKind
-from scheduling.spec.container import GRACE_MAX_S, PULL_POLICIES
 
 _QUANTITY = "As Kubernetes writes it."
 

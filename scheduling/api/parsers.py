@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 from foundation.core.bounded_parsing import Bounds
 from foundation.web.parsers import BodyParser, BoundedJsonParser
-from scheduling.spec import JOB_BOUNDS, load_text
+from scheduling.job_file import JOB_BOUNDS, load_text
 
 
 class JobJsonParser(BoundedJsonParser):

@@ -12,11 +12,11 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import QuantityError
 from foundation.sql.versions import if_match
 from scheduling.api.serializers import ResizeRequestSerializer, ResizeSerializer
+from scheduling.job_file.memory import read_memory
 from scheduling.selectors.job import job_get
 from scheduling.selectors.resize import resize_list
 from scheduling.selectors.task import task_get
 from scheduling.services.resizing.resize import slice_memory_resize
-from scheduling.spec.memory import read_memory
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.key_scopes import scope_require

@@ -10,9 +10,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from scheduling.api.job_file import JobFileSerializer
+from scheduling.job_file import to_mapping
 from scheduling.models import DecisionKind, Job, JobKind, JobState, ResizeState, TaskState
 from scheduling.selectors.job import JobRow, job_cards, job_position, job_row, job_tasks_asked
-from scheduling.spec import to_mapping
 from tenants.api.bodies import StrictSerializer
 from tenants.api.schema import ProblemSerializer
 

@@ -23,6 +23,7 @@ from scheduling.api.serializers import (
     TaskSerializer,
     listed,
 )
+from scheduling.job_file import JobSpec
 from scheduling.models import Job
 from scheduling.selectors.event import job_events
 from scheduling.selectors.job import JobFilter, job_get, job_list
@@ -30,7 +31,6 @@ from scheduling.selectors.task import job_tasks
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_check import Submission, job_check
 from scheduling.services.jobs.job_read import Reading, job_read
-from scheduling.spec import JobSpec
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.pages import answer, list_of

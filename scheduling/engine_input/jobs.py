@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from quotas.models import Queue
 from scheduling.engine import model as em
+from scheduling.job_file import JobSpec, RoleSpec, level_label
 from scheduling.models import GpuRequestMode, Job, JobRole, JobState
-from scheduling.spec import JobSpec, RoleSpec, level_label
 
 ASKED: Final = "asked"
 """The id of a job that only a specification describes."""

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from scheduling.spec import JobSpec
-from scheduling.spec.volumes import SOURCES as VOLUMES
+from scheduling.job_file import JobSpec
+from scheduling.job_file.volumes import SOURCES as VOLUMES
 
 Value = tuple[str, str]
 """(path in the job file, value as text)."""

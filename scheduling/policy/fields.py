@@ -11,8 +11,8 @@ from django.utils.translation import gettext_noop
 
 from clusters.backends.base import GRACE_S
 from foundation.core.quantities import QuantityError, parse_cpu, parse_percent
-from scheduling.spec import JobSpec, RoleSpec
-from scheduling.spec.memory import read_memory
+from scheduling.job_file import JobSpec, RoleSpec
+from scheduling.job_file.memory import read_memory
 
 LARGEST: Final = 2**31 - 1
 

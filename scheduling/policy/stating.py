@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import QuantityError
+from scheduling.job_file import parse_job
 from scheduling.policy.allowed import CHOICES, unknown_choice
 from scheduling.policy.combine import Stated, combine
 from scheduling.policy.fields import FIELDS, amount_of, unknown_field
 from scheduling.policy.trees import put, value_at
-from scheduling.spec import parse_job
 from tenants.models import Tenant
 
 IDLE_LEAST_S: Final = 300

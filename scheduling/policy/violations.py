@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from django.utils.translation import gettext as _
 
 from foundation.core.errors import FieldError
+from scheduling.job_file import JobSpec
 from scheduling.policy.allowed import CHOICES
 from scheduling.policy.combine import Effective, Limit, Patterns
 from scheduling.policy.fields import CAPPED, FIELDS, Found
-from scheduling.spec import JobSpec
 
 
 def violations(spec: JobSpec, policy: Effective) -> list[FieldError]:

@@ -8,8 +8,8 @@ from typing import Final
 
 from django.db.models import Q, QuerySet
 
+from clusters.hooks.restarts import RestartingJob
 from clusters.models import Cluster
-from clusters.restarts import RestartingJob
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import Actor

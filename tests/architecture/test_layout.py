@@ -58,3 +58,15 @@ def test_the_wheel_packs_every_package() -> None:
 
 def test_no_test_folder_is_called_platform() -> None:
     assert not (ROOT / "tests" / "platform").exists()
+
+
+ROOT_MODULES = {"__init__", "apps", "tasks", "urls", "urls_operations", "wiring"}
+ENTRY_POINTS = {"asgi", "celery", "cli", "wsgi"}
+
+
+def test_the_root_of_an_app_holds_only_what_django_names() -> None:
+    apps = {file.parent for base in (ROOT, SOURCE_ROOT) for file in base.glob("*/py.typed")}
+    assert {app.name for app in apps} > PACKAGES
+    modules = {f"{app.name}.{file.stem}": file.stem for app in apps for file in app.glob("*.py")}
+    allowed = ROOT_MODULES | ENTRY_POINTS
+    assert [name for name, stem in sorted(modules.items()) if stem not in allowed] == []

@@ -19,12 +19,12 @@ from foundation.core.errors import Conflict, Invalid, Refused
 from foundation.messaging import outbox
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
+from scheduling.job_file import parse_job
 from scheduling.models import TERMINAL_STATES, GpuRequestMode, Job, Task, TaskState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_cancel, job_resume, job_submit, job_suspend
 from scheduling.services.resizing.resize import slice_memory_resize
 from scheduling.services.sweep import hint_observation, sweep
-from scheduling.spec import parse_job
 from tests.builders.kube_stage import KubeStage
 from tests.chaos.actors import Order
 from tests.chaos.api_faults import BadDay

@@ -19,7 +19,7 @@ from foundation.core.errors import AllotmentError  # noqa: E402
 from foundation.web.parsers import BODY_BOUNDS  # noqa: E402
 from frontend.pages.jobs.job_values import read_rest, to_form, to_mapping  # noqa: E402
 from quotas.files import FileFormat, read_rows  # noqa: E402
-from scheduling.spec import load_text, parse_job  # noqa: E402
+from scheduling.job_file import load_text, parse_job  # noqa: E402
 from tests.fuzz.hostile import kinds  # noqa: E402
 
 _BATCH = Bounds(size=2 * 2**20, nodes=100_000)

@@ -16,9 +16,9 @@ from clusters.services.flavor import flavor_add, flavors_found
 from foundation.core.actor import SYSTEM
 from foundation.models import Installation
 from foundation.models.installation import installation_id
+from scheduling.job_file import parse_job
 from scheduling.models import Job
 from scheduling.services.jobs.job import job_cancel, job_submit
-from scheduling.spec import parse_job
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.fixtures.card_watch import BY_HAND

@@ -25,13 +25,13 @@ from frontend.pages.jobs.spec_text import spec_text
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.selectors.pool import Pool, pool_list
 from quotas.selectors.queue import queue_list
+from scheduling.job_file import load_text
+from scheduling.job_file import to_mapping as job_mapping
 from scheduling.models import Job, PriorityClass
 from scheduling.selectors.job import job_get
 from scheduling.selectors.priority import priority_class_list
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_read import job_read
-from scheduling.spec import load_text
-from scheduling.spec import to_mapping as job_mapping
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

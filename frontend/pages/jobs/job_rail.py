@@ -17,12 +17,12 @@ from frontend.texts import reasons
 from frontend.texts.recommendations import recommendation_sentences
 from quotas.selectors.pool import Pool
 from quotas.selectors.quota import QuotaRow, workspace_quota
+from scheduling.job_file import JobSpec, RoleSpec
 from scheduling.policy import Filled
 from scheduling.selectors.pending import flavor_suits
 from scheduling.services.jobs.job_check import job_check
 from scheduling.services.jobs.job_preview import preview
 from scheduling.services.jobs.job_read import job_read
-from scheduling.spec import JobSpec, RoleSpec
 from tenants.models import Tenant, User
 
 

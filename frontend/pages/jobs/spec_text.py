@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from scheduling.job_file import to_mapping
 from scheduling.models import Job
-from scheduling.spec import to_mapping
 
 
 def job_text(job: Job) -> str:

@@ -23,13 +23,13 @@ from foundation.core.numbers import read_whole
 from frontend.components import view_models
 from frontend.shell.form_actions import done, told, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
+from scheduling.job_file import load_text
 from scheduling.models import WorkspacePolicy
 from scheduling.policy import Effective, Limit
 from scheduling.policy.fields import FIELDS
 from scheduling.policy.stating import IDLE_LEAST_S, IDLE_MOST_S, START_MOST_S, Statement
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
-from scheduling.spec import load_text
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

@@ -21,9 +21,9 @@ from clusters.backends.simulated.timeline import Timeline
 from clusters.models import Device, SimulatedCluster
 from foundation.core import clock
 from foundation.models import Heartbeat
+from scheduling.job_file import parse_job
 from scheduling.models import WAITING_STATES, Job, JobRole
 from scheduling.services.jobs.job import job_submit
-from scheduling.spec import parse_job
 from tenants.models import Tenant, User
 
 _CLOCK: Final = "demo-workload"

@@ -21,11 +21,11 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from clusters import restarts
 from clusters.backends.base import BackendUnavailable, ClusterBackend, Owner
 from clusters.backends.registry import backend_for
+from clusters.hooks import restarts
+from clusters.hooks.restarts import RestartingJob
 from clusters.models import Cell, Cluster, ClusterHealth, Node
-from clusters.restarts import RestartingJob
 from clusters.services.node_marks import nodes_changed
 from foundation.audit import audit_log
 from foundation.core import clock, faults

@@ -11,10 +11,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.table import Table
 
 from scheduling.api.serializers import JobDetailSerializer, JobSerializer, listed
+from scheduling.job_file import load_text
 from scheduling.selectors.job import JobFilter, job_get, job_list
 from scheduling.services.jobs.job import job_cancel, job_submit
 from scheduling.services.jobs.job_read import job_read
-from scheduling.spec import load_text
 from tenants.management.results import USAGE, acting_user, refusals, write_json
 from tenants.management.verbs import shown
 from tenants.models import Tenant, User

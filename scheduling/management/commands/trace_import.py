@@ -14,9 +14,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from scheduling.traces.feed import Fed, Report, feed, speed_set
-from scheduling.traces.philly import Rejected, Trace, read_shares, read_trace
-from scheduling.traces.places import places_ensure, pool_of
+from scheduling.services.trace_import.feed import Fed, Report, feed, speed_set
+from scheduling.services.trace_import.philly import Rejected, Trace, read_shares, read_trace
+from scheduling.services.trace_import.places import places_ensure, pool_of
 from tenants.management.results import FAILED, USAGE, acting_user, refusals, write_json
 
 FORMATS: Final = ("philly", "openb", "helios", "acme", "pai")

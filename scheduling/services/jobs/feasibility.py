@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.errors import Refused
 from quotas.models import Queue
-from scheduling.spec import JobSpec
+from scheduling.job_file import JobSpec
 
 
 class NeverFits(Refused):

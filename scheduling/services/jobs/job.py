@@ -14,6 +14,7 @@ from foundation.core import clock, faults
 from foundation.core.errors import Conflict
 from foundation.messaging import outbox
 from foundation.sql.bulk import insert_rows
+from scheduling.job_file import JobSpec
 from scheduling.lifecycle import job_lifecycle, transitions
 from scheduling.lifecycle.journal import Step, tell_jobs
 from scheduling.lifecycle.transitions import transition
@@ -28,7 +29,6 @@ from scheduling.policy import Effective
 from scheduling.services.jobs.acting import act_on, require_stop
 from scheduling.services.jobs.job_check import granted_priority, job_check
 from scheduling.services.jobs.job_rows import create_rows
-from scheduling.spec import JobSpec
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

@@ -15,12 +15,12 @@ from foundation.core.errors import FieldError, Invalid, Refused
 from foundation.sql import row_scope
 from foundation.sql.prepared import Kept
 from quotas.models import Queue
+from scheduling.job_file import TASKS_MAX, JobSpec
 from scheduling.models import WAITING_STATES, Job, PriorityClass, PriorityGrant
 from scheduling.policy import Effective, combine, violations
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services.jobs import feasibility
 from scheduling.services.jobs.job_rows import Rows, rows_of
-from scheduling.spec import TASKS_MAX, JobSpec
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from foundation.core.actor import Actor
+from scheduling.job_file import JobSpec, parse_job
 from scheduling.policy import Effective, Filled, combine, fill
 from scheduling.selectors.workspace_policy import path_policies
-from scheduling.spec import JobSpec, parse_job
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from foundation.core.errors import Conflict, FieldError
 from foundation.sql.bulk import insert_rows
 from quotas.models import Queue
+from scheduling.job_file import JobSpec, RoleSpec
 from scheduling.models import GpuRequestMode, Job, JobRole, JobState, PriorityClass, Task
-from scheduling.spec import JobSpec, RoleSpec
 from tenants.models import User
 
 

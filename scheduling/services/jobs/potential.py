@@ -18,9 +18,9 @@ from quotas.models import Queue
 from scheduling import engine
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.jobs import asked_job
+from scheduling.job_file import JobSpec
 from scheduling.services.jobs.feasibility import Misfit
 from scheduling.snapshots import empty_snapshot, names_in, with_names
-from scheduling.spec import JobSpec
 
 Version = tuple[int, int]
 _VERSION: Final = Kept(

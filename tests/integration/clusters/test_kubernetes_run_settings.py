@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import Gang, OutcomeKind, TaskSpec
-from scheduling.spec import load_text, parse_job
+from scheduling.job_file import load_text, parse_job
 from tests.fixtures.kubelet import Cluster, Json
 from tests.integration.clusters.conftest import Harness
 from tests.unit.scheduling.spec.test_run_settings import FULL

@@ -21,12 +21,12 @@ from foundation.messaging import outbox
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply
+from scheduling.job_file import parse_job
 from scheduling.lifecycle.job_lifecycle import begin_stopping
 from scheduling.models import TERMINAL_STATES, Allocation, Attempt, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_cancel, job_resume, job_submit, job_suspend
 from scheduling.services.sweep import sweep
-from scheduling.spec import parse_job
 from tenants.models import Role
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy
 from tests.builders.world import World, world

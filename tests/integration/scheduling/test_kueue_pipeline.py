@@ -27,9 +27,9 @@ from foundation.models import AuditRecord, Hint
 from quotas.models import Queue, Quota
 from scheduling.delegation.following import REST_S, UNSEATED_S
 from scheduling.delegation.run import delegation_listen, delegation_run
+from scheduling.job_file import parse_job
 from scheduling.models import Allocation, GpuRequestMode, Job, JobRole, JobState
 from scheduling.services.jobs.job import job_resume, job_submit, job_suspend
-from scheduling.spec import parse_job
 from tenants.models import Role
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy
 from tests.builders.stage import Stage, state

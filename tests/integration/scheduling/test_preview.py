@@ -10,12 +10,12 @@ from django.db.models import F
 from foundation.core.quantities import Resource
 from foundation.models import Hint
 from quotas.models import Quota
+from scheduling.job_file import JobSpec, parse_job
 from scheduling.models import Decision, Job, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_check import job_check
 from scheduling.services.jobs.job_preview import preview
-from scheduling.spec import JobSpec, parse_job
 from tests.builders import jobs, quotas
 from tests.builders.world import World, world
 

@@ -8,8 +8,8 @@ from foundation.core.actor import SYSTEM
 from foundation.core.errors import Conflict, Invalid, NotFound, PermissionDenied
 from foundation.models import AuditRecord
 from quotas.models import QuotaNode
+from scheduling.job_file import parse_job
 from scheduling.services.jobs.job import job_submit
-from scheduling.spec import parse_job
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import CustomRole, Member, Role, Tenant, TenantKind

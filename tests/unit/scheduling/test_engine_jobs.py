@@ -18,8 +18,8 @@ from scheduling.engine_input.jobs import (
     topology_rule,
     watched_workspaces,
 )
+from scheduling.job_file import parse_job
 from scheduling.models import Job, JobRole
-from scheduling.spec import parse_job
 
 WORKSPACE = uuid.UUID(int=7)
 DATABASE = {"topology_key": "zone", "match_labels": {"app": "db"}}

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.table import Table
 
-from clusters.health import check_clusters
+from clusters.selectors.health import check_clusters
 from foundation.core.lazy_import import defer_import
 from foundation.monitoring.health import CheckResult, run_checks
 

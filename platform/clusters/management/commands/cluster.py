@@ -9,8 +9,8 @@ from typing import Any, Final
 from django.core.management.base import CommandError, CommandParser
 
 from clusters.api.serializers import ClusterSerializer
+from clusters.hooks.restarts import RestartingJob
 from clusters.models import BackendKind, Cell, Cluster
-from clusters.restarts import RestartingJob
 from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import cluster_list
 from clusters.services.cluster import (

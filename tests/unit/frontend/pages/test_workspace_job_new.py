@@ -11,8 +11,8 @@ from clusters.models import GpuMode
 from frontend.pages.jobs.job_values import FormValues, field_of, to_form, to_mapping
 from frontend.pages.jobs.spec_text import spec_text
 from quotas.models import QueueFlavor
+from scheduling.job_file import load_text, parse_job
 from scheduling.models import Job
-from scheduling.spec import load_text, parse_job
 from tests.builders import clusters, jobs
 from tests.builders.world import World, world
 from tests.unit.scheduling.spec.test_run_settings import FULL as RUN_SETTINGS

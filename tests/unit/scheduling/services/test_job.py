@@ -8,11 +8,11 @@ import pytest
 
 from foundation.core.errors import AllotmentError, Conflict, NotFound, PermissionDenied, Refused
 from foundation.models import AuditRecord, Hint
+from scheduling.job_file import parse_job
 from scheduling.models import Claim, Job, JobEvent, JobState, PriorityGrant, Task
 from scheduling.services.jobs import feasibility, job_check
 from scheduling.services.jobs.feasibility import Misfit
 from scheduling.services.jobs.job import job_cancel, job_resume, job_submit, job_suspend
-from scheduling.spec import parse_job
 from tests.builders import jobs
 from tests.builders.world import World, world
 

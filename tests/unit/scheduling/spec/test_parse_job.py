@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from foundation.core.errors import Invalid
+from scheduling.job_file import GpuSpec, load_text, parse_job
 from scheduling.models import GpuRequestMode, JobKind
-from scheduling.spec import GpuSpec, load_text, parse_job
 
 FULL = """
 kind: pytorch

@@ -9,9 +9,9 @@ import pytest
 
 from foundation.core import clock
 from foundation.core.errors import Invalid
+from scheduling.job_file import load_text, parse_job, to_mapping
 from scheduling.models import Job
 from scheduling.services.jobs.job_rows import create_rows, rows_of
-from scheduling.spec import load_text, parse_job, to_mapping
 from tests.builders import jobs
 from tests.builders.world import world
 

@@ -13,10 +13,10 @@ from clusters.backends.kubernetes.containers import config_maps
 from clusters.backends.kubernetes.pods import manifest
 from foundation.core.errors import Invalid, TooLarge
 from scheduling.execution.peers import Peers, peers_of
+from scheduling.job_file import JobSpec, parse_job
+from scheduling.job_file.size import FILE_BYTES_MAX, POD_BYTES_MAX
 from scheduling.models import Job, JobRole, Task
 from scheduling.models.pod_names import gang_name
-from scheduling.spec import JobSpec, parse_job
-from scheduling.spec.size import FILE_BYTES_MAX, POD_BYTES_MAX
 
 FAT = ["x" * 4000] * 20
 PROBE = {"command": ["y" * 4000] * 20}

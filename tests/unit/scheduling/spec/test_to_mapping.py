@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scheduling.job_file import parse_job, to_mapping
 from scheduling.models import GpuRequestMode
-from scheduling.spec import parse_job, to_mapping
 from tests.builders import jobs
 from tests.builders.world import world
 

@@ -14,9 +14,9 @@ from clusters.backends.simulated.seed import NodeGroup, build_cluster
 from clusters.models import SimulatedCluster
 from quotas.models import Queue, Quota
 from scheduling.models import Job, JobRole
-from scheduling.traces import feed as feeding
-from scheduling.traces.feed import Pace, feed, spec_of
-from scheduling.traces.philly import TraceJob, read_shares, read_trace
+from scheduling.services.trace_import import feed as feeding
+from scheduling.services.trace_import.feed import Pace, feed, spec_of
+from scheduling.services.trace_import.philly import TraceJob, read_shares, read_trace
 from tenants.models import Tenant
 from tests.builders.world import World, world
 

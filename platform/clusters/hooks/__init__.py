@@ -1,0 +1,1 @@
+"""Where the packages above register what follows from changes of clusters."""

@@ -1,0 +1,96 @@
+"""What a task of a case asks for, in the engine's words.
+
+cpu stays in milli, memory in bytes; a card has a thousand cores, so that fractions are exact. A fraction
+of a card takes cores alone; a request for so much GPU memory takes the share of cores that goes with it,
+so both meet on one scale.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from scheduling.conformance.errors import BadCase, Skipped
+from scheduling.engine.model import (
+    AffinityOperator,
+    Expression,
+    Extended,
+    GpuMode,
+    GpuRequest,
+    PlacementRules,
+    PodTerm,
+    QosClass,
+    Request,
+)
+
+CARD_CORES = 1000
+NODE_LABEL = "kai.scheduler/type"
+LEGACY_MIG = "legacy MIG instance"
+MIG = re.compile(r"nvidia\.com/mig-(?P<profile>(?P<slices>\d+)g\.\d+gb(?:[.+]\w+)*)")
+
+
+def mig_amounts(resources: Mapping[str, Any]) -> dict[str, int]:
+    """Instances by profile among named resources."""
+    found = ((MIG.fullmatch(name), amount) for name, amount in resources.items())
+    return {match["profile"]: int(amount) for match, amount in found if match is not None}
+
+
+def gpus_of(profile: str) -> int:
+    """As how many cards KAI's queues count an instance."""
+    return int(profile.split("g.", 1)[0])
+
+
+def request(task: Mapping[str, Any], qos: str, *, legacy: bool) -> Request:
+    """The request of one resolved task. A `legacy` one names its MIG instance in an annotation: it asks
+    for what nodes no longer offer.
+
+    Raises:
+        BadCase: when its kind is unknown.
+        Skipped: when it asks for instances of several profiles.
+    """
+    asked = task["requests"]
+    return Request(
+        cpu=int(asked.get("cpu", 0)),
+        memory=int(asked.get("memory", 0)),
+        gpu=_gpu(task),
+        extended=(Extended(LEGACY_MIG, 1),) if legacy else (),
+        qos=QosClass.GUARANTEED if qos == "Guaranteed" else QosClass.BURSTABLE,
+    )
+
+
+def _gpu(task: Mapping[str, Any]) -> GpuRequest | None:
+    kind, wanted = task["requestType"], task.get("gpuRequirement", {})
+    match kind:
+        case "Regular":
+            cards = int(wanted.get("gpus", 0))
+            return GpuRequest(cards=cards) if cards else None
+        case "Fraction":
+            cores = round(CARD_CORES * float(wanted["portion"]))
+            return GpuRequest(cards=int(wanted.get("count", 1)), mode=GpuMode.SLICE, cores=cores, memory=0)
+        case "GpuMemory":
+            return GpuRequest(
+                cards=int(wanted.get("count", 1)), mode=GpuMode.SLICE, memory=int(wanted["gpuMemory"])
+            )
+        case "MigInstance":
+            instances = mig_amounts(task["requests"])
+            if len(instances) != 1:
+                raise Skipped(f"{task['uid']} asks for MIG instances of several profiles")
+            ((profile, cards),) = instances.items()
+            return GpuRequest(cards=cards, mode=GpuMode.MIG, profile=profile)
+    raise BadCase(f"task {task['uid']}: requestType {kind!r} is unknown")
+
+
+def rules(raw: Mapping[str, Any]) -> PlacementRules:
+    """Where a task may stand. The labels that it looks for in others are also its own."""
+    labels: Mapping[str, str] = raw.get("PodAffinityLabels", {})
+    names = tuple(raw.get("NodeAffinityNames", ()))
+    wanted = tuple(Expression(key, AffinityOperator.IN, (value,)) for key, value in sorted(labels.items()))
+    near, apart = raw.get("PodAffinityTopologyKey"), raw.get("PodAntiAffinityTopologyKey")
+    return PlacementRules(
+        node_affinity=((Expression(NODE_LABEL, AffinityOperator.IN, names),),) if names else (),
+        namespace="default" if labels else "",
+        labels=labels,
+        pod_affinity=(PodTerm(near, wanted),) if near else (),
+        pod_anti_affinity=(PodTerm(apart, wanted),) if apart else (),
+    )

@@ -1,0 +1,222 @@
+"""One of KAI's actions on a world: a snapshot, one cycle of the engine, and its decisions carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from scheduling.conformance.errors import Skipped
+from scheduling.conformance.kai.fair import shared
+from scheduling.conformance.kai.world import Gang, Status, Task, World
+from scheduling.engine import (
+    BackfillOptions,
+    ConsolidationOptions,
+    EngineConfig,
+    Explain,
+    HousekeepingOptions,
+    PreemptionOptions,
+    Snapshot,
+    VictimOrder,
+    run_cycle,
+)
+from scheduling.engine.model import (
+    Allocation,
+    Charge,
+    Claim,
+    Device,
+    Job,
+    JobState,
+    Node,
+    PreemptionPolicy,
+    PreemptOthers,
+    PreemptWithin,
+    QuotaNode,
+)
+
+MANY = 2**31
+ALREADY_GONE = "(moved)"
+ACTIONS = {
+    "allocate": ("allocate", "elastic"),
+    "consolidation": ("consolidate",),
+    "reclaim": ("admit",),
+    "preempt": ("preempt",),
+    "stalegangeviction": ("stale_gang",),
+}
+
+
+def play(world: World, action: str) -> None:
+    """Run one action and carry out what it decided.
+
+    Raises:
+        Skipped: when the engine has no such action.
+    """
+    if action not in ACTIONS:
+        raise Skipped(f"there is no action {action}")
+    _cycle(world, action, world.quota_nodes)
+    if action == "reclaim":
+        # What a queue deserves was taken back; fixed jobs get no more than that.
+        _cycle(world, action, shared(world), fixed=False)
+
+
+def _cycle(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: bool = True) -> None:
+    result = run_cycle(snapshot(world, action, quotas, fixed=fixed), config(world, action), world.now)
+    world.carry_out(result.decisions)
+
+
+def config(world: World, action: str) -> EngineConfig:
+    """The engine as KAI is set up: every job is tried, victims by its order, nothing bounded."""
+    return EngineConfig(
+        actions=ACTIONS[action],
+        devices=world.devices,
+        heads_per_queue=None,
+        backfill=BackfillOptions(hold_after_s=None),
+        preemption=PreemptionOptions(
+            victim_order=VictimOrder.PRIORITY,
+            eviction_cap=MANY,
+            share_loss_s=None,
+            spare_permille=0,
+            beside_preemptible=True,
+            budget=MANY,
+            oracle_budget=MANY,
+            claim_s=3600,
+        ),
+        consolidation=ConsolidationOptions(
+            moves_per_cycle=MANY,
+            jobs_per_move=None,
+            jobs_tried=MANY,
+            effort=None,
+            loss_s=None,
+            cheapest_first=False,
+            with_evictions=False,
+            preemptible_only=True,
+            for_growth=True,
+        ),
+        housekeeping=HousekeepingOptions(
+            stale_grace_s=world.grace_s, grow_past_waiting=True, surplus_later=True, grown_per_cycle=None
+        ),
+        explain=Explain.CONSIDERED,
+    )
+
+
+def snapshot(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: bool = True) -> Snapshot:
+    """The world as the engine sees it, with these quotas. Without `fixed`, jobs that would be fixed once
+    they ran do not take part."""
+    former = {f"{ALREADY_GONE}{task.job}": task.job for task in world.tasks() if task.former is not None}
+    held = [_seen(task, allocation) for task, allocation in world.holds()]
+    held += [task.hold for task in world.tasks() if task.former is not None and task.hold is not None]
+    jobs = [job for gang in world.gangs.values() if (job := _job(world, gang, fixed=fixed)) is not None]
+    jobs += [
+        replace(world.gangs[job].job, id=name, state=JobState.LEAVING, sub_gangs=(), topology=None)
+        for name, job in former.items()
+    ]
+    rights = _rights(action)
+    return Snapshot(
+        nodes=[_loaded(node, held) for node in world.nodes],
+        flavors=[world.flavor],
+        quota_nodes=[_used(node, held, world) for node in quotas],
+        queues=[replace(queue, preemption=rights) for queue in world.queues],
+        jobs=jobs,
+        allocations=held,
+        claims=[claim for gang in world.gangs.values() if (claim := _claim(world, gang)) is not None],
+    )
+
+
+def _rights(action: str) -> PreemptionPolicy:
+    if action == "preempt":
+        return PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY)
+    return PreemptionPolicy(reclaim=PreemptOthers.ANY)
+
+
+def _seen(task: Task, allocation: Allocation) -> Allocation:
+    """What a task on the move has not left yet is held in another name: its own stands for the new place."""
+    if task.former is None:
+        return allocation
+    return replace(allocation, job=f"{ALREADY_GONE}{allocation.job}")
+
+
+def _job(world: World, gang: Gang, *, fixed: bool) -> Job | None:
+    """The job in its present state; None when nothing of it is left to run."""
+    stands = [task for task in gang.tasks if task.stands() or task.former is not None]
+    waits = [task for task in gang.tasks if task.status in (Status.PENDING, Status.PIPELINED)]
+    leaves = [task for task in gang.tasks if task.status is Status.RELEASING]
+    stuck = any(task.status is Status.STUCK for task in gang.tasks)
+    if stands:
+        state = JobState.LIVE
+    elif leaves:
+        state = JobState.LEAVING
+    elif waits:
+        state = JobState.QUEUED if fixed or gang.job.preemptible else JobState.SUSPENDED
+    else:
+        return None
+    broken = gang.job.broken_since
+    return replace(
+        gang.job,
+        state=state,
+        preemptible=gang.job.preemptible and not stuck,
+        broken_since=world.now if broken is None and stands else broken,
+    )
+
+
+def _claim(world: World, gang: Gang) -> Claim | None:
+    """The gang's claim, in the names under which tasks on the move still hold their former places."""
+    if gang.claim is None:
+        return None
+    moving = {task.former.id for task in world.tasks() if task.former is not None}
+    leaving = (f"{ALREADY_GONE}{key}" if key in moving else key for key in gang.claim.leaving)
+    return replace(gang.claim, leaving=tuple(leaving))
+
+
+@dataclass(slots=True)
+class _Load:
+    cores: int = 0
+    memory: int = 0
+    holders: int = 0
+    exclusive: bool = False
+
+
+def _loaded(node: Node, held: Iterable[Allocation]) -> Node:
+    """A node with what is held on it."""
+    here = [allocation for allocation in held if allocation.node == node.id]
+    loads = {device.uuid: _Load() for device in node.devices}
+    zones = {zone.id: (zone.used_cpu, zone.used_memory) for zone in node.numa}
+    for allocation in here:
+        for part in allocation.slices:
+            load = loads[part.device]
+            load.cores += part.cores
+            load.memory += part.memory
+            load.holders += 1
+            load.exclusive |= part.exclusive
+        for share in allocation.zones:
+            cpu, memory = zones[share.zone]
+            zones[share.zone] = (cpu + share.cpu, memory + share.memory)
+    return replace(
+        node,
+        used_cpu=sum(allocation.cpu for allocation in here),
+        used_memory=sum(allocation.memory for allocation in here),
+        used_pods=len(here),
+        devices=tuple(_with(device, loads[device.uuid]) for device in node.devices),
+        numa=tuple(
+            replace(zone, used_cpu=zones[zone.id][0], used_memory=zones[zone.id][1]) for zone in node.numa
+        ),
+    )
+
+
+def _with(device: Device, load: _Load) -> Device:
+    return replace(
+        device,
+        used_cores=load.cores,
+        used_memory=load.memory,
+        holders=load.holders,
+        exclusive=load.exclusive,
+    )
+
+
+def _used(node: QuotaNode, held: Iterable[Allocation], world: World) -> QuotaNode:
+    leaves = {queue.id for queue in world.queues}
+    total: dict[tuple[str, str], int] = {}
+    if node.id in leaves:
+        for allocation in held:
+            if allocation.queue == node.id:
+                for charge in allocation.charges:
+                    total[charge.key] = total.get(charge.key, 0) + charge.amount
+    return replace(node, usage=tuple(Charge(*key, amount) for key, amount in sorted(total.items())))

@@ -1,0 +1,70 @@
+"""What is checked of a head before anything is asked of quota: checks, namespace, limits of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from scheduling.conformance.fields import Fields
+from scheduling.conformance.kueue import quantities
+from scheduling.conformance.kueue.objects import Aside
+from scheduling.conformance.kueue.pending import Bar
+
+Amounts = dict[str, int]
+
+
+def bar(workload: Mapping[str, Any], aside: Aside | None, objects: Sequence[Mapping[str, Any]]) -> Bar | None:
+    """Why a head is sent back at once, or None."""
+    source = Fields(workload, "Workload:")
+    states = {check.text("state") for check in source.part("status").parts("admissionChecks")}
+    if states & {"Retry", "Rejected"}:
+        return Bar.CHECKS
+    if aside is Aside.NAMESPACE_MISMATCH:
+        return Bar.NAMESPACE
+    namespace = source.part("metadata").text("namespace")
+    limits = [
+        limit
+        for entry in objects
+        if entry.get("kind") == "LimitRange" and entry["metadata"].get("namespace") == namespace
+        for limit in Fields(entry, "LimitRange:").part("spec").parts("limits")
+    ]
+    pods = [podset.part("template", "spec") for podset in source.part("spec").parts("podSets")]
+    return None if all(_valid(pod, limits) for pod in pods) else Bar.INVALID
+
+
+def _valid(pod: Fields, limits: Sequence[Fields]) -> bool:
+    containers = [*pod.parts("initContainers"), *pod.parts("containers")]
+    if any(_above(_amounts(c, "requests"), _amounts(c, "limits")) for c in containers):
+        return False
+    total: Amounts = {}
+    for container in pod.parts("containers"):
+        for name, number in _asked(container).items():
+            total[name] = total.get(name, 0) + number
+    for limit in limits:
+        asked = {"Container": [_asked(c) for c in containers], "Pod": [total]}.get(limit.text("type"), [])
+        most, least = _of(limit.part("max")), _of(limit.part("min"))
+        if any(_above(amounts, most) or _above(least, amounts) for amounts in asked):
+            return False
+    return True
+
+
+def _asked(container: Fields) -> Amounts:
+    return _amounts(container, "limits") | _amounts(container, "requests")
+
+
+def _amounts(container: Fields, kind: str) -> Amounts:
+    return _of(container.part("resources", kind))
+
+
+def _of(source: Fields) -> Amounts:
+    return dict(_each(source))
+
+
+def _each(source: Fields) -> Iterator[tuple[str, int]]:
+    for name, text in source.value.items():
+        yield name, quantities.amount(text, name)
+
+
+def _above(amounts: Amounts, bounds: Amounts) -> bool:
+    """Whether one amount is above its bound; resources named on one side only do not count."""
+    return any(amounts[name] > bounds[name] for name in amounts if name in bounds)

@@ -1,0 +1,401 @@
+"""A Kueue scheduler over several cycles: the engine decides, and what it decides takes effect here."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from scheduling.conformance.fields import Fields
+from scheduling.conformance.kueue import admissible, quantities, status, tas_passes
+from scheduling.conformance.kueue.answers import WORDS
+from scheduling.conformance.kueue.entries import criteria
+from scheduling.conformance.kueue.objects import Setup, read
+from scheduling.conformance.kueue.pending import Bar, Heaps, lined_up
+from scheduling.conformance.kueue.preemption import NORMATIVE, REASONS
+from scheduling.conformance.kueue.tas_nodes import nodes
+from scheduling.conformance.kueue.topology import options_from
+from scheduling.conformance.kueue.transformations import transformation
+from scheduling.conformance.kueue.workloads import Reading, moment
+from scheduling.engine import (
+    BackfillOptions,
+    EngineConfig,
+    Explain,
+    FairSharing,
+    Nominate,
+    RoomOptions,
+    UserShares,
+    run_cycle,
+)
+from scheduling.engine.model import (
+    Considered,
+    CycleResult,
+    Decision,
+    DecisionKind,
+    EvictRule,
+    Instant,
+    Job,
+    JobState,
+    Outcome,
+    Queue,
+    ResourceAmount,
+    UserUsage,
+    Verdict,
+)
+
+Event = tuple[str, str, str]
+"""Workload, type and reason."""
+
+BARRED = {Bar.NAMESPACE: "Misconfigured", Bar.INVALID: "Misconfigured", Bar.CHECKS: "PendingEvaluation"}
+AWAITED = (Verdict.PREEMPTING, Verdict.DEFERRED)
+LOST = (Verdict.OVERLAPS, Verdict.OUTRUN)
+HOST = "kubernetes.io/hostname"
+NEVER = Instant(float("inf"))
+SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+class Cycles:
+    """One case's scheduler. Everything public is what stands after `run`."""
+
+    def __init__(self, given: Mapping[str, Any], gates: Mapping[str, bool]) -> None:
+        self._given, self._gates = tas_passes.prepared(given, gates), gates
+        given = self._given
+        self._now = moment(Fields(given, "case:"), "now")
+        self._objects = {_key(entry): entry for entry in given["workloads"]}
+        self._setup = self._read()
+        self._nodes = tuple(nodes(given.get("nodes", ()), given.get("pods", ())))
+        self._levels = {
+            flavor.id: flavor.topology[-1:] if flavor.topology[-1] == HOST else flavor.topology
+            for flavor in self._setup.flavors
+            if flavor.counted
+        }
+        self._config = self._configured()
+        self._jobs = {job.id: job for job in self._setup.jobs}
+        self._allocations = {held.id: held for held in self._setup.allocations}
+        self._usage = tuple(self._initial_usage())
+        self._preemptors: dict[str, str] = {}
+        self.statuses = {key: copy.deepcopy(dict(o.get("status", {}))) for key, o in self._objects.items()}
+        self.assignments = {
+            key: self.statuses[key]["admission"]
+            for key in self._jobs
+            if self._jobs[key].admitted_at is not None
+        }
+        self._settled = {key for key in self._jobs if tas_passes.settled(self.statuses[key])}
+        self.preempted: dict[str, str] = {}
+        self.events: list[Event] = []
+        self.skipped: Counter[str] = Counter()
+        self.recomputed: dict[str, dict[str, int]] = {}
+        self.heaps = self._lines()
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The admissions of all that was not settled before."""
+        return {key: self.statuses[key]["admission"] for key in self.assignments if key not in self._settled}
+
+    def run(self) -> None:
+        """All cycles of the case."""
+        for _ in range(self._given.get("cycles", 1)):
+            self._cycle()
+
+    def _gate(self, name: str, default: bool = True) -> bool:
+        return bool(self._gates.get(name, default))
+
+    # Reading
+
+    def _read(self) -> Setup:
+        setup = read(self._given, self._reading())
+        apart = not self._gate("TASHandleOverlappingFlavors")
+        return replace(setup, flavors=tuple(replace(flavor, apart=apart) for flavor in setup.flavors))
+
+    def _reading(self) -> Reading:
+        return Reading(
+            now=self._now,
+            reclaimable_pods=self._gate("ReclaimablePods"),
+            partial_admission=self._gate("PartialAdmission"),
+            priority_boost=self._gate("PriorityBoost", default=False),
+            borrowing_preempted_last=not self._gate("PrioritySortingWithinCohort"),
+            transformations=tuple(map(transformation, self._given.get("resourceTransformations", ()))),
+        )
+
+    def _configured(self) -> EngineConfig:
+        fair = FairSharing(
+            preempt_within_nominal=self._gate("FairSharingPreemptWithinNominal"),
+            prefer_non_borrowing=self._gate("FairSharingPrioritizeNonBorrowing"),
+        )
+        recompute = self._gate("RecomputeAssignmentUponPreemptionTargetsOverlap")
+        return EngineConfig(
+            actions=("admit",),
+            cycle_order=criteria(self._gates),
+            heads_per_queue=1,
+            refill=False,
+            nominate=Nominate.ONCE,
+            fair_sharing=fair if self._given.get("fairSharing") else None,
+            user_shares=self._user_shares(),
+            backfill=BackfillOptions(hold_after_s=None),
+            preemption=replace(NORMATIVE, recompute_targets=recompute),
+            room=RoomOptions(
+                other_flavors=False,
+                judge_again=self._gate("TASRecomputeAssignmentWithinSchedulingCycle"),
+                leave_unreplaced=self._gate("TASFailedNodeReplacementFailFast"),
+            ),
+            topology=options_from(self._gates),
+            explain=Explain.CONSIDERED,
+            trace=True,
+        )
+
+    def _user_shares(self) -> UserShares | None:
+        given = self._given.get("admissionFairSharing")
+        if given is None or not self._gate("AdmissionFairSharing"):
+            return None
+        weights = given.get("resourceWeights", {})
+        names = {resource.resource for node in self._setup.quota_nodes for resource in node.quotas}
+        return UserShares(
+            half_life_s=_seconds(given.get("usageHalfLifeTime", "0s")),
+            sampling_s=_seconds(given.get("usageSamplingInterval", "5m")),
+            # CPU counts in cores there and in thousandths here, so the others weigh a thousand times more.
+            resource_weights=tuple(
+                (name, round(float(weights.get(name, 1)) * (1_000 if name == "cpu" else 1_000_000)))
+                for name in sorted(names)
+            ),
+        )
+
+    def _initial_usage(self) -> Iterable[UserUsage]:
+        given = self._given.get("initialLocalQueueUsage", {})
+        for usage in self._setup.usage:
+            name = usage.user.removeprefix("default/")
+            amounts = given.get(name)
+            if amounts is None:
+                yield usage
+                continue
+            consumed = tuple(
+                ResourceAmount(resource, float(quantities.amount(amounts[resource], resource)))
+                for resource in sorted(amounts)
+            )
+            yield replace(usage, consumed=consumed)
+
+    def _lines(self) -> Heaps:
+        heaps = Heaps(self._setup, self._objects, alike=self._gate("SchedulingEquivalenceHashing"))
+        keys = tuple(lined_up(self._setup))
+        heaps.fill({key: self._jobs[key].queue for key in keys}, {key: self._ready(key) for key in keys})
+        return heaps
+
+    def _ready(self, key: str) -> bool:
+        at = self._jobs[key].backoff_until
+        held_back = status.conditions_of(self.statuses[key]).get("Requeued", ("", ""))[0] == "False"
+        return not held_back and (at is None or at <= self._now)
+
+    # One cycle
+
+    def _cycle(self) -> None:
+        """The engine's cycle. A head that is sent back at once has used up the turn of its queue."""
+        closed: set[str] = set()
+        while True:
+            result = run_cycle(self._snapshot(closed), self._config, self._now)
+            barred = {turn.job: why for turn in result.considered if (why := self._bar(turn.job)) is not None}
+            if not barred:
+                break
+            for key, why in barred.items():
+                closed.add(self._jobs[key].queue)
+                self._send_back(key, why)
+        self._take_effect(result)
+
+    def _bar(self, key: str) -> Bar | None:
+        objects = self._given.get("objects", ())
+        return admissible.bar(self._objects[key], self._setup.aside.get(key), objects)
+
+    def _send_back(self, key: str, why: Bar) -> None:
+        self.heaps.barred(self._setup.queue(self._jobs[key].queue), key, why)
+        self._waits(key, BARRED[why])
+
+    def _snapshot(self, closed: set[str]) -> Any:
+        active = {key for queue, keys in self.heaps.active.items() if queue not in closed for key in keys}
+        jobs = [self._present(job) for job in self._jobs.values() if self._counts(job, active)]
+        setup = replace(
+            self._setup, jobs=tuple(jobs), allocations=tuple(self._allocations.values()), usage=self._usage
+        )
+        return setup.snapshot(nodes=self._nodes)
+
+    def _counts(self, job: Job, active: set[str]) -> bool:
+        return job.id in active or job.state in (JobState.LIVE, JobState.LEAVING)
+
+    def _present(self, job: Job) -> Job:
+        if job.state in (JobState.LIVE, JobState.LEAVING):
+            lost = tas_passes.lost_nodes(self._objects[job.id], self.statuses[job.id], self._gates)
+            here = job.queue not in self._setup.elsewhere
+            unplaced = here and tas_passes.unplaced(self.statuses[job.id])
+            return replace(job, unplaced=unplaced, lost_nodes=lost)
+        replaces = self._setup.replaces.get(job.id) if self._gate("ElasticJobsViaWorkloadSlices") else None
+        return replace(
+            job,
+            state=JobState.QUEUED,
+            preempting=self._preemptors.get(job.queue) == job.id,
+            preempts_after=NEVER if self._gate_closed(job.id) else None,
+            replaces=replaces if replaces in self._jobs else None,
+        )
+
+    def _gate_closed(self, key: str) -> bool:
+        """Whether a preemption gate is closed; one without a position is."""
+        if not self._gate("MultiKueueOrchestratedPreemption", default=False):
+            return False
+        workload = self._objects[key]
+        states = workload.get("status", {}).get("preemptionGates", ())
+        positions = {entry["name"]: entry.get("position", "Closed") for entry in states}
+        gates = workload.get("spec", {}).get("preemptionGates", ())
+        return any(positions.get(gate["name"], "Closed") == "Closed" for gate in gates)
+
+    # What is decided takes effect
+
+    def _take_effect(self, result: CycleResult) -> None:
+        outcomes = {outcome.job: outcome for outcome in result.outcomes}
+        for decision in result.decisions:
+            if decision.kind is DecisionKind.EVICT and decision.rule is EvictRule.NODE_LOST:
+                self._give_up(decision.job)
+            elif decision.kind is DecisionKind.EVICT:
+                self._evict(decision)
+            elif decision.kind is DecisionKind.MIGRATE:
+                self._move(decision)
+            elif decision.kind is DecisionKind.ADMIT and not self._given.get("admissionError"):
+                self._admit(decision)
+        for turn in result.considered:
+            if turn.job not in outcomes:
+                self._second_turn(turn)
+            elif turn.verdict is not Verdict.ADMITTED:
+                self._turn(turn, outcomes[turn.job])
+
+    def _admit(self, decision: Decision) -> None:
+        key = decision.job
+        job = self._jobs[key]
+        queue = self._setup.queue(job.queue)
+        admission = _admission(queue, decision, self._levels)
+        status.reserved(self.statuses[key], admission, self._checks(admission))
+        self.assignments[key] = admission
+        self._jobs[key] = replace(job, state=JobState.LIVE, admitted_at=self._now)
+        self._allocations.update((held.id, held) for held in decision.allocations)
+        self.heaps.take(job.queue, key)
+        if self._preemptors.get(job.queue) == key:
+            del self._preemptors[job.queue]
+        self.events.append((key, "Normal", "QuotaReserved"))
+        if status.admitted(self.statuses[key]):
+            self.events.append((key, "Normal", "Admitted"))
+        for old in sorted({self._allocations.pop(held).job for held in decision.released}):
+            status.replaced(self.statuses[old])
+            self._jobs[old] = replace(self._jobs[old], state=JobState.SUSPENDED)
+            self.events.append((old, "Normal", "WorkloadSliceReplaced"))
+
+    def _evict(self, decision: Decision) -> None:
+        key, rule = decision.job, decision.rule or EvictRule.IN_QUEUE_PRIORITY
+        self.preempted[key] = REASONS[rule]
+        status.preempted(self.statuses[key], REASONS[rule])
+        self._jobs[key] = replace(self._jobs[key], state=JobState.LEAVING)
+        for held in decision.released:
+            self._allocations[held] = replace(self._allocations[held], leaving=True)
+        self.events.append((key, "Normal", "EvictedDueToPreempted"))
+        self.events.append((key, "Normal", "Preempted"))
+        self.events.append((decision.beneficiary or "", "Normal", "PreemptedWorkload"))
+
+    def _checks(self, admission: Mapping[str, Any]) -> list[str]:
+        """The admission checks of a ClusterQueue that what was given must pass."""
+        queues = (Fields(entry, "ClusterQueue:") for entry in self._given["clusterQueues"])
+        name = admission["clusterQueue"]
+        spec = next(q.part("spec") for q in queues if q.part("metadata").text("name") == name)
+        used = {flavor for part in admission["podSetAssignments"] for flavor in part["flavors"].values()}
+        checks = spec.part("admissionChecksStrategy").parts("admissionChecks")
+        bound = {check.text("name"): set(check.texts("onFlavors")) for check in checks}
+        return [check for check, flavors in bound.items() if not flavors or used & flavors]
+
+    # Workloads that hold quota already
+
+    def _move(self, decision: Decision) -> None:
+        key = decision.job
+        for held in decision.released:
+            del self._allocations[held]
+        self._allocations.update((held.id, held) for held in decision.allocations)
+        tas_passes.placed(self.statuses[key], decision.allocations, self._levels)
+        if not status.admitted(self.statuses[key]):
+            status.sync_admitted(self.statuses[key])
+            self.events.append((key, "Normal", "Admitted"))
+
+    def _give_up(self, key: str) -> None:
+        if self._given.get("patchStatusError"):
+            self.events.append((key, "Warning", "SecondPassFailed"))
+            return
+        status.gave_up(self.statuses[key])
+        self._jobs[key] = replace(self._jobs[key], state=JobState.LEAVING)
+        self.events.append((key, "Normal", "EvictedDueToNodeFailures"))
+
+    def _second_turn(self, turn: Considered) -> None:
+        if turn.verdict is not Verdict.ADMITTED:
+            self.events.append((turn.job, "Warning", "SecondPassFailed"))
+
+    def _turn(self, turn: Considered, outcome: Outcome) -> None:
+        self.heaps.considered(self._setup.queue(turn.queue), turn)
+        if turn.verdict in AWAITED:
+            self._preemptors[turn.queue] = turn.job
+        if turn.verdict in LOST and turn.victims:
+            self.skipped[turn.queue] += 1
+        if turn.again:
+            result = {Verdict.DEFERRED: "deferred_fit", Verdict.PREEMPTING: "new_targets"}
+            found = self.recomputed.setdefault(turn.queue, {})
+            name = result.get(turn.verdict, "skipped")
+            found[name] = found.get(name, 0) + 1
+        self._waits(turn.job, _reason(turn, outcome))
+        if turn.verdict is Verdict.GATED:
+            status.gated(self.statuses[turn.job])
+
+    def _waits(self, key: str, reason: str) -> None:
+        told = reason if self._gate("UnadmittedWorkloadsObservability") else "Pending"
+        status.waiting(self.statuses[key], told)
+        self.events.append((key, "Warning", told))
+
+
+def _reason(turn: Considered, outcome: Outcome) -> str:
+    if turn.verdict in (Verdict.NO_FIT, Verdict.NO_ROOM) and "misfit" in outcome.numbers:
+        return "TopologyPlacementFailed"
+    if turn.verdict is Verdict.GATED:
+        return "AdmissionGated"
+    if turn.verdict in AWAITED:
+        return "WaitingForPreemptedWorkloads"
+    if outcome.reason is None or turn.verdict is not Verdict.NO_FIT:
+        return "WaitingForQuota"
+    return WORDS.get(outcome.reason, "WaitingForQuota")
+
+
+def _admission(queue: Queue, decision: Decision, levels: tas_passes.Levels) -> dict[str, Any]:
+    """What was given, in Kueue's form; amounts are in canonical units, CPU with its suffix."""
+    parts: list[dict[str, Any]] = [
+        {
+            "name": held.role,
+            "count": decision.numbers.get(f"tasks.{held.role}", 0),
+            "flavors": {charge.resource: charge.flavor for charge in held.charges},
+            "resourceUsage": {
+                charge.resource: f"{charge.amount}m" if charge.resource == "cpu" else charge.amount
+                for charge in held.charges
+            },
+        }
+        for held in decision.allocations
+    ]
+    for part, held in zip(parts, decision.allocations, strict=True):
+        tas_passes.place(part, held, levels, queue)
+    return {"clusterQueue": queue.id, "podSetAssignments": parts}
+
+
+def _key(workload: Mapping[str, Any]) -> str:
+    metadata = workload["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def _seconds(text: str) -> float:
+    """A duration such as `1h30m`, `5m` or `10s`."""
+    total, number = 0.0, ""
+    units = text
+    while units:
+        digits = len(units) - len(units.lstrip("0123456789."))
+        number, units = units[:digits], units[digits:]
+        unit = next((name for name in ("ms", "h", "m", "s") if units.startswith(name)), None)
+        if not number or unit is None:
+            raise ValueError(f"{text!r} is not a duration")
+        total += float(number) * SECONDS[unit]
+        units = units[len(unit) :]
+    return total

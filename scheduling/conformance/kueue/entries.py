@@ -1,0 +1,92 @@
+"""Kueue's tables on the order of a cycle's entries (TestEntryOrdering, TestEntryComparerLess).
+
+The engine closes every tie by the job's id; the tables leave equals as they came, so here only the
+criteria count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from quotas.tree import Share
+from scheduling.conformance.fields import Fields
+from scheduling.conformance.kueue.objects import pending
+from scheduling.conformance.kueue.workloads import Reading, Workload
+from scheduling.engine import Candidate, EngineConfig, FairSharing, Order, candidate_key, cycle_order
+from scheduling.engine.model import JobState, Queue
+
+Case = Mapping[str, Any]
+
+_QUEUE = Queue(id="queue", quota_node="queue")
+_INFINITE = ("+Inf", "Inf", "Infinity", "inf")
+
+
+def ordering(case: Case) -> str | None:
+    """TestEntryOrdering: all entries in processing order."""
+    given, gates = case["input"], case["gates"]
+    named = given.get("workloadOrdering", {}).get("PodsReadyRequeuingTimestamp")
+    reading = Reading(
+        eviction_timestamp=named == "Eviction",
+        borrowing_preempted_last=not gates.get("PrioritySortingWithinCohort", True),
+    )
+    chain = cycle_order(EngineConfig(cycle_order=criteria(gates)))
+    candidates = [candidate(entry, reading) for entry in given["entries"]]
+    ordered = [item.job.id.lstrip("/") for item in sorted(candidates, key=_before(chain))]
+    expected = case["expected"]["order"]
+    return None if ordered == expected else f"expected {expected}, got {ordered}"
+
+
+def less(case: Case) -> str | None:
+    """TestEntryComparerLess: whether one entry goes before another at one level of the tournament."""
+    given, gates = case["input"], case["gates"]
+    fair = FairSharing(prefer_non_borrowing=gates.get("FairSharingPrioritizeNonBorrowing", True))
+    chain = cycle_order(EngineConfig(cycle_order=criteria(gates), fair_sharing=fair))
+    shares = given.get("dominantResourceShareByWorkload", {})
+    first, second = (_before(chain)(_contending(given[name], shares)) for name in ("a", "b"))
+    found, expected = first < second, case["expected"]["less"]
+    return None if found == expected else f"expected less to be {expected}, got {found}"
+
+
+TABLES: Mapping[str, Callable[[Case], str | None]] = {
+    "TestEntryOrdering": ordering,
+    "TestEntryComparerLess": less,
+}
+
+
+def criteria(gates: Mapping[str, bool]) -> tuple[str, ...]:
+    """The order across queues that the scheduler's switches stand for."""
+    chain = ["holding"]
+    if gates.get("PrioritizePreemptorWorkloads", False):
+        chain.append("preempting")
+    chain.append("borrow-level")
+    if gates.get("PrioritySortingWithinCohort", True):
+        chain.append("priority")
+    return (*chain, "submitted")
+
+
+def _before(chain: Sequence[Order]) -> Callable[[Candidate], tuple[Any, ...]]:
+    return lambda item: candidate_key(chain)(item)[:-1]
+
+
+def candidate(entry: Mapping[str, Any], reading: Reading) -> Candidate:
+    """An entry as the engine orders it."""
+    workload = Workload(Fields(entry["workload"], "Workload:"), reading)
+    holds = workload.condition("QuotaReserved") is not None
+    job = replace(
+        pending(entry["workload"], _QUEUE, reading),
+        state=JobState.LIVE if holds else JobState.QUEUED,
+        preempting=bool(entry.get("isPreemptor", False)),
+    )
+    return Candidate(job, entry.get("borrowing", 0))
+
+
+def _contending(entry: Mapping[str, Any], shares: Mapping[str, Mapping[str, Any]]) -> Candidate:
+    known = candidate(entry, Reading())
+    given = shares.get(known.job.id, {})
+    text = given.get("preciseWeightedShare", "0")
+    ratio = Fraction(given.get("unweightedRatio", 1)) if text in _INFINITE else Fraction(text)
+    share = Share(ratio.numerator, ratio.denominator, infinite=text in _INFINITE)
+    return replace(known, borrows=given.get("borrowingOnRequested", False), share=share)

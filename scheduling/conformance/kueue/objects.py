@@ -1,0 +1,321 @@
+"""A whole Kueue set-up as parts of a snapshot, with a note on everything that is left aside.
+
+Input is a mapping of lists of v1beta2 objects (`clusterQueues`, `cohorts`, `resourceFlavors`,
+`topologies`, `localQueues`, `namespaces`, `workloads`, `admissionChecks`), each as its JSON reads. A list
+that is absent altogether says nothing: what it would hold is not held to be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from scheduling.conformance.errors import ObjectError
+from scheduling.conformance.fields import Fields
+from scheduling.conformance.kueue import quantities, queues
+from scheduling.conformance.kueue.podsets import OPERATORS
+from scheduling.conformance.kueue.workloads import Reading, Workload
+from scheduling.conformance.labels import matches
+from scheduling.engine import Snapshot
+from scheduling.engine.model import (
+    Allocation,
+    Charge,
+    Flavor,
+    FlavorResource,
+    Job,
+    JobState,
+    Node,
+    Queue,
+    QuotaNode,
+    ResourceAmount,
+    StopPolicy,
+    UserUsage,
+)
+
+Objects = Mapping[str, Any]
+Used = Mapping[FlavorResource, int]
+
+
+class Aside(StrEnum):
+    """Why a workload is not looked at."""
+
+    FINISHED = "finished"
+    DEACTIVATED = "deactivated"
+    NO_LOCAL_QUEUE = "no-local-queue"
+    NO_CLUSTER_QUEUE = "no-cluster-queue"
+    LOCAL_QUEUE_STOPPED = "local-queue-stopped"
+    CLUSTER_QUEUE_INACTIVE = "cluster-queue-inactive"
+    NAMESPACE_MISMATCH = "namespace-mismatch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What was read.
+
+    `inactive` says of each ClusterQueue that admits nothing why; its queue is on hold. `aside` says of
+    each workload that is not looked at why: those without a queue, and the finished, are not among
+    `jobs`; the others are, suspended. `uids` break ties among equals. `replaces` names, for an enlarged
+    workload, the job whose place it takes. The workloads of the ClusterQueues in `elsewhere` run in other
+    clusters, which find their places.
+    """
+
+    flavors: tuple[Flavor, ...]
+    quota_nodes: tuple[QuotaNode, ...]
+    queues: tuple[Queue, ...]
+    jobs: tuple[Job, ...]
+    allocations: tuple[Allocation, ...]
+    usage: tuple[UserUsage, ...]
+    inactive: Mapping[str, str] = field(default_factory=dict)
+    aside: Mapping[str, Aside] = field(default_factory=dict)
+    uids: Mapping[str, str] = field(default_factory=dict)
+    replaces: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: frozenset[str] = frozenset()
+
+    def queue(self, name: str) -> Queue:
+        """The queue of a ClusterQueue."""
+        return next(queue for queue in self.queues if queue.id == name)
+
+    def job(self, key: str) -> Job:
+        """The job of a workload, by `namespace/name`."""
+        return next(job for job in self.jobs if job.id == key)
+
+    def snapshot(self, *, nodes: Iterable[Node] = (), used: Mapping[str, Used] | None = None) -> Snapshot:
+        """A snapshot of it all; `used` is what else is used of each ClusterQueue's quota."""
+        held: dict[str, list[Charge]] = {}
+        for allocation in self.allocations:
+            held.setdefault(allocation.queue, []).extend(allocation.charges)
+        for name, amounts in (used or {}).items():
+            charges = (Charge(key.flavor, key.resource, amount) for key, amount in amounts.items())
+            held.setdefault(name, []).extend(charges)
+        return Snapshot(
+            nodes=nodes,
+            flavors=self.flavors,
+            quota_nodes=(_with_usage(node, held.get(node.id, ())) for node in self.quota_nodes),
+            queues=self.queues,
+            jobs=self.jobs,
+            allocations=self.allocations,
+            usage=self.usage,
+        )
+
+
+def read(objects: Objects, reading: Reading | None = None) -> Setup:
+    """Read a set-up.
+
+    Raises:
+        ObjectError: naming kind, object and field of what cannot be read.
+    """
+    return _Reader(objects, reading or Reading()).setup()
+
+
+def pending(value: Mapping[str, Any], queue: Queue, reading: Reading | None = None) -> Job:
+    """One Workload object as a job that waits in a queue, whatever LocalQueue it names.
+
+    Raises:
+        ObjectError: naming the field that cannot be read.
+    """
+    name = Fields(value, "Workload:").part("metadata").text("name")
+    source = Fields(value, f"Workload {name}:" if name else "Workload:")
+    return Workload(source, reading or Reading()).job(queue, JobState.QUEUED)
+
+
+def flavor_resource(key: str) -> FlavorResource:
+    """The pair behind `flavor/resource`; resource names may contain slashes themselves."""
+    name, _, resource = key.partition("/")
+    return FlavorResource(name, resource)
+
+
+class _Reader:
+    """One pass over the objects."""
+
+    def __init__(self, objects: Objects, reading: Reading) -> None:
+        self._objects = objects
+        self._reading = reading
+        sources = self._all("clusterQueues", "ClusterQueue")
+        self._cluster_queues = {source.part("metadata").text("name"): source for source in sources}
+        self._local_queues = {
+            (source.part("metadata").text("namespace"), source.part("metadata").text("name")): source
+            for source in self._all("localQueues", "LocalQueue")
+        }
+        self._namespaces = {
+            source.part("metadata").text("name") or source.text("name"): source
+            for source in self._all("namespaces", "Namespace")
+        }
+        self._jobs: list[Job] = []
+        self._allocations: list[Allocation] = []
+        self._aside: dict[str, Aside] = {}
+        cohorts = (queues.cohort(source) for source in self._all("cohorts", "Cohort"))
+        leaves = (queues.leaf(source) for source in self._cluster_queues.values())
+        self._tree = queues.tree((*cohorts, *leaves))
+        self._controllers = {
+            source.part("metadata").text("name"): source.part("spec").text("controllerName")
+            for source in self._all("admissionChecks", "AdmissionCheck")
+        }
+        self._flavors = self._read_flavors()
+        self._inactive = self._find_inactive()
+        self._queues = {name: self._queue(name) for name in self._cluster_queues}
+
+    def setup(self) -> Setup:
+        workloads = [Workload(source, self._reading) for source in self._all("workloads", "Workload")]
+        for workload in workloads:
+            self._take(workload)
+        return Setup(
+            flavors=self._flavors,
+            quota_nodes=self._tree.nodes,
+            queues=tuple(self._queues.values()),
+            jobs=tuple(self._jobs),
+            allocations=tuple(self._allocations),
+            usage=tuple(self._usage()),
+            inactive=self._inactive,
+            aside=self._aside,
+            uids={workload.id: workload.uid for workload in workloads},
+            replaces={workload.id: workload.replaces for workload in workloads if workload.replaces},
+            elsewhere=frozenset(
+                name
+                for name, source in self._cluster_queues.items()
+                if queues.runs_elsewhere(source, self._controllers)
+            ),
+        )
+
+    def _all(self, key: str, kind: str) -> list[Fields]:
+        found = []
+        for index, value in enumerate(self._objects.get(key) or ()):
+            if value is None:
+                continue
+            if not isinstance(value, Mapping):
+                raise ObjectError(f"{key}[{index}]", f"{value!r} is not an object")
+            metadata = value.get("metadata") or value
+            name = "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
+            found.append(Fields(value, f"{kind} {name or index}:"))
+        return found
+
+    def _names(self, key: str, kind: str) -> set[str] | None:
+        if key not in self._objects:
+            return None
+        return {source.part("metadata").text("name") for source in self._all(key, kind)}
+
+    # Queues
+
+    def _read_flavors(self) -> tuple[Flavor, ...]:
+        levels = {
+            source.part("metadata").text("name"): tuple(
+                level.text("nodeLabel") for level in source.part("spec").parts("levels")
+            )
+            for source in self._all("topologies", "Topology")
+        }
+        sources = self._all("resourceFlavors", "ResourceFlavor")
+        return tuple(queues.flavor(source, levels) for source in sources)
+
+    def _find_inactive(self) -> dict[str, str]:
+        known = queues.Known(
+            flavors=self._names("resourceFlavors", "ResourceFlavor"),
+            topologies=self._names("topologies", "Topology"),
+            checks=self._active_checks(),
+            cyclic=self._tree.cyclic,
+        )
+        topology_of = {
+            source.part("metadata").text("name"): source.part("spec").text("topologyName")
+            for source in self._all("resourceFlavors", "ResourceFlavor")
+        }
+        by_id = {node.id: node for node in self._tree.nodes}
+        why = {
+            name: queues.inactive(source, by_id[name], topology_of, known)
+            for name, source in self._cluster_queues.items()
+        }
+        return {name: reason for name, reason in why.items() if reason is not None}
+
+    def _active_checks(self) -> set[str] | None:
+        if "admissionChecks" not in self._objects:
+            return None
+        return {
+            source.part("metadata").text("name")
+            for source in self._all("admissionChecks", "AdmissionCheck")
+            if any(
+                condition.text("type") == "Active" and condition.text("status") == "True"
+                for condition in source.part("status").parts("conditions")
+            )
+        }
+
+    def _queue(self, name: str) -> Queue:
+        queue = queues.queue(self._cluster_queues[name])
+        queue = replace(queue, on_order=queues.on_order(self._cluster_queues[name], self._controllers))
+        if name in self._inactive and queue.stop_policy is StopPolicy.NONE:
+            return replace(queue, stop_policy=StopPolicy.HOLD)
+        return queue
+
+    # Workloads
+
+    def _take(self, workload: Workload) -> None:
+        if workload.finished:
+            self._aside[workload.id] = Aside.FINISHED
+            return
+        reserved = workload.reserved_in
+        if reserved is not None:
+            self._take_reserved(workload, reserved)
+            return
+        local = self._local_queues.get((workload.namespace, workload.local_queue))
+        if local is None:
+            self._aside[workload.id] = Aside.NO_LOCAL_QUEUE
+            return
+        queue = self._queues.get(local.part("spec").text("clusterQueue"))
+        if queue is None:
+            self._aside[workload.id] = Aside.NO_CLUSTER_QUEUE
+            return
+        aside = self._barred(workload, local, queue)
+        if aside is not None:
+            self._aside[workload.id] = aside
+        state = JobState.QUEUED if aside is None else JobState.SUSPENDED
+        self._jobs.append(workload.job(queue, state))
+
+    def _take_reserved(self, workload: Workload, reserved: str) -> None:
+        queue = self._queues.get(reserved)
+        if queue is None:
+            self._aside[workload.id] = Aside.NO_CLUSTER_QUEUE
+            return
+        leaving = workload.condition("Evicted") is not None
+        self._jobs.append(workload.job(queue, JobState.LEAVING if leaving else JobState.LIVE))
+        counted = {flavor.id for flavor in self._flavors if flavor.counted}
+        self._allocations.extend(workload.allocations(queue.id, counted, leaving=leaving))
+
+    def _barred(self, workload: Workload, local: Fields, queue: Queue) -> Aside | None:
+        if not workload.active:
+            return Aside.DEACTIVATED
+        if local.part("spec").text("stopPolicy", "None") != "None":
+            return Aside.LOCAL_QUEUE_STOPPED
+        if queue.id in self._inactive:
+            return Aside.CLUSTER_QUEUE_INACTIVE
+        if not self._admits(self._cluster_queues[queue.id].part("spec"), workload.namespace):
+            return Aside.NAMESPACE_MISMATCH
+        return None
+
+    def _admits(self, spec: Fields, namespace: str) -> bool:
+        """An absent selector admits no namespace, an empty one admits all."""
+        if "namespaceSelector" not in spec:
+            return False
+        source = self._namespaces.get(namespace, Fields({}, f"Namespace {namespace}:"))
+        labels = source.part("metadata").pairs("labels") or source.pairs("labels")
+        return matches(labels, spec.part("namespaceSelector"), OPERATORS)
+
+    def _usage(self) -> Iterable[UserUsage]:
+        for (namespace, name), source in self._local_queues.items():
+            sharing = source.part("status", "fairSharing", "admissionFairSharingStatus")
+            weight = source.part("spec", "fairSharing")
+            consumed = sharing.part("consumedResources")
+            yield UserUsage(
+                queue=source.part("spec").text("clusterQueue"),
+                user=f"{namespace}/{name}",
+                at=self._reading.now,
+                consumed=tuple(
+                    ResourceAmount(resource, float(quantities.amount(consumed.value[resource], resource)))
+                    for resource in sorted(consumed.value)
+                ),
+                weight_milli=queues.weight(weight),
+            )
+
+
+def _with_usage(node: QuotaNode, charges: Iterable[Charge]) -> QuotaNode:
+    total: dict[FlavorResource, int] = {}
+    for charge in charges:
+        total[charge.key] = total.get(charge.key, 0) + charge.amount
+    return replace(node, usage=tuple(Charge(k.flavor, k.resource, total[k]) for k in sorted(total)))

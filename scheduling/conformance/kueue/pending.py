@@ -1,0 +1,96 @@
+"""Kueue's queue manager between cycles: which pending workloads are looked at, and which are parked.
+
+A ClusterQueue keeps an active heap and a parked set. What could not be admitted goes back to the heap
+where a retry may help at once, and is parked otherwise until something changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from scheduling.conformance.kueue.objects import Aside, Setup
+from scheduling.engine.model import Considered, Queue, Strategy, Verdict
+
+RETRIED = (Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPS, Verdict.OUTRUN)
+LIKE_FAIL_TOO = (Verdict.NO_FIT, Verdict.NO_ROOM, Verdict.NO_VICTIMS)
+
+
+class Bar(StrEnum):
+    """Why a head is sent back before anything is asked of quota."""
+
+    NAMESPACE = "namespace"
+    CHECKS = "checks"
+    INVALID = "invalid"
+
+
+@dataclass(slots=True)
+class Heaps:
+    """Per ClusterQueue, the workloads that are active and those that are parked, by key."""
+
+    setup: Setup
+    objects: Mapping[str, Mapping[str, Any]]
+    alike: bool = True
+    active: dict[str, dict[str, None]] = field(default_factory=dict)
+    parked: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def fill(self, queue_of: Mapping[str, str], ready: Mapping[str, bool]) -> None:
+        """Line up every pending workload; those that must not be retried yet are parked."""
+        for key, queue in queue_of.items():
+            heap = self.active if ready[key] else self.parked
+            heap.setdefault(queue, {})[key] = None
+
+    def take(self, queue: str, key: str) -> None:
+        """A workload left its queue."""
+        self.active.get(queue, {}).pop(key, None)
+
+    def barred(self, queue: Queue, key: str, why: Bar) -> None:
+        """A head that was sent back. A strict queue keeps it, unless its namespace does not belong."""
+        if queue.strategy is Strategy.STRICT_FIFO and why is not Bar.NAMESPACE:
+            return
+        self._park(queue.id, key)
+
+    def considered(self, queue: Queue, turn: Considered) -> None:
+        """A head that had its turn and was not admitted."""
+        if queue.strategy is Strategy.STRICT_FIFO or turn.verdict in RETRIED:
+            return
+        if turn.more_flavors and turn.verdict in LIKE_FAIL_TOO:
+            return
+        self._park(queue.id, turn.job)
+        if self.alike and turn.verdict in LIKE_FAIL_TOO:
+            shape = self._shape(turn.job)
+            for key in list(self.active.get(queue.id, {})):
+                if self._shape(key) == shape:
+                    self._park(queue.id, key)
+
+    def left(self) -> dict[str, list[str]]:
+        """The active workloads, without empty queues."""
+        return _lists(self.active)
+
+    def inadmissible(self) -> dict[str, list[str]]:
+        """The parked ones."""
+        return _lists(self.parked)
+
+    def _park(self, queue: str, key: str) -> None:
+        self.take(queue, key)
+        self.parked.setdefault(queue, {})[key] = None
+
+    def _shape(self, key: str) -> str:
+        spec = self.objects[key].get("spec", {})
+        shape = {name: spec.get(name) for name in ("podSets", "priority")}
+        return json.dumps(shape, sort_keys=True)
+
+
+def lined_up(setup: Setup) -> Iterable[str]:
+    """The pending workloads that stand in some ClusterQueue's line."""
+    away = (Aside.DEACTIVATED, Aside.LOCAL_QUEUE_STOPPED, Aside.FINISHED)
+    for job in setup.jobs:
+        if job.state.value in ("queued", "suspended") and setup.aside.get(job.id) not in away:
+            yield job.id
+
+
+def _lists(heaps: Mapping[str, Mapping[str, None]]) -> dict[str, list[str]]:
+    return {name: sorted(keys) for name, keys in sorted(heaps.items()) if keys}

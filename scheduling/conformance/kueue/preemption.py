@@ -1,0 +1,199 @@
+"""Kueue's tables on who is preempted (TestPreemption, TestHierarchicalPreemptions, TestFairPreemptions),
+on the order of candidates and on the policy between two workloads.
+
+The platform's improvements are switched off: the tables state the rules as they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from scheduling.conformance.errors import BadCase, Skipped
+from scheduling.conformance.fields import Fields
+from scheduling.conformance.kueue.objects import Setup, pending, read
+from scheduling.conformance.kueue.workloads import Reading, Workload, moment
+from scheduling.engine import (
+    FairSharing,
+    PreemptionOptions,
+    Preemptor,
+    ShareStrategy,
+    TargetSet,
+    VictimCandidate,
+    VictimOrder,
+    find_targets,
+    normative_order,
+    satisfies,
+)
+from scheduling.engine.model import (
+    EvictRule,
+    FlavorResource,
+    JobState,
+    PreemptOthers,
+    PreemptWithin,
+    Queue,
+)
+
+Case = Mapping[str, Any]
+
+NORMATIVE = PreemptionOptions(
+    victim_order=VictimOrder.NORMATIVE,
+    final_check=False,
+    lasting=False,
+    recompute_targets=True,
+    eviction_cap=2**31,
+    share_loss_s=None,
+    spare_permille=0,
+    budget=2**31,
+    oracle_budget=2**31,
+)
+"""The search as Kueue has it."""
+
+REASONS = {
+    EvictRule.IN_QUEUE_PRIORITY: "InClusterQueue",
+    EvictRule.RECLAIM_NOMINAL: "InCohortReclamation",
+    EvictRule.RECLAIM_WHILE_BORROWING: "InCohortReclaimWhileBorrowing",
+    EvictRule.FAIR_SHARE: "InCohortFairSharing",
+}
+STRATEGIES = {
+    "LessThanOrEqualToFinalShare": ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE,
+    "LessThanInitialShare": ShareStrategy.LESS_INITIAL_SHARE,
+}
+POLICIES: Mapping[str, PreemptWithin | PreemptOthers] = {
+    "Never": PreemptWithin.NEVER,
+    "LowerPriority": PreemptWithin.LOWER_PRIORITY,
+    "LowerOrNewerEqualPriority": PreemptWithin.LOWER_OR_NEWER_EQUAL_PRIORITY,
+    "Any": PreemptOthers.ANY,
+}
+_GATES = frozenset(
+    {
+        "FairSharingPreemptWithinNominal",
+        "PriorityBoost",
+        "AdmissionFairSharing",
+        "PrioritySortingWithinCohort",
+    }
+)
+
+
+def preempts(case: Case) -> str | None:
+    """The set of targets with their reasons, and which of them were told to leave before."""
+    found = targets(case)
+    evicted = {name for name, (_, already) in found.items() if already}
+    reasons = {name: reason for name, (reason, already) in found.items() if not already}
+    got = (reasons, sorted(evicted), len(found))
+    expected = case["expected"]
+    wanted = (
+        dict(expected.get("preempted", {})),
+        sorted(expected.get("alreadyEvicted", ())),
+        expected.get("preemptedCount", 0),
+    )
+    return None if got == wanted else f"expected {wanted}, got {got}"
+
+
+def targets(case: Case, options: PreemptionOptions = NORMATIVE) -> dict[str, tuple[str, bool]]:
+    """Workload key to reason, and whether it was leaving already."""
+    given = case["input"]
+    reading = _reading(case)
+    setup, keys = by_uid(read({**given, "workloads": given["admitted"]}, reading))
+    queue = setup.queue(given["targetClusterQueue"])
+    found: TargetSet = find_targets(
+        setup.snapshot(),
+        preemptor(given, queue, reading),
+        options=options,
+        now=reading.now,
+        fair=fairness(case) if given.get("fairSharing") else None,
+    )
+    return {keys[target.job]: (REASONS[target.rule], target.already) for target in found.targets}
+
+
+def preemptor(given: Mapping[str, Any], queue: Queue, reading: Reading) -> Preemptor:
+    """The incoming workload with the flavors that were assigned to it."""
+    usage: dict[FlavorResource, int] = {}
+    contested = set()
+    parts = {part.name: part for part in Workload(Fields(given["incoming"], "Workload:"), reading).parts()}
+    for entry in given["assignment"].get("podSets", ()):
+        for resource, choice in entry.get("flavors", {}).items():
+            key = FlavorResource(choice["flavor"], resource)
+            usage[key] = usage.get(key, 0) + parts[entry["name"]].total.get(resource, 0)
+            if choice.get("mode") == "Preempt":
+                contested.add(key)
+    job = pending(given["incoming"], queue, reading)
+    return Preemptor(job=job, queue=queue, usage=usage, contested=frozenset(contested))
+
+
+def fairness(case: Case) -> FairSharing:
+    """The fair sharing that a case asks for."""
+    named = case["input"].get("strategies")
+    within = case["gates"].get("FairSharingPreemptWithinNominal", True)
+    if not named:
+        return FairSharing(preempt_within_nominal=within)
+    return FairSharing(strategies=tuple(STRATEGIES[name] for name in named), preempt_within_nominal=within)
+
+
+def by_uid(setup: Setup) -> tuple[Setup, Mapping[str, str]]:
+    """The same set-up with jobs named so that ties break by uid, and their keys by those names."""
+    names = {key: f"{uid}\0{key}" if uid else key for key, uid in setup.uids.items()}
+    jobs = tuple(replace(job, id=names.get(job.id, job.id)) for job in setup.jobs)
+    held = tuple(replace(task, job=names.get(task.job, task.job)) for task in setup.allocations)
+    keys = {name: key for key, name in names.items()}
+    return replace(setup, jobs=jobs, allocations=held), keys
+
+
+def candidates_order(case: Case) -> str | None:
+    """TestCandidatesOrdering: all candidates of a list, or only the first of them."""
+    given, reading = case["input"], _reading(case)
+    listed = [_candidate(entry, reading, given) for entry in given["candidates"]]
+    in_order = normative_order(listed, given["preemptorClusterQueue"], reading.now)
+    names = [entry.job.user for entry in in_order]
+    expected = case["expected"]
+    if "order" in expected:
+        return None if names == expected["order"] else f"expected {expected['order']}, got {names}"
+    return None if names[0] == expected["first"] else f"expected {expected['first']} first, got {names}"
+
+
+def _candidate(entry: Mapping[str, Any], reading: Reading, given: Mapping[str, Any]) -> VictimCandidate:
+    workload = Workload(Fields(entry["object"], "Workload:"), reading)
+    queue = Queue(id=entry.get("clusterQueue", ""), quota_node="")
+    leaving = workload.condition("Evicted") is not None
+    job = workload.job(queue, JobState.LEAVING if leaving else JobState.LIVE)
+    load = entry.get("localQueueFSUsage") if given.get("admissionFairSharingEnabled") else None
+    return VictimCandidate(
+        job=replace(job, id=f"{workload.uid}\0{job.id}", user=workload.name),
+        queue=queue.id,
+        leaving=leaving,
+        load=load,
+    )
+
+
+def policy_holds(case: Case) -> str | None:
+    """TestSatisfiesPreemptionPolicy: whether one workload may push another out."""
+    given, reading = case["input"], _reading(case)
+    if given["policy"] not in POLICIES:
+        raise BadCase(f"the policy {given['policy']!r} is unknown")
+    queue = Queue(id="queue", quota_node="queue")
+    first, second = (pending(given[name], queue, reading) for name in ("preemptor", "candidate"))
+    found = satisfies(first, second, POLICIES[given["policy"]])
+    expected = case["expected"].get("satisfies", False)
+    return None if found == expected else f"expected {expected}, got {found}"
+
+
+def _reading(case: Case) -> Reading:
+    unknown = sorted(gate for gate in case["gates"] if gate not in _GATES)
+    if unknown:
+        raise Skipped(f"the engine has no switch for {', '.join(unknown)}")
+    return Reading(
+        now=moment(Fields(case["input"], "case:"), "now"),
+        priority_boost=case["gates"].get("PriorityBoost", False),
+        eviction_timestamp=False,
+        borrowing_preempted_last=not case["gates"].get("PrioritySortingWithinCohort", True),
+    )
+
+
+TABLES: Mapping[str, Callable[[Case], str | None]] = {
+    "TestPreemption": preempts,
+    "TestHierarchicalPreemptions": preempts,
+    "TestFairPreemptions": preempts,
+    "TestCandidatesOrdering": candidates_order,
+    "TestSatisfiesPreemptionPolicy": policy_holds,
+}

@@ -1,0 +1,287 @@
+"""ResourceFlavors, ClusterQueues and Cohorts as flavors, queues and quota nodes.
+
+A ClusterQueue is both a leaf of the quota tree and the queue that stands there, under its own name; a
+Cohort is the quota node `cohort/<name>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from scheduling.conformance.errors import ObjectError
+from scheduling.conformance.fields import Fields
+from scheduling.conformance.kueue import quantities
+from scheduling.conformance.kueue.podsets import toleration
+from scheduling.engine.model import (
+    Flavor,
+    FlavorResource,
+    Fungibility,
+    PreemptionPolicy,
+    PreemptOthers,
+    PreemptWithin,
+    Preference,
+    Queue,
+    Quota,
+    QuotaNode,
+    ResourceGroup,
+    StopPolicy,
+    Strategy,
+    Taint,
+    TaintEffect,
+    WhenCan,
+)
+
+STRATEGIES = {"BestEffortFIFO": Strategy.BEST_EFFORT_FIFO, "StrictFIFO": Strategy.STRICT_FIFO}
+STOPS = {"None": StopPolicy.NONE, "Hold": StopPolicy.HOLD, "HoldAndDrain": StopPolicy.HOLD_AND_DRAIN}
+WITHIN = {
+    "Never": PreemptWithin.NEVER,
+    "LowerPriority": PreemptWithin.LOWER_PRIORITY,
+    "LowerOrNewerEqualPriority": PreemptWithin.LOWER_OR_NEWER_EQUAL_PRIORITY,
+}
+OTHERS = {
+    "Never": PreemptOthers.NEVER,
+    "LowerPriority": PreemptOthers.LOWER_PRIORITY,
+    "Any": PreemptOthers.ANY,
+}
+# The first words of each pair are those of older API versions.
+BORROW = {
+    "Borrow": WhenCan.MAY_STOP_SEARCH,
+    "MayStopSearch": WhenCan.MAY_STOP_SEARCH,
+    "TryNextFlavor": WhenCan.TRY_NEXT_FLAVOR,
+}
+PREEMPT = {
+    "Preempt": WhenCan.MAY_STOP_SEARCH,
+    "MayStopSearch": WhenCan.MAY_STOP_SEARCH,
+    "TryNextFlavor": WhenCan.TRY_NEXT_FLAVOR,
+}
+# The controllers of admission checks that bear on where tasks stand.
+PROVISIONING, ELSEWHERE = "kueue.x-k8s.io/provisioning-request", "kueue.x-k8s.io/multikueue"
+PREFERENCES = {
+    "BorrowingOverPreemption": Preference.BORROWING_OVER_PREEMPTION,
+    "PreemptionOverBorrowing": Preference.PREEMPTION_OVER_BORROWING,
+}
+
+
+def cohort_node(name: str) -> str:
+    """The id of a Cohort's quota node."""
+    return f"cohort/{name}"
+
+
+def flavor(source: Fields, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
+    """A ResourceFlavor. `levels` are the node labels of each Topology, coarse to fine.
+
+    Without a topology the flavor is quota only: somebody else finds the nodes. With one, tasks are counted
+    by domain.
+    """
+    spec = source.part("spec")
+    topology = spec.text("topologyName")
+    return Flavor(
+        id=source.part("metadata").text("name"),
+        node_labels=spec.pairs("nodeLabels"),
+        taints=tuple(taint(entry) for entry in spec.parts("nodeTaints")),
+        tolerations=tuple(toleration(entry) for entry in spec.parts("tolerations")),
+        placed=bool(topology),
+        topology=levels.get(topology, ()),
+        counted=bool(levels.get(topology)),
+    )
+
+
+def taint(source: Fields) -> Taint:
+    """A node taint."""
+    effects = {effect.value: effect for effect in TaintEffect}
+    effect = source.choice("effect", effects, TaintEffect.NO_SCHEDULE)
+    return Taint(source.text("key"), source.text("value"), effect)
+
+
+def queue(source: Fields) -> Queue:
+    """A ClusterQueue as a queue; its quotas are read by `leaf`."""
+    spec = source.part("spec")
+    name = source.part("metadata").text("name")
+    scope = spec.part("admissionScope").text("admissionMode")
+    return Queue(
+        id=name,
+        quota_node=name,
+        resource_groups=tuple(
+            ResourceGroup(
+                group.texts("coveredResources"), tuple(f.text("name") for f in group.parts("flavors"))
+            )
+            for group in spec.parts("resourceGroups")
+        ),
+        strategy=spec.choice("queueingStrategy", STRATEGIES, Strategy.BEST_EFFORT_FIFO),
+        stop_policy=spec.choice("stopPolicy", STOPS, StopPolicy.NONE),
+        preemption=_preemption(spec.part("preemption")),
+        fungibility=_fungibility(spec.part("flavorFungibility")),
+        user_shares=scope == "UsageBasedAdmissionFairSharing",
+    )
+
+
+def leaf(source: Fields) -> QuotaNode:
+    """A ClusterQueue's place in the quota tree."""
+    spec = source.part("spec")
+    # Older API versions call the field `cohort`.
+    cohort = spec.text("cohortName") or spec.text("cohort")
+    return _quota_node(source, source.part("metadata").text("name"), cohort)
+
+
+def cohort(source: Fields) -> QuotaNode:
+    """A Cohort's place in the quota tree."""
+    spec = source.part("spec")
+    parent = spec.text("parentName") or spec.text("parent")
+    return _quota_node(source, cohort_node(source.part("metadata").text("name")), parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A forest without cycles. `cyclic` names the Cohorts whose parents lead back to themselves, or into
+    such a ring; they stand as roots here."""
+
+    nodes: tuple[QuotaNode, ...]
+    cyclic: frozenset[str] = frozenset()
+
+
+def tree(nodes: Iterable[QuotaNode]) -> Tree:
+    """Add what is only named as a parent, and cut rings apart."""
+    known = {node.id: node for node in nodes}
+    for node in tuple(known.values()):
+        if node.parent is not None and node.parent not in known:
+            known[node.parent] = QuotaNode(id=node.parent)
+    cyclic = frozenset(key for key in known if _never_ends(key, known))
+    whole = (replace(node, parent=None) if node.id in cyclic else node for node in known.values())
+    return Tree(tuple(whole), cyclic)
+
+
+def _never_ends(start: str, known: Mapping[str, QuotaNode]) -> bool:
+    seen: set[str] = set()
+    key: str | None = start
+    while key is not None and key not in seen:
+        seen.add(key)
+        key = known[key].parent
+    return key is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What else exists. None means that nobody said, so nothing can be missing."""
+
+    flavors: Collection[str] | None = None
+    topologies: Collection[str] | None = None
+    checks: Collection[str] | None = None
+    cyclic: Collection[str] = field(default_factory=frozenset)
+
+
+def inactive(source: Fields, node: QuotaNode, topology_of: Mapping[str, str], known: Known) -> str | None:
+    """Why a ClusterQueue admits nothing whatever its quota; None when it is active."""
+    spec = source.part("spec")
+    if spec.choice("stopPolicy", STOPS, StopPolicy.NONE) is not StopPolicy.NONE:
+        return "it is stopped"
+    if node.id in known.cyclic:
+        return "its cohort is part of a cycle"
+    for name in _flavor_names(spec):
+        if known.flavors is not None and name not in known.flavors:
+            return f"it names the flavor {name}, which does not exist"
+        topology = topology_of.get(name, "")
+        if topology and known.topologies is not None and topology not in known.topologies:
+            return f"its flavor {name} names the topology {topology}, which does not exist"
+    for check in spec.part("admissionChecksStrategy").parts("admissionChecks"):
+        if known.checks is not None and check.text("name") not in known.checks:
+            return f"it names the admission check {check.text('name')}, which is not active"
+    return None
+
+
+def on_order(source: Fields, controllers: Mapping[str, str]) -> tuple[str, ...]:
+    """The flavors of a ClusterQueue whose nodes are there only after quota is reserved.
+
+    `controllers` names the controller of each admission check. One that orders nodes does so for the
+    flavors it is bound to, or all; a job that another cluster is to run gets no place in this one.
+    """
+    spec = source.part("spec")
+    if runs_elsewhere(source, controllers):
+        return tuple(dict.fromkeys(_flavor_names(spec)))
+    found: dict[str, None] = {}
+    for check in spec.part("admissionChecksStrategy").parts("admissionChecks"):
+        if controllers.get(check.text("name")) == PROVISIONING:
+            bound = check.texts("onFlavors") or tuple(_flavor_names(spec))
+            found.update(dict.fromkeys(bound))
+    return tuple(found)
+
+
+def runs_elsewhere(source: Fields, controllers: Mapping[str, str]) -> bool:
+    """Whether the workloads of a ClusterQueue are handed to other clusters, which find their places."""
+    checks = source.part("spec", "admissionChecksStrategy").parts("admissionChecks")
+    return any(controllers.get(check.text("name")) == ELSEWHERE for check in checks)
+
+
+def weight(source: Fields) -> int:
+    """The weight of a `fairSharing` part, in thousandths."""
+    if "weight" not in source:
+        return 1000
+    try:
+        return quantities.thousandths(source.value["weight"])
+    except quantities.QuantityError as error:
+        raise ObjectError(source.at("weight"), str(error)) from error
+
+
+def _group(source: Fields) -> ResourceGroup:
+    names = tuple(entry.text("name") for entry in source.parts("flavors"))
+    return ResourceGroup(source.texts("coveredResources"), names)
+
+
+def _flavor_names(spec: Fields) -> Iterator[str]:
+    for group in spec.parts("resourceGroups"):
+        for entry in group.parts("flavors"):
+            yield entry.text("name")
+
+
+def _quota_node(source: Fields, node_id: str, parent: str) -> QuotaNode:
+    spec = source.part("spec")
+    return QuotaNode(
+        id=node_id,
+        parent=cohort_node(parent) if parent else None,
+        quotas=tuple(_quotas(spec)),
+        weight_milli=weight(spec.part("fairSharing")),
+    )
+
+
+def _quotas(spec: Fields) -> Iterator[Quota]:
+    for group in spec.parts("resourceGroups"):
+        for entry in group.parts("flavors"):
+            for resource in entry.parts("resources"):
+                key = FlavorResource(entry.text("name"), resource.text("name"))
+                yield Quota(
+                    flavor=key.flavor,
+                    resource=key.resource,
+                    nominal=_limit(resource, "nominalQuota", key.resource, 0),
+                    borrowing_limit=_limit(resource, "borrowingLimit", key.resource, None),
+                    lending_limit=_limit(resource, "lendingLimit", key.resource, None),
+                )
+
+
+def _limit(source: Fields, key: str, resource: str, default: int | None) -> int | None:
+    if key not in source:
+        return default
+    try:
+        return quantities.limit(source.value[key], resource)
+    except quantities.QuantityError as error:
+        raise ObjectError(source.at(key), str(error)) from error
+
+
+def _preemption(source: Fields) -> PreemptionPolicy:
+    borrowing = source.part("borrowWithinCohort")
+    bounded = "maxPriorityThreshold" in borrowing
+    return PreemptionPolicy(
+        within_queue=source.choice("withinClusterQueue", WITHIN, PreemptWithin.NEVER),
+        reclaim=source.choice("reclaimWithinCohort", OTHERS, PreemptOthers.NEVER),
+        while_borrowing=borrowing.choice("policy", OTHERS, PreemptOthers.NEVER),
+        # Kueue asks whether the word is another than Never, and what is not written is.
+        within_while_borrowing="reclaimWithinCohort" not in source,
+        max_priority=borrowing.number("maxPriorityThreshold") if bounded else None,
+    )
+
+
+def _fungibility(source: Fields) -> Fungibility:
+    return Fungibility(
+        when_can_borrow=source.choice("whenCanBorrow", BORROW, WhenCan.MAY_STOP_SEARCH),
+        when_can_preempt=source.choice("whenCanPreempt", PREEMPT, WhenCan.TRY_NEXT_FLAVOR),
+        preference=source.choice("preference", PREFERENCES, Preference.BORROWING_OVER_PREEMPTION),
+    )

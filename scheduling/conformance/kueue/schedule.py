@@ -1,0 +1,152 @@
+"""Kueue's tables of whole scheduling cycles (TestSchedule and its kin) against the engine's action `admit`.
+
+A case is a set-up and a number of cycles; compared are what holds quota afterwards and how, who was told
+to leave and why, every workload's conditions by type, status and reason, what waits in which heap, and,
+where a case says so, events and counts of skipped and repeated searches.
+
+The engine runs as Kueue does: one head per queue, all judged before the first is processed, and with the
+platform's improvements switched off.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scheduling.conformance.errors import Skipped
+from scheduling.conformance.kueue import quantities
+from scheduling.conformance.kueue.cycles import Cycles
+from scheduling.conformance.kueue.status import conditions_of
+from scheduling.conformance.kueue.topology_objects import placement
+
+Case = Mapping[str, Any]
+Named = Mapping[str, Any]
+
+KNOWN_GATES = {
+    "AdmissionFairSharing",
+    "ElasticJobsViaWorkloadSlices",
+    "ElasticJobsViaWorkloadSlicesWithTAS",
+    "FairSharingPreemptWithinNominal",
+    "FairSharingPrioritizeNonBorrowing",
+    "MultiKueueOrchestratedPreemption",
+    "PartialAdmission",
+    "PrioritizePreemptorWorkloads",
+    "PriorityBoost",
+    "PrioritySortingWithinCohort",
+    "ReclaimablePods",
+    "RecomputeAssignmentUponPreemptionTargetsOverlap",
+    "SchedulingEquivalenceHashing",
+    "SchedulerLibraryIntegration",
+    "SkipReassignmentForPodOwnedWorkloads",
+    "TASAssignmentsEncodingByHostnamePrefix",
+    "TASBalancedPlacement",
+    "TASCacheNodeMatchResults",
+    "TASCacheTopologyTree",
+    "TASCachingRemainingResources",
+    "TASFailedNodeReplacement",
+    "TASFailedNodeReplacementFailFast",
+    "TASHandleOverlappingFlavors",
+    "TASMultiLayerTopology",
+    "TASProfileMixed",
+    "TASRecomputeAssignmentWithinSchedulingCycle",
+    "TASReplaceNodeDueToNotReadyOverFixedTime",
+    "TASReplaceNodeOnNodeTaints",
+    "TASReplaceNodeOnPodTermination",
+    "TASRespectNodeAffinityPreferred",
+    "TopologyAwareScheduling",
+    "UnadmittedWorkloadsObservability",
+    "VectorizedResourceRequests",
+}
+
+
+def schedule(case: Case) -> str | None:
+    """One case: None when all is as expected, else the first difference."""
+    gates = case["gates"]
+    unknown = sorted(set(gates) - KNOWN_GATES)
+    if unknown:
+        raise Skipped(f"the engine has no switch for {', '.join(unknown)}")
+    cycles = Cycles(case["input"], gates)
+    cycles.run()
+    expected = case["expected"]
+    checks = (
+        ("assignments", _assignments(expected.get("assignments")), _assignments(cycles.assignments)),
+        ("newAssignments", _assignments(expected.get("newAssignments")), _assignments(cycles.given)),
+        ("preempted", expected.get("preempted"), cycles.preempted),
+        ("left", _lists(expected.get("left")), cycles.heaps.left()),
+        ("inadmissibleLeft", _lists(expected.get("inadmissibleLeft")), cycles.heaps.inadmissible()),
+        ("events", _events(expected.get("events")), Counter(cycles.events)),
+        ("skippedPreemptions", *_counts(expected.get("skippedPreemptions"), cycles.skipped)),
+        (
+            "preemptionTargetRecomputations",
+            expected.get("preemptionTargetRecomputations"),
+            cycles.recomputed,
+        ),
+    )
+    for what, wanted, found in checks:
+        if wanted is not None and wanted != found:
+            return f"expected {what} {wanted}, got {found}"
+    return _workloads(expected.get("workloads", {}), cycles)
+
+
+TABLES: Mapping[str, Callable[[Case], str | None]] = {
+    "TestSchedule": schedule,
+    "TestScheduleForFairSharing": schedule,
+    "TestScheduleForAFS": schedule,
+    "TestScheduleRecomputePreemptionTargets": schedule,
+}
+
+
+def _workloads(expected: Mapping[str, Named], cycles: Cycles) -> str | None:
+    for key, wanted in sorted(expected.items()):
+        status = wanted.get("status", {})
+        conditions, found = conditions_of(status), conditions_of(cycles.statuses[key])
+        if conditions != found:
+            return f"expected conditions of {key} {conditions}, got {found}"
+        admission = _admission(status.get("admission"))
+        got = _admission(cycles.statuses[key].get("admission"))
+        if admission != got:
+            return f"expected admission of {key} {admission}, got {got}"
+    return None
+
+
+def _assignments(given: Mapping[str, Named] | None) -> dict[str, Any] | None:
+    return None if given is None else {key: _admission(value) for key, value in given.items()}
+
+
+def _admission(given: Named | None) -> Any:
+    """An admission with amounts in canonical units, and without resources of which nothing is used."""
+    if not given:
+        return None
+    podsets = {}
+    for part in given.get("podSetAssignments", ()):
+        usage = {name: quantities.amount(text, name) for name, text in part.get("resourceUsage", {}).items()}
+        flavors = {name: flavor for name, flavor in part.get("flavors", {}).items() if usage.get(name)}
+        used = {name: amount for name, amount in usage.items() if amount and name in flavors}
+        places = placement(part.get("topologyAssignment"))
+        podsets[part["name"]] = (
+            part.get("count", 0),
+            flavors,
+            used,
+            places,
+            part.get("delayedTopologyRequest"),
+        )
+    return given["clusterQueue"], podsets
+
+
+def _lists(given: Mapping[str, list[str]] | None) -> dict[str, list[str]] | None:
+    return None if given is None else {name: sorted(keys) for name, keys in sorted(given.items()) if keys}
+
+
+def _events(given: list[Named] | None) -> Counter[tuple[str, str, str]] | None:
+    if given is None:
+        return None
+    return Counter(
+        (f"{entry['Key'].get('Namespace', '')}/{entry['Key']['Name']}", entry["EventType"], entry["Reason"])
+        for entry in given
+    )
+
+
+def _counts(given: Mapping[str, int] | None, found: Counter[str]) -> tuple[Any, Any]:
+    """Counts per ClusterQueue, for those that a case names."""
+    return given, None if given is None else {name: found[name] for name in given}

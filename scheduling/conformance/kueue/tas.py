@@ -1,0 +1,17 @@
+"""Kueue's tables of whole cycles with topology-aware scheduling, against the engine's action `admit`.
+
+The flavors with a topology are counted ones there; otherwise these cases run as all cycles do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scheduling.conformance.kueue.schedule import schedule
+
+TABLES: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
+    "TestScheduleForTAS": schedule,
+    "TestScheduleForTASCohorts": schedule,
+    "TestScheduleForTASPreemption": schedule,
+}

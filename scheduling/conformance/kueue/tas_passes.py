@@ -1,0 +1,122 @@
+"""Workloads that hold quota and need the scheduler once more: places that were put off, or lost with a node.
+
+Source of the workflow: Kueue's second scheduling pass.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scheduling.conformance.kueue.status import conditions_of, holds_quota, puts_off
+from scheduling.conformance.kueue.topology_objects import assignment
+from scheduling.engine.model import Allocation, Queue
+
+Object = Mapping[str, Any]
+Status = dict[str, Any]
+Levels = Mapping[str, tuple[str, ...]]
+"""The node labels that name a domain of each counted flavor."""
+PENDING, READY = "Pending", "Ready"
+GROUPED = "kueue.x-k8s.io/is-group-workload"
+
+
+def unplaced(status: Object) -> bool:
+    """Whether it waits for places, and everything else is ready."""
+    checks = status.get("admissionChecks", ())
+    ready = bool(checks) and all(check.get("state") == READY for check in checks)
+    return _awake(status) and ready and puts_off(status)
+
+
+def lost_nodes(workload: Object, status: Object, gates: Mapping[str, bool]) -> tuple[str, ...]:
+    """The failed nodes that its pods are to be moved from.
+
+    A pod that is its own workload cannot move: it stays where it is.
+    """
+    if not _awake(status) or not gates.get("TASFailedNodeReplacement", True):
+        return ()
+    if gates.get("SkipReassignmentForPodOwnedWorkloads", True) and single_pod(workload):
+        return ()
+    return tuple(node["name"] for node in status.get("unhealthyNodes", ()))
+
+
+def single_pod(workload: Object) -> bool:
+    """Whether a workload is one pod by itself, which lives and dies where it runs."""
+    metadata = workload.get("metadata") or {}
+    owners = metadata.get("ownerReferences") or []
+    grouped = (metadata.get("annotations") or {}).get(GROUPED) == "true"
+    if len(owners) != 1 or grouped:
+        return False
+    return bool(owners[0].get("kind") == "Pod" and owners[0].get("apiVersion") == "v1")
+
+
+def updated(workload: Object) -> Object:
+    """A workload that holds quota, with what its ready admission checks ask of its pods."""
+    status = workload.get("status") or {}
+    changes = [
+        change
+        for check in status.get("admissionChecks", ())
+        if check.get("state") == READY
+        for change in check.get("podSetUpdates", ())
+    ]
+    if not changes or not unplaced(status):
+        return workload
+    copied = copy.deepcopy(dict(workload))
+    for podset in copied["spec"]["podSets"]:
+        for change in changes:
+            if change["name"] == podset["name"]:
+                _merge(podset["template"]["spec"], change)
+    return copied
+
+
+def _merge(pod: dict[str, Any], change: Object) -> None:
+    if change.get("nodeSelector"):
+        pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), **change["nodeSelector"]}
+    if change.get("tolerations"):
+        pod["tolerations"] = [*(pod.get("tolerations") or ()), *change["tolerations"]]
+
+
+def place(part: dict[str, Any], held: Allocation, levels: Levels, queue: Queue) -> None:
+    """Write into a PodSet's assignment where it stands, or that this is put off."""
+    if held.domains:
+        part["topologyAssignment"] = assignment(levels[held.flavor], held.domains)
+        if part.get("delayedTopologyRequest") == PENDING:
+            part["delayedTopologyRequest"] = READY
+    elif part["count"] and held.flavor in levels and held.flavor in queue.on_order:
+        part["delayedTopologyRequest"] = PENDING
+
+
+def placed(status: Status, allocations: Iterable[Allocation], levels: Levels) -> None:
+    """Pods of a workload that holds quota got places; what was lost is forgotten."""
+    held = {allocation.role: allocation for allocation in allocations}
+    for part in status["admission"]["podSetAssignments"]:
+        if part["name"] in held and held[part["name"]].domains:
+            found = held[part["name"]]
+            part["topologyAssignment"] = assignment(levels[found.flavor], found.domains)
+            if part.get("delayedTopologyRequest") == PENDING:
+                part["delayedTopologyRequest"] = READY
+    status.pop("unhealthyNodes", None)
+
+
+def prepared(given: Object, gates: Mapping[str, bool]) -> Object:
+    """A set-up as the scheduler sees it: without topologies where it heeds none, and with what admission
+    checks ask of pods that are about to get their places."""
+    if gates.get("TopologyAwareScheduling", True):
+        return {**given, "workloads": [updated(entry) for entry in given["workloads"]]}
+    flavors = [
+        {**flavor, "spec": {k: v for k, v in (flavor.get("spec") or {}).items() if k != "topologyName"}}
+        for flavor in given.get("resourceFlavors", ())
+    ]
+    return {**given, "resourceFlavors": flavors}
+
+
+def settled(status: Object) -> bool:
+    """Whether it was admitted before and stands on healthy nodes: the cycle has nothing to do with it."""
+    admitted = conditions_of(status).get("Admitted", ("", ""))[0] == "True"
+    return admitted and not status.get("unhealthyNodes")
+
+
+def _awake(status: Object) -> bool:
+    told = conditions_of(status)
+    away = any(told.get(kind, ("", ""))[0] == "True" for kind in ("Evicted", "Finished"))
+    return holds_quota(status) and not away

@@ -1,0 +1,222 @@
+"""The case table of Kueue's topology-aware placement (TestFindTopologyAssignments)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scheduling.conformance.kueue import topology_objects as objects
+from scheduling.conformance.kueue.tas_passes import single_pod
+from scheduling.engine import topology
+from scheduling.engine.model import Taint
+
+Case = Mapping[str, Any]
+
+# The topology's name in the table, which gives none.
+_TOPOLOGY = "default"
+_GATE_DEFAULTS = {
+    "ElasticJobsViaWorkloadSlicesWithTAS": False,
+    "SkipReassignmentForPodOwnedWorkloads": True,
+    "TASBalancedPlacement": False,
+    "TASHandleOverlappingFlavors": True,
+    "TASProfileMixed": True,
+    "TASRespectNodeAffinityPreferred": False,
+}
+_TEXTS = {
+    topology.Misfit.NO_SLICE_SIZE: "slice topology requested, but slice size not provided",
+    topology.Misfit.UNKNOWN_LEVEL: "no requested topology level: {0.level}",
+    topology.Misfit.UNKNOWN_SLICE_LEVEL: "no requested topology level for slices: {0.level}",
+    topology.Misfit.UNKNOWN_LAYER_LEVEL: (
+        "no requested topology level for additional slice layer: {0.level}"
+    ),
+    topology.Misfit.SLICE_LEVEL_TOO_COARSE: (
+        "podset slice topology {0.level} is above the podset topology {0.other}"
+    ),
+    topology.Misfit.LAYER_NOT_FINER: (
+        "additional slice layer topology {0.level} must be at a lower level than {0.other}"
+    ),
+    topology.Misfit.LAYER_DOES_NOT_DIVIDE: (
+        "additional slice layer size {0.fitting} must evenly divide parent layer size {0.needed}"
+    ),
+    topology.Misfit.UNEVEN_SLICES: "{0.needed} pods cannot be divided into slices of {0.slice_size}",
+    topology.Misfit.NOT_ONE_LEADER: "a podset group is one leader pod and its workers",
+    topology.Misfit.NO_DOMAINS: "no topology domains at level: {0.level}",
+    topology.Misfit.STALE_PLACEMENT: (
+        "Cannot replace the node, because the existing topologyAssignment is invalid,"
+        " as it contains the stale domain {0.level}"
+    ),
+    topology.Misfit.NO_REPLACEMENT: "cannot find replacement assignment for unhealthy node: {0.level}",
+}
+
+
+def options_from(gates: Mapping[str, bool] | None) -> topology.TopologyOptions:
+    """The engine options that Kueue's feature gates stand for; `gates` are those not at their default."""
+    on = _GATE_DEFAULTS | dict(gates or {})
+    return topology.TopologyOptions(
+        mixed_profile=on["TASProfileMixed"],
+        balanced=on["TASBalancedPlacement"],
+        heed_preferences=on["TASRespectNodeAffinityPreferred"],
+        grow_in_place=on["ElasticJobsViaWorkloadSlicesWithTAS"],
+        avoid_lost=False,
+    )
+
+
+def run_case(case: Case) -> list[dict[str, Any]]:
+    """The podsets' assignments or failure reasons, as in the table's `expected.podSets`."""
+    given, gates = case["input"], _GATE_DEFAULTS | dict(case.get("gates") or {})
+    nodes = objects.flavor_nodes(given.get("nodes") or (), given.get("nodeLabels"))
+    tree = topology.build_tree(given["levels"], nodes)
+    stock = topology.Stock(tree, nodes)
+    for node, held in objects.occupants(given.get("pods") or ()):
+        stock.occupy(node, held)
+    stock.hold(_usages(given.get("priorOwnUsage")))
+    assumed: list[topology.Usage] = []
+    if tree.leaves_are_nodes and gates["TASHandleOverlappingFlavors"]:
+        # Flavors that share nodes see each other's usage there; groups of nodes are each flavor's own.
+        stock.hold(_usages(given.get("priorFlavorUsage")))
+        assumed = _aggregated(given.get("aggregatedDomainUsages"))
+    placer = topology.GangPlacer(stock, options_from(case.get("gates")), assumed=assumed)
+    requests = [_request(podset) for podset in given["podSets"]]
+    workload = given.get("workload") or {}
+    if (workload.get("status") or {}).get("unhealthyNodes"):
+        pinned = gates["SkipReassignmentForPodOwnedWorkloads"] and single_pod(workload)
+        outcomes = replaced(placer, tree, requests, workload["status"], pinned=pinned)
+    else:
+        outcomes = placer.place(requests)
+    return [_shown(request.name, outcomes.get(request.name)) for request in requests]
+
+
+def expected(case: Case) -> list[dict[str, Any]]:
+    """What the table asks for."""
+    found: list[dict[str, Any]] = case["expected"]["podSets"]
+    return found
+
+
+def matches(case: Case) -> str | None:
+    """None when the case passes, else the first podset that differs."""
+    for got, wanted in zip(run_case(case), expected(case), strict=True):
+        if got != wanted:
+            return f"{wanted.get('podSetName')!r}: got {got}, expected {wanted}"
+    return None
+
+
+TABLES: dict[str, Callable[[Case], str | None]] = {"TestFindTopologyAssignments": matches}
+
+
+def failure_text(failure: topology.Failure, name: str) -> str:
+    """A failure in the words of the table; `name` is the topology's."""
+    if failure.misfit is topology.Misfit.NO_ROOM:
+        return _no_room_text(failure, name)
+    return _TEXTS[failure.misfit].format(failure)
+
+
+def assignment_object(placed: topology.Placement) -> dict[str, Any]:
+    """A placement in the table's form."""
+    domains = [{"Count": share.tasks, "Values": list(share.domain)} for share in placed.shares]
+    return {"Domains": domains, "Levels": list(placed.levels)}
+
+
+def _no_room_text(failure: topology.Failure, name: str) -> str:
+    unit = "pod(s)" if failure.slice_size == 1 else "slice(s)"
+    if failure.layers:
+        rooms = (
+            f"; {room.fitting}/{room.needed} slice(s) fit on level {room.level}" for room in failure.layers
+        )
+        text = f'topology "{name}" doesn\'t allow to fit{"".join(rooms)}'
+    elif failure.fitting:
+        text = f'topology "{name}" allows to fit only {failure.fitting} out of {failure.needed} {unit}'
+    else:
+        text = f'topology "{name}" doesn\'t allow to fit any of {failure.needed} {unit}'
+    if not failure.exclusions.any():
+        return text
+    reasons = ", ".join(_exclusion_texts(failure.exclusions))
+    return f"{text}. Total nodes: {failure.exclusions.leaves}; excluded: {reasons}"
+
+
+def _exclusion_texts(exclusions: topology.Exclusions) -> list[str]:
+    counts = {
+        "nodeSelector": exclusions.selector,
+        "affinity": exclusions.affinity,
+        "topologyDomain": exclusions.outside,
+    }
+    texts = [f"{name}: {count}" for name, count in counts.items() if count]
+    texts += [f'taint "{_taint_text(taint)}": {count}' for taint, count in exclusions.taints.items()]
+    texts += [f'resource "{name}": {count}' for name, count in exclusions.resources.items()]
+    return sorted(texts)
+
+
+def _taint_text(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def _request(podset: Mapping[str, Any]) -> topology.RoleRequest:
+    affinity = podset.get("nodeAffinity")
+    mode, level, layers = objects.topology_rule(podset.get("topologyRequest"))
+    return topology.RoleRequest(
+        name=podset.get("podSetName", ""),
+        tasks=podset.get("count", 0),
+        per_task=objects.added(podset.get("requests") or {}, {"pods": 1}),
+        mode=mode,
+        level=level,
+        layers=layers,
+        rules=objects.placement_rules(podset.get("nodeSelector"), affinity, podset.get("tolerations")),
+        preferences=objects.preferences(affinity),
+        companions=podset.get("podSetGroupName"),
+        previous=objects.placement(podset.get("previousAssignment")),
+    )
+
+
+def replaced(
+    placer: topology.GangPlacer,
+    tree: topology.TopologyTree,
+    requests: list[topology.RoleRequest],
+    status: Mapping[str, Any],
+    *,
+    pinned: bool,
+) -> dict[str, topology.RoleOutcome]:
+    """New places for what stood on the failed node. A pod that cannot move stays where it is."""
+    failed = status["unhealthyNodes"][0]["name"]
+    admitted = (status.get("admission") or {}).get("podSetAssignments") or ()
+    standing = {podset["name"]: objects.placement(podset.get("topologyAssignment")) for podset in admitted}
+    outcomes: dict[str, topology.RoleOutcome] = {}
+    for request in requests:
+        existing = standing.get(request.name)
+        if existing is None:
+            continue
+        if pinned:
+            outcomes[request.name] = existing
+            continue
+        moved = topology.replace_leaf(placer, tree, request, existing, failed)
+        if isinstance(moved, topology.Failure):
+            outcomes[request.name] = moved
+            break
+        outcomes[request.name] = moved.placement
+    return outcomes
+
+
+def _usages(listed: Any) -> list[topology.Usage]:
+    """topology.Usage of placed workloads: a list of domains, or such lists by flavor."""
+    if isinstance(listed, Mapping):
+        return [usage for name in sorted(listed) for usage in _usages(listed[name])]
+    return [
+        topology.Usage(
+            tuple(item["Values"]),
+            objects.added(item.get("SinglePodRequests") or {}, {"pods": 1}),
+            item["Count"],
+        )
+        for item in listed or ()
+    ]
+
+
+def _aggregated(usages: Mapping[str, Mapping[str, int]] | None) -> list[topology.Usage]:
+    """Totals by node name, which already count their pods."""
+    return [topology.Usage((node,), totals, 1) for node, totals in sorted((usages or {}).items())]
+
+
+def _shown(name: str, outcome: topology.RoleOutcome | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {"failureReason": "", "podSetName": name}
+    if isinstance(outcome, topology.Failure):
+        shown["failureReason"] = failure_text(outcome, _TOPOLOGY)
+    elif outcome is not None:
+        shown["assignment"] = assignment_object(outcome)
+    return shown

@@ -1,0 +1,181 @@
+"""Kubernetes and Kueue objects that topology placement needs, as the engine's.
+
+Objects are mappings with the field names of their JSON form. Amounts are whole units: cpu in millicores,
+everything else in its base unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from scheduling.conformance.fields import Fields
+from scheduling.conformance.kueue import podsets, quantities
+from scheduling.engine import topology
+from scheduling.engine.model import (
+    AffinityOperator,
+    DomainTasks,
+    Expression,
+    PlacementRules,
+    Taint,
+    TaintEffect,
+    Toleration,
+    TopologyMode,
+)
+
+Object = Mapping[str, Any]
+Amounts = dict[str, int]
+
+# Field selectors see a node's name under this key; no label can be called so.
+_NAME_FIELD = "metadata.name"
+# What a pod carries that asked for topology.
+_BY_TOPOLOGY = tuple(
+    f"kueue.x-k8s.io/podset-{rule}"
+    for rule in (
+        "required-topology",
+        "preferred-topology",
+        "unconstrained-topology",
+        "slice-required-topology",
+        "slice-required-topology-constraints",
+    )
+)
+
+
+def amounts(listed: Mapping[str, str | int] | None) -> Amounts:
+    """A resource list in whole units."""
+    return {name: quantities.amount(quantity, name) for name, quantity in (listed or {}).items()}
+
+
+def added(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
+    """The sum, resource by resource."""
+    return {name: first.get(name, 0) + second.get(name, 0) for name in [*first, *second]}
+
+
+def usable(node: Object) -> bool:
+    """Whether a node is ready and not cordoned."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    return ready and not (node.get("spec") or {}).get("unschedulable")
+
+
+def topology_node(node: Object) -> topology.TopologyNode:
+    """A node with its labels, allocatable amounts and taints."""
+    name = node["metadata"]["name"]
+    return topology.TopologyNode(
+        name=name,
+        labels={**(node["metadata"].get("labels") or {}), _NAME_FIELD: name},
+        allocatable=amounts((node.get("status") or {}).get("allocatable")),
+        taints=tuple(
+            Taint(taint["key"], taint.get("value", ""), TaintEffect(taint["effect"]))
+            for taint in (node.get("spec") or {}).get("taints") or ()
+        ),
+    )
+
+
+def flavor_nodes(nodes: Iterable[Object], labels: Mapping[str, str] | None) -> list[topology.TopologyNode]:
+    """The usable nodes that carry a flavor's labels."""
+    found = [topology_node(node) for node in nodes if usable(node)]
+    wanted = (labels or {}).items()
+    return [node for node in found if all(node.labels.get(key) == value for key, value in wanted)]
+
+
+def occupants(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
+    """What pods hold that are on a node and have not ended, each with its node.
+
+    Pods of workloads that were placed by topology are left out: their workload stands for them.
+    """
+    return [
+        (pod["spec"]["nodeName"], added(podsets.pod_requests(Fields(pod["spec"], "Pod: spec")), {"pods": 1}))
+        for pod in pods
+        if pod["spec"].get("nodeName")
+        and (pod.get("status") or {}).get("phase") not in ("Failed", "Succeeded")
+        and not set(_BY_TOPOLOGY).intersection((pod.get("metadata") or {}).get("annotations") or ())
+    ]
+
+
+def tolerations(objects: Iterable[Object] | None) -> tuple[Toleration, ...]:
+    """Tolerations of a pod or flavor."""
+    return tuple(podsets.toleration(Fields(item, "toleration")) for item in objects or ())
+
+
+def placement_rules(
+    selector: Mapping[str, str] | None, affinity: Object | None, tolerated: Iterable[Object] | None
+) -> PlacementRules:
+    """Where pods may run. Required affinity without a usable term allows no node."""
+    required = (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    terms = () if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ())) or ((),)
+    return PlacementRules(
+        node_selector=dict(selector or {}), node_affinity=terms, tolerations=tolerations(tolerated)
+    )
+
+
+def preferences(affinity: Object | None) -> tuple[topology.Preference, ...]:
+    """Preferred node affinity."""
+    wishes = (affinity or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return tuple(topology.Preference(wish["weight"], _term(wish["preference"])) for wish in wishes)
+
+
+def _term(term: Object) -> tuple[Expression, ...]:
+    """One term. The only field selector Kubernetes has for nodes is their name."""
+    conditions = [*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ())]
+    return tuple(
+        Expression(one["key"], AffinityOperator(one["operator"]), tuple(one.get("values") or ()))
+        for one in conditions
+    )
+
+
+def topology_rule(request: Object | None) -> tuple[TopologyMode, str | None, tuple[topology.SliceLayer, ...]]:
+    """Mode, level and slice layers of a podset's topology request; without one it is unconstrained."""
+    asked = request or {}
+    layers = tuple(
+        topology.SliceLayer(layer["topology"], layer.get("size", 0))
+        for layer in asked.get("podsetSliceRequiredTopologyConstraints") or ()
+    )
+    if not layers and asked.get("podSetSliceRequiredTopology"):
+        layers = (topology.SliceLayer(asked["podSetSliceRequiredTopology"], asked.get("podSetSliceSize", 0)),)
+    if asked.get("required"):
+        return TopologyMode.REQUIRED, asked["required"], layers
+    if asked.get("preferred"):
+        return TopologyMode.PREFERRED, asked["preferred"], layers
+    return TopologyMode.UNCONSTRAINED, None, layers
+
+
+def placement(assignment: Object | None) -> topology.Placement | None:
+    """A topology assignment of the v1beta2 API, whose domains are kept compressed in slices."""
+    if assignment is None:
+        return None
+    shares: list[topology.Share] = []
+    for piece in assignment.get("slices") or ():
+        count = piece["domainCount"]
+        columns = [_values(level, count) for level in piece["valuesPerLevel"]]
+        tasks = _counts(piece["podCounts"], count)
+        shares.extend(map(topology.Share, zip(*columns, strict=True), tasks))
+    return topology.Placement(tuple(assignment["levels"]), tuple(shares))
+
+
+def assignment(levels: Sequence[str], domains: Sequence[DomainTasks]) -> dict[str, Any]:
+    """Where tasks stand as a topology assignment of the v1beta2 API, in one slice."""
+    columns = [[part.domain[index] for part in domains] for index in range(len(levels))]
+    return {
+        "levels": list(levels),
+        "slices": [
+            {
+                "domainCount": len(domains),
+                "podCounts": {"individual": [part.tasks for part in domains]},
+                "valuesPerLevel": [{"individual": {"roots": column}} for column in columns],
+            }
+        ],
+    }
+
+
+def _values(values: Object, count: int) -> list[str]:
+    if values.get("universal") is not None:
+        return [values["universal"]] * count
+    own = values["individual"]
+    return [f"{own.get('prefix', '')}{root}{own.get('suffix', '')}" for root in own["roots"]]
+
+
+def _counts(counts: Object, count: int) -> Sequence[int]:
+    if counts.get("universal") is not None:
+        return [counts["universal"]] * count
+    return list(counts["individual"])

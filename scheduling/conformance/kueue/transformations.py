@@ -1,0 +1,59 @@
+"""Resource transformations: a resource that counts against quota as others, beside itself or in its place.
+
+Only quota is meant: what a pod takes of its node stays what its template says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from scheduling.conformance.kueue import quantities
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformation:
+    """`outputs` is what one canonical unit of `resource` counts as, in canonical units of others."""
+
+    resource: str
+    outputs: tuple[tuple[str, Fraction], ...]
+    retain: bool = False
+
+
+def transformation(value: Mapping[str, Any]) -> Transformation:
+    """An entry of `resources.transformations` of Kueue's configuration."""
+    source, outputs = value["input"], value.get("outputs", {})
+    return Transformation(
+        resource=source,
+        outputs=tuple(
+            (name, Fraction(quantities.value_of(outputs[name])) * _unit(name) / _unit(source))
+            for name in sorted(outputs)
+        ),
+        retain=value.get("strategy") == "Retain",
+    )
+
+
+def transformed(amounts: Mapping[str, int], rules: Iterable[Transformation]) -> dict[str, int]:
+    """Amounts as they count against quota, rounded up.
+
+    Of an admitted workload they were counted before: a rule whose outputs are there already is passed over.
+    """
+    result = dict(amounts)
+    more: dict[str, Fraction] = {}
+    for rule in rules:
+        given = amounts.get(rule.resource)
+        if given is None or any(name in amounts for name, _ in rule.outputs):
+            continue
+        if not rule.retain:
+            result.pop(rule.resource, None)
+        for name, each in rule.outputs:
+            more[name] = more.get(name, Fraction(0)) + given * each
+    return result | {name: quantities.saturated(result.get(name, 0) + ceil(more[name])) for name in more}
+
+
+def _unit(resource: str) -> int:
+    """How many canonical units a whole one has."""
+    return 1000 if resource == quantities.CPU else 1

@@ -1,0 +1,33 @@
+"""Which adapter runs a file of cases: every module below `kueue` and `kai` offers its tables by name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+
+SYSTEMS: Final = ("scheduling.conformance.kueue", "scheduling.conformance.kai")
+
+Check = Callable[[Mapping[str, Any]], str | None]
+"""Runs one case; None when it passes, else one line `expected …, got …`."""
+
+
+@cache
+def tables() -> Mapping[str, Check]:
+    """All checks by the name of the table, which is the stem of its file.
+
+    Raises:
+        ValueError: when two modules offer the same table.
+    """
+    found: dict[str, Check] = {}
+    for system in SYSTEMS:
+        package = importlib.import_module(system)
+        for entry in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
+            module = importlib.import_module(f"{system}.{entry.name}")
+            for name, check in getattr(module, "TABLES", {}).items():
+                if name in found:
+                    raise ValueError(f"two modules offer the table {name}; the second is {module.__name__}")
+                found[name] = check
+    return found

@@ -1,0 +1,98 @@
+"""How large a job file may be, and the pods that are made of it.
+
+A cluster stores no object above 1.5 MiB and answers a larger one as if it had failed itself. The limits here
+are far below that, and they hold however a job comes in: alone, in a batch, as a copy, or through a form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from foundation.core.errors import FieldError, TooLarge
+from scheduling.job_file.section import Section
+from scheduling.job_file.types import RoleSpec
+from scheduling.models import Job
+from scheduling.models.pod_names import gang_name, pod_name
+
+FILE_BYTES_MAX: Final = 256 * 1024
+"""Bytes of a job file as compact JSON in UTF-8."""
+POD_BYTES_MAX: Final = 64 * 1024
+"""Bytes of what a job file says of the pods of one role, as compact JSON in UTF-8."""
+LIST_BYTES_MAX: Final = 1024 * 1024 - 64
+"""Bytes of a file that lists the tasks of a job: what a ConfigMap holds, less the file's name."""
+_ATTEMPTS: Final = 9_999
+_SLOTS: Final = " slots=1024\n"
+_LISTED_ALWAYS: Final = LIST_BYTES_MAX // (63 + 1 + 63 + len(_SLOTS))
+"""So many tasks have room in a list whatever they are called: an address is two DNS labels."""
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, skipkeys=True)
+_IN_PODS: Final = ("labels", "tolerations")
+
+
+def compact_json(value: Any) -> str:
+    """A value as compact JSON; what JSON does not have is written as text."""
+    return _JSON.encode(value)
+
+
+def bytes_of(text: str) -> int:
+    """The size of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+
+
+def check_file_size(text: str) -> None:
+    """Refuse a job file, given as compact JSON, of more than `FILE_BYTES_MAX`. Raises: TooLarge."""
+    if bytes_of(text) > FILE_BYTES_MAX:
+        message = _("The job file has more than %(limit)s KiB.") % {"limit": FILE_BYTES_MAX // 1024}
+        errors = [FieldError("", "TOO_LARGE", message)]
+        raise TooLarge(message, numbers={"limit_bytes": FILE_BYTES_MAX}, errors=errors)
+
+
+def check_pod_sizes(
+    job: Section,
+    roles: Sequence[RoleSpec],
+    *,
+    environment: Mapping[str, Any],
+    volumes: Sequence[Mapping[str, Any]],
+    runtime: Mapping[str, Any],
+    placement: Mapping[str, Any],
+) -> None:
+    """Note each role whose pods would be larger than `POD_BYTES_MAX`."""
+    of_pods = {key: placement[key] for key in _IN_PODS if key in placement}
+    common = bytes_of(compact_json([environment, volumes, runtime, of_pods]))
+    for index, role in enumerate(roles):
+        size = common + bytes_of(compact_json([role.image, role.command, role.container]))
+        if size > POD_BYTES_MAX:
+            numbers = {"size": -(-size // 1024), "limit": POD_BYTES_MAX // 1024}
+            message = _(
+                "a task's pod would have %(size)s KiB of at most %(limit)s: command, args, probes,"
+                " environment, volumes, labels and the rest together"
+            )
+            job.add(f"roles.{index}", "TOO_LONG", message % numbers)
+
+
+def check_host_lists(job: Section, name: str, roles: Sequence[RoleSpec]) -> None:
+    """Note a job of which the list of its tasks' addresses would be larger than `LIST_BYTES_MAX`.
+
+    Lists are in files where they are too long for a variable; each line has an address, and of an MPI job's
+    the number of its slots.
+    """
+    if sum(role.replicas for role in roles) <= _LISTED_ALWAYS:
+        return
+    named = Job(name=name)
+    service = len(gang_name(named, _ATTEMPTS))
+    size = tasks = 0
+    for role in roles:
+        address = len(pod_name(named, _ATTEMPTS, role.name, role.replicas - 1)) + 1 + service
+        size += role.replicas * (address + len(_SLOTS))
+        tasks += role.replicas
+    if size > LIST_BYTES_MAX:
+        limit = tasks * LIST_BYTES_MAX // size
+        message = _(
+            "the list of its tasks' addresses would have %(size)s KiB of at most %(limit)s: with names of"
+            " this length a job has at most %(tasks)s tasks"
+        )
+        numbers = {"size": -(-size // 1024), "limit": LIST_BYTES_MAX // 1024 + 1, "tasks": limit}
+        job.add("roles", "TOO_LONG", message % numbers)

@@ -1,0 +1,91 @@
+"""Submitting the jobs of a trace at their own pace, faster by a factor."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from clusters.backends.simulated.faults import set_speed
+from clusters.models import Cluster
+from foundation.core.errors import AllotmentError
+from scheduling.job_file import JobSpec, parse_job
+from scheduling.services.jobs.job import job_submit
+from scheduling.services.trace_import.philly import Rejected, Trace, TraceJob
+from scheduling.services.trace_import.places import QUEUE, Pool
+from tenants.models import Tenant, User
+
+CARDS_PER_NODE: Final = 8
+Report = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Real time, replaceable in tests: `now` in seconds from anywhere, `wait` for seconds."""
+
+    now: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = time.sleep
+
+
+@dataclass(slots=True)
+class Fed:
+    """What became of a trace."""
+
+    submitted: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+def speed_set(pool: Pool, speedup: float) -> None:
+    """Let the pool's simulated clusters run `speedup` times as fast. Raises: Invalid, NotFound."""
+    clusters: Iterable[Cluster] = {flavor.cluster_id: flavor.cluster for flavor in pool.flavors}.values()
+    for cluster in clusters:
+        set_speed(cluster.pk, speedup)
+
+
+def feed(
+    *,
+    acting_user: User,
+    trace: Trace,
+    file: str,
+    places: Mapping[str, Tenant],
+    speedup: float,
+    report: Report,
+    pace: Pace = Pace(),
+) -> Fed:
+    """Submit each job when it is due; a job that the platform refuses is noted with its line."""
+    fed = Fed()
+    began = pace.now()
+    first = trace.jobs[0].submit_s if trace.jobs else 0
+    for number, job in enumerate(trace.jobs, start=1):
+        late = (job.submit_s - first) / speedup - (pace.now() - began)
+        if late > 0:
+            pace.wait(late)
+        try:
+            job_submit(acting_user=acting_user, workspace=places[job.tenant], spec=spec_of(job))
+            fed.submitted += 1
+        except AllotmentError as error:
+            fed.rejected.append(Rejected(file, job.line, "", f"{error.code}: {error.detail}"))
+        report(number)
+    return fed
+
+
+def spec_of(job: TraceJob) -> JobSpec:
+    """A job of the trace as a job of the platform: more cards than a node has are spread over nodes."""
+    replicas = math.ceil(job.gpus / CARDS_PER_NODE)
+    cards = min(job.gpus, CARDS_PER_NODE)
+    body: dict[str, Any] = {
+        "name": job.name,
+        "queue": QUEUE,
+        "kind": "batch" if replicas == 1 else "pytorch",
+        "roles": [
+            {
+                "name": "worker",
+                "replicas": replicas,
+                "resources": {"cpu": cards, "memory": f"{4 * cards}Gi", "gpu": {"cards": cards}},
+            }
+        ],
+        "simulate": {"run_s": job.duration_s, "exit_code": 0},
+    }
+    return parse_job(body)

@@ -1,0 +1,250 @@
+"""Virtual time: a trace runs through the engine, cycles at each instant at which something happens.
+
+At one instant completions come first, then arrivals, then cycles until nothing more is decided, because
+in virtual time whoever is told to leave is gone at once. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from scheduling.engine import (
+    AllocationGone,
+    AllocationPut,
+    Change,
+    ClaimGone,
+    ClaimPut,
+    Delta,
+    JobGone,
+    JobPut,
+    Snapshot,
+    run_cycle,
+)
+from scheduling.engine.model import Allocation, Claim, Decision, DecisionKind, Instant, JobState
+from scheduling.simulation.philly import Tenant, TraceJob
+from scheduling.simulation.pools import PoolPolicy, config, engine_job, world
+
+# A cycle that tells somebody to leave is followed by one that gives the place away, and so on. An engine
+# that is stable ends this chain; one that is not is stopped here.
+MOST_CYCLES: Final = 100
+CLAIM_S: Final = 300
+
+
+class Restless(RuntimeError):
+    """The engine went on deciding although nothing else changed."""
+
+
+class UnexpectedDecision(RuntimeError):
+    """The engine decided something that a replay does not carry out."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What became of one job. Times are in seconds of the trace; `lost_s` was run and thrown away."""
+
+    job: TraceJob
+    started_s: int | None = None
+    finished_s: int | None = None
+    evictions: int = 0
+    lost_s: int = 0
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def queue_s(self) -> int | None:
+        """All the time between submission and finish in which it did not run."""
+        return None if self.jct_s is None else self.jct_s - self.job.duration_s - self.lost_s
+
+    @property
+    def jct_s(self) -> int | None:
+        """Finish minus submission."""
+        return None if self.finished_s is None else self.finished_s - self.job.submit_s
+
+
+class Observer(Protocol):
+    """Watches a replay; `settled` is called once an instant is over."""
+
+    def submitted(self, at: int, record: Record) -> None: ...
+
+    def started(self, at: int, record: Record) -> None: ...
+
+    def evicted(self, at: int, record: Record) -> None: ...
+
+    def finished(self, at: int, record: Record) -> None: ...
+
+    def settled(self, at: int) -> None: ...
+
+
+@dataclass(slots=True)
+class Replay:
+    """One run of a trace through the engine."""
+
+    tenants: Sequence[Tenant]
+    policy: PoolPolicy
+    observers: Sequence[Observer] = ()
+    records: dict[str, Record] = field(default_factory=dict)
+    _held: dict[str, dict[str, Allocation]] = field(default_factory=dict)
+    _finishes: list[tuple[int, str, int]] = field(default_factory=list)
+    _waiting: Counter[str] = field(default_factory=Counter)
+    _snapshot: Snapshot = field(default_factory=Snapshot)
+
+    def run(
+        self,
+        jobs: Sequence[TraceJob],
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> list[Record]:
+        """Replay all jobs; returns one record per job in the order given."""
+        self._snapshot = world(self.tenants, self.policy)
+        arrivals = sorted(jobs, key=lambda job: (job.submit_s, job.row))
+        arrived = done = 0
+        while arrived < len(arrivals) or self._finishes:
+            now = self._next_instant(arrivals[arrived] if arrived < len(arrivals) else None)
+            changes: list[Change] = []
+            done += self._finish_due(now, changes)
+            while arrived < len(arrivals) and arrivals[arrived].submit_s == now:
+                self._submit(now, arrivals[arrived], changes)
+                arrived += 1
+            self._snapshot.apply(Delta(tuple(changes)))
+            self._cycles(now)
+            for observer in self.observers:
+                observer.settled(now)
+            progress(done, len(arrivals))
+        by_row = {record.job.row: record for record in self.records.values()}
+        return [by_row[job.row] for job in jobs]
+
+    def _next_instant(self, arrival: TraceJob | None) -> int:
+        times = [self._finishes[0][0]] if self._finishes else []
+        if arrival is not None:
+            times.append(arrival.submit_s)
+        return min(times)
+
+    def _submit(self, now: int, arrival: TraceJob, changes: list[Change]) -> None:
+        cards = max(tenant.cards_per_node for tenant in self.tenants)
+        job = engine_job(arrival, self.policy, cards)
+        record = self.records[job.id] = Record(arrival)
+        self._waiting[arrival.tenant] += 1
+        changes.append(JobPut(job))
+        for observer in self.observers:
+            observer.submitted(now, record)
+
+    def _finish_due(self, now: int, changes: list[Change]) -> int:
+        """End the runs that end now; those of attempts that were cut short are passed over."""
+        ended = 0
+        while self._finishes and self._finishes[0][0] == now:
+            _, job_id, attempt = heapq.heappop(self._finishes)
+            record = self.records[job_id]
+            if attempt != record.evictions or record.started_s is None:
+                continue
+            changes.extend(AllocationGone(key) for key in self._held.pop(job_id))
+            changes.append(JobGone(job_id))
+            record.finished_s = now
+            ended += 1
+            for observer in self.observers:
+                observer.finished(now, record)
+        return ended
+
+    def _cycles(self, now: int) -> None:
+        for _ in range(MOST_CYCLES):
+            result = run_cycle(self._snapshot, config(self.policy), Instant(now))
+            for decision in self._ordered(result.decisions):
+                changes: list[Change] = []
+                self._carry_out(now, decision, changes)
+                self._snapshot.apply(Delta(tuple(changes)))
+            if not any(self._goes_on(decision) for decision in result.decisions):
+                return
+        raise Restless(f"at {now} s the engine was still deciding after {MOST_CYCLES} cycles")
+
+    def _goes_on(self, decision: Decision) -> bool:
+        """Whether more may follow in the same instant: an admission frees nothing, but what it borrows is
+        there to be taken back by others who wait."""
+        if decision.kind is not DecisionKind.ADMIT:
+            return True
+        tenant = self.records[decision.job].job.tenant
+        others = sum(self._waiting.values()) - self._waiting[tenant]
+        return bool(decision.borrowed) and others > 0
+
+    def _ordered(self, decisions: Sequence[Decision]) -> Iterator[Decision]:
+        """Those who leave leave first: what they give up is already given away in other decisions."""
+        first = (DecisionKind.EVICT, DecisionKind.MIGRATE)
+        yield from (decision for decision in decisions if decision.kind is DecisionKind.EVICT)
+        yield from (decision for decision in decisions if decision.kind is DecisionKind.MIGRATE)
+        yield from (decision for decision in decisions if decision.kind not in first)
+
+    def _carry_out(self, now: int, decision: Decision, changes: list[Change]) -> None:
+        match decision.kind:
+            case DecisionKind.ADMIT:
+                self._start(now, decision.job, decision.allocations, changes)
+            case DecisionKind.EVICT:
+                self._evict(now, decision.job, changes)
+            case DecisionKind.MIGRATE:
+                self._move(now, decision, changes)
+            case DecisionKind.PARK:
+                changes.append(self._promise(now, decision))
+            case _:
+                raise UnexpectedDecision(f"a replay does not carry out {decision.kind}")
+
+    def _promise(self, now: int, decision: Decision) -> Change:
+        """A claim; without places, the end of one."""
+        if not decision.allocations:
+            return ClaimGone(decision.job)
+        return ClaimPut(
+            Claim(
+                job=decision.job,
+                allocations=decision.allocations,
+                leaving=decision.released,
+                until=Instant(now + CLAIM_S),
+            )
+        )
+
+    def _start(self, now: int, job_id: str, allocations: Sequence[Allocation], changes: list[Change]) -> None:
+        record = self.records[job_id]
+        record.started_s = now
+        self._waiting[record.job.tenant] -= 1
+        record.nodes = tuple(allocation.node for allocation in allocations)
+        self._held[job_id] = {allocation.id: allocation for allocation in allocations}
+        heapq.heappush(self._finishes, (now + record.job.duration_s, job_id, record.evictions))
+        job = self._snapshot.jobs[job_id]
+        changes.append(ClaimGone(job_id))
+        since = Instant(now)
+        changes.append(JobPut(replace(job, state=JobState.LIVE, admitted_at=since, running_since=since)))
+        changes.extend(AllocationPut(allocation) for allocation in allocations)
+        for observer in self.observers:
+            observer.started(now, record)
+
+    def _evict(self, now: int, job_id: str, changes: list[Change]) -> None:
+        """Cut a run short: what it did since the last checkpoint, here since its start, is lost."""
+        record = self.records[job_id]
+        if record.started_s is None:
+            raise UnexpectedDecision(f"{job_id} was told to leave and does not run")
+        record.lost_s += now - record.started_s
+        record.evictions += 1
+        record.started_s = None
+        self._waiting[record.job.tenant] += 1
+        job = self._snapshot.jobs[job_id]
+        changes.extend(AllocationGone(key) for key in self._held.pop(job_id))
+        changes.append(
+            JobPut(
+                replace(
+                    job,
+                    state=JobState.QUEUED,
+                    admitted_at=None,
+                    running_since=None,
+                    evictions=record.evictions,
+                    evicted_at=Instant(now),
+                )
+            )
+        )
+        for observer in self.observers:
+            observer.evicted(now, record)
+
+    def _move(self, now: int, decision: Decision, changes: list[Change]) -> None:
+        """A job that moves starts again in its new place, at once."""
+        held = self._held[decision.job]
+        kept = [allocation for key, allocation in held.items() if key not in decision.released]
+        self._evict(now, decision.job, changes)
+        self._snapshot.apply(Delta(tuple(changes)))
+        changes.clear()
+        self._start(now, decision.job, (*kept, *decision.allocations), changes)

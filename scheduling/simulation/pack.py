@@ -1,0 +1,273 @@
+"""The packing run: pods arrive in a given order, take a place or are dropped, and nothing leaves.
+
+The run asks the engine for every place; here arrivals are counted and curves are drawn.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import accumulate
+from random import Random
+from typing import Any
+
+from foundation.core.garbage_collection import uncollected
+from scheduling.engine import (
+    Asked,
+    EngineConfig,
+    FragmentationGauge,
+    Learner,
+    Place,
+    PlacementStream,
+    Seat,
+    Workload,
+)
+from scheduling.engine.model import Node
+from scheduling.simulation.departures import LOAD, Departed, Departures, depart
+from scheduling.simulation.errors import UsageError
+from scheduling.simulation.openb import CARD, Pod, flavor
+
+# All but `random` meet their published curve; that one draws its own lots, the published ones being lost.
+RANDOM = "random"
+# The platform's own learns from the pods seen so far; the published ones know the whole list.
+DEFAULT = "default"
+OFFERED = (RANDOM, "dotprod", "clustering", "packing", "bestfit", "fgd", DEFAULT)
+LAST = 130
+FRAGMENTATION_AT = (50, 80, 90)
+LATE = 95
+
+Progress = Callable[[int, int], None]
+
+
+def silent(done: int, total: int) -> None:
+    """A progress display that shows nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedPod:
+    """Where one arrival went; an empty node means that it was dropped."""
+
+    step: int
+    pod: str
+    node: str
+    devices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackReport:
+    """The result of a run; percentages are of all cards.
+
+    `curve[k]` is the mean allocation while k % of the capacity had arrived, None where no pod arrived
+    at that point. `departed` is None without departures; with them the placements are those before.
+    """
+
+    policy: str
+    seed: int
+    arrived_pods: int
+    placed_pods: int
+    refused_multi_gpu_by_95: int
+    curve: tuple[float | None, ...]
+    fragmentation: dict[int, float | None]
+    pods_per_second: float
+    departed: Departed | None = None
+    placements: str | None = None
+    packed: tuple[PackedPod, ...] = field(default=(), repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fixed keys of the command's JSON."""
+        return {
+            "policy": self.policy,
+            "seed": self.seed,
+            "arrived_pods": self.arrived_pods,
+            "placed_pods": self.placed_pods,
+            "refused_multi_gpu_by_95": self.refused_multi_gpu_by_95,
+            "whole_nodes_opened": None if self.departed is None else self.departed.slots_with,
+            "moves": 0 if self.departed is None else self.departed.moves,
+            "allocation_percent": {"100": self.curve[100], "130": self.curve[LAST]},
+            "curve": list(self.curve),
+            "fragmentation_percent": {str(at): self.fragmentation[at] for at in FRAGMENTATION_AT},
+            "pods_per_second": round(self.pods_per_second, 1),
+            "placements": self.placements,
+        }
+
+
+def check_policy(policy: str) -> None:
+    """Raise UsageError for a policy that is not offered."""
+    if policy not in OFFERED:
+        raise UsageError(f"there is no policy {policy!r}; offered: {', '.join(OFFERED)}")
+
+
+def run_pack(
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+    order: Sequence[int],
+    *,
+    policy: str,
+    seed: int,
+    departures: Departures | None = None,
+    clock: Callable[[], float] = time.process_time,
+    progress: Progress = silent,
+) -> PackReport:
+    """Let the pods arrive in order; `order` indexes `pods`, modulo its length where lists are repeated.
+
+    With departures the run ends when 90 % of the cards are allocated and the pods have left. The rate of
+    the report is by `clock`, in seconds, without what is learnt, measured and displayed meanwhile.
+
+    Raises:
+        UsageError: for a policy that is not offered, or when there is nothing to pack.
+    """
+    check_policy(policy)
+    if departures is not None:
+        departures.check()
+    capacity = _capacity(nodes)
+    if not capacity or not order:
+        raise UsageError("there are no cards or no arrivals to pack")
+    run = _Run(nodes, pods, order, policy, seed, _Stopwatch(clock))
+    with uncollected(), run.watch:
+        loaded = run.arrive(math.inf if departures is None else LOAD * capacity, progress)
+    if departures is not None and loaded:
+        run.depart(departures, seed)
+    progress(len(order), len(order))
+    return run.report(policy, seed)
+
+
+class _Stopwatch:
+    """Adds up the seconds in which it is not paused, as a context."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._begun = 0.0
+        self.seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._begun = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += self._clock() - self._begun
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Something else is done inside."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
+
+
+class _Run:
+    """One run: what is asked for, and where each arrival went. `watch` runs while pods are placed."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        pods: Sequence[Pod],
+        order: Sequence[int],
+        policy: str,
+        seed: int,
+        watch: _Stopwatch,
+    ) -> None:
+        whole = Workload.of(pod.shape for pod in pods)
+        # Drawing lots needs feasibility only, so any policy of the engine does.
+        by = "bestfit" if policy == RANDOM else policy
+        self._stream = PlacementStream(
+            nodes, flavor(by), EngineConfig(), None if policy == DEFAULT else whole
+        )
+        self._learner = Learner(self._stream) if policy == DEFAULT else None
+        asked = self._stream.expect(pod.request for pod in pods)
+        self._pods = [pods[index % len(pods)] for index in order]
+        self._asked = [asked[index % len(pods)] for index in order]
+        self._milli = [pod.milli for pod in self._pods]
+        self._capacity = _capacity(nodes)
+        self._at = [round(100 * came / self._capacity) for came in accumulate(self._milli)]
+        self._lots = Random(seed) if policy == RANDOM else None
+        self._gauge = FragmentationGauge(self._stream.fleet, whole.typical())
+        self._ratio: defaultdict[int, list[float]] = defaultdict(list)
+        self._log: list[Place | Seat | None] = []
+        self._departed: Departed | None = None
+        self.watch = watch
+
+    def arrive(self, until: float, progress: Progress) -> bool:
+        """Let pods come until so many thousandths of cards are taken; whether that came about."""
+        put, log, learner = self._put(), self._log, self._learner
+        used = 0
+        for step, (asked, at, milli) in enumerate(zip(self._asked, self._at, self._milli, strict=True)):
+            if learner is not None and learner.saw(self._pods[step].shape):
+                with self.watch.paused():
+                    learner.learn()
+            place = put(asked)
+            log.append(place)
+            if place is not None:
+                used += milli
+                if learner is not None:
+                    learner.took(milli)
+                if used >= until:
+                    return True
+            if at in FRAGMENTATION_AT or step % 256 == 0:
+                self._look(step, at, progress)
+        self._stream.settle()
+        return False
+
+    def _put(self) -> Callable[[Asked], Place | Seat | None]:
+        lots, stream = self._lots, self._stream
+        return stream.put if lots is None else lambda asked: stream.by_lot(asked, lots.getrandbits(64))
+
+    def _look(self, step: int, at: int, progress: Progress) -> None:
+        self._stream.settle()
+        with self.watch.paused():
+            if at in FRAGMENTATION_AT:
+                self._ratio[at].append(self._gauge.percent())
+            progress(step, len(self._asked))
+
+    def depart(self, departures: Departures, seed: int) -> None:
+        """Pods leave, and what stays is moved."""
+        held = {}
+        for step, (asked, place) in enumerate(zip(self._asked, self._log, strict=False)):
+            if place is not None:
+                held[str(step)] = asked, self._stream.seat(asked, place)
+        self._departed = depart(self._stream, held, departures, seed=seed, card=CARD)
+
+    def report(self, policy: str, seed: int) -> PackReport:
+        """What came of it."""
+        packed = tuple(self._packed())
+        curve: defaultdict[int, list[float]] = defaultdict(list)
+        used = 0
+        for entry, milli, at in zip(packed, self._milli, self._at, strict=False):
+            used += milli if entry.node else 0
+            curve[at].append(round(100 * used / self._capacity, 2))
+        return PackReport(
+            policy=policy,
+            seed=seed,
+            arrived_pods=len(packed),
+            placed_pods=sum(1 for entry in packed if entry.node),
+            refused_multi_gpu_by_95=sum(
+                not entry.node and pod.shape.cards > 1 and at <= LATE
+                for entry, pod, at in zip(packed, self._pods, self._at, strict=False)
+            ),
+            curve=tuple(_mean(curve[at]) for at in range(LAST + 1)),
+            fragmentation={at: _mean(self._ratio[at]) for at in FRAGMENTATION_AT},
+            pods_per_second=len(packed) / self.watch.seconds if self.watch.seconds > 0 else 0.0,
+            departed=self._departed,
+            packed=packed,
+        )
+
+    def _packed(self) -> Iterator[PackedPod]:
+        nodes = self._stream.fleet.nodes
+        for step, (pod, place) in enumerate(zip(self._pods, self._log, strict=False)):
+            if place is None:
+                yield PackedPod(step, pod.name, "", ())
+            else:
+                row, columns = (place.row, place.columns) if isinstance(place, Seat) else place
+                yield PackedPod(step, pod.name, nodes[row].id, columns)
+
+
+def _capacity(nodes: Sequence[Node]) -> int:
+    return sum(len(node.devices) for node in nodes) * CARD
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(sum(values) / len(values), 2) if values else None

@@ -1,0 +1,117 @@
+"""Multi-tenant job traces in the form of the Philly files: jobs, tenants, and their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scheduling.simulation.errors import InputError, UsageError
+from scheduling.simulation.tables import Row, read_table
+
+SUBMIT = "submit_s_since_2017_10_01_est"
+WINDOW = "in_helios_window"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One job: whole seconds, `row` is its place in the file and breaks ties."""
+
+    row: int
+    name: str
+    tenant: str
+    submit_s: int
+    gpus: int
+    duration_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A tenant and the nodes that are guaranteed to it."""
+
+    name: str
+    nodes: int
+    cards_per_node: int
+
+    @property
+    def gpus(self) -> int:
+        """Cards guaranteed to the tenant."""
+        return self.nodes * self.cards_per_node
+
+
+def read_tenants(file: Path, nodes: Mapping[str, int] | None = None) -> list[Tenant]:
+    """Tenants in file order; `nodes` overrides numbers of nodes by name.
+
+    Raises:
+        InputError: naming line and field, also when tenants have nodes of different sizes.
+        UsageError: when an override names no tenant of the file.
+    """
+    rows = read_table(file, ("vc", "nodes", "gpus"))
+    tenants: dict[str, Tenant] = {}
+    for row in rows:
+        tenant = _tenant(row)
+        if tenant.name in tenants:
+            raise row.wrong("vc", f"{tenant.name} stands twice")
+        if tenants and tenant.cards_per_node != next(iter(tenants.values())).cards_per_node:
+            raise row.wrong("gpus", "all tenants need nodes of the same size")
+        tenants[tenant.name] = tenant
+    for name, count in (nodes or {}).items():
+        if name not in tenants:
+            raise UsageError(f"--nodes-per-tenant names {name}, the tenants are {', '.join(tenants)}")
+        tenants[name] = replace(tenants[name], nodes=count)
+    return list(tenants.values())
+
+
+def read_jobs(file: Path, tenants: Sequence[Tenant]) -> list[TraceJob]:
+    """Jobs in file order; where the file marks a window, only those inside it.
+
+    Raises:
+        InputError: naming line and field.
+    """
+    rows = read_table(file, ("vc", "vc_job_no", SUBMIT, "num_gpu", "duration_s"))
+    known = {tenant.name for tenant in tenants}
+    jobs: list[TraceJob] = []
+    names: set[str] = set()
+    for number, row in enumerate(rows):
+        if row.text(WINDOW, "1") == "0":
+            continue
+        job = _job(number, row, known)
+        if job.name in names:
+            raise row.wrong("vc_job_no", f"{job.name} stands twice")
+        names.add(job.name)
+        jobs.append(job)
+    if not jobs:
+        raise InputError("has no jobs inside the window", file=file)
+    return jobs
+
+
+def compressed(jobs: Sequence[TraceJob], factor: float) -> list[TraceJob]:
+    """The same jobs arriving faster: whole seconds of submit ÷ factor, truncated.
+
+    Raises:
+        UsageError: when the factor is not above zero.
+    """
+    if not 0 < factor < float("inf"):
+        raise UsageError(f"--compress is {factor:g}; it is above 0")
+    return [replace(job, submit_s=int(job.submit_s / factor)) for job in jobs]
+
+
+def _tenant(row: Row) -> Tenant:
+    nodes, gpus = row.whole("nodes", least=1), row.whole("gpus", least=1)
+    if gpus % nodes:
+        raise row.wrong("gpus", f"{gpus} cards do not spread evenly over {nodes} nodes")
+    return Tenant(row.text("vc"), nodes, gpus // nodes)
+
+
+def _job(number: int, row: Row, tenants: set[str]) -> TraceJob:
+    tenant = row.text("vc")
+    if tenant not in tenants:
+        raise row.wrong("vc", f"{tenant!r} is not among the tenants")
+    return TraceJob(
+        row=number,
+        name=f"{tenant}-{row.text('vc_job_no')}",
+        tenant=tenant,
+        submit_s=row.whole(SUBMIT, least=None),
+        gpus=row.whole("num_gpu", least=1),
+        duration_s=row.whole("duration_s"),
+    )

@@ -1,0 +1,172 @@
+"""The worlds in which a trace is replayed: one partition per tenant, or one pool for all.
+
+A policy of `replay` is nothing but such a world: flavors, quota, queues and their order. The engine
+does the rest. Under `quota` all share one pool, and what was each tenant's partition is its nominal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foundation.core.quantities import Resource
+from scheduling.engine import (
+    BackfillOptions,
+    ConsolidationOptions,
+    EngineConfig,
+    Explain,
+    FairSharing,
+    Snapshot,
+)
+from scheduling.engine.model import (
+    Device,
+    Flavor,
+    GpuRequest,
+    Instant,
+    Job,
+    Node,
+    PreemptionPolicy,
+    PreemptOthers,
+    Queue,
+    Quota,
+    QuotaNode,
+    Request,
+    Role,
+    Strategy,
+)
+from scheduling.simulation.errors import UsageError
+from scheduling.simulation.philly import Tenant, TraceJob
+
+ROOT = "root"
+SHARED = "shared"
+LABEL = "partition"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPolicy:
+    """How a policy of `replay` divides nodes and orders jobs."""
+
+    partitioned: bool
+    ordering: str
+    strategy: Strategy
+    guaranteed: bool = False
+
+    @property
+    def by_tenant(self) -> bool:
+        """Whether each tenant has a queue of its own."""
+        return self.partitioned or self.guaranteed
+
+
+POLICIES = {
+    "static-fifo": PoolPolicy(True, "fifo", Strategy.STRICT_FIFO),
+    "static-sjf": PoolPolicy(True, "shortest", Strategy.STRICT_FIFO),
+    "shared-fifo": PoolPolicy(False, "fifo", Strategy.STRICT_FIFO),
+    "shared-fifo-skip": PoolPolicy(False, "fifo", Strategy.BEST_EFFORT_FIFO),
+    "shared-sjf": PoolPolicy(False, "shortest", Strategy.STRICT_FIFO),
+    "quota": PoolPolicy(False, "fifo", Strategy.BEST_EFFORT_FIFO, guaranteed=True),
+}
+SHARING = EngineConfig(heads_per_queue=None, explain=Explain.CONSIDERED)
+GUARANTEEING = EngineConfig(
+    actions=("admit", "consolidate"),
+    heads_per_queue=None,
+    explain=Explain.CONSIDERED,
+    fair_sharing=FairSharing(),
+    # Who moves begins again here, and nobody owns what a borrower would gain by that. For who does own it
+    # nothing is left untried: no cycle is too long in virtual time.
+    consolidation=ConsolidationOptions(loss_s=0, ways_tried=32, effort=None),
+    backfill=BackfillOptions(hold_after_s=None),
+)
+
+
+def pool_policy(name: str) -> PoolPolicy:
+    """The policy of that name.
+
+    Raises:
+        UsageError: naming what is offered.
+    """
+    policy = POLICIES.get(name)
+    if policy is not None:
+        return policy
+    raise UsageError(f"there is no policy {name!r}; offered: {', '.join(POLICIES)}")
+
+
+def config(policy: PoolPolicy) -> EngineConfig:
+    """How the engine is set up for a policy."""
+    return GUARANTEEING if policy.guaranteed else SHARING
+
+
+def world(tenants: Sequence[Tenant], policy: PoolPolicy) -> Snapshot:
+    """An empty cluster of all tenants' nodes, divided as the policy says."""
+    pools = [tenant.name for tenant in tenants] if policy.partitioned else [SHARED]
+    nodes = _nodes(tenants, policy)
+    cards = dict.fromkeys(pools, 0)
+    for node in nodes:
+        cards[node.labels[LABEL]] += len(node.devices)
+    shares = {tenant.name: tenant.gpus for tenant in tenants} if policy.by_tenant else cards
+    reclaim = PreemptOthers.ANY if policy.guaranteed else PreemptOthers.NEVER
+    return Snapshot(
+        nodes=nodes,
+        flavors=[Flavor(id=pool, node_labels={LABEL: pool}) for pool in pools],
+        quota_nodes=[
+            QuotaNode(id=ROOT),
+            *(
+                QuotaNode(id=name, parent=ROOT, quotas=_quotas(_pool(name, policy), nominal))
+                for name, nominal in shares.items()
+            ),
+        ],
+        queues=[
+            Queue(
+                id=name,
+                quota_node=name,
+                flavors=(_pool(name, policy),),
+                strategy=policy.strategy,
+                ordering=policy.ordering,
+                preemption=PreemptionPolicy(reclaim=reclaim),
+            )
+            for name in shares
+        ],
+    )
+
+
+def _pool(queue: str, policy: PoolPolicy) -> str:
+    return queue if policy.partitioned else SHARED
+
+
+def engine_job(job: TraceJob, policy: PoolPolicy, cards_per_node: int) -> Job:
+    """The job as the engine sees it: on one node if it fits there, else on whole nodes.
+
+    Only an order by length may know the duration; it is told as the run-time limit.
+    """
+    tasks, cards = 1, job.gpus
+    if job.gpus > cards_per_node:
+        tasks, cards = -(-job.gpus // cards_per_node), cards_per_node
+    return Job(
+        id=f"{job.row:08d}",
+        queue=job.tenant if policy.by_tenant else SHARED,
+        user=job.tenant,
+        submitted_at=Instant(job.submit_s),
+        roles=(Role(name="worker", replicas=tasks, request=Request(gpu=GpuRequest(cards=cards))),),
+        max_run_s=job.duration_s if policy.ordering == "shortest" else None,
+    )
+
+
+def _nodes(tenants: Sequence[Tenant], policy: PoolPolicy) -> list[Node]:
+    nodes: list[Node] = []
+    for tenant in tenants:
+        for _ in range(tenant.nodes):
+            name = f"node-{len(nodes):04d}"
+            devices = tuple(
+                Device(uuid=f"{name}/{index}", index=index, model="")
+                for index in range(tenant.cards_per_node)
+            )
+            partition = tenant.name if policy.partitioned else SHARED
+            nodes.append(Node(id=name, rank=len(nodes), labels={LABEL: partition}, devices=devices))
+    return nodes
+
+
+def _quotas(flavor: str, cards: int) -> tuple[Quota, ...]:
+    unlimited = (Resource.GPU_CORES, Resource.GPU_MEMORY)
+    return (
+        Quota(flavor=flavor, resource=Resource.GPU_CARDS, nominal=cards),
+        *(Quota(flavor=flavor, resource=resource, nominal=None) for resource in unlimited),
+    )

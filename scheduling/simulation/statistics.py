@@ -1,0 +1,106 @@
+"""Means, percentiles and slowdowns over the records of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduling.simulation.clock import Record
+
+HOUR_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and percentiles of times in seconds; percentile p is the sorted value at index ⌊p·n⌋."""
+
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+
+    @classmethod
+    def of(cls, values: Sequence[int]) -> Spread:
+        """The spread of at least one value; all zero for none."""
+        if not values:
+            return cls(0.0, 0.0, 0.0, 0.0)
+        ranked = sorted(values)
+        at = [float(ranked[len(ranked) * percent // 100]) for percent in (50, 95, 99)]
+        return cls(round(sum(ranked) / len(ranked), 3), *at)
+
+    def to_json(self) -> dict[str, float]:
+        """Keys mean, p50, p95, p99."""
+        return {"mean": self.mean, "p50": self.p50, "p95": self.p95, "p99": self.p99}
+
+
+@dataclass(frozen=True, slots=True)
+class TenantFigures:
+    """One tenant: mean queue and completion times, and completion against its private cluster."""
+
+    queue_s: float
+    jct_s: float
+    rho_mean: float
+    rho_max: float
+
+    def to_json(self) -> dict[str, float]:
+        """Keys queue_s, jct_s (means in seconds), rho_mean, rho_max."""
+        return {
+            "queue_s": self.queue_s,
+            "jct_s": self.jct_s,
+            "rho_mean": self.rho_mean,
+            "rho_max": self.rho_max,
+        }
+
+
+def queue_times(records: Sequence[Record]) -> list[int]:
+    """Queue times of the finished jobs."""
+    return [queue for record in records if (queue := record.queue_s) is not None]
+
+
+def completion_times(records: Sequence[Record]) -> list[int]:
+    """Completion times of the finished jobs."""
+    return [jct for record in records if (jct := record.jct_s) is not None]
+
+
+def tenant_figures(records: Sequence[Record], private: Mapping[str, Record]) -> TenantFigures:
+    """The figures of one tenant's finished jobs; `private` are the same jobs in private clusters."""
+    rhos = [
+        jct / alone
+        for record in records
+        if (jct := record.jct_s) is not None and (alone := private[record.job.name].jct_s)
+    ]
+    return TenantFigures(
+        Spread.of(queue_times(records)).mean,
+        Spread.of(completion_times(records)).mean,
+        round(sum(rhos) / len(rhos), 4) if rhos else 1.0,
+        round(max(rhos, default=1.0), 4),
+    )
+
+
+def harmed(records: Sequence[Record], private: Mapping[str, Record], grace_s: int) -> int:
+    """Jobs that waited more than the grace longer than in their tenant's private cluster."""
+    return sum(
+        1
+        for record in records
+        if (queue := record.queue_s) is not None
+        and (alone := private[record.job.name].queue_s) is not None
+        and queue > alone + grace_s
+    )
+
+
+def makespan(records: Sequence[Record]) -> int:
+    """Seconds from the first submission to the last finish."""
+    ends = [record.finished_s for record in records if record.finished_s is not None]
+    return max(ends) - min(record.job.submit_s for record in records) if ends else 0
+
+
+def utilisation(records: Sequence[Record], gpus: int) -> float:
+    """Card-seconds run by finished jobs over card-seconds that there were, 0 to 1."""
+    available = gpus * makespan(records)
+    run = sum(record.job.gpus * record.job.duration_s for record in records if record.finished_s is not None)
+    return round(run / available, 6) if available else 0.0
+
+
+def lost_gpu_hours(records: Sequence[Record]) -> float:
+    """Cards times run time that was thrown away, in hours."""
+    return round(sum(record.job.gpus * record.lost_s for record in records) / HOUR_S, 3)

@@ -1,0 +1,72 @@
+"""Reading CSV tables strictly: a wrong cell stops the whole read and is named."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduling.simulation.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table, with what it takes to complain about it."""
+
+    file: Path
+    line: int
+    cells: dict[str, str]
+
+    def text(self, field: str, default: str | None = None) -> str:
+        """The cell as it stands; `default` where the table has no such column."""
+        value = self.cells.get(field, default)
+        if value is None:
+            raise InputError("is missing", file=self.file, line=self.line, field=field)
+        return value
+
+    def whole(self, field: str, *, least: int | None = 0, most: int | None = None) -> int:
+        """The cell as a whole number within bounds; bounds are inclusive, None is no bound."""
+        text = self.text(field)
+        try:
+            value = int(text)
+        except ValueError:
+            raise self.wrong(field, f"{text!r} is not a whole number") from None
+        if least is not None and value < least:
+            raise self.wrong(field, f"{value} is below {least}")
+        if most is not None and value > most:
+            raise self.wrong(field, f"{value} is above {most}")
+        return value
+
+    def wrong(self, field: str, message: str) -> InputError:
+        """The error for a cell of this line."""
+        return InputError(message, file=self.file, line=self.line, field=field)
+
+
+def read_table(file: Path, columns: Sequence[str]) -> list[Row]:
+    """All rows of a CSV file that has at least these columns.
+
+    Raises:
+        InputError: when the file cannot be read, lacks a column, has no rows or a short line.
+    """
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
+            missing = [name for name in columns if name not in (reader.fieldnames or ())]
+            if missing:
+                raise InputError("the column is missing", file=file, line=1, field=missing[0])
+            rows = [_row(file, reader.line_num, cells, columns) for cells in reader]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"is not a CSV file in UTF-8: {error}", file=file) from error
+    if not rows:
+        raise InputError("has no rows", file=file)
+    return rows
+
+
+def _row(file: Path, line: int, cells: dict[str, str], columns: Sequence[str]) -> Row:
+    short = [name for name in columns if cells.get(name) is None]
+    if short:
+        raise InputError("the line is too short", file=file, line=line, field=short[0])
+    return Row(file, line, cells)

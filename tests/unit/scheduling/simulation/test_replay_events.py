@@ -1,0 +1,88 @@
+"""The checker of a replay's events: planted faults that it must find, and runs that it must agree with."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.support.replay_events import Findings, Line, Pool, check_events
+from scheduling.simulation.philly import Tenant, TraceJob
+from scheduling.simulation.replay import run_replay
+
+POOL = Pool({"a": 2, "b": 1})
+"""24 cards on node-0000 to node-0002; the nominal is 16 and 8."""
+
+
+def found(*events: tuple[int, str, str, int, str]) -> Findings:
+    """The findings on (second, event, job, cards, nodes); a job's name begins with its tenant."""
+    return check_events(
+        [Line(at, what, job, job[0], cards, tuple(nodes.split())) for at, what, job, cards, nodes in events],
+        POOL,
+    )
+
+
+def test_a_job_that_fits_its_tenants_nodes_and_waits_a_minute_is_owed() -> None:
+    script = [(0, "submit", "a0", 8, ""), (0, "start", "a0", 8, "node-0000"), (1, "submit", "a1", 16, "")]
+    script += [(1, "submit", "a2", 4, ""), (90, "start", "a2", 4, "node-0001")]
+    findings = found(*script)
+    # The first of the line would not fit.
+    assert [(each.job, each.seconds) for each in findings.owed] == [("a2", 89)]
+    assert findings.owed_heads == []
+    assert found(*script[:-1], (61, "start", "a2", 4, "node-0001")).owed == []
+
+
+def test_pieces_of_nodes_are_no_whole_node() -> None:
+    script = [(0, "submit", f"a{n}", 4, "") for n in range(3)]
+    script += [(0, "start", f"a{n}", 4, f"node-000{n}") for n in range(3)]
+    # Together they take a node and a half, however they stand.
+    assert found(*script, (1, "submit", "a3", 8, ""), (200, "start", "a3", 8, "node-0000")).owed == []
+    assert len(found(*script, (1, "submit", "a3", 4, ""), (200, "start", "a3", 4, "node-0000")).owed) == 1
+
+
+EVICTED = [
+    (0, "submit", "b0", 8, ""),
+    (0, "submit", "b1", 4, ""),
+    (0, "start", "b0", 8, "node-0000"),
+    (0, "start", "b1", 4, "node-0001"),
+    (50, "submit", "a0", 8, ""),
+    (50, "submit", "b2", 4, ""),
+]
+
+
+def test_an_eviction_while_a_borrower_got_the_place_is_needless() -> None:
+    end = [(50, "evict", "b1", 4, "node-0001"), (50, "start", "b2", 4, "node-0002")]
+    findings = found(*EVICTED, *end, (50, "start", "a0", 8, "node-0001"))
+    assert [(each.victim, each.taker) for each in findings.needless] == [("b1", "a0")]
+    assert (findings.evictions, findings.evictions_of_one, findings.lost_gpu_hours) == (1, 1, 0.056)
+
+
+def test_an_eviction_for_which_nothing_else_was_free_is_not() -> None:
+    full = [(10, "submit", "a1", 8, ""), (10, "start", "a1", 8, "node-0002")]
+    end = [(50, "evict", "b1", 4, "node-0001"), (50, "start", "a0", 8, "node-0001")]
+    assert found(*EVICTED[:4], *full, *EVICTED[4:], *end).needless == []
+
+
+def test_a_node_that_is_too_full_is_told() -> None:
+    script = [(0, "submit", "a0", 8, ""), (0, "submit", "a1", 1, ""), (0, "start", "a0", 8, "node-0000")]
+    assert found(*script, (0, "start", "a1", 1, "node-0000")).misplaced == 2
+    assert found(*script, (0, "start", "a1", 1, "node-0001")).misplaced == 0
+
+
+@pytest.mark.parametrize("policy", ["quota", "shared-fifo"])
+def test_it_agrees_with_what_the_replay_counts(policy: str) -> None:
+    tenants = [Tenant("a", 2, 8), Tenant("b", 1, 8)]
+    rows = [("ab"[n % 2], 40 * n, 1 << (n * 7 % 5), 60 + n * 997 % 1_500) for n in range(60)]
+    jobs = [
+        TraceJob(row, f"{name}-{row}", name, at, gpus, runs)
+        for row, (name, at, gpus, runs) in enumerate(rows)
+    ]
+    report = run_replay(jobs, tenants, policy=policy)
+    lines = [
+        Line(each.t_s, each.event, each.job, each.tenant, each.gpus, each.nodes) for each in report.events
+    ]
+    findings = check_events(lines, POOL)
+    assert findings.queue_mean_s == report.queue.mean
+    assert (findings.finished, findings.evictions) == (60, report.preemptions)
+    assert findings.lost_gpu_hours == report.lost_gpu_hours
+    assert len(findings.owed) == report.guarantee_violations
+    assert findings.misplaced == 0
+    assert policy == "quota" or findings.owed
